@@ -1,0 +1,78 @@
+# Everything starts here: `make` lists the targets.
+# Needs make, git and python3 (3.11 or newer). All it makes is under build/ and .venv/.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+UV_VERSION := 0.13.8
+UV := build/tools/bin/uv
+TOOLS := build/tools/.uv-$(UV_VERSION)
+VENV := .venv
+STAMP := $(VENV)/.installed
+CODE := api deploy search_spaces tests tuner workloads
+
+# The interpreter is the machine's own: uv fetches none.
+export UV_PYTHON_DOWNLOADS := never
+unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
+
+# pip obeys the machine's choice of package index; uv is told the same one.
+SAME_INDEX = index="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$(build/tools/bin/python -m pip config get global.index-url 2>/dev/null || true)}}"; \
+	if [ -n "$$index" ]; then export UV_DEFAULT_INDEX="$$index"; fi
+
+.PHONY: help tune setup test check format lock clean
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+
+tune: setup ## tune the fileserver of a private cell on this machine
+	@$(VENV)/bin/fstune run deploy/quickstart.yaml
+
+setup: $(STAMP) ## make .venv with every dependency at its locked version
+	@:
+
+test: setup ## run the tests; PYTEST="-k word" narrows them
+	@$(VENV)/bin/python -m pytest $(PYTEST)
+
+check: setup ## lint, formatting, types, import rules
+	@$(VENV)/bin/ruff check $(CODE)
+	@$(VENV)/bin/ruff format --check $(CODE)
+	@$(VENV)/bin/mypy $(CODE)
+	@$(VENV)/bin/lint-imports --no-cache
+
+format: setup ## rewrite the code in the agreed format
+	@$(VENV)/bin/ruff check --fix-only --quiet $(CODE)
+	@$(VENV)/bin/ruff format $(CODE)
+
+lock: $(TOOLS) ## resolve dependencies into uv.lock; LOCK=--upgrade takes the newest
+	@$(SAME_INDEX); $(UV) lock --python build/tools/bin/python $(LOCK)
+	@build/tools/bin/python deploy/lock.py uv.lock
+
+clean: ## remove all that make has made here
+	@rm -rf build dist $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find $(CODE) -name __pycache__ -prune -exec rm -rf {} +
+
+$(TOOLS):
+	@echo "setup: making build/tools (uv $(UV_VERSION))"
+	@python=$$(for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	    if "$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then command -v "$$p"; break; fi; done); \
+	if [ -z "$$python" ]; then \
+	    echo "setup: no Python 3.11 or newer on PATH; install one and run make again" >&2; exit 1; fi; \
+	if ! "$$python" -c 'import ensurepip, venv' 2>/dev/null; then \
+	    package=$$("$$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'); \
+	    if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+	        echo "setup: $$python cannot make virtual environments; install $$package and run make again" >&2; exit 1; fi; \
+	    echo "setup: installing $$package"; \
+	    { apt-get install -y -qq "$$package" || { apt-get update -qq && apt-get install -y -qq "$$package"; }; } >/dev/null; \
+	fi; \
+	rm -rf build/tools; "$$python" -m venv build/tools
+	@build/tools/bin/python -m pip install -q --disable-pip-version-check uv==$(UV_VERSION)
+	@touch $@
+
+$(STAMP): pyproject.toml uv.lock | $(TOOLS)
+	@echo "setup: installing the locked dependencies into $(VENV)"
+	@$(UV) export -q --frozen --python build/tools/bin/python --no-emit-project --no-header --no-annotate -o build/requirements.txt
+	@$(VENV)/bin/python -c '' 2>/dev/null || $(UV) venv -q --clear --python "$$(build/tools/bin/python -c 'import sys; print(sys._base_executable)')" $(VENV)
+	@$(SAME_INDEX); $(UV) pip sync -q --python $(VENV)/bin/python --require-hashes build/requirements.txt
+	@$(UV) pip install -q --python $(VENV)/bin/python --offline --no-deps --no-build-isolation --editable .
+	@touch $@

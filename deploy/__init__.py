@@ -1,0 +1,1 @@
+"""What the tuner runs on: the private local cell, service units and examples."""
