@@ -1,0 +1,328 @@
+"""A private OpenAFS cell on this machine: one server node and one or more client nodes, up, down
+and status.
+
+Owns the cell's directory: everything a cell is made of lies below it or dies with its processes, so
+that taking a cell down is complete even after a crash or a reboot. Several cells live side by side
+by name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO
+
+from deploy.cell import client as client_node
+from deploy.cell import network, server
+from deploy.cell.errors import CellError
+from deploy.cell.node import Node, NodePlan, StartingNode
+from deploy.cell.packages import ensure_packages
+from deploy.cell.process import ProcessId
+
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
+_RECORD = "cell.json"
+_LOCK_TIMEOUT_S = 120.0
+_LOCK_POLL_S = 0.1
+
+#: Cache size in 1-KiB blocks of the clients that a new cell starts with.
+DEFAULT_CLIENT_OPTIONS = ("-blocks", "200000")
+
+
+@dataclass(frozen=True, slots=True)
+class CellSpec:
+    """What a cell is made of. ``link``: rate of each client's cable (``1gbit``), None for
+    unlimited.
+    """
+
+    name: str = "default"
+    clients: int = 1
+    link: str | None = None
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise CellError(f"cell name {self.name!r}: use 1 to 32 of a-z, 0-9 and hyphens inside")
+        if not 1 <= self.clients <= network.MAX_CLIENTS:
+            raise CellError(f"clients: {self.clients} is not between 1 and {network.MAX_CLIENTS}")
+        if self.link is not None:
+            network.check_rate(self.link)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell as recorded: its spec and its nodes, the server first. ``ready``: it was built to the
+    end.
+    """
+
+    spec: CellSpec
+    nodes: tuple[Node, ...]
+    ready: bool
+
+    @property
+    def server(self) -> Node:
+        return self.nodes[0]
+
+    @property
+    def clients(self) -> tuple[Node, ...]:
+        return self.nodes[1:]
+
+    @property
+    def client_options(self) -> tuple[str, ...]:
+        """The options with which its clients were first mounted."""
+        return DEFAULT_CLIENT_OPTIONS
+
+    def is_alive(self) -> bool:
+        """Whether it was built to the end and every node still runs."""
+        complete = len(self.nodes) == 1 + self.spec.clients
+        return self.ready and complete and all(node.is_alive() for node in self.nodes)
+
+
+class Cells:
+    """The cells below one state directory (shared by all of them: packages and locks)."""
+
+    def __init__(self, state_directory: Path) -> None:
+        self._state = state_directory.absolute()
+        if set(str(self._state)) & set(":,\\"):
+            raise CellError(
+                f"state directory {self._state}: its path must not contain ':', ',' or backslashes"
+            )
+        self._cells = self._state / "cells"
+
+    def names(self) -> list[str]:
+        """The names of all cells that have something on disk, sorted."""
+        if not self._cells.is_dir():
+            return []
+        return sorted(entry.name for entry in self._cells.iterdir() if _NAME.fullmatch(entry.name))
+
+    def load(self, name: str) -> Cell | None:
+        """The cell as recorded, running or not; None when there is none. Raises CellError."""
+        directory = self._directory(name)
+        try:
+            document = json.loads((directory / _RECORD).read_text())
+            spec = CellSpec(**document["spec"])
+            nodes = tuple(
+                Node(
+                    node["name"],
+                    directory / node["name"],
+                    ProcessId(**node["init"]),
+                    ProcessId(**node["starter"]),
+                )
+                for node in document["nodes"]
+            )
+            return Cell(spec, nodes, bool(document["ready"]))
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as problem:
+            raise CellError(
+                f"{directory / _RECORD} is damaged ({problem!r}); remove {directory}"
+            ) from problem
+
+    def up(self, spec: CellSpec, say: Callable[[str], None] = lambda text: None) -> Cell:
+        """Bring the cell up, or return it as it is when it is up already.
+
+        A half-built, crashed or rebooted one is cleared away first. On any failure, Ctrl-C
+        included, nothing of the new cell is left. Raises CellError.
+        """
+        require_machine()
+        with self._locked(spec.name):
+            existing = self.load(spec.name)
+            if existing is not None and existing.is_alive():
+                if existing.spec != spec:
+                    raise CellError(
+                        f"cell {spec.name} is up with {existing.spec.clients} client(s) and link "
+                        f"{existing.spec.link or 'unlimited'}; take it down first"
+                    )
+                say(f"cell {spec.name} is up already")
+                return existing
+            self._clear(spec.name)
+            try:
+                return self._build(spec, say)
+            except BaseException:
+                self._clear(spec.name)
+                raise
+
+    def down(self, name: str) -> bool:
+        """Take the cell down completely; False when there was nothing of it. Raises CellError when
+        in use.
+        """
+        _require_root()
+        directory = self._directory(name)
+        with self._locked(name), self.use(name):
+            existed = directory.exists()
+            self._clear(name)
+        return existed
+
+    @contextlib.contextmanager
+    def use(self, name: str) -> Iterator[None]:
+        """Hold the cell for one campaign; CellError at once when another process holds it."""
+        with self._open_lock(f"cell-{name}.use") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise CellError(
+                    f"cell {name} is in use by a running campaign; stop that first"
+                ) from None
+            yield
+
+    def _directory(self, name: str) -> Path:
+        if not _NAME.fullmatch(name):
+            raise CellError(f"cell name {name!r}: use 1 to 32 of a-z, 0-9 and hyphens inside")
+        return self._cells / name
+
+    @contextlib.contextmanager
+    def _locked(self, name: str) -> Iterator[None]:
+        deadline = time.monotonic() + _LOCK_TIMEOUT_S
+        with self._open_lock(f"cell-{name}.lock") as lock:
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise CellError(
+                            f"another fstune works on cell {name}; try again later"
+                        ) from None
+                time.sleep(_LOCK_POLL_S)
+            yield
+
+    def _open_lock(self, name: str) -> IO[str]:
+        locks = self._state / "locks"
+        locks.mkdir(parents=True, exist_ok=True)
+        return (locks / name).open("a")
+
+    def _clear(self, name: str) -> None:
+        """End the cell's processes and remove its directory, whatever state it is in."""
+        cell = self.load(name)
+        if cell is not None:
+            for node in reversed(cell.nodes):
+                node.stop()
+        directory = self._directory(name)
+        if directory.exists():
+            shutil.rmtree(directory)
+            with contextlib.suppress(OSError):
+                self._cells.rmdir()
+
+    def _build(self, spec: CellSpec, say: Callable[[str], None]) -> Cell:
+        packages = ensure_packages(self._state / "packages", say)
+        directory = self._directory(spec.name)
+        directory.mkdir(parents=True, mode=0o700)
+        cell = Cell(spec, (), ready=False)
+        self._record(cell)
+        say(f"cell {spec.name}: starting {1 + spec.clients} nodes")
+        for number in range(1 + spec.clients):
+            plan = (
+                _server_plan(directory, packages)
+                if number == 0
+                else _client_plan(directory, packages, number)
+            )
+            starting = StartingNode(plan)
+            cell = Cell(spec, (*cell.nodes, starting.node), ready=False)
+            self._record(cell)
+            starting.proceed()
+        network.prepare_server(cell.server)
+        for number, client in enumerate(cell.clients, start=1):
+            network.connect_client(cell.server, client, number, spec.link)
+        say(f"cell {spec.name}: starting the database servers")
+        server.start_databases(cell.server)
+        say(f"cell {spec.name}: starting the fileserver")
+        server.start_fileserver(cell.server)
+        say(f"cell {spec.name}: mounting {spec.clients} client(s)")
+        for client in cell.clients:
+            client_node.mount(client, DEFAULT_CLIENT_OPTIONS)
+        cell = Cell(spec, cell.nodes, ready=True)
+        self._record(cell)
+        return cell
+
+    def _record(self, cell: Cell) -> None:
+        """Write the cell's record so that a crash at any moment leaves the old one or the new
+        one.
+        """
+        document = {
+            "spec": asdict(cell.spec),
+            "ready": cell.ready,
+            "nodes": [
+                {"name": node.name, "init": asdict(node.init), "starter": asdict(node.starter)}
+                for node in cell.nodes
+            ],
+        }
+        path = self._directory(cell.spec.name) / _RECORD
+        fresh = path.with_suffix(".new")
+        with fresh.open("w") as file:
+            json.dump(document, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+
+
+def require_machine() -> None:
+    """Raise CellError, naming what is missing and what to do, when no cell can run on this
+    machine.
+    """
+    _require_root()
+    if not Path("/dev/fuse").exists():
+        raise CellError(
+            "/dev/fuse is missing: load it with 'modprobe fuse', or give the container the device"
+        )
+    for tool, package in (
+        ("unshare", "util-linux"),
+        ("nsenter", "util-linux"),
+        ("ip", "iproute2"),
+        ("tc", "iproute2"),
+    ):
+        if shutil.which(tool) is None:
+            raise CellError(f"{tool} is missing: apt-get install {package}")
+    if "overlay" not in Path("/proc/filesystems").read_text().split():
+        raise CellError("the kernel has no overlay file system: load it with 'modprobe overlay'")
+
+
+def _require_root() -> None:
+    if os.geteuid() != 0:
+        raise CellError(
+            "a private cell needs root (it makes namespaces and mounts): run it with sudo"
+        )
+
+
+def _server_plan(directory: Path, packages: Path) -> NodePlan:
+    home = directory / "server"
+    server.write_cell_files(home / "etc" / "server")
+    server.write_cell_files(home / "etc")
+    server.write_name_files(home, "server", network.SERVER_ADDRESS)
+    # bosserver complains of databases that others can enter, and of logs that they cannot.
+    for name, mode in (("lib", 0o755), ("lib/db", 0o700), ("lib/local", 0o700), ("log", 0o755)):
+        (home / name).mkdir(mode=mode)
+    binds = {
+        "/etc/openafs": home / "etc",
+        "/var/lib/openafs": home / "lib",
+        server.LOG_DIRECTORY: home / "log",
+    }
+    # In memory: a disk's file system remembers what was deleted seconds ago (ext4 avoids those
+    # inodes, at a cost), so that one measurement would slow the next.
+    return NodePlan("server", home, packages, binds | _common_binds(home), (server.PARTITION,))
+
+
+def _client_plan(directory: Path, packages: Path, number: int) -> NodePlan:
+    name = f"client{number}"
+    home = directory / name
+    server.write_cell_files(home / "etc")
+    server.write_name_files(home, name, network.client_address(number))
+    (home / "etc" / "cacheinfo").write_text(client_node.CACHE_INFO)
+    (home / "afs").mkdir()
+    binds = {
+        "/etc/openafs": home / "etc",
+        client_node.MOUNT_POINT: home / "afs",
+    }
+    memory = (client_node.CACHE_DIRECTORY,)
+    return NodePlan(name, home, packages, binds | _common_binds(home), memory)
+
+
+def _common_binds(home: Path) -> dict[str, Path]:
+    (home / "shared").mkdir(exist_ok=True)
+    names = {f"/etc/{name}": home / name for name in ("hosts", "resolv.conf", "nsswitch.conf")}
+    return {"/fstune": home / "shared", **names}

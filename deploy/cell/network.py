@@ -1,0 +1,63 @@
+"""The private network of a cell: one bridge in the server node, a cable from it to each client
+node.
+
+No interface is ever created in the host's network: both ends of every cable are born inside the
+nodes. OpenAFS never registers a loopback address, so the server has a proper one; several cells use
+the same addresses.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+from deploy.cell.errors import CellError
+from deploy.cell.node import Node
+
+SERVER_ADDRESS = "10.77.0.1"
+_PREFIX_LENGTH = 24
+_FIRST_CLIENT = 11
+MAX_CLIENTS = 200
+
+_RATE = re.compile(r"[1-9][0-9]{0,5}(?:kbit|mbit|gbit)")
+
+
+def client_address(number: int) -> str:
+    """The address of client ``number`` (1, 2, ...)."""
+    return f"10.77.0.{_FIRST_CLIENT - 1 + number}"
+
+
+def check_rate(link: str) -> str:
+    """Return ``link`` when it is a rate that the traffic shaper takes; raises CellError."""
+    if not _RATE.fullmatch(link):
+        raise CellError(f"link {link!r}: write a rate such as 100mbit or 1gbit")
+    return link
+
+
+def prepare_server(server: Node) -> None:
+    """Give the server node its bridge and address."""
+    server.check(["ip", "link", "set", "lo", "up"])
+    server.check(["ip", "link", "add", "br0", "type", "bridge"])
+    server.check(["ip", "address", "add", f"{SERVER_ADDRESS}/{_PREFIX_LENGTH}", "dev", "br0"])
+    server.check(["ip", "link", "set", "br0", "up"])
+
+
+def connect_client(server: Node, client: Node, number: int, link: str | None) -> None:
+    """Lay a cable between a client node and the server's bridge, shaped in both directions by
+    ``link``.
+    """
+    port = f"port{number}"
+    command = ["ip", "link", "add", "name", port, "netns", str(server.init.pid), "type", "veth"]
+    command += ["peer", "name", "eth0", "netns", str(client.init.pid)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise CellError(f"no cable to {client.name}: {done.stderr.strip()}")
+    address = f"{client_address(number)}/{_PREFIX_LENGTH}"
+    client.check(["ip", "link", "set", "lo", "up"])
+    client.check(["ip", "address", "add", address, "dev", "eth0"])
+    client.check(["ip", "link", "set", "eth0", "up"])
+    server.check(["ip", "link", "set", port, "master", "br0", "up"])
+    if link is not None:
+        for node, interface in ((server, port), (client, "eth0")):
+            shaper = ["rate", check_rate(link), "burst", "256kb", "latency", "50ms"]
+            node.check(["tc", "qdisc", "replace", "dev", interface, "root", "tbf", *shaper])

@@ -1,0 +1,219 @@
+"""A node of the private cell: a host made of namespaces, with its own processes, network and file
+tree.
+
+Owns starting, entering and ending a node. Every process of a node lives in the PID namespace of its
+first process (``node_init.py``); ending that one ends all of them and lets go of every mount and
+interface.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.cell.errors import CellError
+from deploy.cell.process import ProcessId
+
+_INIT = Path(__file__).with_name("node_init.py")
+_START_TIMEOUT_S = 10.0
+
+#: Where a node sees the directory it shares with the host: files go in and out through it.
+SHARED = "/fstune"
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A command that ran to its end in a node: exit status (negative: the signal) and its
+    output.
+    """
+
+    status: int
+    stdout: bytes
+    stderr: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A running node."""
+
+    name: str
+    directory: Path
+    init: ProcessId
+    starter: ProcessId
+
+    @property
+    def shared(self) -> Path:
+        """The host's side of the directory that the node sees as ``/fstune``."""
+        return self.directory / "shared"
+
+    def is_alive(self) -> bool:
+        """Whether the node's first process runs."""
+        return self.init.is_alive()
+
+    def enter(self, argv: Sequence[str], *, network_only: bool = False) -> list[str]:
+        """The argument list that runs ``argv`` inside the node (or just in its network)."""
+        which = ["--net"] if network_only else ["--mount", "--net", "--pid", "--ipc", "--uts"]
+        return ["nsenter", f"--target={self.init.pid}", *which, "--", *argv]
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        input: bytes | None = None,
+        timeout_s: float = 60.0,
+        network_only: bool = False,
+    ) -> Completed:
+        """Run a command in the node to its end.
+
+        Raises TimeoutError when it takes longer than ``timeout_s`` (it is killed), CellError when
+        the node is not running.
+        """
+        if not self.is_alive():
+            raise CellError(f"node {self.name} is not running; bring the cell up again")
+        environment = {
+            "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "LC_ALL": "C.UTF-8",
+            "HOME": "/root",
+        }
+        return run_to_end(
+            self.enter(argv, network_only=network_only), input, timeout_s, environment
+        )
+
+    def check(
+        self, argv: Sequence[str], *, timeout_s: float = 60.0, network_only: bool = False
+    ) -> str:
+        """Run a command that must succeed and return what it printed; CellError when it fails."""
+        done = self.run(argv, timeout_s=timeout_s, network_only=network_only)
+        if done.status != 0:
+            said = (done.stderr or done.stdout).decode(errors="replace").strip()
+            raise CellError(f"{self.name}: {' '.join(argv[:3])}: exit status {done.status}: {said}")
+        return done.stdout.decode(errors="replace")
+
+    def stop(self) -> None:
+        """End every process of the node; nothing of it is left. Harmless on one that has ended."""
+        for process in (self.init, self.starter):
+            if not process.kill():
+                raise CellError(
+                    f"process {process.pid} of node {self.name} does not die; the kernel holds it"
+                )
+
+
+def run_to_end(
+    argv: Sequence[str], input: bytes | None, timeout_s: float, environment: Mapping[str, str]
+) -> Completed:
+    """Run a command in a session of its own, out of the reach of the terminal's Ctrl-C.
+
+    Output goes through files, not pipes: a daemon that keeps its descriptors open must not hold us
+    up. Raises TimeoutError after ``timeout_s``, when the whole process group has been killed; so it
+    is on any other exception that arrives meanwhile (Ctrl-C above all).
+    """
+    with (
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+        tempfile.TemporaryFile() as inp,
+    ):
+        inp.write(input or b"")
+        inp.seek(0)
+        process = subprocess.Popen(
+            argv, stdin=inp, stdout=out, stderr=err, env=dict(environment), start_new_session=True
+        )
+        try:
+            status = process.wait(timeout_s)
+        except BaseException as problem:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if isinstance(problem, subprocess.TimeoutExpired):
+                raise TimeoutError(f"no end after {timeout_s:g} s: {' '.join(argv)}") from None
+            raise
+        out.seek(0)
+        err.seek(0)
+        return Completed(status, out.read(), err.read())
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """What a node is to look like: its name, its directory on the host and what it sees where."""
+
+    name: str
+    directory: Path
+    packages: Path
+    #: Directory or file inside the node -> the one on the host that it shows.
+    binds: Mapping[str, Path]
+    #: Directories inside the node that are kept in memory and start empty.
+    memory: tuple[str, ...] = ()
+
+
+class StartingNode:
+    """A node whose first process exists but does nothing before ``proceed``.
+
+    So the caller can record the process first: a crash in between leaves no process that nobody
+    knows of, because the waiting one ends when its starter does.
+    """
+
+    def __init__(self, plan: NodePlan) -> None:
+        root = plan.directory / "root"
+        for directory in (root, plan.directory / "shared"):
+            directory.mkdir(parents=True, exist_ok=True)
+        document = {
+            "root": str(root),
+            "packages": str(plan.packages),
+            "hostname": plan.name,
+            "binds": [[str(source), inside] for inside, source in plan.binds.items()],
+            "memory": list(plan.memory),
+        }
+        self._log = plan.directory / "init.log"
+        namespaces = ["--mount", "--net", "--pid", "--ipc", "--uts"]
+        command = ["unshare", *namespaces, "--fork", "--kill-child=SIGKILL", "--"]
+        command += [sys.executable, "-I", "-S", str(_INIT), json.dumps(document)]
+        with self._log.open("wb") as log:
+            self._starter = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+                cwd="/",
+            )
+        init = int(self._answer())
+        self.node = Node(
+            plan.name, plan.directory, ProcessId.of(init), ProcessId.of(self._starter.pid)
+        )
+
+    def proceed(self) -> Node:
+        """Let the first process build the node; returns it when it is ready. Raises CellError."""
+        assert self._starter.stdin is not None
+        self._starter.stdin.write(b"go\n")
+        self._starter.stdin.close()
+        self._answer()
+        return self.node
+
+    def _answer(self) -> bytes:
+        assert self._starter.stdout is not None
+        descriptor = self._starter.stdout.fileno()
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        line = b""
+        while not line.endswith(b"\n"):
+            readable, _, _ = select.select(
+                [descriptor], [], [], max(0.0, deadline - time.monotonic())
+            )
+            more = os.read(descriptor, 1) if readable else b""
+            if not more:
+                self._starter.kill()
+                self._starter.wait()
+                said = self._log.read_text(errors="replace").strip().splitlines()
+                raise CellError(
+                    f"a node does not start: {said[-1] if said else 'no answer from it'}"
+                )
+            line += more
+        return line.strip()

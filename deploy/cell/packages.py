@@ -1,0 +1,152 @@
+"""OpenAFS from Debian's packages, unpacked into a directory of ours and never installed.
+
+Owns the package tree that nodes lay over the host's files. apt only downloads here: no maintainer
+script runs, no service starts, debconf and dpkg's database stay as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from deploy.cell.errors import CellError
+
+#: What a server node and a client node need; their missing dependencies are resolved by apt.
+PACKAGES = (
+    "openafs-fileserver",
+    "openafs-dbserver",
+    "openafs-client",
+    "openafs-fuse",
+    "openafs-krb5",
+)
+
+#: Directories of merged-/usr systems that packages still address by their old names.
+_USR_LINKS = ("bin", "lib", "lib32", "lib64", "sbin")
+
+#: Mount points that nodes need below the read-only overlays.
+_MOUNT_POINTS = (
+    "etc/openafs",
+    "var/lib/openafs",
+    "var/log/openafs",
+    "var/cache/openafs",
+)
+
+#: Files that nodes replace by their own; on the host they may be links that lead nowhere inside a
+#: node.
+_REPLACED_FILES = ("etc/hosts", "etc/resolv.conf", "etc/nsswitch.conf")
+
+_DOWNLOAD_TIMEOUT_S = 300
+
+
+def ensure_packages(store: Path, say: Callable[[str], None]) -> Path:
+    """Return the unpacked package tree below ``store``, downloading it on first use.
+
+    The tree appears under its final name only when complete, so that an interrupted download is
+    simply done again. Raises CellError when apt is missing or cannot fetch the packages.
+    """
+    tree = store / "openafs"
+    if tree.is_dir():
+        return tree
+    for tool in ("apt-get", "dpkg-deb", "tar"):
+        if shutil.which(tool) is None:
+            raise CellError(
+                f"{tool} is missing: a private cell needs Debian 12 or a system with its packages"
+            )
+    store.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="fetch-", dir=store) as scratch:
+        say("fetching the OpenAFS packages (once)")
+        archives = _download(Path(scratch))
+        unpacked = Path(scratch) / "tree"
+        _unpack(archives, unpacked)
+        unpacked.chmod(0o755)
+        try:
+            unpacked.rename(tree)
+        except OSError:
+            # Another cell was quicker: its tree is as good as ours.
+            if not tree.is_dir():
+                raise
+    return tree
+
+
+def _download(scratch: Path) -> list[Path]:
+    cache = scratch / "apt"
+    lists = scratch / "lists"
+    for directory in (cache / "archives" / "partial", lists / "partial"):
+        directory.mkdir(parents=True)
+    private_cache = ["-o", f"Dir::Cache={cache}"]
+    private_lists = [*private_cache, "-o", f"Dir::State::Lists={lists}"]
+    fetch = [
+        "install",
+        "--download-only",
+        "--reinstall",
+        "--no-install-recommends",
+        "--yes",
+        *PACKAGES,
+    ]
+    # The host's package lists first; where they are missing or stale, fresh ones of our own.
+    if _apt([*private_cache, *fetch]) is not None:
+        for arguments in (["update"], fetch):
+            if (complaint := _apt([*private_lists, *arguments])) is not None:
+                raise CellError(
+                    f"apt-get {arguments[0]}: {complaint}; check the machine's apt sources"
+                )
+    archives = sorted((cache / "archives").glob("*.deb"))
+    if not archives:
+        raise CellError("apt-get downloaded no package; check the machine's apt sources")
+    return archives
+
+
+def _apt(arguments: list[str]) -> str | None:
+    """Run apt-get; None when it succeeded, else the line that says why not."""
+    environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive", LC_ALL="C.UTF-8")
+    try:
+        done = subprocess.run(
+            ["apt-get", "-q", *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=_DOWNLOAD_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer within {_DOWNLOAD_TIMEOUT_S} s"
+    if done.returncode == 0:
+        return None
+    lines = [
+        line for line in done.stderr.splitlines() if line.startswith("E:")
+    ] or done.stderr.splitlines()
+    return lines[0] if lines else f"exit status {done.returncode}"
+
+
+def _unpack(archives: list[Path], tree: Path) -> None:
+    for name in _USR_LINKS:
+        (tree / "usr" / name).mkdir(parents=True)
+        (tree / name).symlink_to(f"usr/{name}")
+    for archive in archives:
+        # Not "dpkg-deb --extract": it would turn the links above into directories.
+        with subprocess.Popen(
+            ["dpkg-deb", "--fsys-tarfile", str(archive)], stdout=subprocess.PIPE
+        ) as packed:
+            command = [
+                "tar",
+                "--extract",
+                "--keep-directory-symlink",
+                "--no-same-owner",
+                f"--directory={tree}",
+            ]
+            done = subprocess.run(
+                command, stdin=packed.stdout, capture_output=True, text=True, check=False
+            )
+        if packed.returncode != 0 or done.returncode != 0:
+            raise CellError(
+                f"{archive.name} does not unpack: {done.stderr.strip()}; check the free disk space"
+            )
+    for name in _MOUNT_POINTS:
+        (tree / name).mkdir(parents=True, exist_ok=True)
+    for name in _REPLACED_FILES:
+        (tree / name).touch()

@@ -1,0 +1,144 @@
+"""The server node of a private cell: cell files, key, bosserver, database servers, fileserver, one
+volume.
+
+Owns what a new cell needs once. Changing the fileserver's flags later is the tuner's work, through
+``bos``.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from pathlib import Path
+
+from deploy.cell.errors import CellError
+from deploy.cell.network import SERVER_ADDRESS
+from deploy.cell.node import SHARED, Node
+
+CELL_NAME = "fstune.test"
+VOLUME = "bench"
+PARTITION = "/vicepa"
+LOG_DIRECTORY = "/var/log/openafs"
+FILE_LOG = f"{LOG_DIRECTORY}/FileLog"
+
+_PROGRAMS = "/usr/lib/openafs"
+#: Hosts and callbacks must not live on across restarts: measurements would not be independent.
+FILESERVER_COMMAND = f"{_PROGRAMS}/dafileserver -fs-state-dont-save -fs-state-dont-restore"
+#: The programs of a demand-attach instance after the fileserver, in the order that bos wants.
+FILESERVER_COMPANIONS = tuple(
+    f"{_PROGRAMS}/{name}" for name in ("davolserver", "salvageserver", "dasalvager")
+)
+
+_READY_TIMEOUT_S = 40.0
+_POLL_S = 0.1
+
+_SYSTEM_ADMINISTRATORS = -204
+_SYSTEM_ANYUSER = -101
+_ALL_RIGHTS = 0x7F
+
+
+def write_cell_files(directory: Path) -> None:
+    """Write the files that name the cell and its database server, as servers and clients read
+    them.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "ThisCell").write_text(f"{CELL_NAME}\n")
+    (directory / "CellServDB").write_text(f">{CELL_NAME}\n{SERVER_ADDRESS} #server\n")
+
+
+def write_name_files(directory: Path, hostname: str, address: str) -> None:
+    """Write the files by which a node resolves names: its own only, and never through the network.
+
+    OpenAFS programs look up their own host name and wait long for a name server that does not
+    answer.
+    """
+    (directory / "hosts").write_text(f"127.0.0.1 localhost\n{address} {hostname}\n")
+    (directory / "resolv.conf").write_text("")
+    (directory / "nsswitch.conf").write_text("passwd: files\ngroup: files\nhosts: files\n")
+
+
+def start_databases(server: Node) -> None:
+    """Start bosserver with a service key made now, and the protection and location servers; wait
+    for them.
+
+    The fileserver must not start earlier: without the protection server it sits idle for half a
+    minute.
+    """
+    keytab = server.shared / "keytab"
+    with open(os.open(keytab, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(_keytab(os.urandom(32), int(time.time())))
+    principal = f"afs/{CELL_NAME}@{CELL_NAME.upper()}"
+    server.check(["asetkey", "add", "rxkad_krb5", "1", "18", f"{SHARED}/keytab", principal])
+    keytab.unlink()
+    server.check(["bosserver"])
+    for name in ("ptserver", "vlserver"):
+        create = ["bos", "create", SERVER_ADDRESS, name, "simple", f"{_PROGRAMS}/{name}"]
+        _retry(server, [*create, "-localauth"], "bosserver")
+    _retry(server, ["pts", "listentries", "-localauth"], "the protection server")
+    _retry(server, ["vos", "listvldb", "-localauth"], "the location server")
+
+
+def start_fileserver(server: Node) -> None:
+    """Create the fileserver's instance with default flags, and a volume open to everybody."""
+    create = ["bos", "create", SERVER_ADDRESS, "dafs", "dafs", FILESERVER_COMMAND]
+    server.check([*create, *FILESERVER_COMPANIONS, "-localauth"])
+    _retry(server, ["grep", "--quiet", "File Server started", FILE_LOG], "the fileserver")
+    _retry(server, ["vos", "partinfo", SERVER_ADDRESS, "-localauth"], "the volume server")
+    volume = [SERVER_ADDRESS, PARTITION, VOLUME]
+    server.check(["vos", "create", *volume, "-maxquota", "0", "-localauth"])
+    _open_to_everybody(server)
+
+
+def _open_to_everybody(server: Node) -> None:
+    """Let anonymous clients do everything in the volume's root directory.
+
+    Only an administrator's token could change the access list, and nobody here has one; so the
+    volume is dumped, the entry of system:administrators in the dump becomes one of system:anyuser,
+    and it is restored.
+    """
+    dump = server.shared / "volume.dump"
+    server.check(["vos", "dump", VOLUME, "-file", f"{SHARED}/{dump.name}", "-localauth"])
+    found = struct.pack(">ii", _SYSTEM_ADMINISTRATORS, _ALL_RIGHTS)
+    content = dump.read_bytes()
+    if content.count(found) != 1:
+        raise CellError(f"the dump of volume {VOLUME} has no access list of the expected form")
+    dump.write_bytes(content.replace(found, struct.pack(">ii", _SYSTEM_ANYUSER, _ALL_RIGHTS)))
+    restore = [
+        "vos",
+        "restore",
+        SERVER_ADDRESS,
+        PARTITION,
+        VOLUME,
+        "-file",
+        f"{SHARED}/{dump.name}",
+    ]
+    server.check([*restore, "-overwrite", "full", "-localauth"])
+    dump.unlink()
+
+
+def _keytab(key: bytes, timestamp_s: int) -> bytes:
+    """A keytab file (version 0x0502) with one AES-256 key of the cell's service principal."""
+
+    def counted(data: bytes) -> bytes:
+        return struct.pack(">H", len(data)) + data
+
+    components = [b"afs", CELL_NAME.encode()]
+    entry = struct.pack(">H", len(components)) + counted(CELL_NAME.upper().encode())
+    entry += b"".join(counted(component) for component in components)
+    entry += struct.pack(">IIBH", 1, timestamp_s, 1, 18) + counted(key)
+    return b"\x05\x02" + struct.pack(">i", len(entry)) + entry
+
+
+def _retry(server: Node, command: list[str], what: str) -> None:
+    """Repeat a command until it succeeds; CellError, with what it said last, when it never does."""
+    deadline = time.monotonic() + _READY_TIMEOUT_S
+    while True:
+        try:
+            server.check(command)
+            return
+        except CellError as problem:
+            if time.monotonic() > deadline:
+                text = f"{what} is not ready after {_READY_TIMEOUT_S:g} s: {problem}"
+                raise CellError(text) from problem
+        time.sleep(_POLL_S)
