@@ -1,0 +1,1 @@
+"""Tests of the workload engine, which is run here on a local directory."""

@@ -1,0 +1,154 @@
+"""Whole runs from the zipapp: the document, the exit status, and what is left behind."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import workloads
+from tests.unit.workloads.conftest import Engine
+from workloads.plan import plan_stage
+from workloads.spec import parse
+from workloads.version import content_sha256, sources
+
+SYSTEM_PYTHON = Path("/usr/bin/python3")
+
+
+@pytest.mark.parametrize(
+    "python",
+    [
+        sys.executable,
+        pytest.param(
+            str(SYSTEM_PYTHON),
+            marks=pytest.mark.skipif(not SYSTEM_PYTHON.exists(), reason="no system python3"),
+        ),
+    ],
+)
+def test_three_stages_from_nothing_to_nothing(
+    engine: Callable[..., Engine], mapping: dict[str, Any], python: str
+) -> None:
+    made = engine()
+    own = Engine(made.pyz, made.spec, made.directory, python)
+    total = sum(fileset.total_bytes for fileset in parse(mapping).filesets)
+    small = total - 5_000_001
+
+    write = own.run("write")
+    assert (write.status, write.stderr) == (0, "")
+    assert set(write.document["components"]) == {"stream", "write"}
+    assert write.document["components"]["stream"]["bytes"] == 5_000_001
+    assert write.document["components"]["stream"]["operations"] == 1
+    assert write.document["components"]["write"]["bytes"] == small
+    assert write.document["components"]["write"]["operations"] == 23
+    assert write.document["verified"] == {"files": 0, "bytes": 0}
+    assert sum(path.is_file() for path in own.root.rglob("[f]*")) == 21
+
+    read = own.run("read")
+    assert read.status == 0
+    assert read.document["components"]["meta"]["operations"] == 2 * 3 + 20 + 20
+    assert read.document["components"]["read"]["bytes"] == 2 * small + 5_000_001
+    assert read.document["verified"] == {"files": 41, "bytes": 2 * small + 5_000_001}
+
+    change = own.run("change")
+    assert change.status == 0
+    assert change.document["components"]["delete"]["operations"] == 20 + 20 + 3
+    assert change.document["verified"] == {"files": 40, "bytes": 2 * small}
+    assert list(own.directory.iterdir()) == []
+
+
+def test_the_document_says_what_ran(engine: Callable[..., Engine], mapping: dict[str, Any]) -> None:
+    document = engine().run("write", seed=9).document
+    spec = parse(mapping)
+    assert document["ok"] is True
+    assert document["engine"] == {
+        "version": workloads.ENGINE_VERSION,
+        "sha256": content_sha256(sources()),
+    }
+    assert document["spec"] == {"name": "every-operation", "sha256": spec.sha256}
+    assert (document["run_id"], document["seed"], document["stage"]) == ("run.1", 9, "write")
+    assert document["operations_sha256"] == plan_stage(spec, 0, 9).operations_sha256
+    assert document["cpu_s"] > 0
+    for component in document["components"].values():
+        latency = component["latency"]
+        assert 0 < latency["p50_s"] <= latency["p95_s"] <= latency["p99_s"] <= latency["max_s"]
+        assert latency["max_s"] <= component["elapsed_s"]
+        assert "p99_9_s" not in latency
+
+
+def test_the_slowest_in_a_thousand_needs_ten_thousand_operations(
+    engine: Callable[..., Engine], mapping: dict[str, Any]
+) -> None:
+    mapping["stages"][1]["phases"][1]["passes"] = 500
+    own = engine()
+    assert own.run("write").status == 0
+    components = own.run("read").document["components"]
+    assert components["meta"]["operations"] > 10_000
+    latency = components["meta"]["latency"]
+    assert latency["p99_s"] <= latency["p99_9_s"] <= latency["max_s"]
+    assert "p99_9_s" not in components["read"]["latency"]
+
+
+def test_progress_is_a_line_a_phase_on_standard_error(engine: Callable[..., Engine]) -> None:
+    lines = engine().run("write", "--progress").stderr.splitlines()
+    assert len(lines) == 4
+    assert lines[1].startswith("write: stream: create big: 1 operations in ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ((), "required"),
+        (("run", "{spec}", "--dir", "{dir}", "--run-id", "a", "--seed", "1"), "needs --stage"),
+        (
+            ("run", "{spec}", "--dir", "{dir}", "--run-id", "a", "--seed", "1", "--stage", "x"),
+            "has no stage 'x'; its stages: write, read, change",
+        ),
+        (("run", "{spec}", "--dir", "{dir}", "--run-id", "../a", "--seed", "1"), "--run-id"),
+        (("clean", "--dir", "{dir}", "--run-id", "a/b"), "--run-id"),
+        (("run", "{spec}", "--dir", "{dir}", "--run-id", "a", "--seed", "-1"), "--seed"),
+        (("run", "no.json", "--dir", "{dir}", "--run-id", "a", "--seed", "1"), "no file 'no.json'"),
+        (("run", "{bad}", "--dir", "{dir}", "--run-id", "a", "--seed", "1"), "stages: is missing"),
+        (("run", "{broken}", "--dir", "{dir}", "--run-id", "a", "--seed", "1"), "not JSON"),
+    ],
+)
+def test_a_wrong_command_is_told_apart_from_a_failed_workload(
+    engine: Callable[..., Engine],
+    tmp_path: Path,
+    mapping: dict[str, Any],
+    arguments: tuple[str, ...],
+    complaint: str,
+) -> None:
+    own = engine()
+    del mapping["stages"]
+    (tmp_path / "bad.json").write_text(json.dumps(mapping))
+    (tmp_path / "broken.json").write_text("{")
+    places = {
+        "spec": own.spec,
+        "dir": own.directory,
+        "bad": tmp_path / "bad.json",
+        "broken": tmp_path / "broken.json",
+    }
+    done = subprocess.run(
+        [sys.executable, str(own.pyz), *(word.format(**places) for word in arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert complaint in done.stderr
+    assert list(own.directory.iterdir()) == []
+
+
+def test_a_packaged_spec_runs_by_name_where_yaml_can_be_read(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "workloads", "run", "mixed-use", "--seed", "1"]
+    place = ["--dir", str(tmp_path), "--run-id", "a"]
+    for stage in ("write", "read"):
+        subprocess.run([*command, *place, "--stage", stage], check=True, capture_output=True)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,111 @@
+"""Only what carries our marker is ever written to or deleted from."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.workloads.conftest import Engine
+from workloads import rundir
+
+
+def _foreign(root: Path) -> None:
+    root.mkdir()
+    (root / "thesis.tex").write_text("ten years of work")
+
+
+def _foreign_marker(root: Path) -> None:
+    _foreign(root)
+    (root / rundir.MARKER).write_text(json.dumps({"made_by": "somebody", "run_id": "run.1"}))
+
+
+def _broken_marker(root: Path) -> None:
+    _foreign(root)
+    (root / rundir.MARKER).write_text("{")
+
+
+def _other_run(root: Path) -> None:
+    _foreign(root)
+    (root / rundir.MARKER).write_text(json.dumps({"made_by": "fstune-workloads", "run_id": "2"}))
+
+
+def _link(root: Path) -> None:
+    target = root.parent.parent / "elsewhere"
+    _foreign(target)
+    marker = {"made_by": "fstune-workloads", "run_id": "run.1"}
+    (target / rundir.MARKER).write_text(json.dumps(marker))
+    root.symlink_to(target)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [_foreign, _foreign_marker, _broken_marker, _other_run, _link],
+    ids=lambda f: f.__name__,
+)
+def test_a_directory_that_is_not_ours_is_left_alone(
+    engine: Callable[..., Engine], plant: Callable[[Path], None]
+) -> None:
+    own = engine()
+    plant(own.root)
+    for answer in (own.clean(), own.run("read"), own.run("write")):
+        assert answer.status == 3
+        assert answer.document["error"]["kind"] == "run-directory"
+    assert answer.document["error"]["errno"] == errno.EEXIST
+    assert (own.root / "thesis.tex").read_text() == "ten years of work"
+
+
+def test_cleaning_does_not_follow_links_out_of_the_run_directory(
+    engine: Callable[..., Engine], tmp_path: Path
+) -> None:
+    own = engine()
+    assert own.run("write").status == 0
+    _foreign(tmp_path / "outside")
+    (own.root / "link").symlink_to(tmp_path / "outside")
+    (own.root / "small.d00000" / "link").symlink_to(tmp_path / "outside")
+    (own.root / "left-over").write_text("")
+    assert own.clean().document["removed"] is True
+    assert list(own.directory.iterdir()) == []
+    assert (tmp_path / "outside" / "thesis.tex").exists()
+
+
+def test_cleaning_twice_is_no_error(engine: Callable[..., Engine]) -> None:
+    own = engine()
+    assert own.run("write").status == 0
+    assert own.clean().document == {"ok": True, "run_id": "run.1", "removed": True}
+    assert own.clean().document == {"ok": True, "run_id": "run.1", "removed": False}
+
+
+def test_a_second_first_stage_does_not_touch_the_first(engine: Callable[..., Engine]) -> None:
+    own = engine()
+    assert own.run("write").status == 0
+    assert own.run("write").document["error"]["errno"] == errno.EEXIST
+    assert own.run("read").status == 0
+
+
+def test_a_missing_directory_is_a_failure_with_its_errno(engine: Callable[..., Engine]) -> None:
+    own = engine()
+    own.directory.rmdir()
+    error = own.run("write").document["error"]
+    assert (error["kind"], error["errno"]) == ("run-directory", errno.ENOENT)
+
+
+def test_too_little_room_is_found_before_anything_is_written(
+    engine: Callable[..., Engine], mapping: dict[str, Any]
+) -> None:
+    filesets = mapping["filesets"]
+    filesets["hoard"] = {"files": 1000, "size": {"distribution": "fixed", "bytes": 1 << 40}}
+    own = engine()
+    error = own.run("write").document["error"]
+    assert (error["kind"], error["errno"]) == ("no-space", errno.ENOSPC)
+    assert list(own.directory.iterdir()) == []
+
+
+@pytest.mark.parametrize("run_id", ["", ".", "..", "a/b", "-a", "a b", "a" * 65, "a\n"])
+def test_a_run_id_cannot_lead_elsewhere(run_id: str) -> None:
+    with pytest.raises(ValueError, match="run id"):
+        rundir.path_of("/tmp", run_id)

@@ -1,0 +1,71 @@
+"""The zipapp: the same sources give the same bytes, and any python3 from 3.9 can read them."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from workloads import zipapp
+from workloads.version import content_sha256, sources
+
+
+def test_two_builds_are_the_same_to_the_byte(tmp_path: Path) -> None:
+    one = zipapp.build(tmp_path / "one.pyz")
+    before = os.umask(0o077)
+    try:
+        other = zipapp.build(tmp_path / "other.pyz")
+    finally:
+        os.umask(before)
+    assert one.path.read_bytes() == other.path.read_bytes()
+    assert one.sha256 == other.sha256 == content_sha256(sources())
+
+
+def test_the_hash_changes_with_any_module() -> None:
+    modules = sources()
+    changed = {**modules, "spec.py": modules["spec.py"] + b"\n"}
+    assert content_sha256(changed) != content_sha256(modules)
+
+
+def test_it_replaces_an_older_build_and_leaves_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "w.pyz").write_bytes(b"old")
+    built = zipapp.build(tmp_path / "w.pyz")
+    assert list(tmp_path.iterdir()) == [built.path]
+    assert os.access(built.path, os.X_OK)
+    with zipfile.ZipFile(built.path) as archive:
+        assert archive.namelist() == sorted(archive.namelist())
+        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+
+
+def test_it_runs_without_any_package_and_from_any_directory(pyz: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", str(pyz), "--help"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "run one stage of a spec" in done.stdout
+
+
+def test_the_sources_are_python_3_9() -> None:
+    for name, content in sources().items():
+        ast.parse(content, name, feature_version=(3, 9))
+
+
+def test_only_the_standard_library_is_imported() -> None:
+    for name, content in sources().items():
+        for node in ast.walk(ast.parse(content, name)):
+            if isinstance(node, ast.Import):
+                found = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0
+                found = [node.module or ""]
+            else:
+                continue
+            for module in found:
+                top = module.partition(".")[0]
+                assert top == "workloads" or top in sys.stdlib_module_names, (name, module)

@@ -1,0 +1,40 @@
+"""Owns where packaged specs are and returns their text; reading YAML is left to the caller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from workloads.fields import SpecError
+
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class SpecSource:
+    """A spec's file and its text (YAML, or JSON when the file is called ``*.json``)."""
+
+    path: Path
+    text: str
+
+
+def packaged() -> tuple[str, ...]:
+    """Return the names of the specs shipped with the package, sorted (none inside a zipapp)."""
+    return tuple(sorted(path.stem for path in _HERE.glob("*.yaml")))
+
+
+def load(name_or_path: str) -> SpecSource:
+    """Return the packaged spec of that name, else the file at that path.
+
+    Raises SpecError when there is neither, or the file cannot be read.
+    """
+    path = _HERE / f"{name_or_path}.yaml" if name_or_path in packaged() else Path(name_or_path)
+    try:
+        return SpecSource(path, path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        known = ", ".join(packaged()) or "none in this build"
+        raise SpecError(
+            "", f"no workload and no file {name_or_path!r}; packaged: {known}"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError("", f"cannot read {path}: {error}") from None

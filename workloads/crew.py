@@ -1,0 +1,191 @@
+"""Worker processes: forked, asked and answered over pipes, watched, and ended whatever happens.
+
+Processes, not threads: one busy thread would add its time slice to every other's latency. Plain
+``fork`` and pipes, not a pool: a worker stuck in a system call on a dead filesystem cannot even be
+killed, and must keep neither this process nor whoever reads its output waiting.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing.connection import Connection, Pipe, wait
+from types import TracebackType
+from typing import Any
+
+from workloads.failure import Failure, WorkloadFailure
+
+Request = tuple[str, int]
+Serve = Callable[[int, "Connection[Any, Any]"], None]
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""What may ask a run to stop."""
+
+_IDLE_PATIENCE_S = 0.1
+_PATIENCE_S = 2.0
+_NAP_S = 0.002
+
+
+class Crew:
+    """``count`` workers, each running ``serve(number, connection)`` in a process of its own.
+
+    A context manager: leaving it ends every worker. ``deadline`` is a ``time.monotonic`` value;
+    ``where`` is the path that failures of the crew itself name.
+    """
+
+    def __init__(self, count: int, serve: Serve, deadline: float, where: str) -> None:
+        self._deadline = deadline
+        self._where = where
+        self._connections: list[Connection[Any, Any]] = []
+        self._pids: dict[int, int] = {}
+        pipes = [Pipe() for _ in range(count)]
+        self._connections = [ours for ours, _ in pipes]
+        sys.stdout.flush()
+        sys.stderr.flush()
+        try:
+            # A handler that raised between the fork and the note of the PID would lose a worker.
+            with _undisturbed():
+                for number, (_, theirs) in enumerate(pipes):
+                    pid = os.fork()
+                    if pid == 0:
+                        others = [end for pair in pipes for end in pair if end is not theirs]
+                        _become_worker(serve, number, theirs, others)
+                    self._pids[number] = pid
+        except BaseException:
+            self.end()
+            raise
+        finally:
+            for _, theirs in pipes:
+                theirs.close()
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.end()
+
+    def ask(self, request: Request, operation: str, count: int | None = None) -> Sequence[object]:
+        """Send the request to the first ``count`` workers (all by default), return their answers.
+
+        Raises WorkloadFailure when a worker answers with a Failure, dies, or the deadline passes;
+        ``operation`` is what the last two then name.
+        """
+        asked = self._connections[:count]
+        answers: dict[int, object] = {}
+        numbers = {id(connection): number for number, connection in enumerate(asked)}
+        for number, connection in enumerate(asked):
+            try:
+                connection.send(request)
+            except OSError:
+                raise self._died(number, operation) from None
+        while len(answers) < len(asked):
+            pending = [link for link in asked if numbers[id(link)] not in answers]
+            ready = wait(pending, max(0.0, self._deadline - time.monotonic()))
+            if not ready:
+                raise self._failure(
+                    "wall-clock-limit", operation, "not done within the spec's wall_clock_limit_s"
+                )
+            for connection in pending:
+                if connection not in ready:
+                    continue
+                number = numbers[id(connection)]
+                try:
+                    answer = connection.recv()
+                except (EOFError, OSError):
+                    raise self._died(number, operation) from None
+                if isinstance(answer, Failure):
+                    raise WorkloadFailure(answer)
+                answers[number] = answer
+        return [answers[number] for number in range(len(asked))]
+
+    def end(self) -> None:
+        """End every worker: by closing its pipe, then SIGTERM, then SIGKILL; then stop waiting."""
+        with _undisturbed():
+            for connection in self._connections:
+                connection.close()
+            # An idle worker ends at once when its pipe closes; a busy one needs the signal.
+            self._reap(_IDLE_PATIENCE_S)
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                for pid in self._pids.values():
+                    os.kill(pid, number)
+                self._reap(_PATIENCE_S)
+
+    def _reap(self, patience_s: float) -> None:
+        patience_ends = time.monotonic() + patience_s
+        while True:
+            for number, pid in list(self._pids.items()):
+                if os.waitpid(pid, os.WNOHANG)[0]:
+                    del self._pids[number]
+            if not self._pids or time.monotonic() > patience_ends:
+                return
+            time.sleep(_NAP_S)
+
+    def _died(self, number: int, operation: str) -> WorkloadFailure:
+        how = "was ended"
+        pid = self._pids[number]
+        patience_ends = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < patience_ends:
+            found, status = os.waitpid(pid, os.WNOHANG)
+            if found:
+                del self._pids[number]
+                how = (
+                    f"was killed by {signal.Signals(os.WTERMSIG(status)).name}"
+                    if os.WIFSIGNALED(status)
+                    else f"exited with status {os.WEXITSTATUS(status)}"
+                )
+                break
+            time.sleep(_NAP_S)
+        return self._failure("worker-died", operation, f"worker {number} {how}")
+
+    def _failure(self, kind: str, operation: str, message: str) -> WorkloadFailure:
+        return WorkloadFailure(Failure(kind, operation, self._where, None, message))
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Hold back the signals that ask to stop; they arrive afterwards."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _become_worker(
+    serve: Serve,
+    number: int,
+    connection: Connection[Any, Any],
+    others: list[Connection[Any, Any]],
+) -> None:
+    """Run the worker and leave the process; never returns."""
+    status = 1
+    try:
+        # Ctrl-C and a hang-up reach the whole process group; ending the workers is the parent's
+        # business, and it does so with SIGTERM.
+        for stop in STOP_SIGNALS:
+            signal.signal(stop, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+        # Held open, another's end would hide that worker's death, and the standard streams would
+        # keep the reader of our output waiting for a worker that cannot be killed.
+        for other in others:
+            other.close()
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(null, stream)
+        # A collection in the middle of a phase would be counted as the filesystem's latency.
+        gc.disable()
+        serve(number, connection)
+        status = 0
+    finally:
+        os._exit(status)

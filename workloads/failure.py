@@ -1,0 +1,38 @@
+"""What a failed workload says: one record, the same in a worker, on the pipe and in the JSON."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a run is void.
+
+    ``kind``: os-error, short-read, short-write, mismatch (data, size, names or existence not as
+    planned), worker-died, wall-clock-limit, interrupted, no-space (too little before the start),
+    run-directory (absent, present or not ours), engine-error (a fault of the engine itself).
+    ``errno`` is the system's number, None where there is none.
+    """
+
+    kind: str
+    operation: str
+    path: str
+    errno: int | None
+    message: str
+
+
+class WorkloadFailure(Exception):
+    """The run is void; ``failure`` says why."""
+
+    def __init__(self, failure: Failure) -> None:
+        where = f"{failure.operation} {failure.path}".strip()
+        super().__init__(f"{failure.kind}: {where}: {failure.message}")
+        self.failure = failure
+
+
+def os_failure(error: OSError, operation: str, path: str, kind: str = "os-error") -> Failure:
+    """Return the record of a system error."""
+    message = os.strerror(error.errno) if error.errno is not None else str(error)
+    return Failure(kind, operation, path, error.errno, message)

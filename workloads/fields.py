@@ -1,0 +1,139 @@
+"""Reads typed fields out of a mapping and names the key path in every complaint.
+
+Knows nothing of what the fields mean; ``spec`` and ``sizes`` do.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_NAME_LIMIT = 40
+
+
+class SpecError(ValueError):
+    """A spec that cannot be run. ``key`` is the path of the offending key, "" for the whole."""
+
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__(f"{key}: {problem}" if key else problem)
+        self.key = key
+        self.problem = problem
+
+
+def check_name(key: str, value: object) -> str:
+    """Return ``value`` if it is a plain name (lower-case words joined by single hyphens)."""
+    if not isinstance(value, str):
+        raise SpecError(key, f"must be a text, not {_kind(value)}")
+    if len(value) > _NAME_LIMIT or not _NAME.fullmatch(value):
+        raise SpecError(
+            key,
+            f"must be lower-case letters and digits joined by hyphens,"
+            f" at most {_NAME_LIMIT} characters, not {value!r}",
+        )
+    return value
+
+
+class Fields:
+    """One mapping of a spec, read key by key; ``done`` complains about keys nobody asked for."""
+
+    def __init__(self, value: object, key: str) -> None:
+        if not isinstance(value, Mapping):
+            raise SpecError(key, f"must be a mapping, not {_kind(value)}")
+        for name in value:
+            if not isinstance(name, str):
+                raise SpecError(key, f"has the key {name!r}, which is not a text")
+        self.key = key
+        self._values: Mapping[str, object] = value
+        self._asked: set[str] = set()
+
+    def path(self, name: str) -> str:
+        """Return the key path of the field ``name``."""
+        return f"{self.key}.{name}" if self.key else name
+
+    def has(self, name: str) -> bool:
+        """Say whether the field is there at all."""
+        self._asked.add(name)
+        return name in self._values
+
+    def value(self, name: str) -> object:
+        """Return the field as it is; SpecError when it is missing."""
+        if not self.has(name):
+            raise SpecError(self.path(name), "is missing")
+        return self._values[name]
+
+    def text(self, name: str) -> str:
+        """Return a non-empty text."""
+        value = self.value(name)
+        if not isinstance(value, str):
+            raise SpecError(self.path(name), f"must be a text, not {_kind(value)}")
+        if not value.strip():
+            raise SpecError(self.path(name), "must not be empty")
+        return value
+
+    def name(self, name: str) -> str:
+        """Return a plain name."""
+        return check_name(self.path(name), self.value(name))
+
+    def choice(self, name: str, choices: tuple[str, ...], default: str | None = None) -> str:
+        """Return one of ``choices``; ``default`` when the field is absent and may be."""
+        if default is not None and not self.has(name):
+            return default
+        value = self.value(name)
+        if not isinstance(value, str) or value not in choices:
+            raise SpecError(
+                self.path(name), f"must be one of {', '.join(choices)}, not {_show(value)}"
+            )
+        return value
+
+    def integer(self, name: str, low: int, high: int, default: int | None = None) -> int:
+        """Return a whole number within low..high, both included."""
+        if default is not None and not self.has(name):
+            return default
+        value = self.value(name)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise SpecError(self.path(name), f"must be a whole number, not {_show(value)}")
+        if not low <= value <= high:
+            raise SpecError(self.path(name), f"must be between {low} and {high}, not {value}")
+        return value
+
+    def number(self, name: str, low: float, high: float) -> float:
+        """Return a finite number within low..high, both included."""
+        value = self.value(name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise SpecError(self.path(name), f"must be a number, not {_show(value)}")
+        if not math.isfinite(value) or not low <= value <= high:
+            raise SpecError(self.path(name), f"must be between {low:g} and {high:g}, not {value}")
+        return float(value)
+
+    def items(self, name: str) -> list[tuple[str, object]]:
+        """Return a non-empty list as (key path, item) pairs."""
+        value = self.value(name)
+        if not isinstance(value, list):
+            raise SpecError(self.path(name), f"must be a list, not {_kind(value)}")
+        if not value:
+            raise SpecError(self.path(name), "must not be empty")
+        return [(f"{self.path(name)}[{index}]", item) for index, item in enumerate(value)]
+
+    def mapping(self, name: str) -> list[tuple[str, object]]:
+        """Return a non-empty mapping of plain names as (name, value) pairs, in order."""
+        inner = Fields(self.value(name), self.path(name))
+        if not inner._values:
+            raise SpecError(self.path(name), "must not be empty")
+        return [(check_name(inner.path(key), key), item) for key, item in inner._values.items()]
+
+    def done(self) -> None:
+        """SpecError when the mapping has a key that was never asked for."""
+        for name in self._values:
+            if name not in self._asked:
+                known = ", ".join(sorted(self._asked))
+                raise SpecError(self.path(name), f"is not a known key; known here: {known}")
+
+
+def _kind(value: object) -> str:
+    return "nothing" if value is None else f"a {type(value).__name__}"
+
+
+def _show(value: object) -> str:
+    return repr(value) if isinstance(value, (str, int, float)) else _kind(value)

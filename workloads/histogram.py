@@ -1,0 +1,69 @@
+"""A log-linear latency histogram: bounded relative error, cheap to merge.
+
+Values below 128 ns have a bucket each; above, every power of two is cut into 64 equal buckets, so
+a bucket is at most 1/64 of its value wide (the scheme of HdrHistogram, G. Tene).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import ceil
+
+_BITS = 6
+_LINEAR = 1 << _BITS
+
+
+def bucket_of(value_ns: int) -> int:
+    """Return the bucket of a duration in nanoseconds (not negative)."""
+    shift = max(0, value_ns.bit_length() - _BITS - 1)
+    return shift * _LINEAR + (value_ns >> shift)
+
+
+def bounds_of(bucket: int) -> tuple[int, int]:
+    """Return the least and the greatest duration of a bucket, in nanoseconds."""
+    shift = max(0, bucket // _LINEAR - 1)
+    low = (bucket - shift * _LINEAR) << shift
+    return low, low + (1 << shift) - 1
+
+
+@dataclass
+class Histogram:
+    """How many operations took how long; ``max_ns`` is exact."""
+
+    counts: Counter[int] = field(default_factory=Counter)
+    max_ns: int = 0
+
+    @property
+    def total(self) -> int:
+        """How many durations were added."""
+        return sum(self.counts.values())
+
+    def add(self, durations_ns: Iterable[int]) -> None:
+        """Count each duration (nanoseconds)."""
+        for duration in durations_ns:
+            self.counts[bucket_of(duration)] += 1
+            self.max_ns = max(self.max_ns, duration)
+
+    def merge(self, other: Histogram) -> None:
+        """Add all that the other counted; the result is as if both had been one."""
+        self.counts.update(other.counts)
+        self.max_ns = max(self.max_ns, other.max_ns)
+
+    def quantile_ns(self, share: float) -> float:
+        """Return the duration that ``share`` of the operations did not exceed, in nanoseconds.
+
+        It is the middle of the bucket of the ceil(share n)-th smallest duration, never above the
+        maximum. Raises ValueError when nothing was counted.
+        """
+        if not self.counts:
+            raise ValueError("a quantile of an empty histogram")
+        wanted = max(1, ceil(share * self.total))
+        seen = 0
+        for bucket in sorted(self.counts):
+            seen += self.counts[bucket]
+            if seen >= wanted:
+                low, high = bounds_of(bucket)
+                return min((low + high) / 2, float(self.max_ns))
+        return float(self.max_ns)

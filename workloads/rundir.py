@@ -1,0 +1,138 @@
+"""The run directory: the only place that is written to or deleted from, and how it is told apart.
+
+It is ``fstune-<run id>`` under the directory given, made fresh by the first stage. A marker file
+in it says whose it is; without that marker nothing in it is ever touched.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import time
+
+from workloads.failure import Failure, WorkloadFailure, os_failure
+
+MARKER = ".fstune-run.json"
+_OWNER = "fstune-workloads"
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_FILE_OVERHEAD_BYTES = 4096
+_CLEAN_PATIENCE_S = 5.0
+
+
+def check_run_id(run_id: str) -> str:
+    """Return the run id; ValueError unless it is 1-64 of letters, digits, ``.``, ``_``, ``-``."""
+    if not _RUN_ID.fullmatch(run_id):
+        raise ValueError(
+            f"run id {run_id!r}: 1 to 64 letters, digits, dots, underscores and hyphens,"
+            " the first a letter or digit"
+        )
+    return run_id
+
+
+def path_of(directory: str, run_id: str) -> str:
+    """Return the path of the run directory."""
+    return os.path.join(os.path.abspath(directory), f"fstune-{check_run_id(run_id)}")
+
+
+def create(root: str, identity: dict[str, str], files: int, total_bytes: int) -> None:
+    """Make the run directory and its marker, having checked that there is room.
+
+    ``identity`` (run id, seed, spec hash) goes into the marker. Raises WorkloadFailure.
+    """
+    try:
+        _check_room(os.path.dirname(root), files, total_bytes)
+        os.mkdir(root, 0o755)
+        with open(os.path.join(root, MARKER), "x", encoding="utf-8") as marker:
+            json.dump({"made_by": _OWNER, **identity}, marker)
+    except OSError as error:
+        raise WorkloadFailure(os_failure(error, "mkdir", root, "run-directory")) from None
+
+
+def check(root: str, identity: dict[str, str]) -> None:
+    """Raise WorkloadFailure unless ``root`` is the run directory with exactly that identity."""
+    found = _marker(root)
+    for key, value in identity.items():
+        if found.get(key) != value:
+            raise _not_ours(root, f"belongs to another run: {key} is {found.get(key)!r}")
+
+
+def remove(root: str, run_id: str) -> bool:
+    """Remove the run directory and prove it gone; False when there was none.
+
+    Everything beneath goes first, the marker last, so that an interrupted removal can be repeated.
+    Raises WorkloadFailure when the directory has not our marker or will not go.
+    """
+    if not os.path.lexists(root):
+        return False
+    found = _marker(root)
+    if found.get("run_id") != run_id:
+        raise _not_ours(root, f"belongs to another run: run_id is {found.get('run_id')!r}")
+    patience_ends = time.monotonic() + _CLEAN_PATIENCE_S
+    while True:
+        try:
+            _empty(root)
+            break
+        except OSError as error:
+            # A file whose last close is still under way leaves a hidden name for a moment.
+            if error.errno not in (errno.ENOTEMPTY, errno.EBUSY, errno.ENOENT) or (
+                time.monotonic() > patience_ends
+            ):
+                path = str(error.filename or root)
+                raise WorkloadFailure(os_failure(error, "clean", path)) from None
+            time.sleep(0.05)
+    try:
+        os.unlink(os.path.join(root, MARKER))
+        os.rmdir(root)
+    except OSError as error:
+        raise WorkloadFailure(os_failure(error, "clean", root)) from None
+    return True
+
+
+def _empty(root: str) -> None:
+    with os.scandir(root) as entries:
+        found = [entry for entry in entries if entry.name != MARKER]
+    for entry in found:
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path)
+        else:
+            os.unlink(entry.path)
+
+
+def _marker(root: str) -> dict[str, object]:
+    if os.path.islink(root) or not os.path.isdir(root):
+        raise _not_ours(root, "is not a directory, or not there")
+    path = os.path.join(root, MARKER)
+    try:
+        with open(path, encoding="utf-8") as marker:
+            found = json.load(marker)
+    except OSError as error:
+        raise WorkloadFailure(os_failure(error, "check", path, "run-directory")) from None
+    except ValueError:
+        raise _not_ours(root, "has a marker that cannot be read") from None
+    if not isinstance(found, dict) or found.get("made_by") != _OWNER:
+        raise _not_ours(root, "has a marker that is not ours")
+    return found
+
+
+def _check_room(directory: str, files: int, total_bytes: int) -> None:
+    room = os.statvfs(directory)
+    needed = total_bytes + files * _FILE_OVERHEAD_BYTES
+    free = room.f_bavail * room.f_frsize
+    # Some network filesystems report no size at all: then only the writing can tell.
+    if room.f_blocks and free < needed:
+        raise WorkloadFailure(
+            Failure(
+                "no-space",
+                "statvfs",
+                directory,
+                errno.ENOSPC,
+                f"{free} bytes free, {needed} needed",
+            )
+        )
+
+
+def _not_ours(root: str, why: str) -> WorkloadFailure:
+    return WorkloadFailure(Failure("run-directory", "check", root, None, f"{why}; left alone"))

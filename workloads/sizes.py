@@ -1,0 +1,90 @@
+"""File-size distributions, as quantile functions.
+
+A file set of n files takes the sizes at the quantiles (i + 1/2) / n, so that every seed moves
+exactly the same bytes: a seed changes which file gets which size, never the amount of work.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Protocol
+
+from workloads.fields import Fields, SpecError
+
+MAX_FILE_BYTES = 1 << 40
+
+
+class Sizes(Protocol):
+    """A distribution of file sizes."""
+
+    def quantile(self, probability: float) -> int:
+        """Return the size in bytes below which that share of the files lies (0 < p < 1)."""
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Every file has the same size."""
+
+    size_bytes: int
+
+    def quantile(self, probability: float) -> int:
+        """Return the one size."""
+        return self.size_bytes
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Sizes spread evenly over min_bytes..max_bytes."""
+
+    min_bytes: int
+    max_bytes: int
+
+    def quantile(self, probability: float) -> int:
+        """Return min + p (max - min), rounded."""
+        return self.min_bytes + round(probability * (self.max_bytes - self.min_bytes))
+
+
+@dataclass(frozen=True)
+class LogNormal:
+    """ln(size) is normal around ln(median_bytes) with deviation sigma, cut to min..max."""
+
+    median_bytes: int
+    sigma: float
+    min_bytes: int
+    max_bytes: int
+
+    def quantile(self, probability: float) -> int:
+        """Return median exp(sigma z_p), rounded and cut; z_p the standard normal quantile."""
+        size = self.median_bytes * math.exp(self.sigma * NormalDist().inv_cdf(probability))
+        return min(self.max_bytes, max(self.min_bytes, round(size)))
+
+
+def parse_sizes(fields: Fields) -> Sizes:
+    """Return the distribution that the mapping describes.
+
+    ``{distribution: fixed, bytes}``, ``{distribution: uniform, min_bytes, max_bytes}`` or
+    ``{distribution: log-normal, median_bytes, sigma, min_bytes, max_bytes}``. Raises SpecError.
+    """
+    kind = fields.choice("distribution", ("fixed", "uniform", "log-normal"))
+    if kind == "fixed":
+        fixed = Fixed(fields.integer("bytes", 0, MAX_FILE_BYTES))
+        fields.done()
+        return fixed
+    low = fields.integer("min_bytes", 0, MAX_FILE_BYTES)
+    high = fields.integer("max_bytes", 0, MAX_FILE_BYTES)
+    if low > high:
+        raise SpecError(fields.path("min_bytes"), f"is above max_bytes ({low} > {high})")
+    if kind == "uniform":
+        fields.done()
+        return Uniform(low, high)
+    median = fields.integer("median_bytes", max(1, low), high)
+    sigma = fields.number("sigma", 0.0, 10.0)
+    fields.done()
+    return LogNormal(median, sigma, low, high)
+
+
+def spread(sizes: Sizes, files: int) -> tuple[int, ...]:
+    """Return the sizes in bytes of ``files`` files, ascending; the same for every seed."""
+    return tuple(sizes.quantile((rank + 0.5) / files) for rank in range(files))

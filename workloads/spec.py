@@ -1,0 +1,224 @@
+"""The checked, frozen form of a workload spec, and the one way to it from a mapping.
+
+A spec is a list of *stages*; a stage is what runs in one invocation of the engine. A stage with
+``cache: cold`` must be run by a client whose cache holds nothing of the earlier stages. A stage
+is a list of *phases*, each one operation over one file set; a phase that names a ``component`` is
+timed, one that does not is set-up or warm-up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import fsum
+
+from workloads.fields import Fields, SpecError
+from workloads.sequence import OPERATIONS, REPEATABLE, FileSetState, OutOfOrder, advance
+from workloads.sizes import Sizes, parse_sizes, spread
+
+MAX_PROCESSES = 256
+MAX_FILES = 1_000_000
+MAX_STEPS = 2_000_000
+MAX_RECORD_BYTES = 4 << 20
+HELD_LIMIT_BYTES = 256 << 20
+"""Most data one process may read in a phase: it is held in memory and checked off the clock."""
+
+WEIGHT_FLOOR = 0.05
+"""Least weight of a component: below it, a setting could ruin the component unnoticed."""
+
+
+@dataclass(frozen=True)
+class FileSet:
+    """Files of one size distribution, dealt evenly over directories; ``index`` as in the spec."""
+
+    name: str
+    index: int
+    files: int
+    directories: int
+    sizes: Sizes
+    record_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes in all its files together, whatever the seed."""
+        return sum(spread(self.sizes, self.files))
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One operation over one file set, by all processes at once, between two barriers.
+
+    ``component`` is None where untimed. ``order`` is "sequential" or "shuffled" (from the seed).
+    """
+
+    operation: str
+    fileset: FileSet
+    component: str | None
+    order: str
+    passes: int
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What one invocation runs; ``cache`` is "as-is" or "cold"."""
+
+    name: str
+    cache: str
+    phases: tuple[Phase, ...]
+
+
+@dataclass(frozen=True)
+class Component:
+    """One timed number of the workload and its weight in the score (weights sum to 1)."""
+
+    name: str
+    weight: float
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A workload that can be run. ``sha256`` is of the mapping's canonical JSON."""
+
+    name: str
+    description: str
+    processes: int
+    wall_clock_limit_s: float
+    filesets: tuple[FileSet, ...]
+    stages: tuple[Stage, ...]
+    components: tuple[Component, ...]
+    sha256: str
+
+    def stage_index(self, name: str) -> int:
+        """Return the position of the stage of that name; KeyError when there is none."""
+        for index, stage in enumerate(self.stages):
+            if stage.name == name:
+                return index
+        raise KeyError(name)
+
+
+def parse(mapping: object) -> Spec:
+    """Return the checked spec; raises SpecError naming the first offending key."""
+    fields = Fields(mapping, "")
+    name = fields.name("name")
+    description = fields.text("description")
+    processes = fields.integer("processes", 1, MAX_PROCESSES)
+    limit_s = fields.number("wall_clock_limit_s", 0.001, 86_400.0)
+    filesets = tuple(
+        _fileset(set_name, index, Fields(value, f"filesets.{set_name}"))
+        for index, (set_name, value) in enumerate(fields.mapping("filesets"))
+    )
+    stages = tuple(
+        _stage(Fields(item, key), {fileset.name: fileset for fileset in filesets}, processes)
+        for key, item in fields.items("stages")
+    )
+    _check_stages(stages)
+    components = _components(fields, stages)
+    fields.done()
+    return Spec(
+        name, description, processes, limit_s, filesets, stages, components, _sha256(mapping)
+    )
+
+
+def _fileset(name: str, index: int, fields: Fields) -> FileSet:
+    files = fields.integer("files", 1, MAX_FILES)
+    directories = fields.integer("directories", 1, MAX_FILES, default=1)
+    if directories > files:
+        raise SpecError(
+            fields.path("directories"), f"is above the number of files ({directories} > {files})"
+        )
+    sizes = parse_sizes(Fields(fields.value("size"), fields.path("size")))
+    record_bytes = fields.integer("record_bytes", 1, MAX_RECORD_BYTES, default=128 << 10)
+    fields.done()
+    return FileSet(name, index, files, directories, sizes, record_bytes)
+
+
+def _stage(fields: Fields, filesets: Mapping[str, FileSet], processes: int) -> Stage:
+    name = fields.name("name")
+    cache = fields.choice("cache", ("as-is", "cold"))
+    phases = tuple(
+        _phase(Fields(item, key), filesets, processes) for key, item in fields.items("phases")
+    )
+    fields.done()
+    return Stage(name, cache, phases)
+
+
+def _phase(fields: Fields, filesets: Mapping[str, FileSet], processes: int) -> Phase:
+    operation = fields.choice("operation", OPERATIONS)
+    fileset = filesets[fields.choice("fileset", tuple(filesets))]
+    component = fields.name("component") if fields.has("component") else None
+    order = fields.choice("order", ("sequential", "shuffled"), default="sequential")
+    passes = fields.integer("passes", 1, MAX_STEPS, default=1)
+    fields.done()
+    if passes > 1 and operation not in REPEATABLE:
+        raise SpecError(
+            fields.path("passes"), f"only {', '.join(REPEATABLE)} can be repeated, not {operation}"
+        )
+    if passes * fileset.files > MAX_STEPS:
+        raise SpecError(
+            fields.path("passes"), f"makes more than {MAX_STEPS} operations of one phase"
+        )
+    if operation == "read":
+        held = passes * _largest_share(fileset, processes)
+        if held > HELD_LIMIT_BYTES:
+            raise SpecError(
+                fields.path("passes") if passes > 1 else fields.path("fileset"),
+                f"one process would read {held} bytes in this phase; what is read is held in"
+                f" memory to be checked off the clock, and at most {HELD_LIMIT_BYTES} bytes may be",
+            )
+    return Phase(operation, fileset, component, order, passes)
+
+
+def _largest_share(fileset: FileSet, processes: int) -> int:
+    """Bytes that one process may get to read, at worst over all seeds."""
+    files = -(-fileset.files // processes)
+    return sum(spread(fileset.sizes, fileset.files)[-files:])
+
+
+def _check_stages(stages: tuple[Stage, ...]) -> None:
+    names: set[str] = set()
+    owner: dict[str, str] = {}
+    states: dict[str, FileSetState] = {}
+    for number, stage in enumerate(stages):
+        if stage.name in names:
+            raise SpecError(f"stages[{number}].name", f"{stage.name!r} is used twice")
+        names.add(stage.name)
+        for position, phase in enumerate(stage.phases):
+            key = f"stages[{number}].phases[{position}]"
+            try:
+                states[phase.fileset.name] = advance(
+                    phase.operation, states.get(phase.fileset.name, FileSetState())
+                )
+            except OutOfOrder as error:
+                raise SpecError(
+                    f"{key}.operation", f"{phase.operation} of {phase.fileset.name!r}: {error}"
+                ) from None
+            if phase.component and owner.setdefault(phase.component, stage.name) != stage.name:
+                raise SpecError(
+                    f"{key}.component",
+                    f"{phase.component!r} is timed in stage {owner[phase.component]!r} already;"
+                    " a component belongs to one stage",
+                )
+
+
+def _components(fields: Fields, stages: tuple[Stage, ...]) -> tuple[Component, ...]:
+    timed = dict.fromkeys(
+        phase.component for stage in stages for phase in stage.phases if phase.component
+    )
+    if not timed:
+        raise SpecError("stages", "no phase names a component, so nothing would be timed")
+    reader = Fields(fields.value("weights"), "weights")
+    weights = {name: reader.number(name, WEIGHT_FLOOR, 1.0) for name in timed}
+    for name, _ in fields.mapping("weights"):
+        if name not in timed:
+            raise SpecError(reader.path(name), "no phase times a component of this name")
+    total = fsum(weights.values())
+    if abs(total - 1.0) > 1e-9:
+        raise SpecError("weights", f"must sum to 1, not {total:.10g}")
+    return tuple(Component(name, weight) for name, weight in weights.items())
+
+
+def _sha256(mapping: object) -> str:
+    canonical = json.dumps(mapping, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()
