@@ -1,0 +1,85 @@
+"""Thresholds: the table, what lies off it, and the simulation behind it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.judge.evalue import e_values
+from tuner.judge.thresholds import ALPHAS, CALIBRATED, simulate_threshold, threshold
+
+
+def test_table() -> None:
+    assert threshold(0.05, 30) == 8.11
+    assert threshold(0.01, 10) == 27.7
+    assert threshold(0.025, 50) == 18.33
+    assert threshold(0.1, 20) == 3.59
+    assert threshold(0.001, 30) == 318.0
+
+
+def test_horizon_is_rounded_up_and_ville_beyond() -> None:
+    assert threshold(0.05, 3) == threshold(0.05, 10)
+    assert threshold(0.05, 11) == threshold(0.05, 20)
+    assert threshold(0.05, 31) == threshold(0.05, 50)
+    assert threshold(0.05, 51) == 20.0
+    assert threshold(0.05) == 20.0
+    assert threshold(0.2, 10) == 2.91
+    assert threshold(0.5, 10) == 2.0
+
+
+@given(
+    st.floats(1e-6, 0.5),
+    st.floats(1.0, 3.0),
+    st.sampled_from([None, 5, 15, 25, 45]),
+)
+def test_stricter_alpha_never_lowers_it(alpha: float, ratio: float, max_n: int | None) -> None:
+    high, low = threshold(alpha / ratio, max_n), threshold(alpha, max_n)
+    assert high >= low * (1.0 - 1e-12)
+    assert 1.0 < low <= 1.0 / alpha
+
+
+@pytest.mark.parametrize("max_n", [10, 30])
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_simulation_reproduces_the_table(alpha: float, max_n: int) -> None:
+    """Four standard errors of both: the simulation's, and 10^6 null paths' for the table."""
+    found = simulate_threshold(alpha, max_n, paths=15_000, seed=7)
+    table = CALIBRATED[max_n][ALPHAS.index(alpha)]
+    table_error = table / math.sqrt(1e6 * alpha)
+    assert found.standard_error < 0.02 * found.value
+    assert abs(found.value - table) < 4.0 * math.hypot(found.standard_error, table_error)
+
+
+@pytest.mark.parametrize("alpha", [0.09, 0.0304, 0.0076, 0.0019, 0.0009, 1e-5])
+def test_off_the_columns_the_error_stays_below_alpha(alpha: float) -> None:
+    found = simulate_threshold(alpha, 30, paths=15_000, seed=7)
+    assert threshold(alpha, 30) > found.value - 2.0 * found.standard_error
+    assert threshold(alpha, 30) < 1.3 * found.value
+
+
+def test_plain_null_paths_agree_with_the_simulation() -> None:
+    """30,000 null paths of 10: P(ever E >= 5.83) = .05 within four sd of .0013."""
+    x = np.random.default_rng(2).standard_normal((30_000, 10))
+    crossed = float((e_values(x)[:, 2:] >= threshold(0.05, 10)).any(axis=1).mean())
+    assert crossed == pytest.approx(0.05, abs=4 * 0.0013)
+
+
+def test_simulation_follows_its_seed() -> None:
+    one, two = (simulate_threshold(0.05, 10, paths=2000, seed=5) for _ in range(2))
+    assert one == two
+    assert one != simulate_threshold(0.05, 10, paths=2000, seed=6)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "max_n", "paths"),
+    [(0.0, 10, 1000), (1.0, 10, 1000), (0.05, 2, 1000), (0.05, 10, 999)],
+)
+def test_bad_arguments(alpha: float, max_n: int, paths: int) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        simulate_threshold(alpha, max_n, paths=paths)
+    if paths == 1000:
+        with pytest.raises(ValueError, match="must be"):
+            threshold(alpha, max_n)

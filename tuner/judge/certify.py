@@ -1,0 +1,264 @@
+"""Certification: the one claim the user is given, finalist against baseline on fresh blocks.
+
+Owns the certificate: proof that the finalist is faster, that no component pays for it beyond the
+floor, and, where that fails, the largest improvement that the data still allow. The blocks must
+have taken no part in the search; nothing here can check that.
+
+The error: a certificate needs the gain and every floor to be shown (an intersection-union test),
+so P(certified although the finalist is not faster, or although some component breaks the floor) <=
+alpha, with each test at the full alpha and none shared out; looking after every block is allowed
+for.
+
+What to expect (alpha .025, floor 5 %): the floors, not the gain, decide the number of blocks. For
+a component that the finalist leaves as it was, 80 % power takes 9 blocks at sd(D_c) = 3 %, 17 at 5
+%, more than 50 at 10 % (74 % by then) and is out of reach at 15 % (34 %) and 20 % (20 %). For one
+that it makes 10 % faster: 3, 5, 10, 18 and 29. With noisy components plan 30 to 50 blocks, measure
+longer in each, or choose a wider floor before the first block.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+
+from tuner.judge.confidence import Interval, bounds
+from tuner.judge.evalue import MIN_PAIRS, Floats, Moments, e_from_log, moments
+from tuner.judge.score import (
+    checked_weights,
+    clock_variance,
+    component_differences,
+    component_names,
+    margin,
+    score_clock_variance,
+)
+from tuner.judge.thresholds import threshold
+from tuner.judge.verdict import METHOD, Outcome, Verdict, describe, percent
+
+
+class CertificateOutcome(StrEnum):
+    """Whether the claim stands: shown, settled against or out of blocks, or still open."""
+
+    CERTIFIED = "certified"
+    NOT_CERTIFIED = "not_certified"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class PairedTimes:
+    """One fresh block: component times (s) of the finalist and of the baseline."""
+
+    candidate_s: tuple[float, ...]
+    baseline_s: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentVerdict:
+    """Whether a component, called `name`, keeps the floor: `holds`, `broken`, or neither shown yet.
+
+    verdict.e_value and .threshold are those of "not worse than the floor allows"; verdict.outcome
+    and .interval compare the component with the baseline itself.
+    """
+
+    holds: bool
+    broken: bool
+    verdict: Verdict
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Finalist against baseline.
+
+    largest_compatible_improvement, least_improvement: one-sided bounds of level 1 - alpha on the
+    improvement exp(-D) - 1, as fractions (.05 = 5 % faster): "at most" and "at least". At most is
+    infinite and at least is -1 as long as the data give no bound. verdict.interval is two-sided, of
+    level 1 - 2 alpha, for display.
+    """
+
+    outcome: CertificateOutcome
+    verdict: Verdict
+    components: tuple[ComponentVerdict, ...]
+    largest_compatible_improvement: float
+    least_improvement: float
+    reason: str
+
+
+def certify(
+    component_times_by_block: Sequence[PairedTimes],
+    weights: Sequence[float],
+    *,
+    floor: float,
+    alpha: float = 0.025,
+    max_n: int | None = None,
+    resolution_s: float = 0.0,
+    components: Sequence[str] = (),
+) -> Certificate:
+    """Judge a finalist against the baseline from fresh blocks; may be called after every block.
+
+    certified: E(-D) reaches the threshold of alpha, and so does E(ln(1 + floor) - D_c) for every
+    component. not_certified: the finalist is shown to be slower, or a component to be worse than
+    the floor, or max_n blocks are used up. undecided: measure on.
+
+    weights: one for each component, summing to 1. floor: largest loss allowed to a component, a
+    fraction. max_n: number of blocks fixed before the first one, for calibrated thresholds; None,
+    or more blocks than that: Ville's, and no end. resolution_s: resolution of the clock.
+    components: what the reasons call them; numbered where not given. Raises ValueError for times
+    not above 0, unequal numbers of components, values out of range.
+    """
+    level = threshold(
+        alpha, max_n if max_n is None or len(component_times_by_block) <= max_n else None
+    )
+    weight_row = checked_weights(weights, len(weights))
+    names = component_names(components, len(weight_row))
+    shape = (len(component_times_by_block), len(weight_row))
+    candidate = _table([pair.candidate_s for pair in component_times_by_block], shape)
+    baseline = _table([pair.baseline_s for pair in component_times_by_block], shape)
+    d = component_differences(candidate, baseline)
+    score = moments(
+        d @ weight_row,
+        variance_floor=score_clock_variance(candidate, baseline, weight_row, resolution_s),
+    )
+    by_component = moments(d.T, variance_floor=clock_variance(candidate, baseline, resolution_s).T)
+    verdict = _verdict(score, level, alpha)
+    by_name = _components(by_component, names, margin(floor), level, alpha)
+    outcome, reason = _conclude(verdict, by_name, floor, max_n)
+    return Certificate(
+        outcome=outcome,
+        verdict=verdict,
+        components=by_name,
+        largest_compatible_improvement=_improvement(verdict.interval.lower),
+        least_improvement=_improvement(verdict.interval.upper),
+        reason=reason,
+    )
+
+
+def certify_several(
+    blocks_by_finalist: Mapping[int, Sequence[PairedTimes]],
+    weights: Sequence[float],
+    *,
+    floor: float,
+    alpha: float = 0.025,
+    max_n: int | None = None,
+    resolution_s: float = 0.0,
+    components: Sequence[str] = (),
+) -> dict[int, Certificate]:
+    """Judge several finalists so that P(any of them is certified wrongly) <= alpha.
+
+    Holm's step-down over their certificates: with k finalists still open each is judged at alpha /
+    k; those certified leave, and the rest are judged again at the level for so many fewer. A
+    certificate is given at the level at which it was reached; what remains has the last level
+    tried. Arguments, errors and looking after every block as `certify`; the finalists may share
+    baseline measurements. Source: Holm (1979), which asks nothing of their dependence.
+    """
+    found: dict[int, Certificate] = {}
+    still_open = dict(blocks_by_finalist)
+    while still_open:
+        tried = {
+            finalist: certify(
+                blocks,
+                weights,
+                floor=floor,
+                alpha=alpha / len(still_open),
+                max_n=max_n,
+                resolution_s=resolution_s,
+                components=components,
+            )
+            for finalist, blocks in still_open.items()
+        }
+        shown = {f: c for f, c in tried.items() if c.outcome is CertificateOutcome.CERTIFIED}
+        if not shown:
+            return {f: (found | tried)[f] for f in blocks_by_finalist}
+        found |= shown
+        still_open = {f: blocks for f, blocks in still_open.items() if f not in shown}
+    return {f: found[f] for f in blocks_by_finalist}
+
+
+def _verdict(m: Moments, level: float, alpha: float) -> Verdict:
+    """Candidate against baseline without a margin: better, worse or undecided."""
+    n, estimate = int(m.n), float(m.mean)
+    low, high = bounds(m, level)
+    interval = Interval(float(low), float(high))
+    faster, slower = float(e_from_log(m.log_e_below())), float(e_from_log(m.log_e_above()))
+    outcome, e = Outcome.UNDECIDED, faster
+    if n >= MIN_PAIRS and faster >= level:
+        outcome = Outcome.BETTER
+    elif n >= MIN_PAIRS and slower >= level:
+        outcome, e = Outcome.WORSE, slower
+    said = describe(estimate, interval, n, confidence=1.0 - 2.0 * alpha, reference="baseline")
+    return Verdict(outcome, estimate, interval, e, level, n, METHOD, said)
+
+
+def _components(
+    m: Moments, names: tuple[str, ...], limit: float, level: float, alpha: float
+) -> tuple[ComponentVerdict, ...]:
+    held, lost = e_from_log(m.log_e_below(limit)), e_from_log(m.log_e_above(limit))
+    found = []
+    for index in range(len(m.n)):
+        one = Moments(m.n[index], m.mean[index], m.variance[index])
+        verdict = replace(_verdict(one, level, alpha), e_value=float(held[index]))
+        enough = int(one.n) >= MIN_PAIRS
+        found.append(
+            ComponentVerdict(
+                holds=enough and bool(held[index] >= level),
+                broken=enough and bool(lost[index] >= level),
+                verdict=verdict,
+                name=names[index],
+            )
+        )
+    return tuple(found)
+
+
+def _conclude(
+    verdict: Verdict,
+    components: tuple[ComponentVerdict, ...],
+    floor: float,
+    max_n: int | None,
+) -> tuple[CertificateOutcome, str]:
+    allowed = percent(margin(floor))
+    used_up = max_n is not None and verdict.n >= max_n
+    faster, said = verdict.outcome is Outcome.BETTER, verdict.reason
+    if verdict.n < MIN_PAIRS:
+        return CertificateOutcome.UNDECIDED, f"undecided: {said}"
+    for component in components:
+        if component.broken:
+            loss = f"{component.name} is {component.verdict.reason}"
+            reason = f"not certified: {loss}, more than the floor of {allowed}"
+            return CertificateOutcome.NOT_CERTIFIED, reason
+    if verdict.outcome is Outcome.WORSE:
+        return CertificateOutcome.NOT_CERTIFIED, f"not certified: {said}"
+    open_floors = [component.name for component in components if not component.holds]
+    if faster and not open_floors:
+        least = f"at least {percent(verdict.interval.upper)}"
+        kept = f"no component is more than {allowed} slower"
+        return CertificateOutcome.CERTIFIED, f"certified: {said}, {least}; {kept}"
+    if faster:
+        missing = f"{', '.join(open_floors)} not shown to keep the floor of {allowed}"
+    else:
+        missing = _ruled_out(verdict.interval.lower)
+    if used_up:
+        start = f"not certified after the {max_n} blocks allowed"
+        return CertificateOutcome.NOT_CERTIFIED, f"{start}: {said}; {missing}"
+    return CertificateOutcome.UNDECIDED, f"undecided: {said}; {missing}"
+
+
+def _ruled_out(lower: float) -> str:
+    """The positive statement of a comparison that shows no gain."""
+    if math.isinf(lower):
+        return "no improvement is ruled out yet"
+    return f"an improvement of more than {percent(lower)} is ruled out"
+
+
+def _table(times: list[tuple[float, ...]], shape: tuple[int, int]) -> Floats:
+    for index, row in enumerate(times):
+        if len(row) != shape[1]:
+            raise ValueError(f"block {index}: need {shape[1]} component times, got {len(row)}")
+    return np.array(times, dtype=np.float64).reshape(shape)
+
+
+def _improvement(d: float) -> float:
+    """exp(-d) - 1, infinite where it leaves the range of a double."""
+    return math.expm1(-d) if d > -700.0 else math.inf

@@ -1,0 +1,144 @@
+"""Confidence intervals and sequences: the means that the e-value test does not reject.
+
+Owns the inversion of the test in `evalue`. E(D - m0) depends on m0 only through T, and increases
+with it, so one critical T for each n and threshold gives every interval in closed form: mean -+ T*
+s / sqrt(n). The interval excludes m0 exactly when E reaches the threshold against m0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from tuner.judge.evalue import MIN_PAIRS, Floats, Moments, log_e_from_moments, running_moments
+
+# log T between which the critical T is sought; past the upper end E has reached its bound.
+_LOG_T_RANGE = (-40.0, 40.0)
+
+
+class Side(StrEnum):
+    """Which ends an interval has: both, or only a `lower` or an `upper` bound."""
+
+    BOTH = "both"
+    LOWER = "lower"
+    UPPER = "upper"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Bounds on a mean difference, log units; infinite where the data give no bound."""
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        if not self.lower <= self.upper:
+            raise ValueError(f"interval needs lower <= upper, got {self.lower} and {self.upper}")
+
+    def __contains__(self, value: float) -> bool:
+        return self.lower <= value <= self.upper
+
+
+@lru_cache(maxsize=4096)
+def critical_t(n: int, threshold: float) -> float:
+    """The T at which E_n reaches `threshold`; infinite where no T does, and below n = 3.
+
+    Below n = 3 nothing may be decided, so nothing is bounded. Raises ValueError unless threshold >
+    1.
+    """
+    if not threshold > 1.0:
+        raise ValueError(f"threshold must be above 1, got {threshold}")
+    if n < MIN_PAIRS:
+        return math.inf
+    goal = math.log(threshold)
+    pairs = np.asarray(n)
+
+    def excess(log_t: float) -> float:
+        mean = np.asarray(math.exp(log_t) / math.sqrt(n))
+        return float(log_e_from_moments(pairs, mean, np.asarray(1.0))) - goal
+
+    low, high = _LOG_T_RANGE
+    if excess(high) < 0.0:
+        return math.inf
+    return math.exp(float(brentq(excess, low, high, xtol=1e-13, rtol=1e-14)))
+
+
+def bounds(m: Moments, threshold: float) -> tuple[Floats, Floats]:
+    """Lower and upper bound of each set of differences, each at `threshold`; shapes as m.n."""
+    counts, which = np.unique(m.n, return_inverse=True)
+    critical = np.array([critical_t(int(n), threshold) for n in counts])[which].reshape(m.n.shape)
+    unit = np.sqrt(m.variance / np.maximum(m.n, 1))
+    with np.errstate(invalid="ignore"):
+        half = np.where(np.isinf(critical), np.inf, critical * unit)
+    return m.mean - half, m.mean + half
+
+
+def confidence_interval(
+    differences: Sequence[float] | Floats,
+    *,
+    threshold: float | None = None,
+    alpha: float | None = None,
+    side: Side = Side.BOTH,
+    variance_floor: float | Floats = 0.0,
+) -> Interval:
+    """Interval for the mean of `differences`, shape (n,), valid at any stopping time.
+
+    Give one of: `threshold`, which each end uses (so a two-sided interval at the threshold for
+    alpha has level 1 - 2 alpha); or `alpha`, the total error of a Ville interval (1/alpha, halved
+    for each end when two-sided). Excludes a mean m0 <=> E(D - m0) or E(m0 - D) >= threshold.
+
+    Unbounded below three differences. Raises ValueError for values that are not finite, for both or
+    neither of threshold and alpha, and for a threshold not above 1.
+    """
+    if len(differences) == 0:
+        return Interval(-math.inf, math.inf)
+    lower, upper = confidence_sequence(
+        differences, threshold=threshold, alpha=alpha, side=side, variance_floor=variance_floor
+    )
+    return Interval(float(lower[-1]), float(upper[-1]))
+
+
+def confidence_sequence(
+    differences: Sequence[float] | Floats,
+    *,
+    threshold: float | None = None,
+    alpha: float | None = None,
+    side: Side = Side.BOTH,
+    variance_floor: float | Floats = 0.0,
+    intersect: bool = False,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Lower and upper bounds after 1, 2, ..., n differences; arguments as `confidence_interval`.
+
+    The whole sequence covers the mean with the stated level. intersect: keep the best bounds so
+    far, equally valid and never wider, but dependent on the order of the differences; where the
+    running bounds contradict each other (lower > upper) the model does not hold, or the rare error
+    happened.
+    """
+    level = _threshold_of(threshold, alpha, side)
+    m = running_moments(differences, variance_floor=variance_floor)
+    lower, upper = bounds(m, level)
+    if side is Side.UPPER:
+        lower = np.full_like(lower, -np.inf)
+    if side is Side.LOWER:
+        upper = np.full_like(upper, np.inf)
+    if intersect:
+        lower = np.maximum.accumulate(lower, axis=-1)
+        upper = np.minimum.accumulate(upper, axis=-1)
+    return lower, upper
+
+
+def _threshold_of(threshold: float | None, alpha: float | None, side: Side) -> float:
+    if alpha is None and threshold is not None:
+        return threshold
+    if alpha is None or threshold is not None:
+        raise ValueError("give either threshold or alpha")
+    if not 0.0 < alpha < 1.0:
+        raise ValueError(f"alpha must be between 0 and 1, got {alpha}")
+    return (2.0 if side is Side.BOTH else 1.0) / alpha

@@ -1,0 +1,142 @@
+"""Thresholds that an e-value must reach, and the simulation that calibrates them.
+
+Owns the table of calibrated thresholds. Ville's inequality gives 1/alpha for every horizon; where
+the largest number of pairs is fixed beforehand, smaller thresholds keep the error at alpha exactly
+for normal differences.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from tuner.judge.evalue import MIN_PAIRS, SCALES, Floats, log_e_from_moments, running_moments
+
+ALPHAS: Final[tuple[float, ...]] = (0.001, 0.01, 0.025, 0.05, 0.1)
+"""Error levels of the columns of `CALIBRATED`, ascending."""
+
+CALIBRATED: Final[dict[int, tuple[float, ...]]] = {
+    10: (200.0, 27.7, 11.47, 5.83, 2.91),
+    20: (280.0, 35.6, 14.66, 7.32, 3.59),
+    30: (318.0, 40.2, 16.37, 8.11, 3.94),
+    50: (377.0, 45.2, 18.33, 9.00, 4.34),
+}
+"""Largest number of pairs -> threshold for each of ALPHAS (10^6 null paths, decisions from n = 3).
+
+The column of .001 rests on few crossings: its true error is up to .0011."""
+
+# h = alpha * threshold(alpha) has one shallow maximum between .01 and .05. Off the columns it is
+# taken as the larger neighbour plus this much, which covers that maximum and the Monte Carlo error
+# of the table.
+_OFF_COLUMN: Final = 1.07
+
+
+@lru_cache(maxsize=4096)
+def threshold(alpha: float, max_n: int | None = None) -> float:
+    """Threshold c with P(E_n >= c for some 3 <= n <= max_n) <= alpha under the null.
+
+    max_n: largest number of pairs, fixed before the first look; None where it is not fixed. The
+    smallest tabulated horizon >= max_n is used, and Ville's 1/alpha past the last one.
+
+    With h = alpha * threshold(alpha), an alpha between two columns takes h / alpha for the larger
+    h of its neighbours plus 7 %, but no more than the stricter neighbour's threshold; below .001,
+    where h only falls, the h of .001 plus 7 %; above .1, the threshold of .1. `simulate_threshold`
+    finds the true error of these at most alpha from 1e-6 to .1. Never above 1/alpha, and never
+    lower for a smaller alpha.
+
+    Raises ValueError unless 0 < alpha < 1 and max_n >= 3.
+    """
+    if not 0.0 < alpha < 1.0:
+        raise ValueError(f"alpha must be between 0 and 1, got {alpha}")
+    ville = 1.0 / alpha
+    if max_n is None:
+        return ville
+    if max_n < MIN_PAIRS:
+        raise ValueError(f"max_n must be at least {MIN_PAIRS}, got {max_n}")
+    row = next((CALIBRATED[horizon] for horizon in sorted(CALIBRATED) if horizon >= max_n), None)
+    if row is None:
+        return ville
+    if alpha > ALPHAS[-1]:
+        return min(ville, row[-1])
+    column = bisect_left(ALPHAS, alpha)
+    if math.isclose(alpha, ALPHAS[column], rel_tol=1e-12):
+        return row[column]
+    spent = ALPHAS[column] * row[column]
+    stricter = ville
+    if column > 0:
+        spent = max(spent, ALPHAS[column - 1] * row[column - 1])
+        stricter = row[column - 1]
+    return min(ville, stricter, _OFF_COLUMN * spent / alpha)
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedThreshold:
+    """A threshold by simulation and its Monte Carlo standard error (both on the scale of E)."""
+
+    value: float
+    standard_error: float
+    paths: int
+
+
+def simulate_threshold(
+    alpha: float, max_n: int, *, paths: int = 100_000, seed: int = 0
+) -> SimulatedThreshold:
+    """Compute c with P(E_n >= c for some 3 <= n <= max_n) = alpha for normal differences of mean 0.
+
+    E is the likelihood ratio of the mixture (effects |N(0, g)| in units of the standard deviation)
+    to the null, so with t the first n at which E reaches c, P_null(t <= max_n) is the mean of
+    1/E_t over paths drawn from the mixture. Drawing there makes crossings common: 20,000 paths
+    give about one percent at any alpha, where plain null paths would need millions.
+
+    paths: number of simulated paths, drawn in batches so that memory stays bounded. seed: same
+    seed, same answer. Raises ValueError unless 0 < alpha < 1, max_n >= 3 and paths >= 1000.
+    """
+    if not 0.0 < alpha < 1.0:
+        raise ValueError(f"alpha must be between 0 and 1, got {alpha}")
+    if max_n < MIN_PAIRS:
+        raise ValueError(f"max_n must be at least {MIN_PAIRS}, got {max_n}")
+    if paths < 1000:
+        raise ValueError(f"paths must be at least 1000, got {paths}")
+    rng = np.random.default_rng(seed)
+    grid = np.arange(0.0, math.log(1.0 / alpha) + 0.005, 0.005)  # log c; Ville bounds c by 1/alpha
+    # First and second moment of 1/E_t for each c of the grid.
+    sums = np.zeros((2, grid.size + 1))
+    batch = max(1, 1_000_000 // max_n)
+    for start in range(0, paths, batch):
+        log_e = _mixture_paths(rng, min(batch, paths - start), max_n)
+        highest = np.maximum.accumulate(log_e, axis=1)
+        before = np.concatenate([np.full((len(highest), 1), -np.inf), highest[:, :-1]], axis=1)
+        record = log_e > before
+        # A record at n is the first crossing of every c above the previous record, up to E_n.
+        first = np.searchsorted(grid, before[record], side="right")
+        last = np.searchsorted(grid, log_e[record], side="right")
+        for power in (1, 2):
+            weight = np.exp(-power * log_e[record])
+            sums[power - 1] += np.bincount(first, weight, grid.size + 1)
+            sums[power - 1] -= np.bincount(last, weight, grid.size + 1)
+    crossing, squares = np.cumsum(sums, axis=1)[:, :-1] / paths
+    above = int(np.searchsorted(-crossing, -alpha))  # crossing falls with c
+    above = min(max(above, 1), grid.size - 1)
+    low, high = math.log(crossing[above - 1]), math.log(crossing[above])
+    share = (low - math.log(alpha)) / (low - high)
+    log_c = float(grid[above - 1]) + share * float(grid[above] - grid[above - 1])
+    slope = (low - high) / float(grid[above] - grid[above - 1])
+    deviation = math.sqrt(max(squares[above] - crossing[above] ** 2, 0.0) / paths)
+    value = math.exp(log_c)
+    # Where the error falls steeply with c, a given error in it is a smaller one in c.
+    return SimulatedThreshold(value, value * deviation / alpha / max(slope, 0.5), paths)
+
+
+def _mixture_paths(rng: np.random.Generator, paths: int, max_n: int) -> Floats:
+    """Log e-values at n = 3..max_n, shape (paths, max_n - 2), of paths drawn from the mixture."""
+    scale = rng.choice(np.asarray(SCALES), size=paths)
+    effect = np.abs(rng.standard_normal(paths)) * np.sqrt(scale)
+    x = effect[:, None] + rng.standard_normal((paths, max_n))
+    m = running_moments(x)
+    first = MIN_PAIRS - 1
+    return log_e_from_moments(m.n[:, first:], m.mean[:, first:], m.variance[:, first:])

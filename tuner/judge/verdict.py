@@ -1,0 +1,173 @@
+"""Verdicts: what a set of paired differences says about a candidate, in numbers and in a sentence.
+
+Owns the outcomes, their precedence and the words for them. Differences are log time ratios,
+candidate over reference: positive = slower. Percentages are symmetric in D: "x % faster" is
+exp(-D) - 1 (work done in the same time), "x % slower" is exp(D) - 1, so that the margin ln(1 +
+delta) reads as delta in both directions.
+
+What to expect (one-sided .025, at most 30 blocks, looking after each; blocks for 80 % power): an
+effect of 1, 1.5, 2 and 3 times sd(D) takes 16, 10, 7 and 5 blocks; one of half sd(D) is found in
+half of the cases. With sd(D) of 5 %, then, 7 blocks show a difference of 10 %, 16 one of 5 %.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+
+from tuner.judge.confidence import Interval, bounds
+from tuner.judge.evalue import MIN_PAIRS, Floats, Moments, e_from_log, moments
+from tuner.judge.score import margin
+from tuner.judge.thresholds import threshold
+
+METHOD: Final = "mixture-t e-value"
+
+# Beyond these a number only says "huge", and "unbounded" says that better.
+_LARGEST_PERCENT: Final = 1000.0
+
+
+class Outcome(StrEnum):
+    """The answer to "candidate against reference?"."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    WORSE_BY_DELTA = "worse_by_delta"
+    EQUIVALENT = "equivalent"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An outcome with the numbers it rests on.
+
+    estimate: mean difference D, log units; interval: two-sided, log units; e_value and threshold:
+    of the test that decided (for `undecided` and none named: the test for "better"); n: pairs used;
+    method: name of the test; reason: one sentence for a person.
+    """
+
+    outcome: Outcome
+    estimate: float
+    interval: Interval
+    e_value: float
+    threshold: float
+    n: int
+    method: str
+    reason: str
+
+    @property
+    def ratio(self) -> float:
+        """exp(D): geometric-mean time of the candidate over that of the reference."""
+        return math.exp(self.estimate)
+
+
+def assess(
+    differences: Sequence[float] | Floats,
+    *,
+    delta: float,
+    alpha: float = 0.025,
+    max_n: int | None = None,
+    variance_floor: float | Floats = 0.0,
+    reference: str = "baseline",
+) -> Verdict:
+    """Judge a candidate against a reference from paired differences D, shape (n,), log units.
+
+    Every test is one-sided at `alpha` and the interval is two-sided of level 1 - 2 alpha at the
+    same threshold, so outcome and interval never contradict each other. In order of precedence:
+
+    - worse_by_delta: E(D - L) reaches the threshold, L = ln(1 + delta): slower by more than delta;
+    - equivalent: E(D + L) and E(L - D) both do: the difference is smaller than delta, the smallest
+      worth acting on, whether or not it is 0 (e_value is the smaller of the two);
+    - better, worse: E(-D), E(D) do;
+    - undecided otherwise, and always below 3 pairs.
+
+    max_n: largest number of pairs, fixed before the first look, for calibrated thresholds; None, or
+    more pairs than that: Ville's. reference: how the sentence names the reference.
+    Raises ValueError for differences that are not finite, and for alpha, delta, max_n out of range.
+    """
+    x = np.asarray(differences, dtype=np.float64)
+    if x.ndim != 1:
+        raise ValueError(f"differences must have one axis, got shape {x.shape}")
+    if not bool(np.isfinite(x).all()):
+        raise ValueError(f"difference at index {int(np.argmin(np.isfinite(x)))} is not finite")
+    limit = margin(delta)
+    level = threshold(alpha, max_n if max_n is None or x.size <= max_n else None)
+    m = moments(x, variance_floor=variance_floor)
+    outcome, e = _outcome(m, limit, level)
+    lower, upper = bounds(m, level)
+    interval = Interval(float(lower), float(upper))
+    estimate = float(m.mean)
+    said = describe(estimate, interval, x.size, confidence=1.0 - 2.0 * alpha, reference=reference)
+    if outcome is Outcome.EQUIVALENT:
+        said = f"within {percent(limit)} of {reference}: {said}"
+    elif outcome is Outcome.UNDECIDED and x.size >= MIN_PAIRS:
+        said = f"no difference from {reference} shown yet: {said}"
+    return Verdict(outcome, estimate, interval, e, level, x.size, METHOD, said)
+
+
+def _outcome(m: Moments, limit: float, level: float) -> tuple[Outcome, float]:
+    e_better = float(e_from_log(m.log_e_below(0.0)))
+    if int(m.n) < MIN_PAIRS:
+        return Outcome.UNDECIDED, e_better
+    e_worse_by_delta = float(e_from_log(m.log_e_above(limit)))
+    e_equivalent = min(
+        float(e_from_log(m.log_e_above(-limit))), float(e_from_log(m.log_e_below(limit)))
+    )
+    e_worse = float(e_from_log(m.log_e_above(0.0)))
+    for outcome, e in (
+        (Outcome.WORSE_BY_DELTA, e_worse_by_delta),
+        (Outcome.EQUIVALENT, e_equivalent),
+        (Outcome.BETTER, e_better),
+        (Outcome.WORSE, e_worse),
+    ):
+        if e >= level:
+            return outcome, e
+    return Outcome.UNDECIDED, e_better
+
+
+def percent(d: float) -> str:
+    """Size of a log difference as a percentage, direction dropped: .0488 -> "5.0 %"."""
+    size = abs(d)
+    if size > math.log1p(_LARGEST_PERCENT / 100.0):
+        return f"over {_LARGEST_PERCENT:.0f} %"
+    return f"{_number(size)} %"
+
+
+def change(d: float) -> str:
+    """A log difference in words: -.0488 -> "5.0 % faster"."""
+    return f"{percent(d)} {'faster' if d < 0.0 else 'slower'}"
+
+
+def blocks(n: int) -> str:
+    """ "1 block", "6 blocks"."""
+    return f"{n} block" if n == 1 else f"{n} blocks"
+
+
+def describe(
+    estimate: float, interval: Interval, n: int, *, confidence: float, reference: str
+) -> str:
+    """For example "6.1 % faster than baseline (95 % interval 3.0 to 9.1 %) after 6 blocks"."""
+    if n < MIN_PAIRS:
+        return f"too early to judge: {blocks(n)} measured, {MIN_PAIRS} needed"
+    shown = _interval(estimate, interval, confidence)
+    return f"{change(estimate)} than {reference} ({shown}) after {blocks(n)}"
+
+
+def _interval(estimate: float, interval: Interval, confidence: float) -> str:
+    name = f"{100.0 * confidence:.3g} % interval"
+    largest = math.log1p(_LARGEST_PERCENT / 100.0)
+    if max(-interval.lower, interval.upper) > largest:
+        return f"{name} still unbounded"
+    if interval.upper <= 0.0 and estimate < 0.0:
+        return f"{name} {_number(-interval.upper)} to {_number(-interval.lower)} %"
+    if interval.lower >= 0.0:
+        return f"{name} {_number(interval.lower)} to {_number(interval.upper)} %"
+    return f"{name} {change(interval.upper)} to {change(interval.lower)}"
+
+
+def _number(size: float) -> str:
+    return f"{100.0 * math.expm1(size):.1f}"
