@@ -1,0 +1,280 @@
+"""What the store lets happen, what it refuses, and the events it keeps of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from tests.unit.store import records
+from tuner.errors import ConflictError, NotFoundError
+from tuner.model import TimeUse
+from tuner.states import BlockState, CampaignState, TrialState
+from tuner.store import NewEvent, Store
+
+LATER = records.NOON + timedelta(hours=1)
+
+
+def everything(store: Store, campaign: str) -> tuple[object, ...]:
+    found = store.campaign(campaign)
+    return found, store.trials(campaign), store.blocks(campaign), store.events(campaign)
+
+
+def test_every_change_has_its_event(store: Store) -> None:
+    campaign = store.create_campaign("c", "{}", 1, records.NOON).id
+    made = [
+        store.move_campaign(campaign, CampaignState.RUNNING, "begun", records.event("a")),
+        store.set_baseline(campaign, records.FOUND, records.event("b")),
+        store.add_trial(campaign, records.trial(0), records.event("c")),
+        store.add_trial(campaign, records.trial(1, TrialState.QUEUED), records.event("d")),
+        store.move_trial(campaign, 1, TrialState.RUNNING, "its turn", records.event("e")),
+        store.begin_block(campaign, records.block(1), records.event("f")),
+        store.add_measurement(campaign, 1, records.measurement(0), records.event("g")),
+        store.end_block(campaign, 1, BlockState.COMPLETE, "", 1.0, records.event("h")),
+        store.save_recommendation(campaign, records.recommendation(), records.event("i")),
+        store.add_event(campaign, records.event("j", LATER)),
+    ]
+    assert store.events(campaign, after=1) == made
+    assert [e.number for e in store.events(campaign)] == list(range(1, 12))
+    assert "".join(e.kind for e in made if e) == "abcdefghij"
+    found = store.campaign(campaign)
+    assert (found.state, found.reason) == (CampaignState.RUNNING, "begun")
+    assert found.updated == LATER
+    moved = store.trials(campaign)[1]
+    assert (moved.state, moved.reason) == (TrialState.RUNNING, "its turn")
+
+
+def test_events_are_numbered_in_each_campaign(store: Store) -> None:
+    campaigns = [records.begun(store, trials=0) for _ in range(2)]
+    for _ in range(3):
+        for campaign in campaigns:
+            store.add_event(campaign, records.event())
+    for campaign in campaigns:
+        assert [e.number for e in store.events(campaign)] == [1, 2, 3, 4]
+
+
+def test_events_in_pages(store: Store) -> None:
+    campaign = records.begun(store, trials=5)
+    numbers = [e.number for e in store.events(campaign, after=2, limit=3)]
+    assert numbers == [3, 4, 5]
+    assert store.events(campaign, after=6) == []
+    assert store.events(campaign, limit=0) == []
+
+
+Change = Callable[[Store, str], object]
+
+REFUSED: dict[str, Change] = {
+    "campaign finished before it ran": lambda store, campaign: store.move_campaign(
+        campaign, CampaignState.FINISHED, "", records.event()
+    ),
+    "another baseline": lambda store, campaign: store.set_baseline(
+        campaign, records.TRIED, records.event()
+    ),
+    "second trial of a number": lambda store, campaign: store.add_trial(
+        campaign, records.trial(1), records.event()
+    ),
+    "running trial queued": lambda store, campaign: store.move_trial(
+        campaign, 1, TrialState.QUEUED, "", records.event()
+    ),
+    "second block of a number": lambda store, campaign: store.begin_block(
+        campaign, records.block(1), records.event()
+    ),
+    "second running block": lambda store, campaign: store.begin_block(
+        campaign, records.block(3), records.event()
+    ),
+    "second measurement of an arm": lambda store, campaign: store.add_measurement(
+        campaign, 2, records.measurement(0, 7), records.event()
+    ),
+    "second measurement at a position": lambda store, campaign: store.add_measurement(
+        campaign, 2, records.measurement(1, 0), records.event()
+    ),
+    "measurement of no arm": lambda store, campaign: store.add_measurement(
+        campaign, 2, records.measurement(2, 1), records.event()
+    ),
+    "measurement in an ended block": lambda store, campaign: store.add_measurement(
+        campaign, 1, records.measurement(1, 1), records.event()
+    ),
+    "infinite time": lambda store, campaign: store.add_measurement(
+        campaign,
+        2,
+        replace(records.measurement(1, 1), workload_s=float("inf")),
+        records.event(),
+    ),
+    "ended block ended": lambda store, campaign: store.end_block(
+        campaign, 1, BlockState.VOID, "", 1.0, records.event()
+    ),
+    "second recommendation": lambda store, campaign: store.save_recommendation(
+        campaign, records.recommendation(), records.event()
+    ),
+}
+
+
+@pytest.fixture
+def campaign(store: Store) -> str:
+    """Return a campaign with an ended and a running block, each measured once."""
+    new = records.begun(store, trials=3)
+    store.set_baseline(new, records.FOUND, records.event())
+    for number in (1, 2):
+        store.begin_block(new, records.block(number), records.event())
+        store.add_measurement(new, number, records.measurement(0), records.event())
+        if number == 1:
+            store.end_block(new, 1, BlockState.COMPLETE, "", 1.0, records.event())
+    store.save_recommendation(new, records.recommendation(), records.event())
+    return new
+
+
+@pytest.mark.parametrize("change", REFUSED.values(), ids=REFUSED.keys())
+def test_refused_change_leaves_no_trace(store: Store, campaign: str, change: Change) -> None:
+    before = everything(store, campaign)
+    with pytest.raises(ConflictError):
+        change(store, campaign)
+    assert everything(store, campaign) == before
+
+
+MISTAKES: dict[str, Change] = {
+    "event that is no JSON": lambda store, campaign: store.move_trial(
+        campaign,
+        1,
+        TrialState.COMPLETE,
+        "",
+        NewEvent(records.NOON, "k", "m", {"e": float("inf")}),
+    ),
+    "no number": lambda store, campaign: store.add_measurement(
+        campaign,
+        2,
+        replace(records.measurement(1, 1), apply_s=float("nan")),
+        records.event(),
+    ),
+    "diagnostic without a number": lambda store, campaign: store.add_measurement(
+        campaign,
+        2,
+        replace(records.measurement(1, 1), diagnostics={"x": float("nan")}),
+        records.event(),
+    ),
+    "time without a zone": lambda store, campaign: store.add_event(
+        campaign,
+        NewEvent(datetime(2026, 1, 1), "k", "m"),  # noqa: DTZ001
+    ),
+    "block that has ended": lambda store, campaign: store.begin_block(
+        campaign, replace(records.block(3), state=BlockState.COMPLETE), records.event()
+    ),
+    "block that is measured": lambda store, campaign: store.begin_block(
+        campaign,
+        replace(records.block(3), measurements=(records.measurement(0),)),
+        records.event(),
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES.keys())
+def test_mistake_leaves_no_trace(store: Store, campaign: str, mistake: Change) -> None:
+    before = everything(store, campaign)
+    with pytest.raises(ValueError):  # noqa: PT011
+        mistake(store, campaign)
+    assert everything(store, campaign) == before
+
+
+UNKNOWN: dict[str, Change] = {
+    "trials": lambda store, _: store.trials("none"),
+    "blocks": lambda store, _: store.blocks("none"),
+    "events": lambda store, _: store.events("none"),
+    "time use": lambda store, _: store.add_time_use("none", TimeUse()),
+    "event": lambda store, _: store.add_event("none", records.event()),
+    "trial": lambda store, campaign: store.move_trial(
+        campaign, 9, TrialState.COMPLETE, "", records.event()
+    ),
+    "block": lambda store, campaign: store.end_block(
+        campaign, 9, BlockState.VOID, "", 0.0, records.event()
+    ),
+    "block of a measurement": lambda store, campaign: store.add_measurement(
+        campaign, 9, records.measurement(0), records.event()
+    ),
+}
+
+
+@pytest.mark.parametrize("change", UNKNOWN.values(), ids=UNKNOWN.keys())
+def test_unknown(store: Store, campaign: str, change: Change) -> None:
+    before = everything(store, campaign)
+    with pytest.raises(NotFoundError, match=r"there is no (campaign none|trial 9|block 9)"):
+        change(store, campaign)
+    assert everything(store, campaign) == before
+
+
+def test_same_baseline_again_changes_nothing(store: Store, campaign: str) -> None:
+    before = everything(store, campaign)
+    assert store.set_baseline(campaign, records.FOUND, records.event()) is None
+    assert everything(store, campaign) == before
+
+
+def test_running_block_is_voided_once(store: Store, campaign: str) -> None:
+    assert store.void_running_blocks(campaign, "killed", records.event("void")) == (2,)
+    complete, void = store.blocks(campaign)
+    assert complete.state is BlockState.COMPLETE
+    assert (void.state, void.reason) == (BlockState.VOID, "killed")
+    assert len(void.measurements) == 1
+    assert store.events(campaign)[-1].kind == "void"
+
+    before = everything(store, campaign)
+    assert store.void_running_blocks(campaign, "killed", records.event("void")) == ()
+    assert everything(store, campaign) == before
+    store.begin_block(campaign, records.block(3), records.event())
+
+
+def test_killed_campaign_is_taken_up_again(store: Store) -> None:
+    campaign = records.begun(store)
+    for state in (CampaignState.RUNNING, CampaignState.RUNNING, CampaignState.CANCELLED):
+        store.move_campaign(campaign, state, f"to {state}", records.event())
+    assert store.campaign(campaign).reason == "to cancelled"
+
+
+@pytest.mark.parametrize(
+    "end", [TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAILED, TrialState.CANCELLED]
+)
+def test_trial_ends_once(store: Store, end: TrialState) -> None:
+    campaign = records.begun(store)
+    store.move_trial(campaign, 1, end, "over", records.event())
+    with pytest.raises(ConflictError, match=f"trial 1 of campaign {campaign} is {end}"):
+        store.move_trial(campaign, 1, TrialState.RUNNING, "again", records.event())
+    assert [t.state for t in store.trials(campaign)] == [TrialState.RUNNING, end]
+
+
+def test_newest_campaign_is_first(store: Store) -> None:
+    times = [records.NOON + timedelta(seconds=s) for s in (5, 0, 9)]
+    made = [store.create_campaign(f"c{at.second}", "{}", 0, at) for at in times]
+    assert [c.name for c in store.campaigns()] == ["c9", "c5", "c0"]
+    assert store.campaign("last") == made[2]
+    assert sorted((c.id for c in made), reverse=True) == [c.id for c in store.campaigns()]
+
+
+def test_campaign_by_the_beginning_of_its_identifier(store: Store) -> None:
+    first = store.create_campaign("first", "{}", 0, records.NOON)
+    assert store.campaign("2") == first
+    second = store.create_campaign("second", "{}", 0, records.NOON + timedelta(days=1))
+    assert store.campaign("20260302") == second
+    assert store.campaign(first.id) == first
+    with pytest.raises(NotFoundError, match=rf"2 campaigns begin with 2026.*{second.id}"):
+        store.campaign("2026")
+
+
+@pytest.mark.parametrize("wrong", ["20260310", "nightly", "nightli", "", "%", "Last"])
+def test_unknown_campaign_names_the_nearest(store: Store, wrong: str) -> None:
+    with pytest.raises(NotFoundError, match=r"no campaign in .*fstune\.sqlite3"):
+        store.campaign(wrong)
+    nearest = store.create_campaign("nightly", "{}", 0, records.NOON)
+    with pytest.raises(NotFoundError, match=f"nearest is {nearest.id} .nightly.") as caught:
+        store.campaign(wrong)
+    assert repr(wrong) in str(caught.value)
+
+
+def test_nearest_of_several(store: Store) -> None:
+    names = ("nightly", "weekly", "weekly", "hourly")
+    made = [
+        store.create_campaign(name, "{}", 0, records.NOON + timedelta(days=day))
+        for day, name in enumerate(names)
+    ]
+    with pytest.raises(NotFoundError, match=f"nearest is {made[2].id} .weekly."):
+        store.campaign("weekly")
+    with pytest.raises(NotFoundError, match=f"nearest is {made[0].id} .nightly."):
+        store.campaign(made[0].id[:-1] + "_")

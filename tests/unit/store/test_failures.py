@@ -1,0 +1,179 @@
+"""A database that cannot be used is reported with its place and with what to do."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, event
+from sqlalchemy.exc import OperationalError
+
+from tests.unit.store import records
+from tuner.errors import StoreError
+from tuner.store import Store, engine, tables
+from tuner.store.engine import open_sqlite
+from tuner.store.store import FILE
+
+
+@pytest.fixture
+def path(state_directory: Path) -> Path:
+    """Return the file of a store with a campaign, closed again."""
+    with Store.open(state_directory) as store:
+        records.begun(store)
+    return state_directory / FILE
+
+
+def limited(path: Path, pragma: str) -> Engine:
+    """Return an engine whose connections are held back by a pragma."""
+    limited_engine = open_sqlite(path)
+    event.listen(limited_engine, "connect", lambda connection, _: connection.execute(pragma))
+    return limited_engine
+
+
+def test_every_connection_is_set_up(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as bare:
+        assert bare.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    opened = open_sqlite(path)
+    with opened.connect() as first, opened.connect() as second:
+        for connection in (first, second):
+            for pragma, value in (("synchronous", 2), ("foreign_keys", 1)):
+                assert connection.exec_driver_sql(f"PRAGMA {pragma}").scalar() == value
+    opened.dispose()
+
+
+def test_state_directory_is_private(state_directory: Path) -> None:
+    Store.open(state_directory / "below").close()
+    assert (state_directory / "below").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("name", ["a?mode=ro", "b:c,d", "e%20f", "g#h"])
+def test_any_directory_will_do(tmp_path: Path, name: str) -> None:
+    with Store.open(tmp_path / name) as store:
+        records.begun(store)
+    assert [p.name for p in (tmp_path / name).iterdir()] == [FILE]
+
+
+def test_state_directory_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match=r"file/state.*FSTUNE_STATE_DIR"):
+        Store.open(tmp_path / "file" / "state")
+
+
+def test_file_that_cannot_be_opened(tmp_path: Path) -> None:
+    (tmp_path / FILE).mkdir()
+    with pytest.raises(StoreError, match=rf"{FILE}: it cannot be opened; check"):
+        Store.open(tmp_path)
+
+
+@pytest.mark.parametrize("version", [0, tables.SCHEMA_VERSION + 1])
+def test_other_schema_is_refused(path: Path, version: int) -> None:
+    with closing(sqlite3.connect(path)) as raw:
+        raw.execute("UPDATE schema_version SET version = ?", (version,))
+        raw.commit()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=rf"{FILE} has schema version {version}, this fstune has"):
+        Store.open(path.parent)
+    assert path.read_bytes() == before
+
+
+def test_database_of_another_program_is_refused(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / FILE)) as raw:
+        raw.execute("CREATE TABLE other (x)")
+        raw.commit()
+    with pytest.raises(StoreError, match=rf"{FILE} belongs to another program"):
+        Store.open(tmp_path)
+    with closing(sqlite3.connect(tmp_path / FILE)) as raw:
+        assert raw.execute("SELECT name FROM sqlite_master").fetchall() == [("other",)]
+
+
+def test_file_that_is_no_database(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b"something else\n" * 100)
+    with pytest.raises(StoreError, match=rf"{FILE}: it is not a database; move it away"):
+        Store.open(tmp_path)
+
+
+def test_damaged_database(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match=rf"{FILE}: it is damaged; put back a copy"):
+        Store.open(path.parent)
+
+
+def test_locked_database(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "BUSY_TIMEOUT_S", 0.0)
+    with (
+        Store.open(path.parent) as store,
+        closing(sqlite3.connect(path, isolation_level=None)) as other,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        campaign = store.campaign("last").id
+        with pytest.raises(StoreError, match=rf"{FILE}: another process keeps it locked"):
+            store.add_event(campaign, records.event())
+        other.execute("ROLLBACK")
+        store.add_event(campaign, records.event())
+
+
+def fill(store: Store, campaign: str) -> None:
+    for number in range(10, 1000):
+        store.add_trial(campaign, records.trial(number), records.event())
+
+
+def test_full_disk(path: Path) -> None:
+    pages = path.stat().st_size // 4096 + 8
+    store = Store(limited(path, f"PRAGMA max_page_count = {pages}"), str(path))
+    campaign = store.campaign("last").id
+    with pytest.raises(StoreError, match=rf"{FILE}: its disk is full; make room and resume"):
+        fill(store, campaign)
+    trials, events = len(store.trials(campaign)), len(store.events(campaign))
+    assert events == trials + 1
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda store, campaign: store.add_event(campaign, records.event()),
+        lambda store, _: store.create_campaign("c", "{}", 0, records.NOON),
+    ],
+)
+def test_database_that_may_not_be_written(
+    path: Path, change: Callable[[Store, str], object]
+) -> None:
+    store = Store(limited(path, "PRAGMA query_only = ON"), str(path))
+    campaign = store.campaign("last").id
+    with pytest.raises(StoreError, match=rf"{FILE}: it may not be written; use the account"):
+        change(store, campaign)
+    store.close()
+
+
+def test_database_without_a_write_ahead_log() -> None:
+    # One in memory has none, as one on a network filesystem has none.
+    opened = open_sqlite(Path(":memory:"))
+    with pytest.raises(StoreError, match="use a state directory on a local disk"):
+        opened.connect()
+
+
+def test_failure_of_an_unknown_kind() -> None:
+    class Unknown(Exception):
+        pass
+
+    with (
+        pytest.raises(StoreError, match=r"over there: it fails \(odd\)"),
+        engine.reported("over there"),
+    ):
+        raise OperationalError("SELECT 1", {}, Unknown("odd"))
+
+
+def test_message_is_one_line_without_statements(path: Path) -> None:
+    with Store.open(path.parent) as store:
+        campaign = store.campaign("last").id
+        with closing(sqlite3.connect(path)) as other:
+            other.execute("DROP TABLE component")
+        with pytest.raises(StoreError, match=rf"{FILE}: it fails \(no such table") as caught:
+            store.blocks(campaign)
+    assert "SELECT" not in str(caught.value)
+    assert "\n" not in str(caught.value)

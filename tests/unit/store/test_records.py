@@ -1,0 +1,180 @@
+"""What comes out of the store equals what went in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from types import MappingProxyType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.store import records
+from tuner.model import Block, BlockKind, Configuration, TimeUse, Value
+from tuner.states import BlockState, CampaignState
+from tuner.store import Store
+
+NUMBERS = count(1)
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+times_s = st.floats(min_value=0, max_value=1e8)
+parameter_values = st.one_of(st.integers(), st.booleans(), st.text())
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    with Store.open(tmp_path_factory.mktemp("state")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def measured(shared: Store) -> str:
+    return records.begun(shared)
+
+
+def typed(values: dict[str, Value]) -> dict[str, tuple[type, Value]]:
+    return {name: (type(value), value) for name, value in values.items()}
+
+
+def test_campaign(store: Store) -> None:
+    created = store.create_campaign("größer", '{"b": 1, "a": [ ]}', 2**64 - 1, records.NOON)
+    assert created.state is CampaignState.CREATED
+    assert store.campaign(created.id) == created
+    assert store.campaigns() == [created]
+    assert [(e.number, e.kind, e.at) for e in store.events(created.id)] == [
+        (1, "campaign-created", records.NOON)
+    ]
+
+
+def test_trials(store: Store) -> None:
+    campaign = store.create_campaign("c", "{}", 0, records.NOON).id
+    trials = [records.trial(number) for number in (0, 1, 2)]
+    for trial in reversed(trials):
+        store.add_trial(campaign, trial, records.event())
+    assert store.trials(campaign) == trials
+
+
+def test_blocks_with_their_measurements(store: Store) -> None:
+    campaign = records.begun(store)
+    other = records.begun(store)
+    for each in (campaign, other):
+        store.begin_block(each, records.block(1, 1, 0), records.event())
+    done = (records.measurement(1, 0), records.measurement(0, 1))
+    for measurement in reversed(done):
+        store.add_measurement(campaign, 1, measurement, records.event())
+    store.end_block(campaign, 1, BlockState.COMPLETE, "all arms", 12.25, records.event())
+    certifying = replace(records.block(2, 0, 1), kind=BlockKind.CERTIFY)
+    store.begin_block(campaign, certifying, records.event())
+
+    first = records.block(1, 1, 0)
+    assert store.blocks(campaign) == [
+        replace(
+            first,
+            state=BlockState.COMPLETE,
+            reason="all arms",
+            duration_s=12.25,
+            measurements=done,
+        ),
+        certifying,
+    ]
+    assert store.blocks(other) == [first]
+
+
+def test_times_come_back_in_utc(store: Store) -> None:
+    campaign = records.begun(store)
+    store.begin_block(campaign, records.block(1), records.event())
+    store.add_measurement(campaign, 1, records.measurement(0), records.event())
+    (block,) = store.blocks(campaign)
+    assert block.measurements[0].started.utcoffset() == timedelta(0)
+    assert store.campaign(campaign).created.utcoffset() == timedelta(0)
+    assert {e.at.utcoffset() for e in store.events(campaign)} == {timedelta(0)}
+
+
+def test_events(store: Store) -> None:
+    campaign = records.begun(store, trials=0)
+    new = records.event("thing")
+    stored = store.add_event(campaign, new)
+    assert (stored.at, stored.kind, stored.message, stored.data) == (
+        new.at,
+        new.kind,
+        new.message,
+        new.data,
+    )
+    assert store.events(campaign)[-1] == stored
+
+
+def test_recommendation(store: Store) -> None:
+    campaign, other = records.begun(store), records.begun(store)
+    store.save_recommendation(campaign, records.recommendation(), records.event())
+    unsure = replace(
+        records.recommendation(), components={}, ratio=None, lower=None, upper=None, e_value=None
+    )
+    store.save_recommendation(other, unsure, records.event())
+    assert store.campaign(campaign).recommendation == records.recommendation()
+    assert {c.id: c.recommendation for c in store.campaigns()} == {
+        campaign: records.recommendation(),
+        other: unsure,
+    }
+
+
+def test_baseline(store: Store) -> None:
+    campaign = records.begun(store)
+    assert store.campaign(campaign).baseline is None
+    store.set_baseline(campaign, Configuration(), records.event())
+    assert store.campaign(campaign).baseline == Configuration()
+
+
+def test_time_use_adds_up(store: Store) -> None:
+    campaign = records.begun(store)
+    store.add_time_use(campaign, TimeUse(10.0, 1.0, 2.0, 4.0))
+    store.add_time_use(campaign, TimeUse(1.0, 0.25, 0.5, 0.125))
+    assert store.campaign(campaign).time_use == TimeUse(11.0, 1.25, 2.5, 4.125)
+
+
+def test_any_mapping_is_taken(store: Store) -> None:
+    campaign = records.begun(store)
+    frozen = replace(records.event(), data=MappingProxyType({"a": 1}))
+    store.add_event(campaign, frozen)
+    assert store.events(campaign)[-1].data == {"a": 1}
+
+
+@given(values=st.dictionaries(st.text(), parameter_values))
+def test_values_keep_their_types(shared: Store, measured: str, values: dict[str, Value]) -> None:
+    trial = replace(records.trial(next(NUMBERS) + 10), configuration=Configuration.of(values))
+    shared.add_trial(measured, trial, records.event())
+    assert typed(shared.trials(measured)[-1].configuration.as_dict()) == typed(values)
+
+
+@given(
+    started=st.datetimes(timezones=st.timezones() | st.just(UTC), allow_imaginary=False).filter(
+        lambda moment: 1 < moment.year < 9999
+    ),
+    apply_s=times_s,
+    seed=st.integers(0, 2**64 - 1),
+    diagnostics=st.dictionaries(st.text(), finite),
+)
+def test_measurements_are_exact(
+    shared: Store,
+    measured: str,
+    started: datetime,
+    apply_s: float,
+    seed: int,
+    diagnostics: dict[str, float],
+) -> None:
+    measurement = replace(
+        records.measurement(0),
+        started=started,
+        apply_s=apply_s,
+        seed=seed,
+        diagnostics=diagnostics,
+    )
+    block = records.block(next(NUMBERS))
+    shared.begin_block(measured, block, records.event())
+    shared.add_measurement(measured, block.number, measurement, records.event())
+    shared.end_block(measured, block.number, BlockState.COMPLETE, "", apply_s, records.event())
+    last: Block = shared.blocks(measured)[-1]
+    assert last.measurements == (measurement,)
+    assert last.duration_s == apply_s

@@ -1,0 +1,55 @@
+"""Settings from the environment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tuner.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def ordinary_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FSTUNE_STATE_DIR", raising=False)
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setenv("HOME", "/home-of-someone")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+
+
+def test_state_of_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv("XDG_STATE_HOME", "/elsewhere")
+    assert Settings().state_dir == Path("/var/lib/fstune")
+
+
+def test_state_of_another_user() -> None:
+    assert Settings().state_dir == Path("/home-of-someone/.local/state/fstune")
+
+
+@pytest.mark.parametrize(
+    ("xdg", "place"),
+    [
+        ("/elsewhere", "/elsewhere/fstune"),
+        ("", "/home-of-someone/.local/state/fstune"),
+        ("relative", "/home-of-someone/.local/state/fstune"),
+    ],
+)
+def test_state_where_the_desktop_says(
+    monkeypatch: pytest.MonkeyPatch, xdg: str, place: str
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", xdg)
+    assert Settings().state_dir == Path(place)
+
+
+@pytest.mark.parametrize("euid", [0, 1000])
+def test_state_where_the_user_says(monkeypatch: pytest.MonkeyPatch, euid: int) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: euid)
+    monkeypatch.setenv("FSTUNE_STATE_DIR", "/data/tuning")
+    assert Settings().state_dir == Path("/data/tuning")
+
+
+def test_empty_means_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FSTUNE_STATE_DIR", "")
+    assert Settings().state_dir == Path("/home-of-someone/.local/state/fstune")

@@ -1,0 +1,97 @@
+"""Everything that fstune reports as a failure: one tree, each class with its slug, HTTP status and
+exit code.
+
+The text of an error says what went wrong, where, and what to do, in one line. Anything else that
+escapes is a defect of fstune and shows its traceback.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class TunerError(Exception):
+    """Root of the tree. ``slug`` names the kind for machines, ``http_status`` and ``exit_code``
+    follow it.
+    """
+
+    slug: ClassVar[str] = "error"
+    http_status: ClassVar[int] = 500
+    exit_code: ClassVar[int] = 1
+
+
+class SpecError(TunerError):
+    """A file or value from the user is wrong: campaign, space, workload or testbed file, or an
+    option.
+    """
+
+    slug = "bad-input"
+    http_status = 422
+    exit_code = 2
+
+
+class NotFoundError(TunerError):
+    """A thing that was asked for by name does not exist."""
+
+    slug = "not-found"
+    http_status = 404
+    exit_code = 2
+
+
+class ConflictError(TunerError):
+    """The request does not fit the state of things: already running, already finished, in use."""
+
+    slug = "conflict"
+    http_status = 409
+    exit_code = 4
+
+
+class StoreError(TunerError):
+    """The database cannot be opened, read or written."""
+
+    slug = "store"
+    http_status = 503
+    exit_code = 5
+
+
+class TestbedError(TunerError):
+    """A host of the testbed does not do its part; the campaign cannot go on."""
+
+    __test__ = False  # not a test class, whatever pytest thinks of the name
+    slug = "testbed"
+    http_status = 502
+    exit_code = 6
+
+
+class TransportError(TestbedError):
+    """A command did not reach its host or did not come back in time."""
+
+    slug = "transport"
+
+
+class ConfigurationError(TunerError):
+    """A configuration is infeasible: the server or client does not start with it, or does not adopt
+    it.
+    """
+
+    slug = "configuration"
+    http_status = 500
+    exit_code = 7
+
+
+class WorkloadError(TunerError):
+    """A workload run is void: an operation failed or read back something else than was written."""
+
+    slug = "workload"
+    http_status = 500
+    exit_code = 8
+
+
+class CampaignHalted(TunerError):
+    """The campaign stopped itself: the baseline cannot be measured, or failures exceed their
+    bound.
+    """
+
+    slug = "halted"
+    http_status = 500
+    exit_code = 9

@@ -1,0 +1,243 @@
+"""The records that the parts of fstune hand to each other: frozen, without behaviour that touches
+the world.
+
+Words are those of docs/architecture.md. Times are UTC-aware, durations in seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from tuner.states import BlockState, CampaignState, TrialState
+
+#: A value of one parameter. An unset parameter has no entry in a configuration at all.
+Value = int | bool | str
+
+#: The trial that every block contains: the configuration as found.
+BASELINE = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The parameters that are set, each by its qualified name (``fileserver.threads``), sorted by
+    name.
+
+    A parameter that is not mentioned is left to the program's own default.
+    """
+
+    items: tuple[tuple[str, Value], ...] = ()
+
+    @classmethod
+    def of(cls, values: Mapping[str, Value]) -> Configuration:
+        """The configuration with these values."""
+        return cls(tuple(sorted(values.items())))
+
+    def as_dict(self) -> dict[str, Value]:
+        """The values by qualified name, a fresh dictionary."""
+        return dict(self.items)
+
+    def part(self, component: str) -> dict[str, Value]:
+        """The values of one component (``fileserver``) by the parameters' own names."""
+        prefix = f"{component}."
+        return {name.removeprefix(prefix): v for name, v in self.items if name.startswith(prefix)}
+
+    def __iter__(self) -> Iterator[tuple[str, Value]]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+class BlockKind(StrEnum):
+    """What a block is for: measurements of one kind are never used for the other."""
+
+    SEARCH = "search"
+    CERTIFY = "certify"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One configuration under evaluation. ``number`` counts from 0, the baseline, within its
+    campaign.
+
+    ``race``: the race it was proposed for (0 for the baseline). ``origin``: who proposed it.
+    ``flags``: its rendered command-line options by component. ``reason``: why it is in its state, a
+    sentence.
+    """
+
+    number: int
+    configuration: Configuration
+    race: int
+    origin: str
+    state: TrialState
+    flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentResult:
+    """One timed component of one workload run. Latencies are quantiles over its operations."""
+
+    elapsed_s: float
+    operations: int
+    bytes: int
+    p50_s: float | None = None
+    p95_s: float | None = None
+    p99_s: float | None = None
+    max_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One workload run of one arm.
+
+    ``requested`` and ``effective``: what was asked for and what was read back, by qualified name.
+    ``actions``: what had to be done to get there (``fileserver: restart``). ``diagnostics``:
+    numbers gathered around the run. ``apply_s`` and ``workload_s``: how long both took.
+    """
+
+    trial: int
+    position: int
+    started: datetime
+    requested: Configuration
+    effective: Configuration
+    actions: tuple[str, ...]
+    apply_s: float
+    workload_s: float
+    components: Mapping[str, ComponentResult]
+    diagnostics: Mapping[str, float] = field(default_factory=dict)
+    engine_sha256: str = ""
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One round: each arm of ``order`` measured once, in that order. ``number`` counts from 1.
+
+    ``duration_s`` is known when the block has ended. Only the measurements of a complete block
+    count.
+    """
+
+    number: int
+    kind: BlockKind
+    race: int
+    order: tuple[int, ...]
+    state: BlockState
+    measurements: tuple[Measurement, ...] = ()
+    duration_s: float = 0.0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened, told in one line. ``kind`` is a stable word, ``data`` its
+    particulars.
+    """
+
+    number: int
+    at: datetime
+    kind: str
+    message: str
+    data: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentEffect:
+    """The effect on one component: ratio of geometric-mean times, recommended over baseline, with
+    interval.
+    """
+
+    ratio: float
+    lower: float
+    upper: float
+    floor_held: bool
+
+
+class Answer(StrEnum):
+    """How a campaign ends."""
+
+    RECOMMENDED = "recommended"
+    NO_IMPROVEMENT = "no_improvement"
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """The answer of a campaign; the only claim that the user is given.
+
+    ``ratio``, ``lower``, ``upper``: geometric-mean time of the finalist over the baseline's on
+    fresh blocks and its two-sided interval at ``confidence``; None when there was no finalist to
+    certify. ``largest_compatible_improvement``: fraction (0.03 = 3 %) by which the finalist may
+    still be faster.
+    """
+
+    answer: Answer
+    reason: str
+    trial: int
+    configuration: Configuration
+    baseline: Configuration
+    flags: Mapping[str, tuple[str, ...]]
+    baseline_flags: Mapping[str, tuple[str, ...]]
+    confidence: float
+    blocks: int
+    ratio: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    largest_compatible_improvement: float | None = None
+    e_value: float | None = None
+    threshold: float | None = None
+    components: Mapping[str, ComponentEffect] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeUse:
+    """Where the wall time of a campaign's runs went, in seconds.
+
+    ``testbed_s``: bringing the testbed up and down; ``apply_s``: restarts, remounts and read-back;
+    ``workload_s``: the workload; ``wall_s``: all of it. The rest is fstune's own overhead.
+    """
+
+    wall_s: float = 0.0
+    testbed_s: float = 0.0
+    apply_s: float = 0.0
+    workload_s: float = 0.0
+
+    @property
+    def overhead_s(self) -> float:
+        """Time spent in fstune itself: proposer, judge, database, remote calls between the
+        others.
+        """
+        return max(0.0, self.wall_s - self.testbed_s - self.apply_s - self.workload_s)
+
+    @property
+    def overhead_share(self) -> float:
+        """``overhead_s`` as a fraction of the wall time; 0 before any time has passed."""
+        return self.overhead_s / self.wall_s if self.wall_s > 0.0 else 0.0
+
+    def __add__(self, other: TimeUse) -> TimeUse:
+        return TimeUse(
+            self.wall_s + other.wall_s,
+            self.testbed_s + other.testbed_s,
+            self.apply_s + other.apply_s,
+            self.workload_s + other.workload_s,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """One search as stored. ``spec`` is the text of its specification as checked (JSON),
+    ``baseline`` is known once the testbed was first read."""
+
+    id: str
+    name: str
+    state: CampaignState
+    spec: str
+    seed: int
+    created: datetime
+    updated: datetime
+    reason: str = ""
+    baseline: Configuration | None = None
+    recommendation: Recommendation | None = None
+    time_use: TimeUse = field(default_factory=TimeUse)

@@ -1,0 +1,81 @@
+"""States of campaigns, trials and blocks, and the moves between them; nothing else decides what may
+follow what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TypeVar
+
+from tuner.errors import ConflictError
+
+
+class CampaignState(StrEnum):
+    """Where a campaign stands. ``paused`` and ``failed`` campaigns can be resumed."""
+
+    CREATED = "created"
+    RUNNING = "running"
+    PAUSED = "paused"
+    FINISHED = "finished"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class TrialState(StrEnum):
+    """Where a trial stands. ``complete``: ended without being pruned; how good it is, is a
+    verdict's matter.
+    """
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    COMPLETE = "complete"
+    PRUNED = "pruned"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class BlockState(StrEnum):
+    """Where a block stands. A ``void`` block is kept for the record and used in no test."""
+
+    RUNNING = "running"
+    COMPLETE = "complete"
+    VOID = "void"
+
+
+State = TypeVar("State", CampaignState, TrialState, BlockState)
+
+_C, _T, _B = CampaignState, TrialState, BlockState
+
+# By enum: ``running`` of a campaign equals ``running`` of a trial, as strings do.
+_MOVES: Mapping[type[StrEnum], Mapping[StrEnum, frozenset[StrEnum]]] = {
+    _C: {
+        _C.CREATED: frozenset({_C.RUNNING, _C.FAILED, _C.CANCELLED}),
+        # A campaign found running was killed: it is taken up again as running.
+        _C.RUNNING: frozenset({_C.RUNNING, _C.PAUSED, _C.FINISHED, _C.FAILED, _C.CANCELLED}),
+        _C.PAUSED: frozenset({_C.RUNNING, _C.CANCELLED}),
+        _C.FAILED: frozenset({_C.RUNNING, _C.CANCELLED}),
+        _C.FINISHED: frozenset(),
+        _C.CANCELLED: frozenset(),
+    },
+    _T: {
+        _T.QUEUED: frozenset({_T.RUNNING, _T.CANCELLED}),
+        _T.RUNNING: frozenset({_T.COMPLETE, _T.PRUNED, _T.FAILED, _T.CANCELLED}),
+        _T.COMPLETE: frozenset(),
+        _T.PRUNED: frozenset(),
+        _T.FAILED: frozenset(),
+        _T.CANCELLED: frozenset(),
+    },
+    _B: {
+        _B.RUNNING: frozenset({_B.COMPLETE, _B.VOID}),
+        _B.COMPLETE: frozenset(),
+        _B.VOID: frozenset(),
+    },
+}
+
+
+def move(what: str, old: State, new: State) -> State:
+    """Return ``new`` when the move is allowed; ConflictError naming ``what`` otherwise."""
+    if new not in _MOVES[type(old)][old]:
+        raise ConflictError(f"{what} is {old}; it cannot become {new}")
+    return new

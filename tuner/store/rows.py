@@ -1,0 +1,46 @@
+"""Records to rows and back: a field is stored in the column of its name, if the table has one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from math import isnan
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sqlalchemy import Row, Table
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Record = TypeVar("Record", bound="DataclassInstance")
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """An event that has no number yet: the store gives it the next one of its campaign."""
+
+    at: datetime
+    kind: str
+    message: str
+    data: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+
+
+def values(table: Table, record: DataclassInstance, **columns: object) -> dict[str, object]:
+    """Return the row of ``table`` that holds ``record``, and ``columns`` besides.
+
+    Raises ValueError for NaN: SQLite would take it for an absent value.
+    """
+    names = [column.name for column in fields(record) if column.name in table.c]
+    row = {name: getattr(record, name) for name in names}
+    for name, value in row.items():
+        if isinstance(value, float) and isnan(value):
+            raise ValueError(f"{name} is not a number")
+    return columns | row
+
+
+def record(kind: type[Record], row: Row[Any], **others: object) -> Record:
+    """Return the record that a row holds, with ``others`` for the fields kept elsewhere."""
+    stored = row._mapping
+    names = [column.name for column in fields(kind) if column.name not in others]
+    return kind(**{name: stored[name] for name in names}, **others)

@@ -1,0 +1,284 @@
+"""The tables, and the invariants that the database itself holds whoever writes to it.
+
+Rows are found by what they are called outside (campaign, then number): there are no other
+identifiers. The same definitions serve SQLite and PostgreSQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Dialect,
+    Double,
+    Enum,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+)
+
+from tuner.model import Answer, BlockKind, Configuration
+from tuner.states import BlockState, CampaignState, TrialState
+
+#: The version of these definitions. A database of any other version is refused.
+SCHEMA_VERSION = 1
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+    }
+)
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """A moment. Goes in aware, in any zone; comes out in UTC. Naive times are a ValueError."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"{value} has no time zone")
+        return value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        # SQLite keeps no zone with a time.
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class Seed(TypeDecorator[int]):
+    """An unsigned 64-bit number, kept as the signed number of the same bits."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: int | None, dialect: Dialect) -> int | None:
+        if value is None:
+            return None
+        return int.from_bytes(value.to_bytes(8), signed=True)
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> int | None:
+        return None if value is None else value % 2**64
+
+
+class Shaped(TypeDecorator[Any]):
+    """JSON that is read back through the function ``shape``."""
+
+    impl = JSON
+    cache_ok = True
+
+    def __init__(self, shape: Callable[[Any], object]) -> None:
+        super().__init__(none_as_null=True)
+        self.shape = shape
+
+    def process_result_value(self, value: Any | None, dialect: Dialect) -> object:
+        return None if value is None else self.shape(value)
+
+
+def _flags(stored: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:
+    return {component: tuple(options) for component, options in stored.items()}
+
+
+def _words(kind: type[StrEnum]) -> Enum:
+    """One of the words of ``kind``, held to them by a check constraint."""
+    return Enum(
+        kind,
+        values_callable=lambda words: [word.value for word in words],
+        native_enum=False,
+        create_constraint=True,
+        name=kind.__name__.lower(),
+        length=16,
+    )
+
+
+def _time_s(name: str, *, above_zero: bool = False) -> CheckConstraint:
+    """A finite time. Without the upper bound (30 years) SQLite would take infinity, even text."""
+    least = ">" if above_zero else ">="
+    return CheckConstraint(f"{name} {least} 0 AND {name} < 1e9", name=name)
+
+
+def _in_campaign() -> Column[str]:
+    return Column("campaign", Text, ForeignKey("campaign.id"), primary_key=True)
+
+
+def _number() -> Column[int]:
+    # Numbers are given by the caller: the database must not make up its own.
+    return Column("number", Integer, primary_key=True, autoincrement=False)
+
+
+schema_version = Table(
+    "schema_version",
+    metadata,
+    Column("id", Integer, CheckConstraint("id = 1", name="one"), primary_key=True),
+    Column("version", Integer, nullable=False),
+)
+
+campaign = Table(
+    "campaign",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("state", _words(CampaignState), nullable=False),
+    Column("spec", Text, nullable=False),
+    Column("seed", Seed, nullable=False),
+    Column("created", UtcTime, nullable=False),
+    Column("updated", UtcTime, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("baseline", Shaped(Configuration.of)),
+    Column("wall_s", Double, _time_s("wall_s"), nullable=False),
+    Column("testbed_s", Double, _time_s("testbed_s"), nullable=False),
+    Column("apply_s", Double, _time_s("apply_s"), nullable=False),
+    Column("workload_s", Double, _time_s("workload_s"), nullable=False),
+)
+
+trial = Table(
+    "trial",
+    metadata,
+    _in_campaign(),
+    _number(),
+    Column("configuration", Shaped(Configuration.of), nullable=False),
+    Column("race", Integer, CheckConstraint("race >= 0", name="race"), nullable=False),
+    Column("origin", Text, nullable=False),
+    Column("state", _words(TrialState), nullable=False),
+    Column("flags", Shaped(_flags), nullable=False),
+    Column("reason", Text, nullable=False),
+    CheckConstraint("number >= 0", name="number"),
+)
+
+block = Table(
+    "block",
+    metadata,
+    _in_campaign(),
+    _number(),
+    Column("kind", _words(BlockKind), nullable=False),
+    Column("race", Integer, CheckConstraint("race >= 0", name="race"), nullable=False),
+    Column("order", Shaped(tuple), nullable=False),
+    Column("state", _words(BlockState), nullable=False),
+    Column("duration_s", Double, _time_s("duration_s"), nullable=False),
+    Column("reason", Text, nullable=False),
+    CheckConstraint("number >= 1", name="number"),
+)
+
+_is_running = block.c.state == BlockState.RUNNING
+Index(
+    "ix_block_one_running",
+    block.c.campaign,
+    unique=True,
+    sqlite_where=_is_running,
+    postgresql_where=_is_running,
+)
+
+measurement = Table(
+    "measurement",
+    metadata,
+    Column("campaign", Text, primary_key=True),
+    Column("block", Integer, primary_key=True),
+    Column("trial", Integer, primary_key=True),
+    Column("position", Integer, CheckConstraint("position >= 0", name="place"), nullable=False),
+    Column("started", UtcTime, nullable=False),
+    Column("requested", Shaped(Configuration.of), nullable=False),
+    Column("effective", Shaped(Configuration.of), nullable=False),
+    Column("actions", Shaped(tuple), nullable=False),
+    Column("apply_s", Double, _time_s("apply_s"), nullable=False),
+    Column("workload_s", Double, _time_s("workload_s"), nullable=False),
+    Column("diagnostics", JSON, nullable=False),
+    Column("engine_sha256", Text, nullable=False),
+    Column("seed", Seed, nullable=False),
+    UniqueConstraint("campaign", "block", "position"),
+    ForeignKeyConstraint(["campaign", "block"], ["block.campaign", "block.number"]),
+    # Named: by convention it would be called like the one before.
+    ForeignKeyConstraint(
+        ["campaign", "trial"], ["trial.campaign", "trial.number"], name="fk_measurement_trial"
+    ),
+)
+
+component = Table(
+    "component",
+    metadata,
+    Column("campaign", Text, primary_key=True),
+    Column("block", Integer, primary_key=True),
+    Column("trial", Integer, primary_key=True),
+    Column("component", Text, primary_key=True),
+    Column("elapsed_s", Double, _time_s("elapsed_s", above_zero=True), nullable=False),
+    Column("operations", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("p50_s", Double, _time_s("p50_s")),
+    Column("p95_s", Double, _time_s("p95_s")),
+    Column("p99_s", Double, _time_s("p99_s")),
+    Column("max_s", Double, _time_s("max_s")),
+    CheckConstraint("operations >= 0 AND bytes >= 0", name="amounts"),
+    ForeignKeyConstraint(
+        ["campaign", "block", "trial"],
+        ["measurement.campaign", "measurement.block", "measurement.trial"],
+    ),
+)
+
+event = Table(
+    "event",
+    metadata,
+    _in_campaign(),
+    _number(),
+    Column("at", UtcTime, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("data", JSON, nullable=False),
+    CheckConstraint("number >= 1", name="number"),
+)
+
+recommendation = Table(
+    "recommendation",
+    metadata,
+    _in_campaign(),
+    Column("answer", _words(Answer), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("trial", Integer, nullable=False),
+    Column("configuration", Shaped(Configuration.of), nullable=False),
+    Column("baseline", Shaped(Configuration.of), nullable=False),
+    Column("flags", Shaped(_flags), nullable=False),
+    Column("baseline_flags", Shaped(_flags), nullable=False),
+    Column("confidence", Double, nullable=False),
+    Column("blocks", Integer, CheckConstraint("blocks >= 0", name="blocks"), nullable=False),
+    Column("ratio", Double),
+    Column("lower", Double),
+    Column("upper", Double),
+    Column("largest_compatible_improvement", Double),
+    Column("e_value", Double),
+    Column("threshold", Double),
+    CheckConstraint("confidence > 0 AND confidence < 1", name="confidence"),
+    ForeignKeyConstraint(
+        ["campaign", "trial"], ["trial.campaign", "trial.number"], name="fk_recommendation_trial"
+    ),
+)
+
+effect = Table(
+    "effect",
+    metadata,
+    Column("campaign", Text, ForeignKey("recommendation.campaign"), primary_key=True),
+    Column("component", Text, primary_key=True),
+    Column("ratio", Double, nullable=False),
+    Column("lower", Double, nullable=False),
+    Column("upper", Double, nullable=False),
+    Column("floor_held", Boolean, nullable=False),
+)
