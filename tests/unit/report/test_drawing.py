@@ -1,0 +1,84 @@
+"""Bars show what they stand for, and pages hold to the width and characters of their console."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.text import Text
+
+from tests.unit.report.samples import shown
+from tuner.report.drawing import (
+    SPINNER,
+    Axis,
+    Estimate,
+    Printable,
+    encodable,
+    paragraph,
+    share_bar,
+)
+
+log_units = st.floats(-3.0, 3.0)
+
+
+@given(log_units, st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.integers(9, 41))
+def test_a_bar_has_its_width_one_dot_and_the_right_side(
+    d: float, below: float, above: float, width: int
+) -> None:
+    estimate = Estimate(math.exp(d), math.exp(d - below), math.exp(d + above))
+    axis = Axis.around([estimate], width)
+    bar = axis.bar(estimate).plain
+    assert len(bar) == axis.width
+    assert bar.count("●") == 1
+    dot = bar.index("●")
+    if d <= -axis.reach / 4:
+        assert dot > axis.middle
+    if d >= axis.reach / 4:
+        assert dot < axis.middle
+    assert len(axis.heading().plain) <= axis.width or width < 16
+
+
+def test_an_interval_clear_of_zero_is_drawn_clear_of_zero() -> None:
+    estimate = Estimate(1 / 1.1, 1 / 1.15, 1 / 1.05)
+    axis = Axis.around([estimate], 41)
+    bar = axis.bar(estimate).plain
+    assert bar[axis.middle] == "│"
+    assert axis.middle < bar.index("├") < bar.index("●") < bar.index("┤")
+
+
+def test_an_unbounded_interval_runs_off_both_ends() -> None:
+    estimate = Estimate(0.95, 0.0, math.inf)
+    bar = Axis.around([estimate], 21).bar(estimate).plain
+    assert (bar[0], bar[-1]) == ("─", "─")
+    assert "├" not in bar
+    assert "┤" not in bar
+
+
+def test_a_trial_without_estimate_shows_the_zero_alone() -> None:
+    axis = Axis.around([], 11)
+    assert axis.bar(None).plain == "     │     "
+
+
+@pytest.mark.parametrize(("share", "cells"), [(0.0, 0), (0.001, 1), (0.5, 10), (1.0, 20), (2, 20)])
+def test_shares(share: float, cells: int) -> None:
+    assert len(share_bar(share, 20)) == cells
+
+
+def test_a_console_without_unicode_gets_ascii_of_the_same_width() -> None:
+    drawn = f"●━╸╺─├┤│┼…█{SPINNER}é"
+    told = shown(Printable(Text(drawn)), encoding="ascii").text.rstrip("\n")
+    assert told.isascii()
+    assert len(told) == len(drawn)
+    assert shown(Printable(Text(drawn))).text.rstrip("\n") == drawn
+    assert encodable("é●", "iso-8859-1") == "?o"
+    assert encodable("é●", "UTF-8") == "é●"
+
+
+@pytest.mark.parametrize("width", range(12, 50))
+def test_a_percent_sign_stays_with_its_number(width: int) -> None:
+    lines = shown(paragraph("between 8.0 % and 12.5 % of 100 % at most [red]"), width).lines
+    assert " ".join(lines) == "between 8.0 % and 12.5 % of 100 % at most [red]"
+    assert not any(line.startswith("%") for line in lines)
+    assert max(map(len, lines)) <= width

@@ -1,0 +1,240 @@
+"""Progress: plain lines for pipes, a live view for terminals."""
+
+from __future__ import annotations
+
+import io
+import sys
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+from rich.console import Console
+
+from tests.unit.report.samples import AT, STANDING, WIDTHS, Screen, event
+from tuner.model import BlockKind
+from tuner.report.live import LiveProgress
+from tuner.report.observer import how_long, where
+from tuner.report.progress import PlainProgress, progress_for
+
+HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
+
+
+def at() -> datetime:
+    return AT
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def drawn(screen: Screen, live: LiveProgress) -> list[str]:
+    """The lines of one drawing of the live view."""
+    before = len(screen.lines)
+    screen.console.print(live)
+    return screen.lines[before:]
+
+
+def live_on(screen: Screen, clock: Clock | None = None, title: str = "") -> LiveProgress:
+    return LiveProgress(screen.console, title=title, clock=clock or Clock(), auto_refresh=False)
+
+
+def test_a_terminal_gets_a_live_view_and_anything_else_lines() -> None:
+    assert isinstance(progress_for(Screen().console), LiveProgress)
+    assert isinstance(progress_for(Screen(terminal=False).console), PlainProgress)
+    dumb = Console(file=io.StringIO(), force_terminal=True, _environ={"TERM": "dumb"})
+    assert isinstance(progress_for(dumb), PlainProgress)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({}, "race 2, block 7 of about 30"),
+        ({"expected_blocks": None}, "race 2, block 7"),
+        ({"kind": BlockKind.CERTIFY}, "certification, block 7 of about 30"),
+    ],
+)
+def test_where_a_campaign_stands(change: dict[str, BlockKind | None], words: str) -> None:
+    assert where(replace(STANDING, **change)) == words  # type: ignore[arg-type]
+
+
+def test_how_long() -> None:
+    assert how_long(725.0, None) == "12 min 05 s elapsed"
+    assert how_long(725.0, 60.0) == "12 min 05 s elapsed, about 1 min 00 s left"
+    assert how_long(725.0, 0.0) == "12 min 05 s elapsed, nearly done"
+
+
+def test_plain_is_one_line_an_event_whatever_the_event() -> None:
+    screen = Screen(20, terminal=False)
+    with PlainProgress(screen.console, now=at) as plain:
+        plain.say(event("a [red]b\x1b[2J\nc " + "long " * 20))
+        plain.doing("restarting fileserver")
+    assert len(screen.lines) == 1
+    assert screen.lines[0].startswith("2026-03-01T12:00:05Z a [red]b [2J c long")
+    assert screen.lines[0].removesuffix("\n").isprintable()
+
+
+def test_plain_tells_the_standing_once_a_block() -> None:
+    screen = Screen(terminal=False)
+    plain = PlainProgress(screen.console, now=at)
+    plain.standing(STANDING)
+    plain.standing(replace(STANDING, measurements=85))
+    plain.standing(replace(STANDING, block=8, rows=()))
+    plain.standing(replace(STANDING, block=8, rows=(), kind=BlockKind.CERTIFY))
+    assert screen.lines == [
+        "2026-03-01T12:00:05Z race 2, block 7 of about 30; 84/400 measurements; "
+        "42 min 10 s elapsed, about 1 h 20 min left; "
+        "fastest so far trial 4: +12.3 % (+8.1 % to +16.7 %)",
+        "2026-03-01T12:00:05Z race 2, block 8 of about 30; 84/400 measurements; "
+        "42 min 10 s elapsed, about 1 h 20 min left",
+        "2026-03-01T12:00:05Z certification, block 8 of about 30; 84/400 measurements; "
+        "42 min 10 s elapsed, about 1 h 20 min left",
+    ]
+
+
+def test_plain_writes_at_once() -> None:
+    flushed: list[str] = []
+
+    class Stream(io.StringIO):
+        def flush(self) -> None:
+            flushed.append(self.getvalue())
+
+    PlainProgress(Console(file=Stream(), force_terminal=False)).say(event("now"))
+    assert flushed == ["2026-03-01T12:00:05Z now\n"]
+
+
+def test_plain_falls_silent_when_its_pipe_is_closed() -> None:
+    tried: list[str] = []
+
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            tried.append(text)
+            raise BrokenPipeError
+
+    plain = PlainProgress(Console(file=Closed(), force_terminal=False))
+    plain.say(event("one"))
+    plain.say(event("two"))
+    assert len(tried) == 1
+
+
+def test_plain_on_a_stream_without_unicode() -> None:
+    screen = Screen(terminal=False, encoding="ascii")
+    PlainProgress(screen.console).say(event("café"))
+    assert screen.lines == ["2026-03-01T12:00:05Z caf?"]
+
+
+@pytest.mark.parametrize("width", [20, 40, *WIDTHS, 200])
+@pytest.mark.parametrize("height", [5, 12, 40])
+def test_the_live_view_fits_any_terminal(width: int, height: int) -> None:
+    screen = Screen(width, height)
+    live = live_on(screen, title="mixed on [red]fs1")
+    live.standing(replace(STANDING, rows=STANDING.rows * 5))
+    live.doing("restarting fileserver for trial 4 " * 8)
+    for i in range(5):
+        live.say(event("something long happened " * 9, i))
+    lines = drawn(screen, live)
+    assert max(map(len, lines)) <= width
+    assert len(lines) < max(height, 11)
+    assert "\x1b" not in "".join(lines)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_live_view_tells_what_matters(width: int) -> None:
+    clock = Clock()
+    screen = Screen(width)
+    live = live_on(screen, clock, title="mixed on [red]fs1")
+    live.standing(STANDING)
+    live.doing("restarting [fileserver] for trial 4")
+    live.say(event("block [7] complete"))
+    clock.now_s += 12.0
+    lines = drawn(screen, live)
+    told = "\n".join(lines)
+    assert lines[0] == "mixed on [red]fs1  race 2, block 7 of about 30"
+    assert "84/400 measurements" in lines[1]
+    assert lines[2] == "42 min 22 s elapsed, about 1 h 20 min left"
+    incumbent = next(line for line in lines if line.startswith("    4 "))
+    assert "+12.3 %" in incumbent
+    assert "threads=64" in incumbent
+    assert ("●" in incumbent) == (width >= 80)
+    assert ("+8.1 % to +16.7 %" in incumbent) == (width != 80)
+    assert "[red]label=x" in told
+    assert "dropped trial 3: slower [/] than trial 4" in told
+    assert "12:00:05 block [7] complete" in told
+    assert lines[-1].endswith("restarting [fileserver] for trial 4  12 s")
+
+
+def test_a_low_terminal_keeps_the_first_trials_and_counts_the_others() -> None:
+    screen = Screen(80, 12)
+    live = live_on(screen)
+    live.standing(replace(STANDING, rows=STANDING.rows * 4))
+    live.doing("measuring")
+    told = drawn(screen, live)
+    shown_rows = [line for line in told if line.startswith("    ")]
+    assert shown_rows[0].split()[2] == "baseline"
+    assert f"and {20 - len(shown_rows)} more" in told
+    assert told[-1].endswith("measuring")
+
+
+def test_the_live_view_before_anything_is_known() -> None:
+    screen = Screen()
+    live = live_on(screen, title="quick")
+    live.doing("bringing the testbed up")
+    lines = drawn(screen, live)
+    assert lines[0] == "quick"
+    assert lines[-1].endswith("bringing the testbed up")
+
+
+def test_the_live_view_without_unicode() -> None:
+    screen = Screen(encoding="ascii")
+    live = live_on(screen, title="café")
+    live.standing(STANDING)
+    live.doing("measuring")
+    assert any("[-o-]" in line for line in drawn(screen, live))
+
+
+def test_being_stopped_in_the_middle_restores_the_terminal() -> None:
+    screen = Screen()
+    stdout = sys.stdout
+    live = LiveProgress(screen.console, clock=Clock())
+
+    def run() -> None:
+        with live:
+            live.standing(STANDING)
+            live.doing("restarting fileserver")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert screen.text.count(HIDE) == 1
+    assert screen.text.rfind(SHOW) > screen.text.rfind(HIDE)
+    assert sys.stdout is stdout
+    last = screen.text[screen.text.rfind("race 2") :]
+    assert "+12.3 %" in last
+    assert "restarting" not in last
+    assert "left" not in last
+
+
+def test_a_terminal_that_became_narrower_is_cleared() -> None:
+    screen = Screen(120)
+    live = live_on(screen)
+    live.standing(STANDING)
+    screen.console.print(live)
+    assert "\x1b[2J" not in screen.text
+    screen.console.width = 60
+    screen.console.print(live)
+    assert screen.text.count("\x1b[2J") == 1
+    screen.console.print(live)
+    assert screen.text.count("\x1b[2J") == 1
+
+
+def test_what_is_printed_meanwhile_stands_above_the_view() -> None:
+    screen = Screen()
+    live = live_on(screen)
+    with live:
+        live.standing(STANDING)
+        screen.console.print("a warning")
+    assert screen.text.count("a warning") == 1
+    assert screen.text.find("a warning") < screen.text.rfind("race 2")

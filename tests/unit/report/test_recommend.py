@@ -1,0 +1,85 @@
+"""The recommendation for programs and shells."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.report.samples import (
+    NO_FINALIST,
+    NOT_BETTER,
+    RECOMMENDED,
+    WIDTHS,
+    campaign,
+    printed,
+)
+from tuner.model import Recommendation
+from tuner.report.recommend import (
+    SCHEMA,
+    RecommendationDocument,
+    recommendation_document,
+    recommendation_flags,
+    recommendation_page,
+)
+
+
+def test_the_document_holds_the_answer() -> None:
+    text = recommendation_document(campaign(), RECOMMENDED, client="afsd.fuse 1.8.9").json_text()
+    told = json.loads(text)
+    assert told["schema"] == SCHEMA
+    assert (told["campaign"], told["answer"]) == ("7f3a2b", "recommended")
+    assert told["client"] == "afsd.fuse 1.8.9"
+    assert told["configuration"] == RECOMMENDED.configuration.as_dict()
+    assert told["baseline"]["cachemanager.memcache"] is True
+    improvement = told["improvement"]
+    assert improvement["percent"] == pytest.approx(12.4)
+    assert improvement["lower_percent"] == pytest.approx(9.8)
+    assert improvement["upper_percent"] == pytest.approx(15.1)
+    assert improvement["ratio"] == RECOMMENDED.ratio
+    assert improvement["largest_compatible_percent"] == pytest.approx(15.1)
+    assert told["components"]["write"]["percent"] == pytest.approx(-2.1)
+    assert told["components"]["write"]["floor_held"] is True
+    assert (told["blocks"], told["e_value"], told["threshold"]) == (8, 85.3, 31.2)
+    assert text.endswith("}\n")
+
+
+@pytest.mark.parametrize("answer", [RECOMMENDED, NOT_BETTER, NO_FINALIST])
+def test_the_document_survives_being_written_and_read(answer: Recommendation) -> None:
+    document = recommendation_document(campaign(answer), answer)
+    assert RecommendationDocument.model_validate_json(document.json_text()) == document
+
+
+def test_what_has_no_bound_is_null() -> None:
+    answer = replace(NOT_BETTER, largest_compatible_improvement=math.inf, e_value=math.inf)
+    told = json.loads(recommendation_document(campaign(answer), answer).json_text())
+    assert told["improvement"]["largest_compatible_percent"] is None
+    assert told["e_value"] is None
+    write = told["components"]["write"]
+    assert (write["upper_ratio"], write["lower_percent"], write["upper_percent"]) == (None,) * 3
+    assert write["lower_ratio"] == 0.0
+
+
+def test_options_are_quoted_for_a_shell() -> None:
+    options = recommendation_document(campaign(), RECOMMENDED).flags["fileserver"]
+    assert options.arguments == ["-p", "64", "-label", "on close"]
+    assert shlex.split(options.line) == options.arguments
+
+
+def test_flags_are_one_component_a_line() -> None:
+    assert recommendation_flags(RECOMMENDED) == "fileserver: -p 64 -label 'on close'\nafsd:\n"
+
+
+@pytest.mark.parametrize("answer", [NOT_BETTER, NO_FINALIST])
+def test_no_improvement_gives_no_flags_to_apply(answer: Recommendation) -> None:
+    assert recommendation_flags(answer) == ""
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_page_names_client_and_answer(width: int) -> None:
+    told = printed(recommendation_page(campaign(), RECOMMENDED, client="[afsd] 1.8"), width)
+    assert "mixed on [red]fs1 campaign 7f3a2b, for [afsd] 1.8" in told
+    assert "12.4 % faster" in told

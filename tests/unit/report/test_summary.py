@@ -1,0 +1,145 @@
+"""The page that ends a campaign."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.report.samples import (
+    NO_FINALIST,
+    NOT_BETTER,
+    RECOMMENDED,
+    WIDTHS,
+    Screen,
+    campaign,
+    printed,
+    shown,
+)
+from tuner.model import Recommendation, TimeUse
+from tuner.report.summary import Effort, campaign_summary
+from tuner.states import CampaignState
+
+EFFORT = Effort(trials=11, blocks=20, measurements=96, void_blocks=1)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("answer", [RECOMMENDED, NOT_BETTER, NO_FINALIST, None])
+def test_it_fits(width: int, answer: Recommendation | None) -> None:
+    page = campaign_summary(campaign(answer), answer, effort=EFFORT, restored=["word " * 40])
+    assert max(map(len, shown(page, width).lines)) <= width
+    assert "\x1b" not in shown(page, width).text
+    assert shown(page, width, encoding="ascii").text.isascii()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_recommendation_is_told_with_its_numbers(width: int) -> None:
+    page = campaign_summary(campaign(), RECOMMENDED, effort=EFFORT)
+    told = printed(page, width)
+    assert "Recommended: 12.4 % faster than the baseline" in told
+    assert "95 % interval 9.8 % to 15.1 % faster, on 8 fresh blocks" in told
+    assert "with a probability of at most 2.5 %" in told
+    assert "e-value 85.3, 31.2 needed" in told
+    assert "fileserver -p 64 -label 'on close'" in told
+    assert "afsd (no options)" in told
+
+
+def test_only_settings_that_differ_are_shown() -> None:
+    lines = shown(campaign_summary(campaign(), RECOMMENDED, effort=EFFORT)).lines
+    rows = [line.split() for line in lines]
+    assert ["fileserver.threads", "12", "64"] in rows
+    assert ["fileserver.vnodes", "not", "set", "5000"] in rows
+    assert ["fileserver.label", "[red]", "[/]"] in rows
+    assert not any("chunksize" in line for line in lines)
+    assert any("2 more, equal in both" in line for line in lines)
+
+
+def test_each_component_has_change_interval_and_floor() -> None:
+    lines = shown(campaign_summary(campaign(), RECOMMENDED, effort=EFFORT)).lines
+    read = next(line for line in lines if line.startswith("  read"))
+    write = next(line for line in lines if line.startswith("  write"))
+    assert "14.2 % faster  +11.0 % to +17.0 %" in read
+    assert "2.1 % slower  -3.4 % to +1.5 %" in write
+    assert read.endswith("held")
+    assert "●" in read
+
+
+def test_bars_give_way_on_a_narrow_terminal() -> None:
+    told = shown(campaign_summary(campaign(), RECOMMENDED, effort=EFFORT), 60).text
+    assert "+11.0 % to +17.0 %" in told
+    assert "●" not in told
+
+
+def test_effort_and_time() -> None:
+    told = printed(campaign_summary(campaign(), RECOMMENDED, effort=EFFORT))
+    assert "96 measurements in 20 blocks (and 1 void), 11 trials against the baseline" in told
+    for what in (
+        "workload 45 min 00 s 62.5 %",
+        "restarts 21 min 36 s 30.0 %",
+        "testbed 3 min 36 s 5.0 %",
+        "fstune itself 1 min 48 s 2.5 %",
+        "in all 1 h 12 min",
+    ):
+        assert what in told
+
+
+def test_no_time_is_told_before_any_has_passed() -> None:
+    young = replace(campaign(), time_use=TimeUse())
+    assert "workload" not in printed(campaign_summary(young, RECOMMENDED, effort=EFFORT))
+
+
+def test_what_was_restored_is_told_literally() -> None:
+    told = printed(
+        campaign_summary(
+            campaign(), RECOMMENDED, effort=EFFORT, restored=["fs1 [red]as \x1b[2Jfound"]
+        )
+    )
+    assert "Restored fs1 [red]as [2Jfound" in told
+
+
+def test_no_improvement_tells_what_is_still_possible() -> None:
+    told = printed(campaign_summary(campaign(NOT_BETTER), NOT_BETTER, effort=EFFORT))
+    assert "No improvement found: keep the baseline" in told
+    assert "largest improvement still compatible with the measurements" in told
+    assert "up to 3.1 % faster (97.5 % confidence)" in told
+    assert "2.0 % slower to 3.1 % faster, on 20 fresh blocks" in told
+    assert "Best candidate, not recommended" in told
+    assert "write 1.0 % slower not yet bounded" in told
+    assert "not shown" in told
+    assert "Options" not in told
+    assert "Recommended" not in told
+
+
+@pytest.mark.parametrize(
+    ("largest", "words"),
+    [
+        (float("inf"), "put no bound yet on how much faster"),
+        (-0.01, "exclude that the best candidate, trial 4, is faster at all"),
+        (None, "no improvement is claimed"),
+    ],
+)
+def test_no_improvement_with_other_bounds(largest: float | None, words: str) -> None:
+    answer = replace(NOT_BETTER, largest_compatible_improvement=largest)
+    assert words in printed(campaign_summary(campaign(answer), answer, effort=EFFORT))
+
+
+def test_without_a_finalist_nothing_is_claimed() -> None:
+    told = printed(campaign_summary(campaign(NO_FINALIST), NO_FINALIST, effort=EFFORT))
+    assert "no improvement is claimed" in told
+    assert "4 settings, all as in the baseline" in told
+    assert "Components" not in told
+
+
+def test_a_campaign_that_was_stopped_has_no_answer() -> None:
+    stopped = campaign(None, state=CampaignState.PAUSED, reason="stopped by [the] user")
+    told = printed(campaign_summary(stopped, None, effort=EFFORT))
+    assert "No answer yet: the campaign is paused stopped by [the] user" in told
+    assert "96 measurements" in told
+
+
+def test_colours_say_nothing_that_words_do_not() -> None:
+    page = campaign_summary(campaign(), RECOMMENDED, effort=EFFORT)
+    screen = Screen(colour=True)
+    screen.console.print(page)
+    assert "\x1b[" in screen.text
+    assert "mixed on [red]fs1" in printed(page)

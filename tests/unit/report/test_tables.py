@@ -1,0 +1,114 @@
+"""The list of campaigns and the page of one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from tests.unit.report.samples import (
+    AT,
+    BASELINE,
+    BETTER,
+    NOT_BETTER,
+    WIDTHS,
+    campaign,
+    event,
+    printed,
+    shown,
+)
+from tuner.model import Block, BlockKind, Measurement, TimeUse, Trial
+from tuner.report.drawing import Estimate
+from tuner.report.tables import EVENTS_SHOWN, campaign_page, campaigns_table
+from tuner.states import BlockState, CampaignState, TrialState
+
+REASON = "futile: 8.0 % slower [red] than trial 4 (95 % interval 3.0 to 12.1 %) after 5 blocks"
+TRIALS = (
+    Trial(0, BASELINE, 0, "baseline", TrialState.RUNNING),
+    Trial(3, BETTER, 1, "tpe", TrialState.PRUNED, reason=REASON),
+    Trial(4, BETTER, 1, "tpe", TrialState.COMPLETE, reason="promoted"),
+)
+ESTIMATES = {4: Estimate(1 / 1.123, 1 / 1.167, 1 / 1.081)}
+
+
+def measured(trial: int) -> Measurement:
+    return Measurement(trial, 0, AT, BASELINE, BASELINE, (), 1.0, 2.0, {})
+
+
+BLOCKS = (
+    Block(1, BlockKind.SEARCH, 1, (0, 4), BlockState.COMPLETE, (measured(0), measured(4))),
+    Block(2, BlockKind.SEARCH, 1, (4, 0), BlockState.VOID, (measured(4),)),
+    Block(3, BlockKind.CERTIFY, 1, (4, 0), BlockState.COMPLETE, (measured(4), measured(0))),
+)
+
+
+def test_no_campaigns() -> None:
+    assert printed(campaigns_table([])) == "No campaigns yet."
+
+
+def test_each_campaign_is_a_row() -> None:
+    running = replace(
+        campaign(None, state=CampaignState.RUNNING), id="b", name="other", time_use=TimeUse()
+    )
+    none = replace(campaign(NOT_BETTER), id="c")
+    failed = replace(campaign(None, state=CampaignState.FAILED, reason="no [fs1]"), id="d")
+    lines = shown(campaigns_table([campaign(), running, none, failed]), 120).lines
+    assert lines[0].split() == ["Id", "Name", "State", "Created", "Took", "Answer"]
+    assert lines[1].split("  ")[:2] == ["7f3a2b", "mixed on [red]fs1"]
+    assert lines[1].endswith("2026-03-01T12:00:05Z  1 h 12 min  12.4 % faster")
+    assert lines[2].split() == ["b", "other", "running", "2026-03-01T12:00:05Z"]
+    assert lines[3].endswith("no improvement")
+    assert lines[4].endswith("no [fs1]")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_pages_fit_a_terminal(width: int) -> None:
+    page = campaign_page(campaign(), TRIALS, BLOCKS, [event()], estimates=ESTIMATES)
+    for fitted in (page, campaigns_table([campaign()])):
+        assert max(map(len, shown(fitted, width).lines)) <= width
+
+
+def test_a_pipe_gets_whole_rows_on_one_line_each() -> None:
+    page = campaign_page(campaign(), TRIALS, BLOCKS, [event("x" * 200)], estimates=ESTIMATES)
+    screen = shown(page, 60, terminal=False)
+    assert "\x1b" not in screen.text
+    pruned = next(line for line in screen.lines if line.startswith("3  "))
+    assert pruned.endswith(REASON)
+    assert "label=[/] threads=64 vnodes=5000" in pruned
+    assert any(line.endswith("x" * 200) for line in screen.lines)
+    rows = shown(campaigns_table([campaign(name="n" * 90)]), 60, terminal=False).lines
+    assert len(rows) == 2
+    assert "n" * 90 in rows[1]
+
+
+def test_a_campaign_is_told_with_trials_estimates_and_reasons() -> None:
+    told = printed(campaign_page(campaign(), TRIALS, BLOCKS, [], estimates=ESTIMATES), 160)
+    assert "Trials 1 complete, 1 pruned" in told
+    assert "Blocks 2 blocks complete, 1 of them to certify, 1 void, 4 measurements" in told
+    assert "Took 1 h 12 min, 2.5 % of it fstune itself" in told
+    assert "Seed 7" in told
+    assert "Recommended: 12.4 % faster than the baseline" in told
+    assert "4 complete +12.3 % +8.1 % to +16.7 %" in told
+    assert f"3 pruned label=[/] threads=64 vnodes=5000 {REASON}" in told
+    assert "Last events" not in told
+
+
+def test_without_estimates_there_is_no_column_for_them() -> None:
+    assert "Faster by" not in printed(campaign_page(campaign(), TRIALS, BLOCKS, []))
+
+
+def test_a_campaign_without_anything_yet() -> None:
+    young = replace(campaign(None, state=CampaignState.CREATED), baseline=None, time_use=TimeUse())
+    told = printed(campaign_page(young, [], [], []))
+    assert "State created" in told
+    assert "Trials none yet" in told
+    assert "Answer" not in told
+    assert "Took" not in told
+
+
+def test_the_last_events_are_shown() -> None:
+    events = [replace(event(f"number {i}.", i), at=AT + timedelta(seconds=i)) for i in range(30)]
+    told = printed(campaign_page(campaign(), [], [], events))
+    assert "2026-03-01T12:00:34Z number 29." in told
+    assert told.count("number") == EVENTS_SHOWN

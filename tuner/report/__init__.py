@@ -1,0 +1,1 @@
+"""What people read: live progress, the answer of a campaign, lists. Formatting only."""

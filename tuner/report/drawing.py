@@ -1,0 +1,147 @@
+"""Small drawings in text: interval bars and bars of shares, in ASCII where a terminal has no more.
+
+Owns the glyphs. Bars of one table share an axis in log units, so that twice as fast is as far from
+the middle as twice as slow.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
+from rich.text import Text
+
+from tuner.report.words import QUIET, clean, log_ratio, signed, tone
+
+SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+_ASCII: Final = str.maketrans("●━╸╺─├┤│┼…█" + SPINNER, "o=  -[]|+~#" + "|/-\\|/-\\|/")
+
+# A space at which textwrap does not break a line.
+_TIED: Final = "\N{NO-BREAK SPACE}"
+
+# No axis is shorter: a campaign that differs by noise alone should look like one.
+_SHORTEST: Final = math.log(1.02)
+# An interval may be much wider than the estimates; it then runs off the axis and has no end mark.
+_ROOM: Final = 1.8
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A ratio of geometric-mean times over the baseline's, its interval (0, inf: no bound)."""
+
+    ratio: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """What `width` cells, an odd number, stand for: reach (log units) slower to reach faster."""
+
+    reach: float
+    width: int
+
+    @classmethod
+    def around(cls, estimates: Iterable[Estimate], width: int) -> Axis:
+        """The axis that shows all estimates and, as far as is sensible, their intervals."""
+        known = list(estimates)
+        size = max((_size(e.ratio) for e in known), default=0.0)
+        ends = max((max(_size(e.lower), _size(e.upper)) for e in known), default=0.0)
+        return cls(max(_SHORTEST, min(1.05 * ends, _ROOM * max(size, _SHORTEST))), width | 1)
+
+    @property
+    def middle(self) -> int:
+        """The cell of "no difference"."""
+        return self.width // 2
+
+    def cell(self, ratio: float) -> int:
+        """The cell of a ratio; below 0 or from `width` on when it is off the axis."""
+        place = -log_ratio(ratio) / self.reach if ratio > 0.0 else math.inf
+        return self.middle + round(max(-2.0, min(2.0, place)) * self.middle)
+
+    def heading(self) -> Text:
+        """The ends of the axis: "-12.0 %   0   +12.0 %"."""
+        left, right = signed(math.exp(self.reach)), signed(math.exp(-self.reach))
+        gap = self.width - len(left) - len(right)
+        return Text(left + "0".center(gap) + right if gap >= 3 else "slower | faster", no_wrap=True)
+
+    def bar(self, estimate: Estimate | None) -> Text:
+        """The interval as a line with ends, the estimate as a dot; without one the zero alone."""
+        cells = [" "] * self.width
+        cells[self.middle] = "│"
+        if estimate is None:
+            return Text("".join(cells), style=QUIET, no_wrap=True)
+        first, last = self.cell(estimate.upper), self.cell(estimate.lower)
+        for i in range(max(0, first), min(self.width - 1, last) + 1):
+            cells[i] = "─" if i != self.middle else "┼"
+        for end, mark in ((first, "├"), (last, "┤")):
+            if 0 <= end < self.width:
+                cells[end] = mark
+        cells[max(0, min(self.width - 1, self.cell(estimate.ratio)))] = "●"
+        text = Text("".join(cells), style=tone(estimate.lower, estimate.upper), no_wrap=True)
+        if cells[self.middle] == "│":
+            text.stylize(QUIET, self.middle, self.middle + 1)
+        return text
+
+
+def _size(ratio: float) -> float:
+    d = abs(log_ratio(ratio))
+    return d if math.isfinite(d) else math.inf
+
+
+def share_bar(share: float, width: int) -> str:
+    """A bar of `share` (0 to 1) of `width` cells; anything above 0 has at least one."""
+    if share <= 0.0:
+        return ""
+    return "█" * max(1, round(min(1.0, share) * width))
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """What `make` gives for the width that there is (cells), at most `widest`."""
+
+    make: Callable[[int], RenderableType]
+    widest: int = 100
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = min(options.max_width, self.widest)
+        yield from console.render(self.make(width), options.update_width(width))
+
+
+def paragraph(text: str, style: str = "") -> RenderableType:
+    """`text` wrapped to the width that there is, with no percent sign parted from its number."""
+
+    def make(width: int) -> RenderableType:
+        lines = textwrap.wrap(clean(text).replace(" %", _TIED + "%"), max(width, 10))
+        return Text("\n".join(lines).replace(_TIED, " "), style=style)
+
+    return Fitted(make)
+
+
+@dataclass(frozen=True, slots=True)
+class Printable:
+    """A renderable in the characters that its console has: ASCII where it has no more."""
+
+    inner: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self.inner, options):
+            if options.ascii_only and not segment.control:
+                yield Segment(_ascii(segment.text), segment.style)
+            else:
+                yield segment
+
+
+def encodable(text: str, encoding: str) -> str:
+    """`text` with whatever a stream of this encoding might lack replaced."""
+    return text if encoding.lower().startswith("utf") else _ascii(text)
+
+
+def _ascii(text: str) -> str:
+    return text.translate(_ASCII).encode("ascii", "replace").decode("ascii")

@@ -1,0 +1,189 @@
+"""The answer of a campaign as a person reads it: headline, claim, settings, components, options.
+
+Owns the sentences in which a recommendation is worded. They promise what tuner.judge.certify proves
+and nothing beyond.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterable, Mapping
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from tuner.judge.verdict import blocks
+from tuner.model import BASELINE, Answer, ComponentEffect, Recommendation
+from tuner.report.drawing import Axis, Estimate, Fitted, paragraph
+from tuner.report.words import (
+    FASTER,
+    NAME,
+    QUIET,
+    SLOWER,
+    STRONG,
+    confidence_text,
+    counted,
+    differences,
+    faster,
+    interval,
+    literal,
+    signed_interval,
+    tone,
+    value_text,
+)
+
+_BAR_CELLS = 17
+_WIDTH_FOR_BARS = 76
+
+
+def section(title: str, *content: RenderableType) -> RenderableType:
+    """A titled part of a page, with an empty line before it."""
+    return Group("", Text(title, style=STRONG), *(Padding(c, (0, 0, 0, 2)) for c in content))
+
+
+def columns(*headings: str, right: Iterable[int] = ()) -> Table:
+    """A table without lines; the columns numbered in `right` are aligned to the right."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=QUIET)
+    for i, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if i in set(right) else "left", overflow="fold")
+    return table
+
+
+def headline(recommendation: Recommendation) -> Text:
+    """The answer in one line."""
+    r = recommendation
+    if r.answer is Answer.NO_IMPROVEMENT:
+        return Text("No improvement found: keep the baseline", style=STRONG)
+    if r.ratio is None:
+        return Text(f"Recommended: trial {r.trial}", style=f"{STRONG} {FASTER}")
+    return Text(f"Recommended: {faster(r.ratio)} than the baseline", style=f"{STRONG} {FASTER}")
+
+
+def claim(recommendation: Recommendation) -> str:
+    """What the answer claims and how sure that is, in one sentence."""
+    r = recommendation
+    level = f"{50.0 * (1.0 - r.confidence):.3g} %"
+    if r.answer is Answer.RECOMMENDED:
+        return (
+            "If it were not faster than the baseline, or slowed a component by more than its "
+            f"floor allows, fstune would recommend it with a probability of at most {level}, "
+            "however often the results are looked at."
+        )
+    largest = r.largest_compatible_improvement
+    if r.trial == BASELINE or largest is None:
+        return "No candidate came far enough to be certified, so no improvement is claimed."
+    who = f"the best candidate, trial {r.trial},"
+    if math.isinf(largest):
+        return f"The measurements put no bound yet on how much faster {who} may be."
+    sure = f"{50.0 * (1.0 + r.confidence):.4g} % confidence"
+    if largest <= 0.0:
+        return f"The measurements exclude that {who} is faster at all ({sure})."
+    return (
+        f"The largest improvement still compatible with the measurements: {who} may be "
+        f"up to {faster(1.0 / (1.0 + largest))} ({sure})."
+    )
+
+
+def answer(recommendation: Recommendation) -> RenderableType:
+    """Headline, interval, reason and claim."""
+    r = recommendation
+    lines: list[RenderableType] = [headline(r)]
+    if r.ratio is not None and r.lower is not None and r.upper is not None:
+        measured = f"{confidence_text(r.confidence)} {interval(r.lower, r.upper)}"
+        who = f"trial {r.trial}: "
+        if r.answer is Answer.NO_IMPROVEMENT:
+            who += f"{faster(r.ratio)}, "
+        lines.append(paragraph(f"{who}{measured}, on {_fresh(r.blocks)}", QUIET))
+    if r.reason:
+        lines += ["", paragraph(r.reason)]
+    lines += ["", paragraph(claim(r))]
+    if r.e_value is not None and r.threshold is not None:
+        evidence = f"Evidence: e-value {_short(r.e_value)}, {_short(r.threshold)} needed."
+        lines.append(Text(evidence, style=QUIET))
+    return Group(*lines)
+
+
+def _fresh(n: int) -> str:
+    return blocks(n).replace(" ", " fresh ", 1)
+
+
+def _short(number: float) -> str:
+    return f"{number:.3g}" if number < 10_000.0 else f"{number:.1e}"
+
+
+def settings(recommendation: Recommendation) -> RenderableType:
+    """Baseline and recommended configuration side by side: what differs, and how many do not."""
+    r = recommendation
+    found, equal = differences(r.baseline, r.configuration)
+    if not found:
+        return Text(f"{counted(equal, 'setting')}, all as in the baseline", style=QUIET)
+    new = "Recommended" if r.answer is Answer.RECOMMENDED else f"Trial {r.trial}"
+    table = columns("Setting", "Baseline", new)
+    for d in found:
+        table.add_row(
+            literal(d.name, NAME),
+            literal(value_text(d.old), QUIET if d.old is None else ""),
+            literal(value_text(d.new), QUIET if d.new is None else STRONG),
+        )
+    return Group(table, Text(f"{equal} more, equal in both", style=QUIET)) if equal else table
+
+
+def components(effects: Mapping[str, ComponentEffect], confidence: float) -> RenderableType:
+    """The effect on each component: change, interval, whether its floor held."""
+
+    def make(width: int) -> RenderableType:
+        bars = width >= _WIDTH_FOR_BARS
+        known = {name: Estimate(e.ratio, e.lower, e.upper) for name, e in effects.items()}
+        axis = Axis.around(known.values(), _BAR_CELLS)
+        table = columns("Component", "Change", confidence_text(confidence), right=(1,))
+        if bars:
+            table.add_column(axis.heading(), no_wrap=True)
+        table.add_column("Floor")
+        for name, effect in effects.items():
+            estimate = known[name]
+            row: list[RenderableType] = [
+                literal(name, NAME),
+                Text(faster(effect.ratio), style=tone(effect.lower, effect.upper)),
+                Text(signed_interval(effect.lower, effect.upper), no_wrap=True),
+            ]
+            if bars:
+                row.append(axis.bar(estimate))
+            held = effect.floor_held
+            row.append(Text("held") if held else Text("not shown", style=SLOWER))
+            table.add_row(*row)
+        return table
+
+    return Fitted(make)
+
+
+def flag_line(arguments: Iterable[str]) -> str:
+    """Arguments as one line for a POSIX shell."""
+    return shlex.join(arguments)
+
+
+def flags(of: Mapping[str, tuple[str, ...]]) -> RenderableType:
+    """The command-line options, one component a row."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for component, arguments in of.items():
+        line = flag_line(arguments) or "(no options)"
+        table.add_row(literal(component, NAME), literal(line))
+    return table
+
+
+def findings(recommendation: Recommendation) -> RenderableType:
+    """The whole answer."""
+    r = recommendation
+    recommended = r.answer is Answer.RECOMMENDED
+    rejected = not recommended and r.configuration != r.baseline
+    title = "Best candidate, not recommended" if rejected else "Settings"
+    parts: list[RenderableType] = [answer(r), section(title, settings(r))]
+    if r.components:
+        parts.append(section("Components", components(r.components, r.confidence)))
+    if recommended and r.flags:
+        parts.append(section("Options", flags(r.flags)))
+    return Group(*parts)

@@ -1,0 +1,244 @@
+"""The live view of a running campaign on a terminal.
+
+Owns what the view shows and how it gives way on small terminals. It draws itself a few times a
+second from the last things that it was told; nothing that it is told can move the cursor or
+carry markup.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from types import TracebackType
+from typing import Final, Self
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.control import Control
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.segment import ControlType
+from rich.table import Table
+from rich.text import Text
+
+from tuner.model import BASELINE, Event
+from tuner.report.drawing import SPINNER, Axis, Printable
+from tuner.report.observer import DroppedTrial, LiveTrial, Standing, how_long, where
+from tuner.report.words import (
+    FASTER,
+    NAME,
+    QUIET,
+    STRONG,
+    clean,
+    duration,
+    literal,
+    signed,
+    signed_interval,
+    tone,
+)
+
+_REFRESHES_PER_S: Final = 4
+_EVENTS: Final = 3
+_DROPPED: Final = 3
+_WIDEST: Final = 140
+# Below these widths a column gives way to what matters more.
+_WIDTH_FOR_BARS: Final = 72
+_WIDTH_FOR_BOTH: Final = 108
+_LEAST_FOR_CHANGES: Final = 8
+
+
+class LiveProgress:
+    """Shows race, live trials with intervals, what is going on now, time elapsed and expected.
+
+    ``clock``: seconds from any origin, steadily growing.
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        *,
+        title: str = "",
+        clock: Callable[[], float] = time.monotonic,
+        auto_refresh: bool = True,
+    ) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._title = title
+        self._events: deque[Event] = deque(maxlen=_EVENTS)
+        self._standing: tuple[Standing, float] | None = None
+        self._doing: tuple[str, float] = ("", 0.0)
+        self._over = False
+        self._drawn_width = 0
+        self._live = Live(
+            self,
+            console=console,
+            refresh_per_second=_REFRESHES_PER_S,
+            auto_refresh=auto_refresh,
+            vertical_overflow="crop",
+        )
+
+    def __enter__(self) -> Self:
+        self._live.start(refresh=True)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._over = True
+        with suppress(OSError):  # a terminal that went away needs no cursor
+            self._live.stop()
+
+    def say(self, event: Event) -> None:
+        """Show the event among the last ones."""
+        with self._lock:
+            self._events.append(event)
+
+    def doing(self, what: str) -> None:
+        """Show this as what is going on, with the time since."""
+        with self._lock:
+            self._doing = (what, self._clock())
+
+    def standing(self, standing: Standing) -> None:
+        """Show this standing; its clocks go on from here."""
+        with self._lock:
+            self._standing = (standing, self._clock())
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = min(options.max_width, _WIDEST)
+        if options.max_width < self._drawn_width:
+            # The terminal has broken the lines of the last drawing; where it began is unknown.
+            yield Control(ControlType.CLEAR, ControlType.HOME)
+        self._drawn_width = options.max_width
+        frame = self._frame(width, options.size.height)
+        yield from console.render(Printable(frame), options.update(width=width, height=None))
+
+    def _frame(self, width: int, height: int) -> RenderableType:
+        with self._lock:
+            known, doing, events = self._standing, self._doing, tuple(self._events)
+        now = self._clock()
+        foot = [] if self._over else [_doing(*doing, now)]
+        if known is None:
+            return Group(_line(Text(clean(self._title), style=STRONG)), *foot)
+        standing, told = known
+        head = _head(self._title, self._at(standing, now - told), width)
+        # Two empty lines, the headings of the table, and the line that the cursor stands on.
+        room = max(1, height - len(head) - len(foot) - 4)
+        rows = standing.rows[:room]
+        if len(rows) < len(standing.rows):
+            rows = rows[:-1]
+        room -= len(rows)
+        body: list[RenderableType] = ["", live_table(rows, width)] if standing.rows else []
+        if hidden := len(standing.rows) - len(rows):
+            body.append(_line(Text(f"and {hidden} more", style=QUIET)))
+        notes = [_dropped(d) for d in standing.dropped[:_DROPPED]]
+        notes += [_event(e) for e in events]
+        if notes and room > 1:
+            body += ["", *notes[: room - 1]]
+        body += ["", *foot] if foot else []
+        return Group(*head, *body)
+
+    def _at(self, standing: Standing, since_s: float) -> Standing:
+        """The standing with its clocks moved on; nothing is left once it is over."""
+        left = standing.expected_left_s
+        return replace(
+            standing,
+            elapsed_s=standing.elapsed_s + since_s,
+            expected_left_s=None if self._over or left is None else max(0.0, left - since_s),
+        )
+
+
+def _line(text: Text) -> Text:
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text
+
+
+def _head(title: str, standing: Standing, width: int) -> list[RenderableType]:
+    count = f"{standing.measurements}/{standing.budget} measurements"
+    bar = Table.grid(padding=(0, 1, 0, 0))
+    bar.add_column(no_wrap=True)
+    bar.add_column(no_wrap=True, overflow="ellipsis")
+    done = min(standing.measurements, standing.budget)
+    cells = max(6, min(60, width - len(count) - 2))
+    bar.add_row(
+        ProgressBar(max(1, standing.budget), done, width=cells, complete_style=FASTER), count
+    )
+    name = f"{clean(title)}  " if title else ""
+    return [
+        _line(Text.assemble((name, STRONG), where(standing))),
+        bar,
+        _line(Text(how_long(standing.elapsed_s, standing.expected_left_s), style=QUIET)),
+    ]
+
+
+def live_table(rows: tuple[LiveTrial, ...], width: int) -> Table:
+    """The trials in the race for a terminal of `width` cells, one line each."""
+    bars = width >= _WIDTH_FOR_BARS
+    numbers = not bars or width >= _WIDTH_FOR_BOTH
+    axis = Axis.around([r.estimate for r in rows if r.estimate], 21 if numbers else 19)
+    columns: list[tuple[RenderableType, int, Callable[[LiveTrial], RenderableType]]] = [
+        (Text("Trial", justify="right"), 5, _number),
+        (Text("n", justify="right"), 2, lambda row: Text(str(row.blocks), justify="right")),
+    ]
+    if bars:
+        columns.append(("State", 9, _state))
+    columns.append((Text("Faster by", justify="right"), 9, _estimate))
+    if numbers:
+        columns.append(("95 % interval", 19, _interval))
+    if bars:
+        columns.append((axis.heading(), axis.width, lambda row: axis.bar(row.estimate)))
+    rest = width - sum(cells + 2 for _, cells, _ in columns)
+    if rest >= _LEAST_FOR_CHANGES:
+        columns.append(("Changes", rest, _changes))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=QUIET)
+    for heading, cells, _ in columns:
+        table.add_column(heading, width=cells, no_wrap=True, overflow="ellipsis")
+    for row in rows:
+        table.add_row(*(cell(row) for _, _, cell in columns))
+    return table
+
+
+def _number(row: LiveTrial) -> Text:
+    return Text(str(row.trial), style=NAME, justify="right")
+
+
+def _state(row: LiveTrial) -> Text:
+    return literal(row.state, STRONG if row.state == "incumbent" else "")
+
+
+def _estimate(row: LiveTrial) -> Text:
+    e = row.estimate
+    return Text(signed(e.ratio), style=tone(e.lower, e.upper), justify="right") if e else Text()
+
+
+def _interval(row: LiveTrial) -> Text:
+    e = row.estimate
+    return Text(signed_interval(e.lower, e.upper)) if e else Text()
+
+
+def _changes(row: LiveTrial) -> Text:
+    text = literal(row.changes)
+    if row.trial != BASELINE and row.origin:
+        text.append(f"  ({clean(row.origin)})", style=QUIET)
+    return _line(text)
+
+
+def _dropped(dropped: DroppedTrial) -> Text:
+    return _line(Text.assemble((f"dropped trial {dropped.trial}: ", QUIET), clean(dropped.reason)))
+
+
+def _event(event: Event) -> Text:
+    return _line(Text.assemble((f"{event.at:%H:%M:%S} ", QUIET), clean(event.message)))
+
+
+def _doing(what: str, since: float, now: float) -> Text:
+    turn = SPINNER[int(now * _REFRESHES_PER_S) % len(SPINNER)]
+    if not what:
+        return _line(Text(turn, style=NAME))
+    long = f"  {duration(now - since)}" if now - since >= 2.0 else ""
+    return _line(Text.assemble((f"{turn} ", NAME), clean(what), (long, QUIET)))

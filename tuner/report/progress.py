@@ -1,0 +1,107 @@
+"""Shows a running campaign: plain lines for logs and pipes, or what suits a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console
+
+from tuner.model import BlockKind, Event
+from tuner.report.drawing import encodable
+from tuner.report.live import LiveProgress
+from tuner.report.observer import Observer, Standing, how_long, where
+from tuner.report.words import clean, moment, signed, signed_interval
+
+
+class Progress(Observer, Protocol):
+    """An observer with a beginning and an end; leaving it puts the terminal back in order."""
+
+    def __enter__(self) -> Self:
+        """Begin to show."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Show the last standing and stop."""
+
+
+def progress_for(console: Console, *, title: str = "") -> Progress:
+    """The observer that suits a console: live on a terminal, else one plain line an event."""
+    if console.is_terminal and not console.is_dumb_terminal:
+        return LiveProgress(console, title=title)
+    return PlainProgress(console)
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class PlainProgress:
+    """One line an event and one a block, each with its UTC time, written at once.
+
+    What is being done right now is not told: a log wants what happened.
+    """
+
+    def __init__(self, console: Console, *, now: Callable[[], datetime] = _utc_now) -> None:
+        self._console = console
+        self._now = now
+        self._told: tuple[BlockKind, int] | None = None
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        return None
+
+    def say(self, event: Event) -> None:
+        """Write the event's message."""
+        self._line(event.at, event.message)
+
+    def doing(self, what: str) -> None:
+        """Write nothing."""
+
+    def standing(self, standing: Standing) -> None:
+        """Write where the campaign stands, once a block."""
+        if (standing.kind, standing.block) == self._told:
+            return
+        self._told = (standing.kind, standing.block)
+        told = [
+            where(standing),
+            f"{standing.measurements}/{standing.budget} measurements",
+            how_long(standing.elapsed_s, standing.expected_left_s),
+        ]
+        best = min(
+            (r for r in standing.rows if r.estimate is not None),
+            key=lambda r: r.estimate.ratio if r.estimate else 0.0,
+            default=None,
+        )
+        if best is not None and best.estimate is not None:
+            e = best.estimate
+            told.append(
+                f"fastest so far trial {best.trial}: {signed(e.ratio)} "
+                f"({signed_interval(e.lower, e.upper)})"
+            )
+        self._line(self._now(), "; ".join(told))
+
+    def _line(self, at: datetime, text: str) -> None:
+        if self._closed:
+            return
+        line = encodable(f"{moment(at)} {clean(text)}\n", self._console.encoding)
+        try:
+            # Not console.print: it wraps lines, and ends the program when a pipe is closed.
+            self._console.file.write(line)
+            self._console.file.flush()
+        except (OSError, ValueError):
+            self._closed = True

@@ -1,0 +1,170 @@
+"""The recommendation on its own, for people, programs and shells: text, JSON, command-line options.
+
+Owns the document's schema. Percentages in it follow tuner.judge.verdict: positive = faster.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from tuner.model import Answer, Campaign, Configuration, Recommendation, Value
+from tuner.report.drawing import Fitted, Printable
+from tuner.report.findings import claim, findings, flag_line
+from tuner.report.words import QUIET, STRONG, clean, percent_faster
+
+SCHEMA: Final = "fstune-recommendation/1"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class Effect(_Part):
+    """An effect against the baseline: ratios of times, and percent faster (negative = slower).
+
+    ``lower_percent`` belongs to ``upper_ratio``. None: no bound, or not measured.
+    """
+
+    percent: float | None
+    lower_percent: float | None
+    upper_percent: float | None
+    ratio: float | None
+    lower_ratio: float | None
+    upper_ratio: float | None
+
+
+class Improvement(Effect):
+    """The effect on the whole. ``largest_compatible_percent``: as much faster it may still be."""
+
+    confidence: float
+    largest_compatible_percent: float | None
+
+
+class Component(Effect):
+    """The effect on one component of the workload."""
+
+    floor_held: bool
+
+
+class Options(_Part):
+    """The command-line options of one program: one by one, and as a line for a POSIX shell."""
+
+    arguments: list[str]
+    line: str
+
+
+class RecommendationDocument(_Part):
+    """A recommendation for other programs. Values are by qualified name; a parameter that is not
+    mentioned is left to the program. ``client``: for which client it was measured."""
+
+    schema_: Literal["fstune-recommendation/1"] = Field(default=SCHEMA, alias="schema")
+    campaign: str
+    campaign_name: str
+    answer: Answer
+    claim: str
+    reason: str
+    client: str
+    trial: int
+    configuration: dict[str, Value]
+    baseline: dict[str, Value]
+    flags: dict[str, Options]
+    baseline_flags: dict[str, Options]
+    improvement: Improvement
+    components: dict[str, Component]
+    blocks: int
+    e_value: float | None
+    threshold: float | None
+
+    def json_text(self) -> str:
+        """The document as JSON, ending with a newline."""
+        return self.model_dump_json(by_alias=True, indent=2) + "\n"
+
+
+def recommendation_document(
+    campaign: Campaign, recommendation: Recommendation, *, client: str = ""
+) -> RecommendationDocument:
+    """The document for a recommendation; numbers without a bound become None."""
+    r = recommendation
+    largest = r.largest_compatible_improvement
+    return RecommendationDocument(
+        campaign=campaign.id,
+        campaign_name=campaign.name,
+        answer=r.answer,
+        claim=claim(r),
+        reason=r.reason,
+        client=client,
+        trial=r.trial,
+        configuration=_values(r.configuration),
+        baseline=_values(r.baseline),
+        flags=_options(r.flags),
+        baseline_flags=_options(r.baseline_flags),
+        improvement=Improvement(
+            **_effect(r.ratio, r.lower, r.upper),
+            confidence=r.confidence,
+            largest_compatible_percent=None if largest is None else _rounded(100.0 * largest),
+        ),
+        components={
+            name: Component(**_effect(e.ratio, e.lower, e.upper), floor_held=e.floor_held)
+            for name, e in r.components.items()
+        },
+        blocks=r.blocks,
+        e_value=_finite(r.e_value),
+        threshold=_finite(r.threshold),
+    )
+
+
+def _values(configuration: Configuration) -> dict[str, Value]:
+    return configuration.as_dict()
+
+
+def _options(flags: Mapping[str, tuple[str, ...]]) -> dict[str, Options]:
+    return {c: Options(arguments=list(a), line=flag_line(a)) for c, a in flags.items()}
+
+
+def _effect(
+    ratio: float | None, lower: float | None, upper: float | None
+) -> dict[str, float | None]:
+    return {
+        "percent": _percent(ratio),
+        "lower_percent": _percent(upper),
+        "upper_percent": _percent(lower),
+        "ratio": _finite(ratio),
+        "lower_ratio": _finite(lower),
+        "upper_ratio": _finite(upper),
+    }
+
+
+def _percent(ratio: float | None) -> float | None:
+    return None if ratio is None else _rounded(percent_faster(ratio))
+
+
+def _finite(number: float | None) -> float | None:
+    return number if number is not None and math.isfinite(number) else None
+
+
+def _rounded(percent: float) -> float | None:
+    return round(percent, 3) if math.isfinite(percent) else None
+
+
+def recommendation_page(
+    campaign: Campaign, recommendation: Recommendation, *, client: str = ""
+) -> RenderableType:
+    """The recommendation for a person."""
+    about = f"  campaign {clean(campaign.id)}" + (f", for {clean(client)}" if client else "")
+    title = Text.assemble((clean(campaign.name), STRONG), (about, QUIET))
+    whole = Group(title, "", findings(recommendation))
+    return Printable(Fitted(lambda _: whole))
+
+
+def recommendation_flags(recommendation: Recommendation) -> str:
+    """One line a component, ``fileserver: -p 64 ...``, quoted for a POSIX shell; no lines, and so
+    nothing to apply by accident, when there is no improvement."""
+    if recommendation.answer is Answer.NO_IMPROVEMENT:
+        return ""
+    return "".join(f"{c}: {flag_line(a)}".rstrip() + "\n" for c, a in recommendation.flags.items())

@@ -1,0 +1,93 @@
+"""The page that ends a campaign: its answer, what it took, and that everything was put back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tuner.judge.verdict import blocks
+from tuner.model import Campaign, Recommendation, TimeUse
+from tuner.report.drawing import Fitted, Printable, paragraph, share_bar
+from tuner.report.findings import findings, section
+from tuner.report.words import QUIET, STRONG, clean, counted, duration
+
+_BAR_CELLS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What a campaign measured: trials but the baseline, complete and void blocks, measurements."""
+
+    trials: int
+    blocks: int
+    measurements: int
+    void_blocks: int = 0
+
+
+def campaign_summary(
+    campaign: Campaign,
+    recommendation: Recommendation | None,
+    *,
+    effort: Effort,
+    restored: Sequence[str] = (),
+) -> RenderableType:
+    """The end of a campaign on one page. `restored`: a sentence for each thing that was put back.
+
+    Without a recommendation (stopped before its end) the page says how far the campaign came.
+    """
+    parts: list[RenderableType] = [_title(campaign), ""]
+    if recommendation is None:
+        parts.append(Text(f"No answer yet: the campaign is {campaign.state}", style=STRONG))
+        if campaign.reason:
+            parts.append(paragraph(campaign.reason))
+    else:
+        parts.append(findings(recommendation))
+    parts.append(section("Effort", Text(effort_text(effort)), *_time(campaign.time_use)))
+    if restored:
+        parts.append(section("Restored", *map(paragraph, restored)))
+    whole = Group(*parts)
+    return Printable(Fitted(lambda _: whole))
+
+
+def effort_text(effort: Effort) -> str:
+    """For example "96 measurements in 12 blocks, 7 trials against the baseline"."""
+    void = f" (and {effort.void_blocks} void)" if effort.void_blocks else ""
+    return (
+        f"{counted(effort.measurements, 'measurement')} in {blocks(effort.blocks)}{void}, "
+        f"{counted(effort.trials, 'trial')} against the baseline"
+    )
+
+
+def time_rows(use: TimeUse) -> tuple[tuple[str, float], ...]:
+    """Where the time went: what, seconds."""
+    return (
+        ("workload", use.workload_s),
+        ("restarts", use.apply_s),
+        ("testbed", use.testbed_s),
+        ("fstune itself", use.overhead_s),
+    )
+
+
+def _title(campaign: Campaign) -> Text:
+    return Text.assemble(
+        (clean(campaign.name), STRONG), (f"  campaign {clean(campaign.id)}", QUIET)
+    )
+
+
+def _time(use: TimeUse) -> tuple[RenderableType, ...]:
+    if use.wall_s <= 0.0:
+        return ()
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for justify in ("left", "right", "right", "left"):
+        grid.add_column(justify=justify, no_wrap=True)
+    for what, seconds in time_rows(use):
+        share = seconds / use.wall_s
+        grid.add_row(
+            what, duration(seconds), f"{100.0 * share:.1f} %", share_bar(share, _BAR_CELLS)
+        )
+    grid.add_row(Text("in all", style=STRONG), Text(duration(use.wall_s), style=STRONG))
+    return ("", grid)

@@ -1,0 +1,247 @@
+"""Lists: the campaigns there are, and one campaign with its trials and events.
+
+Owns their columns. On a terminal they fit its width; anywhere else each row is one line, whole,
+so that other programs can read it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from tuner.judge.verdict import blocks as blocks_text
+from tuner.model import BASELINE, Answer, Block, BlockKind, Campaign, Configuration, Event, Trial
+from tuner.report.drawing import Estimate, Printable, paragraph
+from tuner.report.findings import claim, headline, section
+from tuner.report.words import (
+    FASTER,
+    NAME,
+    QUIET,
+    SLOWER,
+    STRONG,
+    changes,
+    clean,
+    counted,
+    duration,
+    faster,
+    literal,
+    moment,
+    signed,
+    signed_interval,
+    tone,
+)
+from tuner.states import BlockState, CampaignState, TrialState
+
+EVENTS_SHOWN = 10
+
+_STATE_STYLES: Mapping[str, str] = {
+    CampaignState.RUNNING: STRONG,
+    CampaignState.FINISHED: FASTER,
+    CampaignState.FAILED: SLOWER,
+    TrialState.RUNNING: STRONG,
+    TrialState.FAILED: SLOWER,
+    TrialState.PRUNED: QUIET,
+}
+
+
+def show(console: Console, page: RenderableType) -> None:
+    """Print a page: fitted to a terminal, with whole lines to a file or pipe."""
+    console.print(page, soft_wrap=not console.is_terminal)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A heading and how it gives way on a narrow terminal: a `rigid` column does not."""
+
+    heading: str
+    rigid: bool = False
+    right: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Rows of texts under headings."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Text, ...], ...]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if options.is_terminal:
+            yield self._table()
+        else:
+            yield Text("\n".join(self._lines()), no_wrap=True, overflow="ignore")
+
+    def _table(self) -> Table:
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=QUIET)
+        for column in self.columns:
+            table.add_column(
+                column.heading,
+                justify="right" if column.right else "left",
+                no_wrap=column.rigid,
+                overflow="ellipsis" if column.rigid else "fold",
+            )
+        for row in self.rows:
+            table.add_row(*row)
+        return table
+
+    def _lines(self) -> list[str]:
+        rows = [tuple(c.heading for c in self.columns)]
+        rows += [tuple(cell.plain or "-" for cell in row) for row in self.rows]
+        widths = [max(cell_len(row[i]) for row in rows) for i in range(len(self.columns))]
+        return ["  ".join(map(_padded, row, widths)).rstrip() for row in rows]
+
+
+def _padded(text: str, width: int) -> str:
+    return text + " " * (width - cell_len(text))
+
+
+def campaigns_table(campaigns: Sequence[Campaign]) -> RenderableType:
+    """All campaigns in the order given, one a row."""
+    if not campaigns:
+        return Text("No campaigns yet.")
+    columns = (
+        Column("Id", rigid=True),
+        Column("Name"),
+        Column("State", rigid=True),
+        Column("Created", rigid=True),
+        Column("Took", rigid=True, right=True),
+        Column("Answer"),
+    )
+    rows = tuple(
+        (
+            literal(c.id, NAME),
+            literal(c.name),
+            _state(c.state),
+            Text(moment(c.created)),
+            Text(duration(c.time_use.wall_s) if c.time_use.wall_s > 0.0 else ""),
+            _answer(c),
+        )
+        for c in campaigns
+    )
+    return Printable(Listing(columns, rows))
+
+
+def _answer(campaign: Campaign) -> Text:
+    r = campaign.recommendation
+    if r is None:
+        return literal(campaign.reason, QUIET)
+    if r.answer is Answer.NO_IMPROVEMENT:
+        return Text("no improvement")
+    return Text(f"trial {r.trial}" if r.ratio is None else faster(r.ratio), style=FASTER)
+
+
+def campaign_page(
+    campaign: Campaign,
+    trials: Sequence[Trial],
+    blocks: Sequence[Block],
+    events: Sequence[Event],
+    *,
+    estimates: Mapping[int, Estimate] | None = None,
+) -> RenderableType:
+    """One campaign: where it stands, its trials (`estimates` by their number), its last events."""
+    parts: list[RenderableType] = [
+        Text.assemble((clean(campaign.name), STRONG), (f"  campaign {clean(campaign.id)}", QUIET)),
+        "",
+        _facts(campaign, trials, blocks),
+    ]
+    if campaign.recommendation is not None:
+        r = campaign.recommendation
+        parts.append(section("Answer", headline(r), paragraph(claim(r))))
+    if trials:
+        parts += _listed("Trials", trials_table(campaign, trials, estimates or {}))
+    if events:
+        parts += _listed("Last events", _events(events[-EVENTS_SHOWN:]))
+    return Printable(Group(*parts))
+
+
+def _listed(title: str, listing: RenderableType) -> tuple[RenderableType, ...]:
+    # Not indented: an indent would cut the lines that go to a file.
+    return ("", Text(title, style=STRONG), listing)
+
+
+def _facts(campaign: Campaign, trials: Sequence[Trial], blocks: Sequence[Block]) -> RenderableType:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style=QUIET, no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row("State", _state(campaign.state))
+    if campaign.reason:
+        grid.add_row("Reason", literal(campaign.reason))
+    grid.add_row("Created", moment(campaign.created))
+    grid.add_row("Updated", moment(campaign.updated))
+    grid.add_row("Seed", str(campaign.seed))
+    grid.add_row("Trials", _trial_counts(trials))
+    grid.add_row("Blocks", _block_counts(blocks))
+    use = campaign.time_use
+    if use.wall_s > 0.0:
+        own = f"{100.0 * use.overhead_share:.1f} % of it fstune itself"
+        grid.add_row("Took", f"{duration(use.wall_s)}, {own}")
+    return grid
+
+
+def _trial_counts(trials: Sequence[Trial]) -> str:
+    counts = Counter(t.state for t in trials if t.number != BASELINE)
+    told = ", ".join(f"{counts[state]} {state}" for state in TrialState if counts[state])
+    return told or "none yet"
+
+
+def _block_counts(blocks: Sequence[Block]) -> str:
+    complete = [b for b in blocks if b.state is BlockState.COMPLETE]
+    certify = sum(b.kind is BlockKind.CERTIFY for b in complete)
+    void = sum(b.state is BlockState.VOID for b in blocks)
+    measured = sum(len(b.measurements) for b in complete)
+    told = [f"{blocks_text(len(complete))} complete"]
+    if certify:
+        told.append(f"{certify} of them to certify")
+    if void:
+        told.append(f"{void} void")
+    if measured:
+        told.append(counted(measured, "measurement"))
+    return ", ".join(told)
+
+
+def trials_table(
+    campaign: Campaign, trials: Sequence[Trial], estimates: Mapping[int, Estimate]
+) -> RenderableType:
+    """Trials with state, estimate against the baseline, what they change, and the reason."""
+    estimated = (Column("Faster by", rigid=True), Column("95 % interval", rigid=True))
+    columns = (
+        Column("Trial", rigid=True, right=True),
+        Column("State", rigid=True),
+        *(estimated if estimates else ()),
+        Column("Changes"),
+        Column("Reason"),
+    )
+    base = campaign.baseline or Configuration()
+    return Listing(columns, tuple(_trial(t, base, estimates) for t in trials))
+
+
+def _trial(
+    trial: Trial, baseline: Configuration, estimates: Mapping[int, Estimate]
+) -> tuple[Text, ...]:
+    is_baseline = trial.number == BASELINE
+    cells = [Text(str(trial.number), style=NAME), _state(trial.state)]
+    if estimates:
+        known = estimates.get(trial.number)
+        if known is None:
+            cells += [Text(""), Text("")]
+        else:
+            cells.append(Text(signed(known.ratio), style=tone(known.lower, known.upper)))
+            cells.append(Text(signed_interval(known.lower, known.upper)))
+    changed = "baseline" if is_baseline else changes(baseline, trial.configuration)
+    return (*cells, literal(changed), literal(trial.reason, QUIET))
+
+
+def _events(events: Sequence[Event]) -> RenderableType:
+    columns = (Column("At", rigid=True), Column("Event"))
+    rows = tuple((Text(moment(e.at), style=QUIET), literal(e.message)) for e in events)
+    return Listing(columns, rows)
+
+
+def _state(state: CampaignState | TrialState) -> Text:
+    return Text(str(state), style=_STATE_STYLES.get(state, ""))

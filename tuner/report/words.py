@@ -1,0 +1,159 @@
+"""Words and numbers as reports write them: percentages, durations, values, texts from outside.
+
+Owns the one way each of them is written. Percentages follow tuner.judge.verdict: "x % faster"
+is 1 / ratio - 1, "x % slower" is ratio - 1, where ratio is a time over the baseline's.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from rich.text import Text
+
+from tuner.judge.verdict import change, percent
+from tuner.model import Configuration, Value
+
+NOT_SET: Final = "not set"
+FASTER, SLOWER, QUIET, STRONG, NAME = "green", "red", "dim", "bold", "cyan"
+"""The styles of reports. Nothing is told by a colour alone."""
+
+
+def clean(text: str) -> str:
+    """`text` on one line, without characters that move a cursor or do not print."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def literal(text: str, style: str = "") -> Text:
+    """`text` from outside as itself: one line, no markup, no control characters."""
+    return Text(clean(text), style=style)
+
+
+def value_text(value: Value | None) -> str:
+    """A parameter's value for a person; None is a parameter that is left to the program."""
+    if value is None:
+        return NOT_SET
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return clean(value) if isinstance(value, str) else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One parameter in which two configurations differ; None where it is not set."""
+
+    name: str
+    old: Value | None
+    new: Value | None
+
+
+def differences(old: Configuration, new: Configuration) -> tuple[tuple[Difference, ...], int]:
+    """The parameters in which the two differ, by name, and the number of those that are equal."""
+    before, after = old.as_dict(), new.as_dict()
+    names = sorted(before.keys() | after.keys())
+    found = tuple(
+        Difference(name, before.get(name), after.get(name))
+        for name in names
+        if _kept_apart(before.get(name)) != _kept_apart(after.get(name))
+    )
+    return found, len(names) - len(found)
+
+
+def _kept_apart(value: Value | None) -> tuple[type, Value | None]:
+    # 1 == True in Python, but not in a configuration.
+    return type(value), value
+
+
+def changes(old: Configuration, new: Configuration) -> str:
+    """The differences in a few words, component names left out: "threads=64 vnodes=not set"."""
+    found, _ = differences(old, new)
+    return " ".join(f"{d.name.rpartition('.')[2]}={value_text(d.new)}" for d in found)
+
+
+def log_ratio(ratio: float) -> float:
+    """ln `ratio`, the log difference that tuner.judge speaks of; -inf for 0."""
+    return math.log(ratio) if ratio > 0.0 else -math.inf
+
+
+def percent_faster(ratio: float) -> float:
+    """Percent faster as a number, negative = slower; infinite for a ratio of 0 or infinity."""
+    if ratio <= 0.0:
+        return math.inf
+    return 100.0 * (1.0 / ratio - 1.0 if ratio <= 1.0 else 1.0 - ratio)
+
+
+def faster(ratio: float) -> str:
+    """ "5.0 % faster", "2.1 % slower", "no change" where it rounds to that."""
+    d = log_ratio(ratio)
+    return "no change" if percent(d) == percent(0.0) else change(d)
+
+
+def signed(ratio: float) -> str:
+    """The same in a column that is headed "faster": "+5.0 %", "-2.1 %"."""
+    d = log_ratio(ratio)
+    size = percent(d)
+    if size == percent(0.0):
+        return size
+    return f"{'+' if d < 0.0 else '-'}{size.replace('over ', '>')}"
+
+
+def unbounded(lower: float, upper: float) -> bool:
+    """Whether an interval of ratios has an end that says nothing."""
+    return lower <= 0.0 or math.isinf(upper)
+
+
+def signed_interval(lower: float, upper: float) -> str:
+    """An interval of ratios in a column that is headed "faster": "+3.0 % to +9.1 %"."""
+    if unbounded(lower, upper):
+        return "not yet bounded"
+    return f"{signed(upper)} to {signed(lower)}"
+
+
+def interval(lower: float, upper: float) -> str:
+    """An interval of ratios: "3.0 % to 9.1 % faster", "1.0 % slower to 4.0 % faster"."""
+    if unbounded(lower, upper):
+        return "not yet bounded"
+    low, high = log_ratio(lower), log_ratio(upper)
+    if high <= 0.0:
+        return f"{percent(high)} to {change(low)}"
+    if low >= 0.0:
+        return f"{percent(low)} to {change(high)}"
+    return f"{change(high)} to {change(low)}"
+
+
+def tone(lower: float, upper: float) -> str:
+    """The style for an interval of ratios: faster, slower, or neither shown."""
+    return FASTER if upper < 1.0 else SLOWER if lower > 1.0 else ""
+
+
+def confidence_text(confidence: float) -> str:
+    """ "95 % interval"."""
+    return f"{100.0 * confidence:.3g} % interval"
+
+
+def counted(n: int, noun: str) -> str:
+    """ "1 trial", "2 trials"."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the two largest units: "8.4 s", "3 min 20 s", "2 h 05 min", "3 d 4 h"."""
+    if seconds < 9.95:
+        return f"{max(0.0, seconds):.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    minutes = round(seconds / 60.0)
+    if minutes < 24 * 60:
+        return f"{minutes // 60} h {minutes % 60:02d} min"
+    hours = round(seconds / 3600.0)
+    return f"{hours // 24} d {hours % 24} h"
+
+
+def moment(at: datetime) -> str:
+    """A time to the second: "2026-03-01T12:00:05Z"."""
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
