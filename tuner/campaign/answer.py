@@ -1,0 +1,90 @@
+"""The answer of a campaign: from a certificate, or the lack of a finalist, to a recommendation.
+Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from tuner.campaign.plan import Finish, Plan, Rules
+from tuner.judge.certify import Certificate, CertificateOutcome, ComponentVerdict
+from tuner.judge.score import margin
+from tuner.judge.verdict import percent
+from tuner.model import BASELINE, Answer, ComponentEffect, Configuration, Recommendation, Trial
+from tuner.states import TrialState
+
+#: Two-sided level of the interval that goes with a one-sided certificate at .025.
+CONFIDENCE = 0.95
+
+Flags = Callable[[Configuration], Mapping[str, tuple[str, ...]]]
+
+
+def recommendation(
+    plan: Plan, trials: Sequence[Trial], rules: Rules, flags: Flags
+) -> Recommendation:
+    """What the user is told. ``plan.step`` must be Finish; ``flags`` renders a configuration."""
+    assert isinstance(plan.step, Finish)
+    baseline = trials[BASELINE].configuration
+    certificate = plan.step.certificate
+    if plan.step.finalist is None or certificate is None:
+        return Recommendation(
+            answer=Answer.NO_IMPROVEMENT,
+            reason=_nothing_left(trials, rules),
+            trial=BASELINE,
+            configuration=baseline,
+            baseline=baseline,
+            flags=flags(baseline),
+            baseline_flags=flags(baseline),
+            confidence=CONFIDENCE,
+            blocks=0,
+        )
+    chosen = trials[plan.step.finalist].configuration
+    certified = certificate.outcome is CertificateOutcome.CERTIFIED
+    verdict = certificate.verdict
+    return Recommendation(
+        answer=Answer.RECOMMENDED if certified else Answer.NO_IMPROVEMENT,
+        reason=certificate.reason,
+        trial=plan.step.finalist,
+        configuration=chosen,
+        baseline=baseline,
+        flags=flags(chosen),
+        baseline_flags=flags(baseline),
+        confidence=CONFIDENCE,
+        blocks=verdict.n,
+        ratio=verdict.ratio,
+        lower=math.exp(verdict.interval.lower),
+        upper=math.exp(verdict.interval.upper),
+        largest_compatible_improvement=certificate.largest_compatible_improvement,
+        e_value=verdict.e_value,
+        threshold=verdict.threshold,
+        components=_effects(certificate, rules),
+    )
+
+
+def _effects(certificate: Certificate, rules: Rules) -> dict[str, ComponentEffect]:
+    def effect(component: ComponentVerdict) -> ComponentEffect:
+        verdict = component.verdict
+        lower, upper = math.exp(verdict.interval.lower), math.exp(verdict.interval.upper)
+        return ComponentEffect(verdict.ratio, lower, upper, component.holds)
+
+    found = zip(rules.components, certificate.components, strict=True)
+    return {name: effect(component) for name, component in found}
+
+
+def _nothing_left(trials: Sequence[Trial], rules: Rules) -> str:
+    tried = [t for t in trials if t.number != BASELINE]
+    worth = percent(margin(rules.race.delta))
+    if not tried:
+        return "the budget allowed no configuration to be tried; give it more time"
+    pruned = sum(t.state is TrialState.PRUNED for t in tried)
+    failed = sum(t.state is TrialState.FAILED for t in tried)
+    parts = [
+        f"{pruned} of {len(tried)} configurations tried were dropped for not being {worth} faster"
+    ]
+    if failed:
+        parts.append(f"{failed} did not run")
+    if pruned + failed < len(tried):
+        rest = len(tried) - pruned - failed
+        parts.append(f"{rest} did not look {worth} faster by the end of their race")
+    return "; ".join(parts)

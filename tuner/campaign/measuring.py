@@ -1,0 +1,180 @@
+"""Measures one block: every arm applied, verified and run once, each failure answered by its kind.
+
+A configuration that does not run fails its trial and the block goes on without it. A void workload
+run voids the block, because pairing needs the same minutes; twice from one trial, and the trial
+fails. What happens to the baseline voids the block; a testbed that does not answer ends the run.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+
+from tuner.campaign.ledger import Ledger
+from tuner.campaign.plan import RunBlock
+from tuner.errors import CampaignHalted, ConfigurationError, WorkloadError
+from tuner.model import BASELINE, Block, Event, Measurement, Trial
+from tuner.report.observer import Observer
+from tuner.states import BlockState, TrialState
+from tuner.store import NewEvent, Store
+from tuner.testbed.testbed import Bench
+
+#: Void workload runs of one trial before it counts as failed.
+_MOST_WORKLOAD_FAILURES = 2
+
+MakeEvent = Callable[[str, str, Mapping[str, str | int | float | bool | None] | None], NewEvent]
+
+
+class _BlockVoid(Exception):
+    """The block cannot be completed; the text says why."""
+
+
+class BlockRunner:
+    """Runs blocks of one campaign on one open testbed."""
+
+    def __init__(
+        self,
+        store: Store,
+        campaign: str,
+        bench: Bench,
+        ledger: Ledger,
+        observer: Observer,
+        event: MakeEvent,
+        seed: int,
+    ) -> None:
+        self._store = store
+        self._id = campaign
+        self._bench = bench
+        self._ledger = ledger
+        self._observer = observer
+        self._event = event
+        self._seed = seed
+        self._workload_failures: dict[int, int] = {}
+
+    def run(self, step: RunBlock, trials: Mapping[int, Trial]) -> None:
+        """Measure a block and store how it ended.
+
+        Raises TestbedError when a host does not answer, CampaignHalted when not even the baseline
+        can be put back; the block is void then, as it is on Ctrl-C.
+        """
+        began = self._ledger.clock()
+        block = Block(step.number, step.kind, step.race, step.order, BlockState.RUNNING)
+        arms = ", ".join("baseline" if n == BASELINE else f"trial {n}" for n in step.order)
+        event = self._event("block-started", f"block {step.number}: {arms}", {"block": step.number})
+        self._observer.say(self._store.begin_block(self._id, block, event))
+        try:
+            for position, number in enumerate(step.order):
+                self._arm(step, position, trials[number])
+        except _BlockVoid as problem:
+            self._end(step, BlockState.VOID, str(problem), began)
+        except BaseException as problem:
+            self._end(
+                step, BlockState.VOID, f"cut off: {str(problem) or type(problem).__name__}", began
+            )
+            raise
+        else:
+            self._end(step, BlockState.COMPLETE, "", began)
+
+    def _end(self, step: RunBlock, state: BlockState, reason: str, began: float) -> None:
+        seconds = self._ledger.clock() - began
+        said = f"block {step.number} {state}" + (
+            f": {reason}" if reason else f" in {seconds:.0f} s"
+        )
+        event = self._event(f"block-{state}", said, {"block": step.number})
+        ended = self._store.end_block(self._id, step.number, state, reason, seconds, event)
+        self._observer.say(ended)
+
+    def _arm(self, step: RunBlock, position: int, trial: Trial) -> None:
+        try:
+            measurement = self._measure(step, position, trial)
+        except ConfigurationError as problem:
+            self._configuration_failed(trial, problem)
+            return
+        except WorkloadError as problem:
+            self._workload_failed(trial, problem)
+            raise _BlockVoid(f"{_name(trial.number)}: {problem}") from problem
+        event = self._event(
+            "measured",
+            f"block {step.number}, {_name(trial.number)}: {_seconds(measurement)}",
+            {"block": step.number, "trial": trial.number},
+        )
+        self._observer.say(self._store.add_measurement(self._id, step.number, measurement, event))
+
+    def _measure(self, step: RunBlock, position: int, trial: Trial) -> Measurement:
+        who = _name(trial.number)
+
+        def doing(what: str) -> None:
+            self._observer.doing(f"{who}: {what}")
+
+        started = datetime.now(UTC)
+        apply_before, workload_before = self._spent()
+        with self._ledger.on("apply"):
+            applied = self._bench.target.apply(trial.configuration, doing)
+        # All arms of a block do the same work; the next block does another.
+        seed = random.Random(f"{self._seed}:workload:{step.number}").randrange(2**32)
+        with self._ledger.on("workload"):
+            report = self._bench.engine.run(
+                f"{self._id}-{step.number}-{trial.number}",
+                seed,
+                lambda: self._make_cold(doing),
+                lambda stage: doing(f"workload, stage {stage}"),
+            )
+        apply_after, workload_after = self._spent()
+        return Measurement(
+            trial=trial.number,
+            position=position,
+            started=started,
+            requested=trial.configuration,
+            effective=applied.effective,
+            actions=applied.actions,
+            apply_s=apply_after - apply_before,
+            workload_s=workload_after - workload_before,
+            components=report.components,
+            diagnostics={"engine_cpu_s": report.cpu_s},
+            engine_sha256=report.engine_sha256,
+            seed=seed,
+        )
+
+    def _make_cold(self, doing: Callable[[str], None]) -> None:
+        doing("emptying the client's cache")
+        with self._ledger.on("apply"):
+            self._bench.make_cold()
+
+    def _spent(self) -> tuple[float, float]:
+        return self._ledger.spent_on("apply"), self._ledger.spent_on("workload")
+
+    def _configuration_failed(self, trial: Trial, problem: ConfigurationError) -> None:
+        if trial.number == BASELINE:
+            raise _BlockVoid(f"baseline: {problem}") from problem
+        self._fail(trial, str(problem))
+        # Nobody must be left with a server that is down, whatever comes next.
+        baseline = self._bench.target.baseline
+        try:
+            with self._ledger.on("apply"):
+                self._bench.target.apply(baseline, self._observer.doing)
+        except ConfigurationError as worse:
+            raise CampaignHalted(f"the baseline cannot be put back: {worse}") from worse
+
+    def _workload_failed(self, trial: Trial, problem: WorkloadError) -> None:
+        failures = self._workload_failures.get(trial.number, 0) + 1
+        self._workload_failures[trial.number] = failures
+        if trial.number != BASELINE and failures >= _MOST_WORKLOAD_FAILURES:
+            self._fail(trial, f"the workload failed {failures} times: {problem}")
+
+    def _fail(self, trial: Trial, reason: str) -> None:
+        event = self._event(
+            "trial-failed", f"trial {trial.number} failed: {reason}", {"trial": trial.number}
+        )
+        failed: Event = self._store.move_trial(
+            self._id, trial.number, TrialState.FAILED, reason, event
+        )
+        self._observer.say(failed)
+
+
+def _name(number: int) -> str:
+    return "baseline" if number == BASELINE else f"trial {number}"
+
+
+def _seconds(measurement: Measurement) -> str:
+    return ", ".join(f"{name} {c.elapsed_s:.2f} s" for name, c in measurement.components.items())

@@ -1,0 +1,318 @@
+"""Runs a campaign: does what the plan says, stores it as it happens, and puts the testbed back.
+
+Owns the life of one run, from opening the testbed to giving it back, whatever comes between. What
+to do next is the plan's decision, what a block costs and how it can fail is ``measuring``'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from tuner.campaign import answer
+from tuner.campaign.ledger import Ledger
+from tuner.campaign.measuring import BlockRunner
+from tuner.campaign.plan import Finish, Halt, Plan, Propose, Rules, RunBlock, mean_differences, plan
+from tuner.campaign.spec import CampaignSpec
+from tuner.campaign.standing import standing
+from tuner.campaign.stopping import undisturbed
+from tuner.errors import CampaignHalted, ConflictError, SpecError, TunerError
+from tuner.judge.race import Action, RaceRules
+from tuner.measure.driver import Workload
+from tuner.model import BASELINE, Block, Campaign, Configuration, Event, Trial
+from tuner.propose.optuna_proposer import OptunaProposer, Tunable
+from tuner.propose.proposer import Proposal, Told
+from tuner.report.observer import Observer
+from tuner.states import CampaignState, TrialState
+from tuner.store import NewEvent, Store
+from tuner.testbed.testbed import Bench, Testbed
+
+Data = Mapping[str, str | int | float | bool | None]
+
+
+def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
+    """The rules by which a specification is planned."""
+    return Rules(
+        components=workload.components,
+        weights=workload.weights,
+        race=RaceRules(
+            delta=spec.statistics.delta,
+            floor=spec.statistics.floor,
+            max_blocks=spec.search.blocks_per_race,
+        ),
+        trials_per_race=spec.search.trials_per_race,
+        budget_s=spec.budget.wall_time,
+        budget_measurements=spec.budget.measurements,
+        max_trials=spec.search.max_trials,
+        certify_blocks=spec.certification.blocks,
+        certify_share=spec.certification.share,
+        seed=spec.seed,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended: the campaign as stored, and a sentence for each thing that was put back."""
+
+    campaign: Campaign
+    restored: tuple[str, ...]
+    error: TunerError | None = None
+
+
+class Runner:
+    """One run of a campaign, new or taken up again."""
+
+    def __init__(
+        self,
+        store: Store,
+        campaign: str,
+        spec: CampaignSpec,
+        workload: Workload,
+        testbed: Testbed,
+        observer: Observer,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._store = store
+        self._id = campaign
+        self._spec = spec
+        self._workload = workload
+        self._rules = rules_of(spec, workload)
+        self._testbed = testbed
+        self._observer = observer
+        self._now = now
+        self._ledger = Ledger()
+        self._before = store.campaign(campaign).time_use
+
+    def run(self) -> Outcome:
+        """Run to the campaign's end, or to the first thing that stops it.
+
+        Ctrl-C pauses the campaign, an error fails it; both can be resumed. The testbed is put back
+        in every case, and only what could not be put back is raised (TunerError) beside what the
+        store may raise.
+        """
+        void = self._event("block-void", "the block that was cut off is void; it is measured again")
+        self._store.void_running_blocks(self._id, "the run was cut off", void)
+        self._move(CampaignState.RUNNING, "", "campaign-started", "campaign started")
+        bench: Bench | None = None
+        state, reason, error = CampaignState.FINISHED, "", None
+        try:
+            with self._ledger.on("testbed"):
+                if self._testbed.claim():
+                    self._tell("testbed-owned", "the testbed is brought up for this campaign")
+                bench = self._testbed.open(self._workload, self._doing)
+            self._prepare(bench)
+            self._conduct(bench)
+        except KeyboardInterrupt as stop:
+            state, reason = CampaignState.PAUSED, f"stopped by {str(stop) or 'Ctrl-C'}"
+        except TunerError as problem:
+            state, reason, error = CampaignState.FAILED, str(problem), problem
+        except BaseException as problem:
+            self._end(bench, CampaignState.FAILED, f"a defect of fstune: {problem!r}")
+            raise
+        restored = self._end(bench, state, reason)
+        return Outcome(self._store.campaign(self._id), restored, error)
+
+    def _end(self, bench: Bench | None, state: CampaignState, reason: str) -> tuple[str, ...]:
+        """Put the testbed back, then write down how the run ended."""
+        restored: list[str] = []
+        failure: TunerError | None = None
+        with undisturbed(self._say_only), self._ledger.on("testbed"):
+            if bench is not None:
+                try:
+                    for sentence in bench.target.restore(self._doing):
+                        restored.append(sentence)
+                        self._tell("restored", sentence)
+                except TunerError as problem:
+                    failure = problem
+            try:
+                said = self._testbed.close()
+                if said is not None:
+                    restored.append(said)
+                    self._tell("testbed-closed", said)
+            except TunerError as problem:
+                failure = failure or problem
+            if failure is not None:
+                self._tell("restore-failed", f"not everything could be put back: {failure}")
+            self._observer.doing("")
+        self._store.add_time_use(self._id, self._ledger.total())
+        kind = {
+            CampaignState.FINISHED: "campaign-finished",
+            CampaignState.PAUSED: "campaign-paused",
+        }.get(state, "campaign-failed")
+        said = f"campaign {state}: {reason}" if reason else f"campaign {state}"
+        self._move(state, reason, kind, said)
+        if failure is not None:
+            raise failure
+        return tuple(restored)
+
+    def _prepare(self, bench: Bench) -> None:
+        """Take stock of the testbed; on the first run, what is found is the baseline."""
+        self._tell("testbed-ready", f"testbed ready: {bench.target.identity}")
+        bench.engine.clean_leftovers(self._id)
+        found = bench.target.baseline
+        try:
+            event = self._event("baseline", "the baseline is the configuration as found")
+            stored = self._store.set_baseline(self._id, found, event)
+        except ConflictError as problem:
+            raise ConflictError(
+                f"{problem}: the testbed is not as it was; put it back or begin a new campaign"
+            ) from problem
+        if stored is not None:
+            self._observer.say(stored)
+        if not self._store.trials(self._id):
+            flags = bench.target.flags(found)
+            trial = Trial(BASELINE, found, 0, "as found", TrialState.RUNNING, flags)
+            self._told(self._store.add_trial(self._id, trial, self._trial_event(trial)))
+
+    def _conduct(self, bench: Bench) -> None:
+        blocks = BlockRunner(
+            self._store, self._id, bench, self._ledger, self._observer, self._event, self._spec.seed
+        )
+        if self._store.campaign(self._id).recommendation is not None:
+            return  # the last run was cut off just after its answer
+        while True:
+            trials, measured = self._store.trials(self._id), self._store.blocks(self._id)
+            now = plan(trials, measured, self._rules)
+            self._settle(trials, now)
+            self._show(now)
+            match now.step:
+                case Propose():
+                    self._propose(bench, now.step, trials, measured)
+                case RunBlock():
+                    blocks.run(now.step, {t.number: t for t in trials})
+                    self._show(now)
+                case Halt():
+                    raise CampaignHalted(f"the campaign halted: {now.step.reason}")
+                case Finish():
+                    self._finish(bench, now)
+                    return
+
+    def _settle(self, trials: list[Trial], now: Plan) -> None:
+        """Write down what the judge decided, once."""
+        for number, ending in now.endings.items():
+            if trials[number].state is TrialState.RUNNING:
+                kind = "trial-pruned" if ending.state is TrialState.PRUNED else "trial-complete"
+                event = self._event(kind, f"trial {number}: {ending.reason}", {"trial": number})
+                self._told(
+                    self._store.move_trial(self._id, number, ending.state, ending.reason, event)
+                )
+        for decision in now.decisions:
+            if decision.action is Action.PROMOTE and decision.trial == now.incumbent:
+                self._promoted(decision.trial, decision.reason)
+
+    def _promoted(self, trial: int, reason: str) -> None:
+        past = self._store.events(self._id)
+        if not any(e.kind == "trial-promoted" and e.data.get("trial") == trial for e in past):
+            self._tell(
+                "trial-promoted", f"trial {trial} is the incumbent: {reason}", {"trial": trial}
+            )
+
+    def _propose(
+        self, bench: Bench, step: Propose, trials: list[Trial], blocks: list[Block]
+    ) -> None:
+        self._observer.doing(f"proposing configurations for race {step.race}")
+        proposals = self._first(bench, trials, step.count)
+        if len(proposals) < step.count:
+            estimates = mean_differences(blocks, self._rules)
+            known = [Told(t.configuration, self._value(t, estimates)) for t in trials]
+            known += [Told(p.configuration, None) for p in proposals]
+            tunables = {
+                name: Tunable(part.space, part.facts, part.found)
+                for name, part in bench.target.parts.items()
+            }
+            proposer = OptunaProposer(tunables, self._spec.search.sampler, self._spec.seed)
+            proposals += proposer.propose(step.count - len(proposals), known)
+        if not proposals:
+            raise CampaignHalted("the search space has no configuration left that was not tried")
+        for offset, proposal in enumerate(proposals):
+            number = len(trials) + offset
+            flags = bench.target.flags(proposal.configuration)
+            trial = Trial(
+                number,
+                proposal.configuration,
+                step.race,
+                proposal.origin,
+                TrialState.RUNNING,
+                flags,
+            )
+            self._told(self._store.add_trial(self._id, trial, self._trial_event(trial)))
+
+    @staticmethod
+    def _value(trial: Trial, estimates: Mapping[int, float]) -> float | None:
+        return 0.0 if trial.number == BASELINE else estimates.get(trial.number)
+
+    def _first(self, bench: Bench, trials: list[Trial], count: int) -> list[Proposal]:
+        """What the specification wants tried first, the baseline with some values changed."""
+        tried = {t.configuration for t in trials}
+        wanted: list[Proposal] = []
+        for number, values in enumerate(self._spec.first, start=1):
+            configuration = Configuration.of(bench.target.baseline.as_dict() | values)
+            _check_first(bench, configuration, f"first[{number - 1}]")
+            if configuration not in tried:
+                tried.add(configuration)
+                wanted.append(Proposal(configuration, f"first {number}"))
+        return wanted[:count]
+
+    def _finish(self, bench: Bench, now: Plan) -> None:
+        trials = self._store.trials(self._id)
+        found = answer.recommendation(now, trials, self._rules, bench.target.flags)
+        for trial in trials:
+            if trial.state is TrialState.RUNNING:
+                reason = "the campaign ended"
+                event = self._event(
+                    "trial-complete", f"trial {trial.number}: {reason}", {"trial": trial.number}
+                )
+                self._store.move_trial(self._id, trial.number, TrialState.COMPLETE, reason, event)
+        event = self._event("recommendation", f"{found.answer.replace('_', ' ')}: {found.reason}")
+        self._told(self._store.save_recommendation(self._id, found, event))
+
+    def _show(self, now: Plan) -> None:
+        trials, blocks = self._store.trials(self._id), self._store.blocks(self._id)
+        elapsed_s = (self._before + self._ledger.total()).wall_s
+        measuring_s = sum(block.duration_s for block in blocks)
+        pace = 1.0 if measuring_s == 0.0 else max(1.0, elapsed_s / measuring_s)
+        if trials:
+            self._observer.standing(standing(trials, blocks, now, self._rules, elapsed_s, pace))
+
+    # Telling
+
+    def _event(self, kind: str, message: str, data: Data | None = None) -> NewEvent:
+        return NewEvent(self._now(), kind, message, data or {})
+
+    def _trial_event(self, trial: Trial) -> NewEvent:
+        lines = [
+            f"{name}: {' '.join(flags) or '(defaults)'}" for name, flags in trial.flags.items()
+        ]
+        message = f"trial {trial.number} ({trial.origin}): {'; '.join(lines)}"
+        return self._event("trial-added", message, {"trial": trial.number, "race": trial.race})
+
+    def _tell(self, kind: str, message: str, data: Data | None = None) -> None:
+        self._told(self._store.add_event(self._id, self._event(kind, message, data)))
+
+    def _told(self, event: Event) -> None:
+        self._observer.say(event)
+
+    def _move(self, state: CampaignState, reason: str, kind: str, message: str) -> None:
+        event = self._event(kind, message)
+        self._told(self._store.move_campaign(self._id, state, reason, event))
+
+    def _doing(self, what: str) -> None:
+        self._observer.doing(what)
+
+    def _say_only(self, message: str) -> None:
+        self._observer.doing(message)
+
+
+def _check_first(bench: Bench, configuration: Configuration, where: str) -> None:
+    known = {
+        f"{c}.{p.name}" for c, part in bench.target.parts.items() for p in part.space.parameters
+    }
+    for name, _ in configuration:
+        if name not in known:
+            raise SpecError(f"{where}: no parameter {name!r} in the campaign's search spaces")
+    for component, part in bench.target.parts.items():
+        wrong = part.space.violations(configuration.part(component), part.facts)
+        if wrong:
+            raise SpecError(f"{where}: {component}: {wrong[0]}")

@@ -1,0 +1,235 @@
+"""The specification of a campaign: a YAML file, checked whole before anything is done.
+
+Owns the file's words, their defaults and the one line that is said about each mistake. What it
+names (spaces, workload) is looked up here too, so that a campaign never starts with a part missing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+import search_spaces
+from search_spaces import Space, SpaceError
+from tuner.errors import SpecError
+from tuner.model import Value
+
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|m|h|d)")
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def _duration_s(value: object) -> object:
+    if isinstance(value, str):
+        match = _DURATION.fullmatch(value.strip())
+        if match is None:
+            raise ValueError("write a duration such as 90s, 8m, 6h or 3d")
+        return float(match[1]) * _SECONDS[match[2]]
+    return value
+
+
+def _fraction(value: object) -> object:
+    if isinstance(value, str):
+        text = value.strip()
+        try:
+            return float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+        except ValueError:
+            raise ValueError("write a share such as 2% or 0.02") from None
+    return value
+
+
+Duration = Annotated[float, BeforeValidator(_duration_s), Field(gt=0.0)]
+Fraction = Annotated[float, BeforeValidator(_fraction), Field(gt=0.0, lt=1.0)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class CellSection(_Section):
+    """A private cell on this machine, brought up for the campaign unless it is up already."""
+
+    name: str = "default"
+    clients: int = Field(default=1, ge=1, le=1)
+    link: str | None = None
+
+
+class TestbedSection(_Section):
+    """Where to measure."""
+
+    __test__ = False
+    cell: CellSection
+
+
+class SpaceSection(_Section):
+    """A search space and how the campaign narrows it.
+
+    ``only``: search these parameters and no other. ``also``: search these besides the usual ones
+    (negative controls, for example). ``fix``: always set these. ``ranges``: ``[low, high]`` or a
+    list of words. ``allow_risk``: risk classes that may be searched.
+    """
+
+    name: str
+    only: tuple[str, ...] | None = None
+    also: tuple[str, ...] = ()
+    fix: dict[str, Value] = Field(default_factory=dict)
+    ranges: dict[str, tuple[Value, ...]] = Field(default_factory=dict)
+    allow_risk: tuple[str, ...] = ()
+
+
+def _named(value: object) -> object:
+    return {"name": value} if isinstance(value, str) else value
+
+
+NamedSpace = Annotated[SpaceSection, BeforeValidator(_named)]
+
+
+class SpacesSection(_Section):
+    """Which parameters may be changed: for each component a packaged search space or a file.
+
+    A component without a space keeps the settings it was found with.
+    """
+
+    fileserver: NamedSpace | None = None
+    cache_manager: NamedSpace
+
+
+class SearchSection(_Section):
+    """How to search. A race compares ``trials_per_race`` new configurations with the incumbent."""
+
+    trials_per_race: int = Field(default=3, ge=1, le=50)
+    blocks_per_race: int = Field(default=10, ge=3, le=1000)
+    max_trials: int | None = Field(default=None, ge=1)
+    sampler: Literal["tpe", "random"] = "tpe"
+
+
+class BudgetSection(_Section):
+    """What the campaign may cost: measuring time (bringing the testbed up not counted) and
+    measurements.
+    """
+
+    wall_time: Duration = 3600.0
+    measurements: int | None = Field(default=None, ge=8)
+
+
+class StatisticsSection(_Section):
+    """``delta``: smallest difference worth acting on. ``floor``: largest loss allowed to a
+    component.
+    """
+
+    delta: Fraction = 0.02
+    floor: Fraction = 0.05
+
+
+class CertificationSection(_Section):
+    """``blocks``: most fresh blocks for the finalist. ``share``: part of the budget kept for
+    them.
+    """
+
+    blocks: int = Field(default=20, ge=3, le=1000)
+    share: Fraction = 0.4
+
+
+class CampaignSpec(_Section):
+    """A whole campaign. ``first``: configurations to try before the proposer's own."""
+
+    name: str = Field(min_length=1, max_length=80, pattern=r"^[\w .-]+$")
+    testbed: TestbedSection
+    spaces: SpacesSection
+    workload: str
+    search: SearchSection = SearchSection()
+    budget: BudgetSection = BudgetSection()
+    statistics: StatisticsSection = StatisticsSection()
+    certification: CertificationSection = CertificationSection()
+    seed: int = Field(default=1, ge=0, lt=2**63)
+    first: tuple[dict[str, Value], ...] = ()
+
+    def to_json(self) -> str:
+        """The checked specification with every default filled in; ``from_json`` reads it back."""
+        return self.model_dump_json()
+
+    @classmethod
+    def from_json(cls, text: str) -> CampaignSpec:
+        """The specification stored with a campaign."""
+        return cls.model_validate_json(text)
+
+
+def read_spec(path: Path) -> CampaignSpec:
+    """Read and check a campaign file. Raises SpecError: file, key and reason, in one line.
+
+    Relative paths of spaces and workloads in it are taken from the file's own directory.
+    """
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SpecError(f"{path}: there is no such campaign file") from None
+    except (OSError, UnicodeDecodeError) as problem:
+        raise SpecError(f"{path}: cannot be read: {problem}") from problem
+    except yaml.YAMLError as problem:
+        raise SpecError(f"{path}: not YAML: {' '.join(str(problem).split())}") from problem
+    if not isinstance(document, dict):
+        raise SpecError(f"{path}: a campaign file is a mapping that starts with 'name:'")
+    try:
+        spec = CampaignSpec.model_validate(document)
+    except ValidationError as problem:
+        raise SpecError(f"{path}: {_first_problem(problem)}") from None
+    return _with_resolved_paths(spec, path.resolve().parent)
+
+
+def _first_problem(problem: ValidationError) -> str:
+    error = problem.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in error["loc"]) or "the file"
+    if error["type"] == "extra_forbidden":
+        known = _words_beside(error["loc"])
+        nearest = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
+        hint = f"; did you mean {nearest[0]!r}?" if nearest else f"; known: {', '.join(known)}"
+        return f"{where}: unknown key{hint}"
+    message = error["msg"].removeprefix("Value error, ")
+    return f"{where}: {message[0].lower()}{message[1:]}"
+
+
+def _words_beside(location: tuple[int | str, ...]) -> list[str]:
+    """The keys that are allowed where an unknown one was found."""
+    model: type[BaseModel] = CampaignSpec
+    for part in location[:-1]:
+        annotation = model.model_fields[str(part)].annotation
+        inner = [annotation, *get_args(annotation)]
+        model = next(t for t in inner if isinstance(t, type) and issubclass(t, BaseModel))
+    return sorted(model.model_fields)
+
+
+def _with_resolved_paths(spec: CampaignSpec, directory: Path) -> CampaignSpec:
+    def resolved(name: str) -> str:
+        is_path = "/" in name or name.endswith((".yaml", ".yml", ".json"))
+        return str(directory / name) if is_path else name
+
+    def space(section: SpaceSection) -> SpaceSection:
+        return section.model_copy(update={"name": resolved(section.name)})
+
+    server = spec.spaces.fileserver
+    spaces = SpacesSection(
+        fileserver=None if server is None else space(server),
+        cache_manager=space(spec.spaces.cache_manager),
+    )
+    return spec.model_copy(update={"spaces": spaces, "workload": resolved(spec.workload)})
+
+
+def load_space(section: SpaceSection, component: str) -> Space:
+    """The search space that a section names, narrowed as it says. Raises SpecError."""
+    try:
+        space = search_spaces.load(section.name)
+        if space.component != component:
+            raise SpecError(f"spaces.{component}: {space.name} is a space of {space.component}")
+        return space.narrow(
+            only=section.only,
+            also=section.also,
+            fix=section.fix,
+            ranges=section.ranges,
+            allow_risk=section.allow_risk,
+        )
+    except SpaceError as problem:
+        raise SpecError(f"spaces.{component}: {problem}") from problem

@@ -1,0 +1,56 @@
+"""The ``fstune`` command: its sub-commands put together, and what becomes of errors.
+
+An error of ours is one line on standard error and the exit status of its kind; anything else is a
+defect and shows its traceback.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+import tuner
+from tuner.cli import campaigns, cell
+from tuner.errors import TunerError
+
+app = typer.Typer(
+    name="fstune",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help=(
+        "Find better settings for a fileserver, and know how sure you can be.\n\n"
+        "A campaign proposes settings, really restarts the server and remounts the clients with "
+        "them, runs a file workload, drops losers early, and certifies a winner on fresh "
+        "measurements, or says that nothing beats the default."
+    ),
+)
+app.command("run")(campaigns.run)
+app.command("resume")(campaigns.resume)
+app.command("list")(campaigns.list_campaigns)
+app.command("show")(campaigns.show_campaign)
+app.command("recommend")(campaigns.recommend)
+app.add_typer(cell.app, name="cell")
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)
+    ] = False,
+) -> None:
+    if version:
+        typer.echo(f"fstune {tuner.__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; exits with the status of what happened."""
+    try:
+        app()
+    except TunerError as problem:
+        print(f"fstune: {problem}", file=sys.stderr)
+        sys.exit(problem.exit_code)

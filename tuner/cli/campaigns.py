@@ -1,0 +1,165 @@
+"""Commands that run campaigns and tell about them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from tuner.campaign.runner import Outcome, rules_of
+from tuner.campaign.spec import CampaignSpec, read_spec
+from tuner.campaign.standing import against_baseline
+from tuner.cli.compose import Prepared, conduct, prepare
+from tuner.cli.options import CampaignReference, StateDir, state_directory
+from tuner.errors import ConflictError, NotFoundError
+from tuner.measure.driver import load_workload
+from tuner.model import BlockKind, Campaign
+from tuner.report.progress import progress_for
+from tuner.report.recommend import (
+    recommendation_document,
+    recommendation_flags,
+    recommendation_page,
+)
+from tuner.report.summary import Effort, campaign_summary
+from tuner.report.tables import campaign_page, campaigns_table, show
+from tuner.states import BlockState, CampaignState
+from tuner.store import Store
+
+#: Exit status of a command ended by Ctrl-C, as shells count it.
+_INTERRUPTED = 130
+_EVENTS_SHOWN = 12
+
+
+class Format(StrEnum):
+    """How a recommendation is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    FLAGS = "flags"
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="The campaign file (YAML).")],
+    state_dir: StateDir = None,
+) -> None:
+    """Run a campaign to its end: search, certify, recommend, put the testbed back.
+
+    Ctrl-C pauses it; 'fstune resume' goes on. Nothing measured is lost, whatever stops it.
+    """
+    directory = state_directory(state_dir)
+    spec = read_spec(file)
+    prepared = prepare(spec, directory)
+    with Store.open(directory) as store:
+        campaign = store.create_campaign(spec.name, spec.to_json(), spec.seed, datetime.now(UTC))
+        _conduct(store, campaign, prepared, directory)
+
+
+def resume(
+    campaign: CampaignReference = "last",
+    state_dir: StateDir = None,
+) -> None:
+    """Take up a campaign that was paused, failed or killed, and run it to its end."""
+    directory = state_directory(state_dir)
+    with Store.open(directory) as store:
+        found = store.campaign(campaign)
+        if found.state in (CampaignState.FINISHED, CampaignState.CANCELLED):
+            raise ConflictError(
+                f"campaign {found.id} is {found.state}; see 'fstune show {found.id}'"
+            )
+        prepared = prepare(
+            CampaignSpec.from_json(found.spec), directory, owned=_cell_is_its_own(store, found)
+        )
+        _conduct(store, found, prepared, directory)
+
+
+def list_campaigns(state_dir: StateDir = None) -> None:
+    """List all campaigns, newest first."""
+    with Store.open(state_directory(state_dir)) as store:
+        show(Console(), campaigns_table(store.campaigns()))
+
+
+def show_campaign(campaign: CampaignReference = "last", state_dir: StateDir = None) -> None:
+    """Show a campaign: its trials with verdicts, and what happened last."""
+    with Store.open(state_directory(state_dir)) as store:
+        found = store.campaign(campaign)
+        blocks = store.blocks(found.id)
+        spec = CampaignSpec.from_json(found.spec)
+        rules = rules_of(spec, load_workload(spec.workload))
+        estimates = against_baseline(blocks, rules, BlockKind.SEARCH)
+        events = store.events(found.id)[-_EVENTS_SHOWN:]
+        page = campaign_page(
+            found,
+            store.trials(found.id),
+            blocks,
+            events,
+            estimates={number: estimate for number, (estimate, _) in estimates.items()},
+        )
+        show(Console(), page)
+
+
+def recommend(
+    campaign: CampaignReference = "last",
+    form: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TEXT,
+    state_dir: StateDir = None,
+) -> None:
+    """Print what a finished campaign recommends, and on what evidence.
+
+    'json' is for programs; 'flags' prints the options to set, a line for each program.
+    """
+    with Store.open(state_directory(state_dir)) as store:
+        found = store.campaign(campaign)
+        client = _identity(store, found)
+    if found.recommendation is None:
+        todo = "wait for it" if found.state is CampaignState.RUNNING else "see 'fstune resume'"
+        raise NotFoundError(f"campaign {found.id} is {found.state} and has no answer yet; {todo}")
+    match form:
+        case Format.TEXT:
+            show(Console(), recommendation_page(found, found.recommendation, client=client))
+        case Format.JSON:
+            document = recommendation_document(found, found.recommendation, client=client)
+            typer.echo(document.json_text())
+        case Format.FLAGS:
+            typer.echo(recommendation_flags(found.recommendation), nl=False)
+
+
+def _conduct(store: Store, campaign: Campaign, prepared: Prepared, directory: Path) -> None:
+    console = Console()
+    with progress_for(console, title=f"{campaign.name} · {campaign.id}") as observer:
+        outcome = conduct(store, campaign, prepared, observer, directory)
+    _tell_end(store, outcome, console)
+
+
+def _tell_end(store: Store, outcome: Outcome, console: Console) -> None:
+    campaign = outcome.campaign
+    blocks = store.blocks(campaign.id)
+    effort = Effort(
+        trials=max(0, len(store.trials(campaign.id)) - 1),
+        blocks=sum(block.state is BlockState.COMPLETE for block in blocks),
+        measurements=sum(len(block.measurements) for block in blocks),
+        void_blocks=sum(block.state is BlockState.VOID for block in blocks),
+    )
+    page = campaign_summary(
+        campaign, campaign.recommendation, effort=effort, restored=outcome.restored
+    )
+    show(console, page)
+    if outcome.error is not None:
+        raise outcome.error
+    if campaign.state is CampaignState.PAUSED:
+        typer.echo(f"fstune: paused; go on with: fstune resume {campaign.id}", err=True)
+        raise typer.Exit(_INTERRUPTED)
+
+
+def _identity(store: Store, campaign: Campaign) -> str:
+    """The programs that were measured, as the newest run found them."""
+    ready = [e for e in store.events(campaign.id) if e.kind == "testbed-ready"]
+    return ready[-1].message.removeprefix("testbed ready: ") if ready else ""
+
+
+def _cell_is_its_own(store: Store, campaign: Campaign) -> bool:
+    """Whether the campaign brought up its private cell and has not taken it down yet."""
+    told = [e for e in store.events(campaign.id) if e.kind in ("testbed-owned", "testbed-closed")]
+    return bool(told) and told[-1].kind == "testbed-owned"

@@ -1,0 +1,94 @@
+"""Commands for private cells: a real OpenAFS cell on this machine, out of everybody's way."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from deploy.cell import Cells, CellSpec
+from tuner.cli.options import StateDir, state_directory
+from tuner.errors import NotFoundError
+from tuner.testbed.cell import translated
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Private OpenAFS cells on this machine: real servers and clients, out of everybody's way.",
+)
+
+Name = Annotated[str, typer.Option("--name", "-n", help="The cell's name.")]
+NodeName = Annotated[str, typer.Argument(help="server, client1, client2, ...")]
+
+
+@app.command("up")
+def up(
+    name: Name = "default",
+    clients: Annotated[int, typer.Option(help="How many client nodes.")] = 1,
+    link: Annotated[
+        str | None, typer.Option(help="Rate of each client's network link, such as 1gbit.")
+    ] = None,
+    state_dir: StateDir = None,
+) -> None:
+    """Bring a cell up: file, volume, protection and location servers, and mounted clients.
+
+    The first time, OpenAFS is fetched from Debian's packages; it is unpacked privately, never
+    installed.
+    """
+    console = Console(stderr=True)
+    with translated(), console.status(f"cell {escape(name)}") as status:
+        cells = Cells(state_directory(state_dir))
+        cell = cells.up(CellSpec(name, clients, link), lambda text: status.update(escape(text)))
+    typer.echo(f"cell {name} is up: server, {', '.join(node.name for node in cell.clients)}")
+    typer.echo(f"try: fstune cell exec --name {name} client1 ls /afs/.:mount/fstune.test:bench")
+
+
+@app.command("down")
+def down(name: Name = "default", state_dir: StateDir = None) -> None:
+    """Take a cell down completely: no process, namespace, mount or directory of it is left."""
+    with translated():
+        existed = Cells(state_directory(state_dir)).down(name)
+    typer.echo(f"cell {name} is down" if existed else f"there is no cell {name}")
+
+
+@app.command("status")
+def status(state_dir: StateDir = None) -> None:
+    """List the cells and their nodes."""
+    with translated():
+        cells = Cells(state_directory(state_dir))
+        names = cells.names()
+        if not names:
+            typer.echo("no cells")
+        for name in names:
+            cell = cells.load(name)
+            if cell is None:
+                typer.echo(f"{name}: left over from a start that was cut off; take it down")
+                continue
+            state = "up" if cell.is_alive() else "broken; take it down"
+            typer.echo(f"{name}: {state}, link {cell.spec.link or 'unlimited'}")
+            for node in cell.nodes:
+                alive = f"process {node.init.pid}" if node.is_alive() else "not running"
+                typer.echo(f"  {node.name}: {alive}")
+
+
+@app.command("exec", context_settings={"ignore_unknown_options": True})
+def execute(
+    node: NodeName,
+    command: Annotated[list[str], typer.Argument(help="The command and its arguments.")],
+    name: Name = "default",
+    state_dir: StateDir = None,
+) -> None:
+    """Run a command inside a node, as root of that node; its exit status becomes ours."""
+    with translated():
+        cell = Cells(state_directory(state_dir)).load(name)
+    if cell is None or not cell.is_alive():
+        raise NotFoundError(
+            f"cell {name} is not up; bring it up with: fstune cell up --name {name}"
+        )
+    nodes = {one.name: one for one in cell.nodes}
+    if node not in nodes:
+        raise NotFoundError(f"cell {name} has no node {node}; it has {', '.join(nodes)}")
+    argv = nodes[node].enter(command)
+    os.execvp(argv[0], argv)

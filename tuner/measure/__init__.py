@@ -1,0 +1,1 @@
+"""Measurements: runs the workload on the clients of a testbed and turns its report into records."""

@@ -1,0 +1,37 @@
+"""What every proposer is asked and told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tuner.model import Configuration
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is known of a configuration: mean log time ratio to the baseline, None when never
+    measured.
+    """
+
+    configuration: Configuration
+    difference: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A configuration to try. ``origin``: who proposes it."""
+
+    configuration: Configuration
+    origin: str
+
+
+class Proposer(Protocol):
+    """Proposes configurations. Same question, same answer: it keeps nothing between calls."""
+
+    def propose(self, count: int, known: Sequence[Told]) -> list[Proposal]:
+        """Up to ``count`` valid configurations that are not among ``known``; fewer when it finds no
+        more.
+        """
+        ...

@@ -1,0 +1,1 @@
+"""OpenAFS as a target: the fileserver process and the cache managers of its clients."""

@@ -1,0 +1,199 @@
+"""The OpenAFS fileserver: its command line in bosserver's hands, its restarts, what it really does.
+
+Owns one ``dafs`` instance. Flags change by bos stop, delete and create; the instance's other
+programs and every option that the search space does not know are kept as found.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from search_spaces import Space, SpaceError
+from tuner.errors import ConfigurationError, TestbedError
+from tuner.model import Value
+from tuner.target.openafs import parse
+from tuner.target.part import verified
+from tuner.testbed.connector import Connector, check
+
+_START_TIMEOUT_S = 30.0
+_STOP_TIMEOUT_S = 120.0
+_POLL_S = 0.03
+#: bosserver cuts longer command lines when it reads its own configuration back.
+_LONGEST_COMMAND = 245
+
+
+@dataclass(frozen=True, slots=True)
+class FileserverPlace:
+    """Where the fileserver is: address as its clients see it, instance name, log and journal
+    files.
+    """
+
+    address: str
+    journal: str
+    instance: str = "dafs"
+    log: str = "/var/log/openafs/FileLog"
+
+
+@dataclass(slots=True)
+class Fileserver:
+    """A fileserver under tuning. ``attach`` makes one."""
+
+    host: Connector
+    place: FileserverPlace
+    space: Space
+    #: The command lines as found: the fileserver's own, then its companions'.
+    original: tuple[str, ...]
+    identity: str
+    found: Mapping[str, Value]
+    facts: Mapping[str, int]
+    rest: tuple[str, ...]
+    running: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def attach(cls, host: Connector, place: FileserverPlace, space: Space) -> Fileserver:
+        """Read the instance as it is; nothing is changed.
+
+        A journal left on the host by a run that was cut off says what was really found; then that
+        counts. Raises TestbedError when bosserver or the instance is not there, or its options
+        cannot be read.
+        """
+        now = _status(host, place).commands
+        original = _read_journal(host, place) or now
+        program, *options = original[0].split()
+        try:
+            parsed = space.parse(options)
+        except SpaceError as problem:
+            raise TestbedError(
+                f"{host.host}: the fileserver's present options cannot be read: {problem}"
+            ) from problem
+        version = check(host, ["rxdebug", place.address, str(parse.FILESERVER_PORT), "-version"])
+        identity = f"{program.rpartition('/')[2]} {version.partition('version:')[2].strip()}"
+        facts = _facts(host, " ".join([program, *parsed.rest]))
+        return cls(host, place, space, original, identity, parsed.values, facts, parsed.rest, now)
+
+    def apply(self, values: Mapping[str, Value]) -> str | None:
+        """See Part.apply: a restart, unless the fileserver runs with exactly this command line."""
+        program = self.original[0].split()[0]
+        command = " ".join([program, *self.rest, *self.space.render(values)])
+        if len(command) > _LONGEST_COMMAND:
+            raise ConfigurationError(
+                f"the command line has {len(command)} characters, bosserver keeps {_LONGEST_COMMAND}"
+            )
+        return self._run((command, *self.original[1:]))
+
+    def restore(self) -> str:
+        """See Part.restore."""
+        action = self._run(self.original)
+        check(self.host, ["rm", "--force", self.place.journal])
+        how = "restarted with" if action else "left with"
+        return f"fileserver on {self.host.host} {how} its original options: {self.original[0]}"
+
+    def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
+        """See Part.read_back: from the server's own counters, its socket and its log."""
+        address = self.place.address
+        shown: dict[str, Value] = {}
+        for collection in ("2", "3"):
+            text = check(self.host, ["xstat_fs_test", address, "-collID", collection, "-onceonly"])
+            shown |= {f"xstat_fs.{name}": value for name, value in parse.xstat(text).items()}
+        calls = check(self.host, ["rxdebug", address, str(parse.FILESERVER_PORT), "-noconns"])
+        shown["rxdebug.idle_threads"] = parse.idle_threads(calls)
+        shown["ss.rb"] = parse.udp_receive_buffer(check(self.host, ["ss", "-uamnH"]))
+        return verified(self.space, values, self.facts, shown)
+
+    def _run(self, commands: tuple[str, ...]) -> str | None:
+        if commands == self.running:
+            return None
+        self._write_journal()
+        self.running = ()
+        self._bos("stop", "-wait", timeout_s=_STOP_TIMEOUT_S)
+        self._bos("delete")
+        size = self._log_size()
+        self._bos("create", "dafs", *commands)
+        self._await_start(commands[0], size)
+        self.running = commands
+        return "restart"
+
+    def _bos(self, verb: str, *arguments: str, timeout_s: float = 60.0) -> None:
+        command = ["bos", verb, self.place.address, self.place.instance, *arguments, "-localauth"]
+        check(self.host, command, timeout_s=timeout_s)
+
+    def _log_size(self) -> int:
+        result = self.host.run(["stat", "--format=%s", self.place.log])
+        return int(result.stdout) if result.status == 0 else 0
+
+    def _await_start(self, command: str, log_size: int) -> None:
+        """Wait until the server serves; ConfigurationError with its own reason when it gives up."""
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while True:
+            log = self._log_since(log_size)
+            status = _status(self.host, self.place)
+            if log.started and status.running:
+                if log.command != command:
+                    raise ConfigurationError(
+                        f"FileLog shows another command line than asked for: {log.command}"
+                    )
+                return
+            late = time.monotonic() > deadline
+            if status.given_up or late:
+                when = f"within {_START_TIMEOUT_S:g} s" if late else "with these options"
+                ended = f": {status.last_error}" if status.last_error else ""
+                said = log.last_line or "nothing"
+                raise ConfigurationError(
+                    f"the fileserver does not start {when}{ended}; FileLog says: {said}"
+                )
+            time.sleep(_POLL_S)
+
+    def _log_since(self, size: int) -> parse.StartLog:
+        """What FileLog gained since it had ``size`` bytes; all of it if it was begun anew."""
+        start = size if self._log_size() >= size else 0
+        result = self.host.run(["tail", f"--bytes=+{start + 1}", self.place.log])
+        return parse.file_log(result.stdout if result.status == 0 else "")
+
+    def _write_journal(self) -> None:
+        """Before the first change: write down, on the host itself, what was found."""
+        if self.host.run(["test", "-e", self.place.journal]).status != 0:
+            document = {"instance": self.place.instance, "commands": list(self.original)}
+            self.host.put(self.place.journal, json.dumps(document).encode(), mode=0o600)
+
+
+def _status(host: Connector, place: FileserverPlace) -> parse.InstanceStatus:
+    text = check(host, ["bos", "status", place.address, place.instance, "-long", "-localauth"])
+    try:
+        return parse.bos_status(text)
+    except ValueError as problem:
+        raise TestbedError(f"{host.host}: {problem}") from problem
+
+
+def _read_journal(host: Connector, place: FileserverPlace) -> tuple[str, ...] | None:
+    result = host.run(["cat", place.journal])
+    if result.status != 0:
+        return None
+    try:
+        return tuple(str(command) for command in json.loads(result.stdout)["commands"])
+    except (ValueError, KeyError, TypeError) as problem:
+        raise TestbedError(
+            f"{host.host}: the restore journal {place.journal} is damaged: {problem!r}"
+        ) from problem
+
+
+def kernel_setting(host: Connector, name: str) -> int:
+    """The value of a sysctl such as ``net.core.rmem_max``."""
+    return int(check(host, ["cat", "/proc/sys/" + name.replace(".", "/")]))
+
+
+def memory_bytes(host: Connector) -> int:
+    """All memory of a host."""
+    return parse.process_status(check(host, ["cat", "/proc/meminfo"]))["MemTotal"] * 1024
+
+
+def _facts(host: Connector, fixed_command: str) -> dict[str, int]:
+    open_files = check(host, ["prlimit", "--nofile", "--noheadings", "--output=HARD"])
+    return {
+        "net_core_rmem_max": kernel_setting(host, "net.core.rmem_max"),
+        "memory_bytes": memory_bytes(host),
+        "nofile": int(open_files),
+        "fixed_command_length": len(fixed_command),
+    }

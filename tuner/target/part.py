@@ -1,0 +1,83 @@
+"""A part of a file service that is tuned: what every one of them can do, and the check that it
+obeyed.
+
+A part knows how to read its own settings, change them with as little disturbance as possible, prove
+what is in effect, and put back what it found. It decides nothing about which settings to try.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from search_spaces import Expected, Space
+from tuner.errors import ConfigurationError
+from tuner.model import Value
+
+
+class Part(Protocol):
+    """One tuned program. Parameters go by their own names, without the component in front."""
+
+    @property
+    def space(self) -> Space:
+        """The parameters that it takes."""
+        ...
+
+    @property
+    def facts(self) -> Mapping[str, int]:
+        """What its host allows, by the names that the space uses."""
+        ...
+
+    @property
+    def found(self) -> Mapping[str, Value]:
+        """The parameters that were set when it was first looked at."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """Program and version, for provenance: settings that win on one need not on another."""
+        ...
+
+    def apply(self, values: Mapping[str, Value]) -> str | None:
+        """Bring these values into effect; returns what had to be done, None if they were already.
+
+        Raises ConfigurationError when the program does not start with them.
+        """
+        ...
+
+    def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
+        """The values really in effect, clamps included. Raises ConfigurationError on any other
+        difference.
+        """
+        ...
+
+    def restore(self) -> str:
+        """Put back what was found; returns a sentence that says so. Harmless when nothing was
+        changed.
+        """
+        ...
+
+
+def verified(
+    space: Space, values: Mapping[str, Value], facts: Mapping[str, int], shown: Mapping[str, Value]
+) -> dict[str, Value]:
+    """Compare what a program shows with what it should show for ``values``.
+
+    ``shown``: by read-back key (see the space file). Returns the values in effect by parameter;
+    those that the program does not show count as requested. Raises ConfigurationError naming the
+    first that differs; a clamp that the space declares is no difference, but the value in effect is
+    the clamped one.
+    """
+    effective: dict[str, Value] = dict(values)
+    for name, expected in space.effective(values, facts).items():
+        seen = shown.get(expected.key)
+        if seen is not None and seen != expected.shown:
+            raise ConfigurationError(_difference(space, name, expected, seen))
+        if expected.clamped:
+            effective[name] = expected.value
+    return effective
+
+
+def _difference(space: Space, name: str, expected: Expected, seen: Value) -> str:
+    asked = f"{space.component}.{name} = {expected.requested}"
+    return f"{asked} is not in effect: {expected.key} should show {expected.shown}, it shows {seen}"

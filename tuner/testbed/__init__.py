@@ -1,0 +1,3 @@
+"""Hosts that a campaign may use: how commands reach them, and how a testbed is opened and given
+back.
+"""
