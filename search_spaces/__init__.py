@@ -1,0 +1,61 @@
+"""Search spaces as data: one YAML document a component and version, and a typed way to use it.
+
+``load`` reads a space; a ``Space`` renders and parses command lines, finds violations, tells what
+reading back should show, and can be narrowed; ``draw`` makes valid configurations of it.
+"""
+
+from search_spaces.expressions import Expression, ExpressionError, Value
+from search_spaces.loading import load, names, parse_space
+from search_spaces.model import (
+    Bound,
+    Change,
+    Condition,
+    Constraint,
+    Expected,
+    Fact,
+    HardLimits,
+    Kind,
+    Option,
+    Outside,
+    Parameter,
+    Parsed,
+    Preset,
+    ReadBack,
+    Risk,
+    Role,
+    SpaceError,
+    Takes,
+)
+from search_spaces.sampling import Ask, answers, draw
+from search_spaces.space import Space
+
+__all__ = [
+    "Ask",
+    "Bound",
+    "Change",
+    "Condition",
+    "Constraint",
+    "Expected",
+    "Expression",
+    "ExpressionError",
+    "Fact",
+    "HardLimits",
+    "Kind",
+    "Option",
+    "Outside",
+    "Parameter",
+    "Parsed",
+    "Preset",
+    "ReadBack",
+    "Risk",
+    "Role",
+    "Space",
+    "SpaceError",
+    "Takes",
+    "Value",
+    "answers",
+    "draw",
+    "load",
+    "names",
+    "parse_space",
+]

@@ -1,0 +1,160 @@
+"""Configurations as command lines, both ways, by the rules of the programs' own option parser
+(libcmd).
+
+The rules: an option is a word that starts with ``-`` and no digit; any unambiguous beginning of its
+name will do; ``-name=value`` is one word; before the first option that takes a value, other words
+fill the options that take values in the order of the help; no option takes a value twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from search_spaces.expressions import Value
+from search_spaces.model import Kind, Option, Parameter, Parsed, SpaceError, Takes, nearest
+
+if TYPE_CHECKING:
+    from search_spaces.space import Space
+
+_SWITCH = re.compile(r"-(?!\d)")
+_NUMBER = re.compile(r"\s*[+-]?\d+\s*")
+
+
+def _words(parameter: Parameter, value: Value) -> list[str]:
+    if parameter.kind is Kind.BOOLEAN:
+        if value is True:
+            return [parameter.flag]
+        return [parameter.off_flag] if parameter.off_flag else []
+    if parameter.choice_flags:
+        return [parameter.choice_flags[str(value)]]
+    return [parameter.flag, str(value)]
+
+
+def render(space: Space, values: Mapping[str, Value]) -> list[str]:
+    """See Space.render."""
+    for name, value in values.items():
+        parameter = space[name]
+        if parameter.kind is Kind.BOOLEAN:
+            good = isinstance(value, bool)
+        elif parameter.kind is Kind.CATEGORICAL:
+            good = value in parameter.choices
+        else:
+            good = isinstance(value, int) and not isinstance(value, bool)
+        if not good:
+            raise SpaceError(f"{space.name}: {name}: {value!r} is no {parameter.kind} value")
+    argv: list[str] = []
+    for parameter in space.parameters:
+        if parameter.name in values:
+            argv += _words(parameter, values[parameter.name])
+    return argv
+
+
+def line_length(space: Space, values: Mapping[str, Value]) -> int:
+    """The characters that ``values`` adds to a command line, spaces before the words included."""
+    by_name = space.by_name
+    return sum(len(w) + 1 for name, v in values.items() for w in _words(by_name[name], v))
+
+
+def parse(space: Space, argv: Sequence[str]) -> Parsed:
+    """See Space.parse; a preset and values that it sets may come out side by side."""
+    words = list(argv)
+    if words and PurePosixPath(words[0]).name == PurePosixPath(space.program).name:
+        del words[0]
+    given, foreign = _read(space, words)
+    owner = {flag: parameter for parameter in space.parameters for flag in parameter.flags}
+    values: dict[str, Value] = {}
+    rest: list[str] = []
+    for flag, arguments in given.items():
+        if flag not in owner:
+            rest += [flag, *arguments]
+            continue
+        parameter = owner[flag]
+        value = _value(space, parameter, flag, arguments)
+        if parameter.kind is Kind.BOOLEAN:
+            # The programs look at the option that says True last, wherever it stands.
+            values[parameter.name] = value is True or values.get(parameter.name) is True
+        elif parameter.name in values:
+            both = " and ".join(parameter.flags)
+            raise SpaceError(f"{space.name}: {both} exclude each other")
+        else:
+            values[parameter.name] = value
+    return Parsed(values, (*rest, *foreign))
+
+
+def _value(space: Space, parameter: Parameter, flag: str, arguments: list[str]) -> Value:
+    if parameter.kind is Kind.BOOLEAN:
+        return flag == parameter.flag
+    if parameter.choice_flags:
+        return next(choice for choice, of in parameter.choice_flags.items() if of == flag)
+    word = arguments[0]
+    if parameter.kind is Kind.CATEGORICAL:
+        if word not in parameter.choices:
+            hint = nearest(word, parameter.choices)
+            raise SpaceError(f"{space.name}: {flag}: {word!r} is not a valid word{hint}")
+        return word
+    if not _NUMBER.fullmatch(word):
+        raise SpaceError(
+            f"{space.name}: {flag}: {word!r} is no number; the program would not say so"
+        )
+    return int(word)
+
+
+def _find(options: Sequence[Option], word: str) -> Option | None:
+    """The option that a word names: exactly, or as the only one that starts so."""
+    if word.startswith("--") and len(word) >= 4:
+        word = word[1:]
+    starting = []
+    for option in options:
+        if option.flag == word:
+            return option
+        if option.flag.startswith(word):
+            starting.append(option)
+    return starting[0] if len(starting) == 1 else None
+
+
+def _read(space: Space, words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
+    """The options given, by full name with their arguments, in order; and words for others."""
+    given: dict[str, list[str]] = {}
+    foreign: list[str] = []
+    slots: Iterator[Option] = (o for o in space.options if o.takes is not Takes.NOTHING)
+    positional = True
+    current: Option | None = None
+    for word in words:
+        if not _SWITCH.match(word):
+            if positional and (current is None or current.takes is not Takes.VALUES):
+                current = next(slots, current)
+            if current is None:
+                raise SpaceError(f"{space.name}: {word!r} belongs to no option")
+            _add(space, given, current, word)
+            continue
+        name, equals, embedded = word.rpartition("=") if "=" in word else (word, "", "")
+        option = _find(space.options, name)
+        if option is None and space.foreign_options:
+            foreign.append(word)
+        elif option is None:
+            hint = nearest(name, tuple(o.flag for o in space.options))
+            raise SpaceError(f"{space.name}: unknown or ambiguous option {word!r}{hint}")
+        elif option.takes is Takes.NOTHING:
+            if equals:
+                raise SpaceError(f"{space.name}: {option.flag} takes no value")
+            given.setdefault(option.flag, [])
+        else:
+            positional, current = False, option
+            given.setdefault(option.flag, [])
+            if equals:
+                _add(space, given, option, embedded)
+    for option in space.options:
+        needs = option.takes in (Takes.VALUE, Takes.VALUES)
+        if needs and given.get(option.flag) == []:
+            raise SpaceError(f"{space.name}: {option.flag} lacks its value")
+    return given, foreign
+
+
+def _add(space: Space, given: dict[str, list[str]], option: Option, word: str) -> None:
+    arguments = given.setdefault(option.flag, [])
+    if arguments and option.takes is not Takes.VALUES:
+        raise SpaceError(f"{space.name}: too many values after {option.flag}: {word!r}")
+    arguments.append(word)

@@ -1,0 +1,340 @@
+"""What a configuration does: the values in effect, what forbids it, and how to make it valid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from math import ceil, floor
+from typing import TYPE_CHECKING
+
+from search_spaces.commandline import line_length
+from search_spaces.expressions import Value
+from search_spaces.model import Constraint, Expected, Kind, Outside, Parameter, SpaceError
+
+if TYPE_CHECKING:
+    from search_spaces.space import Space
+
+#: Names that only whole-configuration constraints know: bytes, and characters of the options.
+MEMORY_ESTIMATE = "memory_estimate"
+COMMAND_LENGTH = "command_length"
+
+#: Before any preset is chosen.
+NO_PRESET = "none"
+
+
+def default(space: Space, parameter: Parameter, env: Mapping[str, Value]) -> Value | None:
+    """What the program does when the parameter is unset, for the values settled so far."""
+    preset = env.get(space.preset_parameter, NO_PRESET) if space.preset_parameter else NO_PRESET
+    defaults = parameter.defaults
+    found = defaults.get(str(preset), defaults.get(NO_PRESET))
+    if found is None or isinstance(found, int | str):
+        return found
+    value = found(env)
+    return value if isinstance(value, bool | str) else int(value)
+
+
+def limits(parameter: Parameter, env: Mapping[str, Value]) -> tuple[int | None, int | None]:
+    """The lowest and the highest valid value of a numeric parameter here, inclusive; None is no
+    limit.
+    """
+    low, high = parameter.hard.low, parameter.hard.high
+    if parameter.at_least is not None:
+        least = ceil(parameter.at_least.expression.number(env))
+        low = least if low is None else max(low, least)
+    if parameter.at_most is not None:
+        most = floor(parameter.at_most.expression.number(env))
+        high = most if high is None else min(high, most)
+    return low, high
+
+
+def clip(parameter: Parameter, value: Value, env: Mapping[str, Value]) -> Value | None:
+    """The nearest valid value; None where no value is valid."""
+    if not parameter.kind.numeric or isinstance(value, str):
+        return value
+    low, high = limits(parameter, env)
+    if low is not None and high is not None and low > high:
+        return None
+    if (low is None or value >= low) and (high is None or value <= high):
+        return value
+    moved = low if low is not None and value < low else high
+    assert moved is not None
+    if parameter.kind is not Kind.POWER_OF_TWO or moved < 1:
+        return moved
+    below = 1 << (moved.bit_length() - 1)
+    power = below if below == moved or moved == high else below * 2
+    fits = (low is None or power >= low) and (high is None or power <= high)
+    return power if fits else moved
+
+
+def _in_effect(
+    space: Space, parameter: Parameter, value: int, env: Mapping[str, Value]
+) -> tuple[Value | None, str]:
+    """What the program makes of a requested number, and what clamped it."""
+    hard = parameter.hard
+    low, high = hard.low, hard.high
+    if (low is not None and value < low) or (high is not None and value > high):
+        bounds = f"{'' if low is None else low}..{'' if high is None else high}"
+        if hard.outside is Outside.IGNORES:
+            return default(space, parameter, env), f"ignored, outside {bounds}"
+        if hard.outside is Outside.CLAMPS:
+            edge = low if low is not None and value < low else high
+            assert edge is not None
+            moved, why = _in_effect(space, parameter, edge, env)
+            return moved, why or f"clamped to {bounds}"
+    for bound, pick in ((parameter.at_least, max), (parameter.at_most, min)):
+        if bound is not None and bound.clamped:
+            number = bound.expression.number(env)
+            edge = pick(value, ceil(number) if pick is max else floor(number))
+            if edge != value:
+                return edge, bound.why
+    return value, ""
+
+
+def settle(
+    space: Space, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
+) -> tuple[dict[str, Value], dict[str, str]]:
+    """Facts, and each parameter's value in effect (set, clamped or default); and why some were
+    clamped.
+
+    A parameter that is unset and has no fixed default has no entry.
+    """
+    env = space.assume(facts)
+    clamps: dict[str, str] = {}
+    for parameter in space.order:
+        value: Value | None = values.get(parameter.name)
+        if value is None:
+            value = default(space, parameter, env)
+        elif parameter.kind.numeric and not isinstance(value, str):
+            value, why = _in_effect(space, parameter, value, env)
+            if why:
+                clamps[parameter.name] = why
+        if value is not None:
+            env[parameter.name] = value
+    return env, clamps
+
+
+def expand_preset(
+    space: Space, values: dict[str, Value], fields: Sequence[str]
+) -> dict[str, Value]:
+    """Replace a preset by the values it stands for, if any of ``fields`` is among ``values``."""
+    if space.preset_parameter not in values or not any(name in values for name in fields):
+        return values
+    env, _ = settle(space, values)
+    expanded = {name: env[name] for name in space.preset_fields if name in env}
+    merged = {**expanded, **values}
+    del merged[space.preset_parameter]
+    return merged
+
+
+def memory_estimate(space: Space, env: Mapping[str, Value]) -> int:
+    """The sum of the parameters' memory costs in bytes, for values in effect."""
+    total = 0.0
+    for parameter in space.parameters:
+        if parameter.memory is not None and parameter.name in env:
+            total += parameter.memory.number(env)
+    return int(total)
+
+
+def broken(
+    space: Space, values: Mapping[str, Value], env: dict[str, Value]
+) -> tuple[Constraint, ...]:
+    """The whole-configuration constraints that do not hold."""
+    if not space.constraints:
+        return ()
+    env[MEMORY_ESTIMATE] = memory_estimate(space, env)
+    env[COMMAND_LENGTH] = line_length(space, values)
+    return tuple(c for c in space.constraints if not c.rule(env))
+
+
+def mistyped(parameter: Parameter, value: object) -> str:
+    """What is wrong with the type of a value, or with a word; empty if nothing is."""
+    if parameter.kind.numeric:
+        good = isinstance(value, int) and not isinstance(value, bool)
+        return "" if good else f"{value!r} is not a whole number"
+    if parameter.kind is Kind.BOOLEAN:
+        return "" if isinstance(value, bool) else f"{value!r} is not true or false"
+    good = isinstance(value, str) and value in parameter.choices
+    return "" if good else f"{value!r} is not one of {', '.join(parameter.choices)}"
+
+
+def violations(
+    space: Space, values: Mapping[str, Value], facts: Mapping[str, int] | None
+) -> list[str]:
+    """See Space.violations."""
+    found: list[str] = []
+    for name, value in values.items():
+        try:
+            wrong = mistyped(space[name], value)
+        except SpaceError as error:
+            found.append(str(error))
+            continue
+        if wrong:
+            found.append(f"{name}: {wrong}")
+    if found:
+        return found
+    env, _ = settle(space, values, facts)
+    for parameter in space.order:
+        if parameter.name in values:
+            found += _violations_of(parameter, values[parameter.name], env)
+    for constraint in broken(space, values, env):
+        found.append(f"{constraint.why} ({constraint.rule.text} does not hold)")
+    return found
+
+
+def _violations_of(parameter: Parameter, value: Value, env: Mapping[str, Value]) -> list[str]:
+    name, found = parameter.name, []
+    if parameter.only_if is not None and not parameter.only_if.expression(env):
+        found.append(f"{name} may not be set: {parameter.only_if.why}")
+    if not parameter.kind.numeric or isinstance(value, str):
+        return found
+    hard = parameter.hard
+    if hard.low is not None and value < hard.low:
+        found.append(f"{name}: {value} is below {hard.low}, which the program {hard.outside}")
+    if hard.high is not None and value > hard.high:
+        found.append(f"{name}: {value} is above {hard.high}, which the program {hard.outside}")
+    if (bound := parameter.at_least) is not None:
+        least = ceil(bound.expression.number(env))
+        if value < least:
+            found.append(f"{name}: {value} is below {least} ({bound.expression.text}): {bound.why}")
+    if (bound := parameter.at_most) is not None:
+        most = floor(bound.expression.number(env))
+        if value > most:
+            found.append(f"{name}: {value} is above {most} ({bound.expression.text}): {bound.why}")
+    return found
+
+
+def effective(
+    space: Space, values: Mapping[str, Value], facts: Mapping[str, int] | None
+) -> dict[str, Expected]:
+    """See Space.effective."""
+    env, clamps = settle(space, values, facts)
+    by_preset = space.preset_fields if space.preset_parameter in values else ()
+    expected: dict[str, Expected] = {}
+    for parameter in space.parameters:
+        name, read_back = parameter.name, parameter.read_back
+        if read_back is None or name not in env or not (name in values or name in by_preset):
+            continue
+        shown = env[name] if read_back.shows is None else read_back.shows(env)
+        requested = values.get(name, env[name])
+        why = clamps.get(name, "")
+        expected[name] = Expected(read_back.key, shown, env[name], requested, bool(why), why)
+    return expected
+
+
+def walk(
+    space: Space,
+    facts: Mapping[str, int] | None,
+    propose: Callable[[Parameter, Mapping[str, Value]], Value | None],
+) -> tuple[dict[str, Value], dict[str, Value]]:
+    """Visit the parameters in dependency order and move what ``propose`` answers into its limits.
+
+    ``propose`` gets a parameter whose condition holds and the values in effect so far; None leaves
+    it unset. Returns the configuration and its values in effect.
+    """
+    env = space.assume(facts)
+    values: dict[str, Value] = {}
+    companions: dict[str, Value] = {}
+    for parameter in space.order:
+        name, value = parameter.name, parameter.fixed
+        if parameter.only_if is None or parameter.only_if.expression(env):
+            if value is None:
+                value = propose(parameter, env)
+                if value is None:
+                    value = companions.get(name)
+                if value is not None:
+                    value = clip(parameter, value, env)
+            if value is not None:
+                values[name] = env[name] = value
+                if parameter.accompanied_by:
+                    companions.update(parameter.accompanied_by)
+                continue
+        unset = default(space, parameter, env)
+        if unset is not None:
+            env[name] = unset
+    return values, env
+
+
+def fit(
+    space: Space, values: Mapping[str, Value], facts: Mapping[str, int] | None
+) -> dict[str, Value]:
+    """See Space.fit."""
+    for name, value in values.items():
+        wrong = mistyped(space[name], value)
+        if wrong:
+            raise SpaceError(f"{space.name}: {name}: {wrong}")
+    fitted, env = walk(space, facts, lambda parameter, _: values.get(parameter.name))
+    return satisfy(space, fitted, env, facts)
+
+
+def satisfy(
+    space: Space,
+    values: dict[str, Value],
+    env: dict[str, Value],
+    facts: Mapping[str, int] | None,
+) -> dict[str, Value]:
+    """Make the whole-configuration constraints hold by moving what they name, and little of it."""
+
+    def refit(wanted: Mapping[str, Value]) -> tuple[dict[str, Value], dict[str, Value]]:
+        return walk(space, facts, lambda parameter, _: wanted.get(parameter.name))
+
+    def holds(constraint: Constraint, wanted: Mapping[str, Value]) -> bool:
+        refitted, then = refit(wanted)
+        return constraint not in broken(space, refitted, then)
+
+    for _ in range(len(space.constraints) + 1):
+        failing = broken(space, values, env)
+        if not failing:
+            return values
+        for constraint in failing:
+            values = _give_way(space, values, constraint, holds)
+        values, env = refit(values)
+    values, env = refit({})
+    failing = broken(space, values, env)
+    if failing:
+        raise SpaceError(f"{space.name}: no configuration fits this host: {failing[0].why}")
+    return values
+
+
+def _give_way(
+    space: Space,
+    values: dict[str, Value],
+    constraint: Constraint,
+    holds: Callable[[Constraint, Mapping[str, Value]], bool],
+) -> dict[str, Value]:
+    """Lower what the constraint lets be lowered, then unset what it names, until it holds."""
+    wanted = dict(values)
+    for name in constraint.lower:
+        parameter, value = space.by_name[name], wanted.get(name)
+        if parameter.fixed is not None or not isinstance(value, int) or value <= parameter.low:
+            continue
+        wanted[name] = parameter.low
+        if holds(constraint, wanted):
+            return _largest(parameter, value, wanted, partial(holds, constraint))
+    for name in (*constraint.lower, *constraint.unset):
+        if name in wanted and space.by_name[name].fixed is None:
+            del wanted[name]
+            if holds(constraint, wanted):
+                break
+    return wanted
+
+
+def _largest(
+    parameter: Parameter,
+    value: int,
+    wanted: dict[str, Value],
+    good: Callable[[Mapping[str, Value]], bool],
+) -> dict[str, Value]:
+    """``wanted``, good with ``parameter.low``, with the largest good number below ``value``."""
+    in_powers = parameter.kind is Kind.POWER_OF_TWO
+    low, high = parameter.low, value
+    if in_powers:
+        low, high = low.bit_length() - 1, (value - 1).bit_length()
+    best = wanted
+    while high - low > 1:
+        middle = (low + high) // 2
+        tried = {**wanted, parameter.name: 1 << middle if in_powers else middle}
+        if good(tried):
+            low, best = middle, tried
+        else:
+            high = middle
+    return best

@@ -1,0 +1,135 @@
+"""Small arithmetic in space files: what may be written, and how it is computed.
+
+An expression is Python arithmetic over names: ``+ - * / // % **``, comparisons, ``and``, ``or``,
+``not``, ``a if b else c``, ``min``, ``max`` and ``ceil_log2``. Nothing else can be said, so that a
+space file from a stranger can compute but not act.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+Value = int | bool | str
+
+#: Larger powers have no use in a space file and would only eat memory.
+LARGEST_EXPONENT = 64
+
+_NODES = (
+    ast.Expression,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.BoolOp,
+    ast.Compare,
+    ast.IfExp,
+    ast.Call,
+    ast.Name,
+    ast.Constant,
+    ast.Load,
+    *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow),
+    *(ast.USub, ast.UAdd, ast.Not, ast.And, ast.Or),
+    *(ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE),
+)
+
+
+class ExpressionError(ValueError):
+    """An expression that cannot be read, or that has no value for these numbers."""
+
+
+def ceil_log2(number: float) -> int:
+    """The smallest whole n with 2**n >= ``number``; 0 for numbers up to 1."""
+    whole = -int(-number // 1)
+    return (whole - 1).bit_length() if whole > 1 else 0
+
+
+def _power(base: float, exponent: float) -> float:
+    if abs(exponent) > LARGEST_EXPONENT or abs(base) > 2**LARGEST_EXPONENT:
+        raise ExpressionError(f"{base} ** {exponent} is too large")
+    result: float = base**exponent
+    return result
+
+
+_FUNCTIONS: dict[str, Callable[..., float]] = {"min": min, "max": max, "ceil_log2": ceil_log2}
+_GLOBALS = {"__builtins__": {}, "_power": _power, **_FUNCTIONS}
+
+
+class _Checker(ast.NodeTransformer):
+    """Refuses what is not on the list and turns each name into a look-up in the mapping ``v``."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if not isinstance(node, _NODES):
+            raise ExpressionError(f"{type(node).__name__} is not allowed")
+        visited: ast.AST = super().visit(node)
+        return visited
+
+    def _part(self, node: ast.expr) -> ast.expr:
+        visited = self.visit(node)
+        assert isinstance(visited, ast.expr)
+        return visited
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        if not isinstance(node.value, int | float | str):
+            raise ExpressionError(f"{node.value!r} is not allowed")
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if not isinstance(node.func, ast.Name) or node.func.id not in _FUNCTIONS or node.keywords:
+            raise ExpressionError(f"only {', '.join(_FUNCTIONS)} can be called")
+        return ast.Call(node.func, [self._part(argument) for argument in node.args], [])
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        left, right = self._part(node.left), self._part(node.right)
+        if isinstance(node.op, ast.Pow):
+            return ast.Call(ast.Name("_power", ast.Load()), [left, right], [])
+        return ast.BinOp(left, node.op, right)
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if node.id in _FUNCTIONS:
+            raise ExpressionError(f"{node.id} is a function")
+        self.names.add(node.id)
+        return ast.Subscript(ast.Name("v", ast.Load()), ast.Constant(node.id), ast.Load())
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A checked expression. ``names``: what must have a value for it to be computed."""
+
+    text: str
+    names: frozenset[str] = field(compare=False)
+    _compute: Callable[[Mapping[str, Value]], Value] = field(repr=False, compare=False)
+
+    @classmethod
+    def of(cls, text: str) -> Expression:
+        """The expression written in ``text``. Raises ExpressionError when it may not be written."""
+        checker = _Checker()
+        try:
+            body = checker.visit(ast.parse(text.strip(), mode="eval"))
+        except (SyntaxError, ValueError, RecursionError) as error:
+            reason = error.msg if isinstance(error, SyntaxError) else str(error)
+            raise ExpressionError(f"cannot read the expression {text!r}: {reason}") from None
+        assert isinstance(body, ast.Expression)
+        arguments = ast.arguments([], [ast.arg("v")], None, [], [], None, [])
+        tree = ast.Expression(ast.Lambda(arguments, body.body))
+        # Only nodes of the list above reach this point; no name but those of _GLOBALS resolves.
+        code = compile(ast.fix_missing_locations(tree), "<expression>", "eval")
+        return cls(text.strip(), frozenset(checker.names), eval(code, dict(_GLOBALS)))
+
+    def __call__(self, values: Mapping[str, Value]) -> Value:
+        """Its value for these values. Raises ExpressionError if there is none (division by 0)."""
+        try:
+            return self._compute(values)
+        except KeyError as error:
+            raise ExpressionError(f"{self.text!r}: {error.args[0]!r} has no value") from None
+        except (ArithmeticError, TypeError) as error:
+            raise ExpressionError(f"{self.text!r}: {error}") from None
+
+    def number(self, values: Mapping[str, Value]) -> float:
+        """Like calling it, for an expression that must be a number."""
+        value = self(values)
+        if isinstance(value, str):
+            raise ExpressionError(f"{self.text!r} is no number but {value!r}")
+        return value

@@ -1,0 +1,376 @@
+"""Reading space files: YAML text -> a checked Space, or one clear error."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import StrEnum
+from graphlib import CycleError, TopologicalSorter
+from importlib.resources import files
+from pathlib import Path
+from typing import TypeVar
+
+import yaml
+
+from search_spaces.effects import COMMAND_LENGTH, MEMORY_ESTIMATE, NO_PRESET, mistyped
+from search_spaces.expressions import Expression, ExpressionError, Value
+from search_spaces.model import (
+    Bound,
+    Change,
+    Condition,
+    Constraint,
+    Fact,
+    HardLimits,
+    Kind,
+    Option,
+    Outside,
+    Parameter,
+    Preset,
+    ReadBack,
+    Risk,
+    Role,
+    SpaceError,
+    Takes,
+    nearest,
+)
+from search_spaces.reading import Section, document
+from search_spaces.space import Space
+
+_SUFFIX = ".yaml"
+_Word = TypeVar("_Word", bound=StrEnum)
+
+
+def names() -> list[str]:
+    """The spaces that come with the package, sorted."""
+    found = (entry.name for entry in files("search_spaces").iterdir())
+    return sorted(name.removesuffix(_SUFFIX) for name in found if name.endswith(_SUFFIX))
+
+
+def load(name_or_path: str) -> Space:
+    """The space of that name, or the one in that file (anything with a slash or ending in .yaml or
+    .yml).
+
+    Raises SpaceError: file, key and reason in one line.
+    """
+    if "/" in name_or_path or name_or_path.endswith((".yaml", ".yml")):
+        where, path = name_or_path, Path(name_or_path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+            raise SpaceError(f"{where}: {reason}") from None
+    else:
+        known = names()
+        if name_or_path not in known:
+            raise SpaceError(f"no space {name_or_path!r}{nearest(name_or_path, known)}")
+        where = name_or_path + _SUFFIX
+        text = (files("search_spaces") / where).read_text(encoding="utf-8")
+    return parse_space(text, where)
+
+
+def parse_space(text: str, where: str) -> Space:
+    """The space written in ``text``; ``where`` names it in errors. Raises SpaceError."""
+    try:
+        root = Section(where, "", document(text))
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or "is no YAML"
+        place = f" line {mark.line + 1}:" if mark else ""
+        raise SpaceError(f"{where}:{place} {problem}") from None
+    facts = {n: _fact(n, s) for n, s in root.sections("facts").items()}
+    preset = root.text("defaults_by", "")
+    parameters = tuple(_parameter(n, s) for n, s in root.sections("parameters", True).items())
+    by_name = {p.name: p for p in parameters}
+    if preset and preset not in by_name:
+        root.fail("defaults_by", f"no parameter {preset!r}{nearest(preset, by_name)}")
+    fields = {n for n, p in by_name.items() if n != preset and p.defaults.keys() - {NO_PRESET}}
+    space = Space(
+        name=root.text("name"),
+        component=root.text("component"),
+        title=root.text("title"),
+        program=root.text("program"),
+        versions=root.text("versions"),
+        parameters=parameters,
+        facts=facts,
+        constraints=tuple(_constraint(s, by_name) for s in root.list_of_sections("constraints")),
+        options=_options(root, parameters),
+        order=_ordered(root, parameters, preset),
+        preset_parameter=preset,
+        preset_fields=tuple(p.name for p in parameters if p.name in fields),
+        foreign_options=root.boolean("foreign_options"),
+        by_name=by_name,
+    )
+    _check_names(root, space)
+    presets = tuple(_preset(s, space) for s in root.list_of_sections("presets"))
+    root.done()
+    return replace(space, presets=presets)
+
+
+def _fact(name: str, section: Section) -> Fact:
+    fact = Fact(name, section.integer("assumed"), section.text("unit"), section.text("about"))
+    section.done()
+    return fact
+
+
+def _word(section: Section, key: str, words: type[_Word], default: _Word | None = None) -> _Word:
+    text = section.text(key, None if default is None else str(default))
+    try:
+        return words(text)
+    except ValueError:
+        return section.fail(key, f"{text!r} is not a valid word{nearest(text, words)}")
+
+
+def _expression(section: Section, key: str, text: str) -> Expression:
+    try:
+        return Expression.of(text)
+    except ExpressionError as error:
+        return section.fail(key, str(error))
+
+
+def _optional_expression(section: Section, key: str) -> Expression | None:
+    text = section.text(key, "")
+    return _expression(section, key, text) if text else None
+
+
+def _parameter(name: str, section: Section) -> Parameter:
+    if not name.isidentifier() or name in (MEMORY_ESTIMATE, COMMAND_LENGTH):
+        section.fail("", f"{name!r} cannot be the name of a parameter")
+    kind = _word(section, "kind", Kind)
+    choice_flags = section.words_by_word("choice_flags")
+    choices = tuple(section.words("choices")) or tuple(choice_flags)
+    role = _word(section, "role", Role, Role.SEARCHED)
+    risk = _word(section, "risk", Risk, Risk.PERFORMANCE)
+    parameter = Parameter(
+        name=name,
+        flag=section.text("flag", "" if choice_flags else None),
+        kind=kind,
+        about=section.text("about"),
+        source=section.text("source"),
+        unit=section.text("unit", ""),
+        hard=_hard(section.section("hard")),
+        choices=choices,
+        choice_flags=choice_flags,
+        off_flag=section.text("off_flag", ""),
+        special=section.words_by_word("special"),
+        defaults=_defaults(section, kind),
+        only_if=_condition(section.section("only_if")),
+        at_least=_bound(section.section("at_least")),
+        at_most=_bound(section.section("at_most")),
+        change=_word(section, "change", Change),
+        risk=risk,
+        role=role,
+        memory=_optional_expression(section, "memory"),
+        versions=section.text("versions", ""),
+        read_back=_read_back(section.section("read_back")),
+        accompanied_by=section.values("accompanied_by"),
+        searched=role is Role.SEARCHED and risk is Risk.PERFORMANCE,
+    )
+    parameter = _with_range(section, parameter)
+    section.done()
+    return parameter
+
+
+def _with_range(section: Section, parameter: Parameter) -> Parameter:
+    kind, hard = parameter.kind, parameter.hard
+    if kind is Kind.BOOLEAN:
+        return parameter
+    if kind is Kind.CATEGORICAL:
+        if not parameter.choices:
+            section.fail("choices", "missing: a categorical parameter needs its words")
+        candidates = tuple(section.words("range")) or parameter.choices
+        for word in candidates:
+            if word not in parameter.choices:
+                hint = nearest(word, parameter.choices)
+                section.fail("range", f"{word!r} is not one of the choices{hint}")
+        return replace(parameter, candidates=candidates)
+    low, high = section.pair("range")
+    if low > high:
+        section.fail("range", f"low {low} is above high {high}")
+    if kind is Kind.LOG_INT and low < 1:
+        section.fail("range", f"{low} has no logarithm")
+    if kind is Kind.POWER_OF_TWO and (low < 1 or low & (low - 1) or high & (high - 1)):
+        section.fail("range", f"[{low}, {high}] are not powers of two")
+    if hard.low is not None and hard.high is not None and hard.low > hard.high:
+        section.fail("hard", f"low {hard.low} is above high {hard.high}")
+    if (hard.low is not None and low < hard.low) or (hard.high is not None and high > hard.high):
+        section.fail("range", f"[{low}, {high}] goes beyond the hard limits")
+    return replace(parameter, low=low, high=high)
+
+
+def _hard(section: Section | None) -> HardLimits:
+    if section is None:
+        return HardLimits()
+    low, high = section.optional_integer("low"), section.optional_integer("high")
+    hard = HardLimits(low, high, _word(section, "outside", Outside))
+    section.done()
+    return hard
+
+
+def _defaults(section: Section, kind: Kind) -> dict[str, Expression | Value | None]:
+    raw = section.raw("default")
+    by_preset: Mapping[object, object] = raw if isinstance(raw, dict) else {NO_PRESET: raw}
+    if NO_PRESET not in by_preset:
+        section.fail("default", f"lacks {NO_PRESET!r}")
+    defaults: dict[str, Expression | Value | None] = {}
+    for preset, value in by_preset.items():
+        if value is None or (isinstance(value, bool) == (kind is Kind.BOOLEAN)):
+            if isinstance(value, str) and kind.numeric:
+                defaults[str(preset)] = _expression(section, "default", value)
+                continue
+            if value is None or isinstance(value, int | str):
+                defaults[str(preset)] = value
+                continue
+        section.fail("default", f"{value!r} is no default of a parameter of kind {kind}")
+    return defaults
+
+
+def _condition(section: Section | None) -> Condition | None:
+    if section is None:
+        return None
+    condition = Condition(_expression(section, "rule", section.text("rule")), section.text("why"))
+    section.done()
+    return condition
+
+
+def _bound(section: Section | None) -> Bound | None:
+    if section is None:
+        return None
+    expression = _expression(section, "value", section.text("value"))
+    bound = Bound(expression, section.text("why"), section.boolean("clamped"))
+    section.done()
+    return bound
+
+
+def _read_back(section: Section | None) -> ReadBack | None:
+    if section is None:
+        return None
+    read_back = ReadBack(section.text("key"), _optional_expression(section, "shows"))
+    section.done()
+    return read_back
+
+
+def _constraint(section: Section, by_name: Mapping[str, Parameter]) -> Constraint:
+    rule = _expression(section, "rule", section.text("rule"))
+    why = section.text("why")
+    lower, unset = (_names(section, key, by_name) for key in ("lower", "unset"))
+    constraint = Constraint(rule, why, lower, unset)
+    for name in lower:
+        if not by_name[name].kind.numeric:
+            section.fail("lower", f"{name} is no number")
+    section.done()
+    return constraint
+
+
+def _names(section: Section, key: str, by_name: Mapping[str, Parameter]) -> tuple[str, ...]:
+    found = tuple(section.words(key))
+    for name in found:
+        if name not in by_name:
+            section.fail(key, f"no parameter {name!r}{nearest(name, by_name)}")
+    return found
+
+
+def _options(root: Section, parameters: tuple[Parameter, ...]) -> tuple[Option, ...]:
+    """Every option in the order of the program's help; each is a parameter's, or left out with a
+    reason.
+    """
+    takes: dict[str, Takes] = {}
+    for parameter in parameters:
+        for flag in parameter.flags:
+            if flag in takes:
+                root.fail(f"parameters.{parameter.name}", f"{flag} is already another's option")
+            bare = parameter.kind is Kind.BOOLEAN or flag in parameter.choice_flags.values()
+            takes[flag] = Takes.NOTHING if bare else Takes.VALUE
+    left_out: dict[str, str] = {}
+    for flag, section in root.sections("left_out").items():
+        if flag in takes:
+            section.fail("", f"{flag} is an option of a parameter as well")
+        takes[flag] = _word(section, "takes", Takes, Takes.NOTHING)
+        left_out[flag] = section.text("why")
+        section.done()
+    order = root.words("options")
+    for flag in order:
+        if flag not in takes:
+            root.fail("options", f"{flag} is neither a parameter's nor left out with a reason")
+    missing = [flag for flag in takes if flag not in order]
+    if missing:
+        root.fail("options", f"lacks {', '.join(missing)}")
+    if len(set(order)) != len(order):
+        root.fail("options", "names an option twice")
+    return tuple(Option(flag, takes[flag], left_out.get(flag, "")) for flag in order)
+
+
+def _expressions(parameter: Parameter) -> list[tuple[str, Expression]]:
+    """What must be known before the parameter's value is settled, by key."""
+    found = [("default", d) for d in parameter.defaults.values() if isinstance(d, Expression)]
+    if parameter.only_if is not None:
+        found.append(("only_if", parameter.only_if.expression))
+    if parameter.at_least is not None:
+        found.append(("at_least", parameter.at_least.expression))
+    if parameter.at_most is not None:
+        found.append(("at_most", parameter.at_most.expression))
+    return found
+
+
+def _ordered(
+    root: Section, parameters: tuple[Parameter, ...], preset: str
+) -> tuple[Parameter, ...]:
+    by_name = {p.name: p for p in parameters}
+    sorter: TopologicalSorter[str] = TopologicalSorter()
+    for parameter in parameters:
+        after = {n for _, e in _expressions(parameter) for n in e.names if n in by_name}
+        if preset and parameter.name != preset:
+            after.add(preset)
+        after |= {p.name for p in parameters if parameter.name in p.accompanied_by}
+        sorter.add(parameter.name, *(p.name for p in parameters if p.name in after))
+    try:
+        return tuple(by_name[name] for name in sorter.static_order())
+    except CycleError as error:
+        return root.fail("parameters", f"depend on each other: {' -> '.join(error.args[1])}")
+
+
+def _check_names(root: Section, space: Space) -> None:
+    """Every name in an expression is a fact or a parameter that always has a value."""
+    valued = {n for n, p in space.by_name.items() if None not in p.defaults.values()}
+    both = space.by_name.keys() & space.facts.keys()
+    if both:
+        root.fail("facts", f"{min(both)!r} is the name of a parameter as well")
+
+    def check(where: str, expression: Expression, extra: frozenset[str]) -> None:
+        for name in sorted(expression.names - extra - valued - space.facts.keys()):
+            if name in space.by_name:
+                root.fail(where, f"{name} has no default, so it cannot be used in an expression")
+            hint = nearest(name, (*space.by_name, *space.facts, *extra))
+            root.fail(where, f"unknown name {name!r}{hint}")
+
+    for parameter in space.parameters:
+        where, own = f"parameters.{parameter.name}", frozenset({parameter.name})
+        for key, expression in _expressions(parameter):
+            check(f"{where}.{key}", expression, frozenset())
+        if parameter.memory is not None:
+            check(f"{where}.memory", parameter.memory, own)
+        if parameter.read_back is not None and parameter.read_back.shows is not None:
+            check(f"{where}.read_back", parameter.read_back.shows, own)
+        for name, value in parameter.accompanied_by.items():
+            if name not in space.by_name:
+                hint = nearest(name, space.by_name)
+                root.fail(f"{where}.accompanied_by", f"no parameter {name!r}{hint}")
+            if wrong := mistyped(space.by_name[name], value):
+                root.fail(f"{where}.accompanied_by", f"{name}: {wrong}")
+    whole = frozenset({MEMORY_ESTIMATE, COMMAND_LENGTH})
+    for number, constraint in enumerate(space.constraints):
+        check(f"constraints[{number}].rule", constraint.rule, whole)
+
+
+def _preset(section: Section, space: Space) -> Preset:
+    name, options, source = (
+        section.text("name"),
+        section.text("options", ""),
+        section.text("source"),
+    )
+    try:
+        parsed = space.parse(shlex.split(options))
+    except (SpaceError, ValueError) as error:
+        section.fail("options", str(error))
+    section.done()
+    return Preset(name, options, source, parsed.values, parsed.rest)

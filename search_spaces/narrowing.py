@@ -1,0 +1,139 @@
+"""Making a space smaller, or searching what it does not search by default."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from search_spaces.effects import mistyped, settle
+from search_spaces.expressions import Value
+from search_spaces.model import Kind, Outside, Parameter, Risk, Role, SpaceError, nearest
+
+if TYPE_CHECKING:
+    from search_spaces.space import Space
+
+
+def narrow(
+    space: Space,
+    only: Collection[str] | None,
+    also: Collection[str],
+    fix: Mapping[str, Value],
+    ranges: Mapping[str, Sequence[Value]],
+    allow_risk: Collection[str | Risk],
+) -> Space:
+    """See Space.narrow."""
+    allowed = {Risk.PERFORMANCE, *(_risk(space, word) for word in allow_risk)}
+    for word, names in (("only", only or ()), ("also", also), ("fix", fix), ("ranges", ranges)):
+        if isinstance(names, str):
+            raise SpaceError(f"{space.name}: {word}: {names!r} is a word, not a list of them")
+        for name in names:
+            _known(space, word, name)
+    for name in fix:
+        for word, names in (("only", only or ()), ("also", also), ("ranges", ranges)):
+            if name in names:
+                raise SpaceError(f"{space.name}: fix: {name} is also in {word}")
+    changed = {p.name: p for p in space.parameters}
+    for name in [*(only or ()), *also, *fix]:
+        if changed[name].risk not in allowed:
+            risk = changed[name].risk
+            raise SpaceError(
+                f"{space.name}: {name} is a matter of {risk}: it needs {risk!s} in allow_risk"
+            )
+    for name, bounds in ranges.items():
+        changed[name] = _ranged(space, changed[name], bounds)
+    for name, parameter in changed.items():
+        searched = parameter.searched
+        if only is not None:
+            searched = name in only
+        elif parameter.risk is not Risk.PERFORMANCE and parameter.risk in allowed:
+            searched = parameter.role is Role.SEARCHED
+        changed[name] = replace(parameter, searched=searched or name in also)
+    for name, value in fix.items():
+        _check_fixed(space, changed[name], value)
+        changed[name] = replace(changed[name], searched=False, fixed=value)
+    _pin_conditions(space, changed, fix)
+    for name in ranges:
+        if not changed[name].searched:
+            raise SpaceError(f"{space.name}: ranges: {name} is not searched; name it in also")
+    return with_parameters(space, changed)
+
+
+def with_parameters(space: Space, changed: Mapping[str, Parameter]) -> Space:
+    """The space with these parameters in place of those of the same names."""
+    return replace(
+        space,
+        parameters=tuple(changed[p.name] for p in space.parameters),
+        order=tuple(changed[p.name] for p in space.order),
+        by_name={p.name: changed[p.name] for p in space.parameters},
+    )
+
+
+def _known(space: Space, word: str, name: str) -> None:
+    if name not in space.by_name:
+        hint = nearest(name, space.by_name)
+        raise SpaceError(f"{space.name}: {word}: no parameter {name!r}{hint}")
+
+
+def _risk(space: Space, word: str) -> Risk:
+    try:
+        return Risk(word)
+    except ValueError:
+        hint = nearest(word, Risk)
+        raise SpaceError(f"{space.name}: allow_risk: no risk class {word!r}{hint}") from None
+
+
+def _ranged(space: Space, parameter: Parameter, bounds: Sequence[Value]) -> Parameter:
+    where = f"{space.name}: ranges: {parameter.name}"
+    if isinstance(bounds, str) or not isinstance(bounds, Sequence):
+        raise SpaceError(f"{where}: {bounds!r} is not a list")
+    for value in bounds:
+        if wrong := mistyped(parameter, value):
+            raise SpaceError(f"{where}: {wrong}")
+    if parameter.kind is Kind.BOOLEAN:
+        raise SpaceError(f"{where} is true or false and has no range; fix it instead")
+    if parameter.kind is Kind.CATEGORICAL:
+        if not bounds:
+            raise SpaceError(f"{where}: the list is empty")
+        return replace(parameter, candidates=tuple(str(value) for value in bounds))
+    if len(bounds) != 2:
+        raise SpaceError(f"{where}: {list(bounds)} is not [low, high]")
+    low, high = int(bounds[0]), int(bounds[1])
+    if low > high:
+        raise SpaceError(f"{where}: low {low} is above high {high}")
+    hard = parameter.hard
+    for value in (low, high):
+        if (hard.low is not None and value < hard.low) or (
+            hard.high is not None and value > hard.high
+        ):
+            raise SpaceError(f"{where}: {value} is outside {hard.low}..{hard.high}")
+        if parameter.kind is Kind.POWER_OF_TWO and value & (value - 1):
+            raise SpaceError(f"{where}: {value} is no power of two")
+    if parameter.kind is Kind.LOG_INT and low < 1:
+        raise SpaceError(f"{where}: {low} has no logarithm")
+    return replace(parameter, low=low, high=high)
+
+
+def _check_fixed(space: Space, parameter: Parameter, value: Value) -> None:
+    where = f"{space.name}: fix: {parameter.name}"
+    if wrong := mistyped(parameter, value):
+        raise SpaceError(f"{where}: {wrong}")
+    hard = parameter.hard
+    if not parameter.kind.numeric or isinstance(value, str) or hard.outside is Outside.ACCEPTS:
+        return
+    if (hard.low is not None and value < hard.low) or (hard.high is not None and value > hard.high):
+        limits = f"{'' if hard.low is None else hard.low}..{'' if hard.high is None else hard.high}"
+        raise SpaceError(f"{where}: {value} is outside {limits}, which the program {hard.outside}")
+
+
+def _pin_conditions(space: Space, changed: dict[str, Parameter], fix: Mapping[str, Value]) -> None:
+    """What a fixed parameter's condition depends on is not searched, and must let it exist."""
+    for name in fix:
+        condition = changed[name].only_if
+        if condition is None:
+            continue
+        for other in condition.expression.names & changed.keys():
+            changed[other] = replace(changed[other], searched=False)
+        env, _ = settle(space, fix)
+        if not condition.expression(env):
+            raise SpaceError(f"{space.name}: fix: {name} may not be set: {condition.why}")

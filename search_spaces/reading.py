@@ -1,0 +1,172 @@
+"""A strict reader of YAML mappings: each key is asked for by type, and what nobody asked for is an
+error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NoReturn
+
+import yaml
+
+from search_spaces.expressions import Value
+from search_spaces.model import SpaceError, nearest
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML without its surprise: a key that is there twice is an error, not the last one."""
+
+    def construct_mapping(
+        self, node: yaml.MappingNode, deep: bool = False
+    ) -> dict[Hashable, object]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    problem = f"the key {key.value!r} is there twice"
+                    raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+                seen.add(key.value)
+        mapping: dict[Hashable, object] = super().construct_mapping(node, deep=deep)
+        return mapping
+
+
+def document(text: str) -> object:
+    """The one YAML document in ``text``. Raises yaml.YAMLError."""
+    return yaml.load(text, Loader=_Loader)
+
+
+class Section:
+    """One mapping of a file. ``path`` says where it is: ``parameters.threads``."""
+
+    def __init__(self, where: str, path: str, content: object) -> None:
+        self._where, self._path = where, path
+        if not isinstance(content, dict):
+            self.fail("", "is not a mapping")
+        for key in content:
+            if not isinstance(key, str):
+                self.fail("", f"the key {key!r} is no text; put it in quotes")
+        self._content: dict[str, object] = content
+        self._asked: list[str] = []
+
+    def fail(self, key: str, reason: str) -> NoReturn:
+        """Raise the SpaceError for a key of this section."""
+        path = ".".join(part for part in (self._path, key) if part)
+        raise SpaceError(f"{self._where}: {path + ': ' if path else ''}{reason}")
+
+    def done(self) -> None:
+        """Complain about the first key that was never asked for."""
+        for key in self._content:
+            if key not in self._asked:
+                self.fail("", f"unknown key {key!r}{nearest(key, self._asked)}")
+
+    def raw(self, key: str) -> object:
+        """The value of ``key``, which must be there."""
+        value = self._get(key)
+        if key not in self._content:
+            self.fail(key, "missing")
+        return value
+
+    def _get(self, key: str) -> object:
+        self._asked.append(key)
+        return self._content.get(key)
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """Text that is not empty; an expression may also be a number."""
+        value = self._get(key)
+        if key not in self._content and default is not None:
+            return default
+        if key not in self._content:
+            self.fail(key, "missing")
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return str(value)
+        if not isinstance(value, str) or not value.strip():
+            self.fail(key, f"{value!r} is no text")
+        return " ".join(value.split())
+
+    def integer(self, key: str) -> int:
+        """A whole number that must be there."""
+        value = self.optional_integer(key)
+        if value is None:
+            self.fail(key, "missing")
+        return value
+
+    def optional_integer(self, key: str) -> int | None:
+        """A whole number, or None."""
+        value = self._get(key)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            self.fail(key, f"{value!r} is not a whole number")
+        return value
+
+    def boolean(self, key: str) -> bool:
+        """True or false; false if it is not there."""
+        value = self._get(key)
+        if value is not None and not isinstance(value, bool):
+            self.fail(key, f"{value!r} is not true or false")
+        return value is True
+
+    def pair(self, key: str) -> tuple[int, int]:
+        """``[low, high]``."""
+        value = self.raw(key)
+        if isinstance(value, list) and len(value) == 2:
+            low, high = value
+            if type(low) is int and type(high) is int:
+                return low, high
+        self.fail(key, f"{value!r} is not [low, high] in whole numbers")
+
+    def words(self, key: str) -> list[str]:
+        """A list of words; empty if it is not there."""
+        value = self._get(key)
+        if value is None:
+            return []
+        if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+            self.fail(key, f"{value!r} is not a list of words; put numbers in quotes")
+        return value
+
+    def words_by_word(self, key: str) -> dict[str, str]:
+        """A mapping from words to text; empty if it is not there. Keys may be numbers."""
+        value = self._get(key)
+        if value is None:
+            return {}
+        if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
+            self.fail(key, f"{value!r} is not a mapping to words")
+        return {str(word): text for word, text in value.items()}
+
+    def values(self, key: str) -> dict[str, Value]:
+        """A mapping from names to values of parameters; empty if it is not there."""
+        value = self._get(key)
+        if value is None:
+            return {}
+        if not isinstance(value, dict) or not all(
+            isinstance(k, str) and isinstance(v, int | str) for k, v in value.items()
+        ):
+            self.fail(key, f"{value!r} is not a mapping from names to values")
+        return value
+
+    def section(self, key: str) -> Section | None:
+        """The mapping under ``key``, if it is there."""
+        value = self._get(key)
+        return None if key not in self._content else Section(self._where, self._at(key), value)
+
+    def sections(self, key: str, needed: bool = False) -> dict[str, Section]:
+        """The mappings under the mapping ``key``, in the order of the file."""
+        outer = self.section(key)
+        if outer is None:
+            if needed:
+                self.fail(key, "missing")
+            return {}
+        found = {n: Section(self._where, outer._at(n), v) for n, v in outer._content.items()}
+        if needed and not found:
+            self.fail(key, "is empty")
+        return found
+
+    def list_of_sections(self, key: str) -> list[Section]:
+        """The mappings in the list ``key``; empty if it is not there."""
+        value = self._get(key)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            self.fail(key, "is not a list")
+        return [Section(self._where, f"{self._at(key)}[{i}]", v) for i, v in enumerate(value)]
+
+    def _at(self, key: str) -> str:
+        return f"{self._path}.{key}" if self._path else key

@@ -1,0 +1,120 @@
+"""Drawing configurations: what is asked, in which order, so that only valid ones come out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from search_spaces.effects import expand_preset, fit, satisfy, walk
+from search_spaces.expressions import Value
+from search_spaces.model import Kind, Parameter
+from search_spaces.space import Space
+
+#: Follows a parameter's name in the question whether to set it at all.
+WHETHER = "?"
+
+
+class Ask(Protocol):
+    """Who decides: a random generator or an optimiser. The same name always comes with the same
+    range.
+    """
+
+    def integer(self, name: str, low: int, high: int, log: bool) -> int:
+        """A whole number in low..high, inclusive; ``log``: spaced by ratio."""
+        ...
+
+    def choice(self, name: str, options: Sequence[Value]) -> Value:
+        """One of ``options``."""
+        ...
+
+
+def draw(
+    space: Space,
+    ask: Ask,
+    facts: Mapping[str, int] | None = None,
+    found: Mapping[str, Value] | None = None,
+) -> dict[str, Value]:
+    """A valid configuration of ``space``, decided by ``ask``, parameter after parameter.
+
+    For each searched parameter whose condition holds, ``ask`` is first asked whether to set it (the
+    question ``name?``), then for its value: ``name``, always in the same range (a power of two by
+    its exponent). Answers are then moved into what the other values and the host allow. Parameters
+    that are not searched keep their value of ``found``, the configuration as found. Raises
+    SpaceError when nothing fits the host.
+    """
+    held = _held(space, found or {})
+
+    def propose(parameter: Parameter, _: Mapping[str, Value]) -> Value | None:
+        name = parameter.name
+        if not parameter.searched:
+            return held.get(name)
+        if not ask.choice(name + WHETHER, (False, True)):
+            return None
+        return _ask_value(parameter, ask)
+
+    values, env = walk(space, facts, propose)
+    return satisfy(space, values, env, facts)
+
+
+def _ask_value(parameter: Parameter, ask: Ask) -> Value:
+    if parameter.kind is Kind.BOOLEAN:
+        return True
+    if parameter.kind is Kind.CATEGORICAL:
+        one = len(parameter.candidates) == 1
+        return parameter.candidates[0] if one else ask.choice(parameter.name, parameter.candidates)
+    low, high = parameter.low, parameter.high
+    if parameter.kind is Kind.POWER_OF_TWO:
+        exponents = low.bit_length() - 1, high.bit_length() - 1
+        return 1 << int(ask.integer(parameter.name, *exponents, False))
+    return ask.integer(parameter.name, low, high, parameter.kind is Kind.LOG_INT)
+
+
+def _held(space: Space, found: Mapping[str, Value]) -> dict[str, Value]:
+    """What stays as found. A preset that stays gives way to its values where one of them is
+    searched.
+    """
+    held = dict(found)
+    if not space.preset_parameter or space[space.preset_parameter].searched:
+        return held
+    moved = [n for n in space.preset_fields if space[n].searched or space[n].fixed is not None]
+    if moved and space.preset_parameter in held:
+        values = expand_preset(space, {**held, **dict.fromkeys(moved, 0)}, moved)
+        held = {name: value for name, value in values.items() if name not in moved}
+    return held
+
+
+def answers(
+    space: Space, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
+) -> dict[str, Value]:
+    """The answers that make ``draw`` arrive at ``values``, as near as its ranges allow.
+
+    For telling an optimiser about a configuration that it did not propose itself. Values are first
+    made valid on this host. Raises SpaceError for an unknown parameter or a value of the wrong
+    type.
+    """
+    fitted = fit(space, values, facts)
+    told: dict[str, Value] = {}
+
+    def propose(parameter: Parameter, _: Mapping[str, Value]) -> Value | None:
+        name, value = parameter.name, fitted.get(parameter.name)
+        if not parameter.searched:
+            return value
+        answer = None if value is None else _answer(parameter, value)
+        told[name + WHETHER] = answer is not None
+        single = parameter.kind is Kind.BOOLEAN or len(parameter.candidates) == 1
+        if answer is not None and not single:
+            told[name] = answer
+        return value
+
+    walk(space, facts, propose)
+    return told
+
+
+def _answer(parameter: Parameter, value: Value) -> Value | None:
+    """What ``ask`` would have to say for this value, or the nearest to it; None: leave it unset."""
+    if parameter.kind is Kind.BOOLEAN:
+        return True if value is True else None
+    if isinstance(value, str):
+        return value if value in parameter.candidates else None
+    near = min(max(value, parameter.low), parameter.high)
+    return near.bit_length() - 1 if parameter.kind is Kind.POWER_OF_TWO else near

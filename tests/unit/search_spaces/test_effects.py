@@ -1,0 +1,128 @@
+"""Violations, clamps and what reading back should show."""
+
+from __future__ import annotations
+
+import pytest
+
+from search_spaces import Value, load
+
+SERVER = load("openafs-fileserver-1.8")
+CLIENT = load("openafs-cache-manager-fuse-1.8")
+ROOMY = {"net_core_rmem_max": 33554432, "memory_bytes": 1 << 36, "nofile": 524288}
+
+
+@pytest.mark.parametrize(
+    ("values", "part"),
+    [
+        ({"threads": 100, "small_vnodes": 200}, "small_vnodes: 200 is below 201"),
+        ({"udp_buffer": 65537 * 1024}, "udp_buffer: 67109888 is above 33554432"),
+        ({"preset": "L", "threads": 9}, "threads may not be set: a preset sets it"),
+        ({"callbacks": 9999}, "callbacks: 9999 is below 10000, which the program refuses"),
+        ({"volume_cache": 100}, "which the program clamps"),
+        ({"tread": 9}, "did you mean 'threads'?"),
+        ({"threads": "9"}, "threads: '9' is not a whole number"),
+        ({"threads": True}, "threads: True is not a whole number"),
+        ({"jumbograms": 1}, "jumbograms: 1 is not true or false"),
+        ({"sync_behavior": "none"}, "'none' is not one of always, onclose, never"),
+        ({"callbacks": 600_000_000}, "more than half of the server's memory"),
+    ],
+)
+def test_a_violation_is_a_sentence(values: dict[str, Value], part: str) -> None:
+    found = SERVER.violations(values, ROOMY)
+    assert len(found) == 1
+    assert part in found[0]
+    assert values != SERVER.parse([]).values
+
+
+def test_a_long_command_line_is_a_violation() -> None:
+    values = {p.name: p.low for p in SERVER.parameters if p.kind.numeric}
+    found = SERVER.violations({**values, "busy_threshold": 600}, ROOMY)
+    assert any("245 characters" in sentence for sentence in found)
+
+
+def test_clamps_are_known_by_their_reason() -> None:
+    expected = SERVER.effective(
+        {"threads": 128, "small_vnodes": 200, "udp_buffer": 1 << 20, "volume_cache": 50}
+    )
+    small = expected["small_vnodes"]
+    assert (small.key, small.shown, small.requested) == ("xstat_fs.vcache_S_Entries", 257, 200)
+    assert small.clamped
+    assert "two for each thread" in small.why
+    buffer = expected["udp_buffer"]
+    assert (buffer.key, buffer.shown, buffer.value) == ("ss.rb", 2 * 212992, 212992)
+    assert "net.core.rmem_max" in buffer.why
+    assert expected["volume_cache"].shown == 200
+    assert expected["threads"].shown == 130
+    assert not expected["threads"].clamped
+
+
+def test_ignored_values_leave_the_default() -> None:
+    expected = SERVER.effective({"udp_buffer": 12800})["udp_buffer"]
+    assert (expected.value, expected.requested, expected.clamped) == (65536, 12800, True)
+
+
+def test_file_descriptors_bound_the_threads() -> None:
+    expected = SERVER.effective({"threads": 200}, {"nofile": 100})["threads"]
+    assert (expected.value, expected.clamped) == (68, True)
+
+
+def test_a_preset_shows_in_what_it_sets() -> None:
+    expected = SERVER.effective({"preset": "L"})
+    assert {name: e.value for name, e in expected.items()} == {
+        "threads": 128,
+        "dir_buffers": 120,
+        "large_vnodes": 600,
+        "small_vnodes": 600,
+        "volume_cache": 600,
+        "callbacks": 64000,
+    }
+
+
+def test_nothing_set_expects_nothing() -> None:
+    assert SERVER.effective({}) == {}
+    assert SERVER.violations({}) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ({"memcache": True, "blocks": 65536, "chunksize": 14}, {"chunksize": 16384}),
+        ({"chunksize": 20}, {"chunksize": 1048576}),
+        ({"files": 9000, "dcache": 4000}, {"files": 9000, "dcache": 4000}),
+    ],
+)
+def test_the_client_shows_sizes(values: dict[str, Value], shown: dict[str, Value]) -> None:
+    expected = CLIENT.effective(values)
+    assert {name: expected[name].shown for name in shown} == shown
+    assert expected.keys() == values.keys()
+
+
+@pytest.mark.parametrize(
+    ("blocks", "memcache", "chunksize"),
+    [
+        (100000, False, 18),
+        (500000, False, 19),
+        (1000000, False, 20),
+        (100000, True, 16),
+        (10000, True, 13),
+        (4000000, True, 21),
+        (65536, True, 15),
+        (65535, True, 15),
+    ],
+)
+def test_the_client_chooses_its_chunks(blocks: int, memcache: bool, chunksize: int) -> None:
+    default = CLIENT["chunksize"].defaults["none"]
+    assert callable(default)
+    assert default({"blocks": blocks, "memcache": memcache}) == chunksize
+
+
+def test_memory_grows_with_what_is_asked_for() -> None:
+    plain = SERVER.memory_bytes({})
+    assert SERVER.memory_bytes({"callbacks": 1_060_000}) - plain == 64_000_000
+    assert CLIENT.memory_bytes({"memcache": True, "blocks": 200000}) > 200000 * 1024
+
+
+def test_fit_moves_only_what_is_wrong() -> None:
+    values = {"threads": 100, "small_vnodes": 10, "udp_buffer": 1 << 22, "large_vnodes": 5000}
+    assert SERVER.fit(values) == {**values, "small_vnodes": 201, "udp_buffer": 131072}
+    assert SERVER.fit({"preset": "L", "threads": 12, "dir_buffers": 90}) == {"preset": "L"}

@@ -1,0 +1,73 @@
+"""Arithmetic in space files: what may be written and what it gives."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from search_spaces import Expression, ExpressionError, Value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2 * threads + 1", 19),
+        ("min(threads, 4) ** 2 // 3", 5),
+        ("max(1, 2, threads) % 5", 4),
+        ("7 / 2", 3.5),
+        ("-threads", -9),
+        ("not small or threads > 8", True),
+        ("small and threads != 9", False),
+        ("18 if threads < 10 else 20", 18),
+        ("preset == 'none'", True),
+        ("4 < threads <= 9", True),
+        ("ceil_log2(threads)", 4),
+    ],
+)
+def test_arithmetic(text: str, value: Value) -> None:
+    assert Expression.of(text)({"threads": 9, "small": True, "preset": "none"}) == value
+
+
+def test_names_are_known_before_it_is_computed() -> None:
+    assert Expression.of("max(a, 2) if b else c").names == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').system('true')",
+        "threads.__class__",
+        "(lambda: 1)()",
+        "[1 for _ in (1, 2)]",
+        "threads[0]",
+        "print(1)",
+        "max",
+        "max(*threads)",
+        "max(1, key=threads)",
+        "a := 1",
+        "f'{threads}'",
+        "None",
+        "1 +",
+        "a = 1",
+        "",
+        "1j",
+    ],
+)
+def test_what_may_not_be_written(text: str) -> None:
+    with pytest.raises(ExpressionError):
+        Expression.of(text)
+
+
+@pytest.mark.parametrize("text", ["1 // zero", "9 ** 9 ** 9", "word < 1", "unknown + 1"])
+def test_what_has_no_value(text: str) -> None:
+    with pytest.raises(ExpressionError):
+        Expression.of(text)({"zero": 0, "word": "x"})
+
+
+@given(st.integers(min_value=1, max_value=2**70))
+def test_ceil_log2_is_the_smallest_power_that_suffices(number: int) -> None:
+    exponent = Expression.of("ceil_log2(n)")({"n": number})
+    assert isinstance(exponent, int)
+    assert 2**exponent >= number
+    assert exponent == 0 or 2 ** (exponent - 1) < number

@@ -1,0 +1,99 @@
+"""Campaigns that search less, or more on purpose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from search_spaces import SpaceError, draw, load
+
+from .deciders import Chance
+
+SERVER = load("openafs-fileserver-1.8")
+CLIENT = load("openafs-cache-manager-fuse-1.8")
+
+
+def searched(**narrowing: Any) -> set[str]:
+    return {p.name for p in SERVER.narrow(**narrowing).searched}
+
+
+def test_only_performance_is_searched_by_default() -> None:
+    assert {str(p.risk) for p in SERVER.searched} == {"performance"}
+    assert {str(p.role) for p in SERVER.searched} == {"searched"}
+    assert searched() == {p.name for p in SERVER.searched}
+
+
+def test_narrowing_chooses_what_is_searched() -> None:
+    default = searched()
+    assert searched(only=["threads", "send_buffer"]) == {"threads", "send_buffer"}
+    assert searched(also=["send_buffer"]) == default | {"send_buffer"}
+    assert searched(allow_risk=["durability"]) == default | {"sync_behavior"}
+    assert searched(fix={"udp_buffer": 131072}) == default - {"udp_buffer"}
+
+
+def test_a_fixed_value_is_always_there() -> None:
+    space = SERVER.narrow(fix={"threads": 64})
+    drawn = [draw(space, Chance(seed)) for seed in range(30)]
+    assert all(values["threads"] == 64 for values in drawn)
+    assert all("preset" not in values for values in drawn)
+    assert len({tuple(values) for values in drawn}) > 5
+
+
+def test_a_range_is_kept() -> None:
+    space = SERVER.narrow(only=["threads", "udp_buffer"], ranges={"threads": [10, 20]})
+    drawn = [draw(space, Chance(seed)) for seed in range(60)]
+    assert {v["threads"] for v in drawn if "threads" in v} <= set(range(10, 21))
+    words = SERVER.narrow(
+        only=["sync_behavior"], allow_risk=["durability"], ranges={"sync_behavior": ["never"]}
+    )
+    drawn = [draw(words, Chance(seed)) for seed in range(10)]
+    assert {v["sync_behavior"] for v in drawn if v} == {"never"}
+
+
+def test_the_space_that_was_narrowed_is_as_before() -> None:
+    before = load("openafs-fileserver-1.8")
+    SERVER.narrow(only=["threads"], ranges={"threads": [10, 20]})
+    assert before.parameters == SERVER.parameters
+
+
+@pytest.mark.parametrize(
+    ("narrowing", "part"),
+    [
+        ({"only": ["thread"]}, "only: no parameter 'thread' (did you mean 'threads'?)"),
+        ({"also": ["udpsize"]}, "also: no parameter 'udpsize'"),
+        ({"fix": {"treads": 1}}, "fix: no parameter 'treads' (did you mean 'threads'?)"),
+        ({"only": "threads"}, "only: 'threads' is a word, not a list"),
+        ({"fix": {"threads": "9"}}, "fix: threads: '9' is not a whole number"),
+        ({"fix": {"threads": 5}}, "fix: threads: 5 is outside 6..16376"),
+        ({"fix": {"callbacks": 1}}, "which the program refuses"),
+        ({"fix": {"threads": 9}, "only": ["threads"]}, "fix: threads is also in only"),
+        ({"fix": {"threads": 9, "preset": "L"}}, "threads may not be set: a preset sets it"),
+        ({"fix": {"sync_behavior": "never"}}, "needs durability in allow_risk"),
+        ({"only": ["jumbograms"]}, "jumbograms is a matter of availability"),
+        ({"allow_risk": ["durable"]}, "no risk class 'durable' (did you mean 'durability'?)"),
+        ({"ranges": {"threads": [20, 10]}}, "ranges: threads: low 20 is above high 10"),
+        ({"ranges": {"threads": [1, 10]}}, "ranges: threads: 1 is outside 6..16376"),
+        ({"ranges": {"threads": [10]}}, "[10] is not [low, high]"),
+        ({"ranges": {"threads": "10"}}, "'10' is not a list"),
+        ({"ranges": {"threads": ["a", "b"]}}, "'a' is not a whole number"),
+        ({"ranges": {"udp_buffer": [65536, 100000]}}, "100000 is no power of two"),
+        ({"ranges": {"send_buffer": [16384, 20000]}}, "send_buffer is not searched"),
+        ({"ranges": {"preset": ["M"]}}, "'M' is not one of S, L"),
+        ({"ranges": {"preset": []}}, "the list is empty"),
+        ({"ranges": {"jumbograms": [True]}, "allow_risk": ["availability"]}, "has no range"),
+    ],
+)
+def test_a_narrowing_that_cannot_be_done(narrowing: dict[str, Any], part: str) -> None:
+    with pytest.raises(SpaceError) as error:
+        SERVER.narrow(**narrowing)
+    assert part in str(error.value)
+    assert str(error.value).startswith("openafs-fileserver-1.8: ")
+    assert "\n" not in str(error.value)
+
+
+def test_a_client_with_its_cache_in_memory() -> None:
+    space = CLIENT.narrow(fix={"memcache": True})
+    drawn = [draw(space, Chance(seed, 1.0)) for seed in range(20)]
+    assert all(values["memcache"] is True for values in drawn)
+    assert not any(values.keys() & {"files", "dcache"} for values in drawn)

@@ -1,0 +1,135 @@
+"""Drawn configurations are valid, reproducible and cover their ranges."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from search_spaces import Kind, Space, SpaceError, Value, answers, draw, load, names
+
+from .deciders import Chance, Told
+
+SERVER = load("openafs-fileserver-1.8")
+RISKS = ("durability", "security", "availability")
+SPACES = [load(name) for name in names()] + [
+    load(name).narrow(only=[p.name for p in load(name).parameters], allow_risk=RISKS)
+    for name in names()
+]
+HOSTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "net_core_rmem_max": st.integers(4096, 1 << 26),
+        "memory_bytes": st.integers(1 << 28, 1 << 36),
+        "nofile": st.integers(256, 1 << 20),
+        "cache_partition_bytes": st.integers(1 << 28, 1 << 40),
+        "cacheinfo_blocks": st.integers(20000, 1 << 20),
+    },
+)
+
+
+def ids(space: Space) -> str:
+    return f"{space.name} {len(space.searched)}"
+
+
+@pytest.mark.parametrize("space", SPACES, ids=ids)
+@given(seed=st.integers(0, 2**32), facts=HOSTS, probability=st.sampled_from([0.2, 0.7, 1.0]))
+def test_whatever_is_drawn_is_valid(  # type: ignore[no-untyped-def]
+    space, seed, facts, probability
+):
+    values = draw(space, Chance(seed, probability), facts)
+    assert space.violations(values, facts) == []
+
+
+@pytest.mark.parametrize("space", SPACES, ids=ids)
+def test_everything_searched_is_proposed_over_its_range(space: Space) -> None:
+    ask = Chance(1, 0.5)
+    facts = {"net_core_rmem_max": 1 << 26, "memory_bytes": 1 << 38, "nofile": 1 << 20}
+    facts |= {"cache_partition_bytes": 1 << 40, "fixed_command_length": 0}
+    drawn = [draw(space, ask, facts) for _ in range(1500)]
+    for parameter in space.searched:
+        seen = [values[parameter.name] for values in drawn if parameter.name in values]
+        assert 100 < len(seen) < 1400, parameter.name
+        if parameter.kind in (Kind.INT, Kind.LOG_INT):
+            assert len(set(seen)) > min(60, (parameter.high - parameter.low) // 2), parameter.name
+        elif parameter.kind is Kind.CATEGORICAL:
+            assert set(seen) == set(parameter.candidates)
+    assert all(len(ranges) == 1 for ranges in ask.asked.values())
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    first, second = Chance(7), Chance(7)
+    one = [draw(SERVER, first) for _ in range(50)]
+    assert one == [draw(SERVER, second) for _ in range(50)]
+    assert len({tuple(values.items()) for values in one}) > 25
+
+
+def test_a_preset_and_its_values_never_come_together() -> None:
+    ask = Chance(3)
+    drawn = [draw(SERVER, ask) for _ in range(300)]
+    with_preset = [values for values in drawn if "preset" in values]
+    assert len(with_preset) > 50
+    assert not any(values.keys() & set(SERVER.preset_fields) for values in with_preset)
+
+
+@pytest.mark.parametrize("space", SPACES, ids=ids)
+@given(seed=st.integers(0, 2**32))
+def test_answers_lead_back_to_what_was_drawn(space, seed):  # type: ignore[no-untyped-def]
+    values = draw(space, Chance(seed))
+    replayed = draw(space, Told(answers(space, values)))
+    assert space.violations(replayed) == []
+    inside = all(
+        not space[n].kind.numeric or space[n].low <= v <= space[n].high for n, v in values.items()
+    )
+    lone = "busy_threshold" in values and not space["busy_threshold"].searched
+    if inside and not lone:
+        assert replayed == values
+
+
+def test_what_is_not_searched_stays_as_found() -> None:
+    space = SERVER.narrow(only=["udp_buffer"])
+    found: dict[str, Value] = {"sync_behavior": "always", "preset": "L", "busy_threshold": 900}
+    drawn = [draw(space, Chance(seed), found=found) for seed in range(20)]
+    assert all(values.items() >= found.items() for values in drawn)
+    assert any("udp_buffer" in values for values in drawn)
+
+
+def test_a_preset_as_found_gives_way_to_a_search_of_its_values() -> None:
+    space = SERVER.narrow(only=["threads"])
+    drawn = [draw(space, Chance(seed), found={"preset": "L"}) for seed in range(30)]
+    assert all(values["callbacks"] == 64000 for values in drawn)
+    assert all("preset" not in values for values in drawn)
+    assert any("threads" in values for values in drawn)
+    assert any("threads" not in values for values in drawn)
+
+
+def test_packets_do_not_move_the_busy_threshold() -> None:
+    space = SERVER.narrow(also=["rx_packets"])
+    drawn = [draw(space, Chance(seed)) for seed in range(60)]
+    with_packets = [values for values in drawn if "rx_packets" in values]
+    assert with_packets
+    assert all(values["busy_threshold"] == 600 for values in with_packets)
+
+
+def test_a_small_host_gets_small_configurations() -> None:
+    space = SERVER.narrow(only=["threads", "callbacks", "small_vnodes", "udp_buffer"])
+    small, ample = {"memory_bytes": 80_000_000}, {"memory_bytes": 1 << 38}
+    for seed in range(60):
+        values = draw(space, Chance(seed, 1.0), small)
+        unbounded = draw(space, Chance(seed, 1.0), ample)
+        assert space.memory_bytes(values, small) <= 40_000_000
+        if space.memory_bytes(unbounded) > 40_000_000:
+            # No less than needed: one more of what was lowered last would be too much.
+            assert values.keys() == unbounded.keys()
+            lowered = [
+                name for name in ("callbacks", "small_vnodes", "udp_buffer") if name in values
+            ]
+            lowered = [name for name in lowered if values[name] != unbounded[name]]
+            assert space.violations({**values, lowered[-1]: int(values[lowered[-1]]) + 1}, small)
+        else:
+            assert values == unbounded
+
+
+def test_a_host_that_nothing_fits_is_told_so() -> None:
+    with pytest.raises(SpaceError, match=r"no configuration fits this host: .* memory"):
+        draw(SERVER, Chance(0), {"memory_bytes": 4096})
