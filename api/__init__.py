@@ -1,1 +1,1 @@
-"""The HTTP service over the tuning engine."""
+"""The HTTP interface: reads what campaigns have stored. ``api.app:create_app`` makes it."""

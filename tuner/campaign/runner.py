@@ -7,7 +7,7 @@ to do next is the plan's decision, what a block costs and how it can fail is ``m
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from tuner.campaign import answer
@@ -82,7 +82,7 @@ class Runner:
         self._testbed = testbed
         self._observer = observer
         self._now = now
-        self._ledger = Ledger()
+        self._ledger = Ledger(testbed.clock)
         self._before = store.campaign(campaign).time_use
 
     def run(self) -> Outcome:
@@ -149,7 +149,8 @@ class Runner:
 
     def _prepare(self, bench: Bench) -> None:
         """Take stock of the testbed; on the first run, what is found is the baseline."""
-        self._tell("testbed-ready", f"testbed ready: {bench.target.identity}")
+        identity = bench.target.identity
+        self._tell("testbed-ready", f"testbed ready: {identity}", {"identity": identity})
         bench.engine.clean_leftovers(self._id)
         found = bench.target.baseline
         try:
@@ -225,7 +226,8 @@ class Runner:
             proposer = OptunaProposer(tunables, self._spec.search.sampler, self._spec.seed)
             proposals += proposer.propose(step.count - len(proposals), known)
         if not proposals:
-            raise CampaignHalted("the search space has no configuration left that was not tried")
+            self._tell("space-exhausted", "every configuration of the search space has been tried")
+            self._rules = replace(self._rules, max_trials=len(trials) - 1)
         for offset, proposal in enumerate(proposals):
             number = len(trials) + offset
             flags = bench.target.flags(proposal.configuration)

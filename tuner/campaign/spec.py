@@ -7,12 +7,13 @@ names (spaces, workload) is looked up here too, so that a campaign never starts 
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 import search_spaces
 from search_spaces import Space, SpaceError
@@ -58,11 +59,42 @@ class CellSection(_Section):
     link: str | None = None
 
 
+class EffectSection(_Section):
+    """A true effect of a simulated testbed; see ``tuner.testbed.simulated.Effect``."""
+
+    parameter: str
+    change: float = Field(default=0.0, gt=-1.0)
+    low: float = -math.inf
+    high: float = math.inf
+    value: Value | None = None
+    components: tuple[str, ...] = ()
+    fails: Literal["", "start", "workload"] = ""
+
+
+class SimulatedSection(_Section):
+    """A testbed that is only arithmetic, with known effects and noise: to try fstune, and to test
+    it.
+    """
+
+    noise: float = Field(default=0.014, ge=0.0)
+    block_noise: float = Field(default=0.0, ge=0.0)
+    seed: int = 1
+    effects: tuple[EffectSection, ...] = ()
+    found: dict[str, Value] = Field(default_factory=dict)
+
+
 class TestbedSection(_Section):
-    """Where to measure."""
+    """Where to measure: exactly one kind."""
 
     __test__ = False
-    cell: CellSection
+    cell: CellSection | None = None
+    simulated: SimulatedSection | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> TestbedSection:
+        if (self.cell is None) == (self.simulated is None):
+            raise ValueError("name exactly one kind of testbed: cell or simulated")
+        return self
 
 
 class SpaceSection(_Section):

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import tuner
-from tuner.cli import campaigns, cell
+from tuner.cli import campaigns, cell, serve
 from tuner.errors import TunerError
 
 app = typer.Typer(
@@ -33,18 +33,29 @@ app.command("resume")(campaigns.resume)
 app.command("list")(campaigns.list_campaigns)
 app.command("show")(campaigns.show_campaign)
 app.command("recommend")(campaigns.recommend)
+app.command("serve")(serve.serve)
 app.add_typer(cell.app, name="cell")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fstune {tuner.__version__}")
+        raise typer.Exit
 
 
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version and exit.",
+            is_eager=True,
+            callback=_print_version,
+        ),
     ] = False,
 ) -> None:
-    if version:
-        typer.echo(f"fstune {tuner.__version__}")
-        raise typer.Exit
+    """Options that belong to no command."""
 
 
 def main() -> None:

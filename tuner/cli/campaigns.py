@@ -112,7 +112,7 @@ def recommend(
     """
     with Store.open(state_directory(state_dir)) as store:
         found = store.campaign(campaign)
-        client = _identity(store, found)
+        client = store.measured(found.id)
     if found.recommendation is None:
         todo = "wait for it" if found.state is CampaignState.RUNNING else "see 'fstune resume'"
         raise NotFoundError(f"campaign {found.id} is {found.state} and has no answer yet; {todo}")
@@ -151,12 +151,6 @@ def _tell_end(store: Store, outcome: Outcome, console: Console) -> None:
     if campaign.state is CampaignState.PAUSED:
         typer.echo(f"fstune: paused; go on with: fstune resume {campaign.id}", err=True)
         raise typer.Exit(_INTERRUPTED)
-
-
-def _identity(store: Store, campaign: Campaign) -> str:
-    """The programs that were measured, as the newest run found them."""
-    ready = [e for e in store.events(campaign.id) if e.kind == "testbed-ready"]
-    return ready[-1].message.removeprefix("testbed ready: ") if ready else ""
 
 
 def _cell_is_its_own(store: Store, campaign: Campaign) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.cell import CellSpec
+from search_spaces import Space
 from tuner.campaign.runner import Outcome, Runner
 from tuner.campaign.spec import CampaignSpec, load_space
 from tuner.campaign.stopping import stop_signals
@@ -18,6 +19,8 @@ from tuner.model import Campaign
 from tuner.report.observer import Observer
 from tuner.store import Store
 from tuner.testbed.cell import CellTestbed, translated
+from tuner.testbed.simulated import Effect, SimulatedTestbed, World
+from tuner.testbed.testbed import Testbed
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,7 @@ class Prepared:
 
     spec: CampaignSpec
     workload: Workload
-    testbed: CellTestbed
+    testbed: Testbed
 
 
 def prepare(spec: CampaignSpec, state_directory: Path, *, owned: bool = False) -> Prepared:
@@ -35,14 +38,29 @@ def prepare(spec: CampaignSpec, state_directory: Path, *, owned: bool = False) -
     ``owned``: the private cell, if it is up, was brought up by this campaign.
     """
     workload = load_workload(spec.workload)
-    fileserver = spec.spaces.fileserver
-    server_space = None if fileserver is None else load_space(fileserver, "fileserver")
-    cache_space = load_space(spec.spaces.cache_manager, "cache_manager")
-    cell = spec.testbed.cell
-    with translated():
-        cell_spec = CellSpec(cell.name, cell.clients, cell.link)
-    testbed = CellTestbed(state_directory, cell_spec, server_space, cache_space, owned=owned)
-    return Prepared(spec, workload, testbed)
+    spaces = {"cache_manager": load_space(spec.spaces.cache_manager, "cache_manager")}
+    if spec.spaces.fileserver is not None:
+        spaces = {"fileserver": load_space(spec.spaces.fileserver, "fileserver"), **spaces}
+    return Prepared(spec, workload, _testbed(spec, spaces, state_directory, owned))
+
+
+def _testbed(
+    spec: CampaignSpec, spaces: dict[str, Space], state_directory: Path, owned: bool
+) -> Testbed:
+    cell, simulated = spec.testbed.cell, spec.testbed.simulated
+    if cell is not None:
+        with translated():
+            cell_spec = CellSpec(cell.name, cell.clients, cell.link)
+        server = spaces.get("fileserver")
+        return CellTestbed(state_directory, cell_spec, server, spaces["cache_manager"], owned=owned)
+    assert simulated is not None
+    world = World(
+        effects=tuple(Effect(**effect.model_dump()) for effect in simulated.effects),
+        noise=simulated.noise,
+        block_noise=simulated.block_noise,
+        seed=simulated.seed,
+    )
+    return SimulatedTestbed(spaces, world, simulated.found)
 
 
 def conduct(

@@ -9,6 +9,9 @@ so P(certified although the finalist is not faster, or although some component b
 alpha, with each test at the full alpha and none shared out; looking after every block is allowed
 for.
 
+Differences that lean to one side or depend on each other break the t-type test. Where the guards of
+`monitors` say so, certify with `robust`: the gain must then be shown by the sign-flip bet too.
+
 What to expect (alpha .025, floor 5 %): the floors, not the gain, decide the number of blocks. For
 a component that the finalist leaves as it was, 80 % power takes 9 blocks at sd(D_c) = 3 %, 17 at 5
 %, more than 50 at 10 % (74 % by then) and is out of reach at 15 % (34 %) and 20 % (20 %). For one
@@ -27,6 +30,7 @@ import numpy as np
 
 from tuner.judge.confidence import Interval, bounds
 from tuner.judge.evalue import MIN_PAIRS, Floats, Moments, e_from_log, moments
+from tuner.judge.robust import sign_flip_e_value
 from tuner.judge.score import (
     checked_weights,
     clock_variance,
@@ -76,7 +80,7 @@ class Certificate:
     largest_compatible_improvement, least_improvement: one-sided bounds of level 1 - alpha on the
     improvement exp(-D) - 1, as fractions (.05 = 5 % faster): "at most" and "at least". At most is
     infinite and at least is -1 as long as the data give no bound. verdict.interval is two-sided, of
-    level 1 - 2 alpha, for display.
+    level 1 - 2 alpha, for display. robust_e_value: of the sign-flip bet on a gain; it needs 1/alpha.
     """
 
     outcome: CertificateOutcome
@@ -84,6 +88,7 @@ class Certificate:
     components: tuple[ComponentVerdict, ...]
     largest_compatible_improvement: float
     least_improvement: float
+    robust_e_value: float
     reason: str
 
 
@@ -96,12 +101,14 @@ def certify(
     max_n: int | None = None,
     resolution_s: float = 0.0,
     components: Sequence[str] = (),
+    robust: bool = False,
 ) -> Certificate:
     """Judge a finalist against the baseline from fresh blocks; may be called after every block.
 
     certified: E(-D) reaches the threshold of alpha, and so does E(ln(1 + floor) - D_c) for every
-    component. not_certified: the finalist is shown to be slower, or a component to be worse than
-    the floor, or max_n blocks are used up. undecided: measure on.
+    component. With `robust` the sign-flip bet on -D must reach 1/alpha too, which 7 blocks can do at
+    .025. not_certified: the finalist is shown to be slower, or a component to be worse than the
+    floor, or max_n blocks are used up. undecided: measure on.
 
     weights: one for each component, summing to 1. floor: largest loss allowed to a component, a
     fraction. max_n: number of blocks fixed before the first one, for calibrated thresholds; None,
@@ -118,6 +125,7 @@ def certify(
     candidate = _table([pair.candidate_s for pair in component_times_by_block], shape)
     baseline = _table([pair.baseline_s for pair in component_times_by_block], shape)
     d = component_differences(candidate, baseline)
+    robust_e = sign_flip_e_value(-(d @ weight_row))
     score = moments(
         d @ weight_row,
         variance_floor=score_clock_variance(candidate, baseline, weight_row, resolution_s),
@@ -125,13 +133,17 @@ def certify(
     by_component = moments(d.T, variance_floor=clock_variance(candidate, baseline, resolution_s).T)
     verdict = _verdict(score, level, alpha)
     by_name = _components(by_component, names, margin(floor), level, alpha)
-    outcome, reason = _conclude(verdict, by_name, floor, max_n)
+    doubt = ""
+    if robust and robust_e < 1.0 / alpha:
+        doubt = f"not confirmed by the sign-flip test (e-value {robust_e:.3g} of {1.0 / alpha:.3g})"
+    outcome, reason = _conclude(verdict, by_name, floor, max_n, doubt)
     return Certificate(
         outcome=outcome,
         verdict=verdict,
         components=by_name,
         largest_compatible_improvement=_improvement(verdict.interval.lower),
         least_improvement=_improvement(verdict.interval.upper),
+        robust_e_value=robust_e,
         reason=reason,
     )
 
@@ -145,6 +157,7 @@ def certify_several(
     max_n: int | None = None,
     resolution_s: float = 0.0,
     components: Sequence[str] = (),
+    robust: bool = False,
 ) -> dict[int, Certificate]:
     """Judge several finalists so that P(any of them is certified wrongly) <= alpha.
 
@@ -166,6 +179,7 @@ def certify_several(
                 max_n=max_n,
                 resolution_s=resolution_s,
                 components=components,
+                robust=robust,
             )
             for finalist, blocks in still_open.items()
         }
@@ -217,6 +231,7 @@ def _conclude(
     components: tuple[ComponentVerdict, ...],
     floor: float,
     max_n: int | None,
+    doubt: str,
 ) -> tuple[CertificateOutcome, str]:
     allowed = percent(margin(floor))
     used_up = max_n is not None and verdict.n >= max_n
@@ -231,12 +246,13 @@ def _conclude(
     if verdict.outcome is Outcome.WORSE:
         return CertificateOutcome.NOT_CERTIFIED, f"not certified: {said}"
     open_floors = [component.name for component in components if not component.holds]
-    if faster and not open_floors:
+    if faster and not open_floors and not doubt:
         least = f"at least {percent(verdict.interval.upper)}"
         kept = f"no component is more than {allowed} slower"
         return CertificateOutcome.CERTIFIED, f"certified: {said}, {least}; {kept}"
     if faster:
-        missing = f"{', '.join(open_floors)} not shown to keep the floor of {allowed}"
+        floors = f"{', '.join(open_floors)} not shown to keep the floor of {allowed}"
+        missing = "; ".join(part for part in (floors if open_floors else "", doubt) if part)
     else:
         missing = _ruled_out(verdict.interval.lower)
     if used_up:

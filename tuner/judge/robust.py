@@ -2,8 +2,8 @@
 
 Owns the sign-flip bet. It is exact whenever the order inside each pair was a fair coin, that is for
 any null under which each difference is symmetric about 0, whatever the distribution or the serial
-dependence of the sizes. It costs power, and n pairs can never give more than 2^n:
-6 pairs for 1/alpha = 40, 7 for 100.
+dependence of the sizes. It costs power, and n pairs can never give more than 2^n: equal
+differences come to 18, 33, 62 and 119 after 5, 6, 7 and 8 of them.
 """
 
 from __future__ import annotations

@@ -319,6 +319,11 @@ class Store:
             )
             return [record(Event, row) for row in found]
 
+    def measured(self, campaign: str) -> str:
+        """The programs and versions that were measured, as the newest run found them; "" before."""
+        ready = [e for e in self.events(campaign) if e.kind == "testbed-ready"]
+        return str(ready[-1].data.get("identity", "")) if ready else ""
+
     # Transactions
 
     @contextmanager

@@ -6,6 +6,7 @@ become ours.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -40,6 +41,8 @@ class CellTestbed:
     ``owned``: the cell was brought up by an earlier run of the same campaign, so it is taken down
     too.
     """
+
+    clock = staticmethod(time.monotonic)
 
     def __init__(
         self,

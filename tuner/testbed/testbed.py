@@ -6,8 +6,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from tuner.measure.driver import Engine, Workload
+from tuner.measure.driver import Report, Workload
 from tuner.target.target import Target
+
+
+class Engine(Protocol):
+    """Runs the workload of a campaign on a client."""
+
+    def run(
+        self, run_id: str, seed: int, make_cold: Callable[[], None], stage: Callable[[str], None]
+    ) -> Report:
+        """Run every stage once; see ``measure.driver``. Raises WorkloadError when the run is
+        void.
+        """
+        ...
+
+    def clean_leftovers(self, prefix: str) -> None:
+        """Remove what runs whose identifier begins with ``prefix`` left behind."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +41,15 @@ class Bench:
 class Testbed(Protocol):
     """Opened once a run, and given back whatever happens."""
 
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Seconds, monotonic: the time that passes on this testbed."""
+        ...
+
     def claim(self) -> bool:
-        """Whether ``open`` will bring it up, so that ``close`` takes it down. Asked before ``open``."""
+        """Whether ``open`` will bring it up, so that ``close`` takes it down. Asked before
+        ``open``.
+        """
         ...
 
     def open(self, workload: Workload, say: Callable[[str], None]) -> Bench:

@@ -1,0 +1,352 @@
+"""The pilot: the baseline against itself, before anything is tuned.
+
+Owns what such blocks say about a testbed: how noisy it is, whether it drifts, depends on its past
+or is slow to warm up, what a campaign can hope to show, and whether it had better not start. Two
+runs of the baseline in each block, in random order, labelled a and b by another coin; D = s_a -
+s_b.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+from scipy.special import stdtr
+
+from tuner.judge.confidence import Interval, confidence_interval
+from tuner.judge.evalue import MIN_PAIRS, Floats
+from tuner.judge.monitors import (
+    Alarm,
+    Guard,
+    baseline_dependence,
+    baseline_drift,
+    dependence,
+    skewness,
+)
+from tuner.judge.power import Prospect, detectable_effect, prospect
+from tuner.judge.score import (
+    checked_weights,
+    component_names,
+    log_times,
+    margin,
+    score_clock_variance,
+)
+from tuner.judge.thresholds import threshold
+from tuner.judge.verdict import Outcome, Verdict, assess, blocks, change, percent
+
+_ALPHA_EQUIVALENT: Final = 0.05
+_ALPHA_DIFFERENT: Final = 0.005  # each way: a sound testbed is refused in 1 of 100 pilots
+_ALPHA_WARM_UP: Final = 0.01
+_LONGEST: Final = 500  # blocks a certification is planned for at most
+
+
+@dataclass(frozen=True, slots=True)
+class PilotBlock:
+    """Two runs of the baseline: component times (s) under both labels, and which ran first.
+
+    duration_s: of the whole block, restarts included.
+    """
+
+    a_s: tuple[float, ...]
+    b_s: tuple[float, ...]
+    a_first: bool
+    duration_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PilotRules:
+    """What the campaign to come is planned by, as far as the pilot needs it.
+
+    delta, floor: fractions, as in `race.RaceRules`. max_blocks: most pilot blocks. arms: runs in a
+    block of the search. certify_share: part of budget_s that the search leaves to certification,
+    of at most certify_blocks. resolution_s: resolution of the clock. Raises ValueError for values
+    out of range.
+    """
+
+    weights: tuple[float, ...]
+    delta: float
+    floor: float
+    max_blocks: int
+    budget_s: float
+    arms: int
+    certify_blocks: int
+    certify_share: float
+    alpha_certify: float = 0.025
+    resolution_s: float = 0.0
+    components: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        checked_weights(self.weights, len(self.weights))
+        component_names(self.components, len(self.weights))
+        margin(self.delta)
+        margin(self.floor)
+        threshold(self.alpha_certify)
+        if self.max_blocks < MIN_PAIRS or not MIN_PAIRS <= self.certify_blocks <= _LONGEST:
+            raise ValueError(f"need at least {MIN_PAIRS} blocks, and {_LONGEST} at most to certify")
+        if self.arms < 2 or not self.budget_s > 0.0 or not 0.0 < self.certify_share < 1.0:
+            raise ValueError("need 2 arms or more, a budget above 0 s, a share between 0 and 1")
+
+
+class PilotOutcome(StrEnum):
+    """Whether a campaign may start: sound, refused for the reasons given, or measure on."""
+
+    SOUND = "sound"
+    REFUSED = "refused"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentNoise:
+    """The noise of one component, or of the score.
+
+    cv: coefficient of variation over all runs; cv_within: the same without what the runs of a
+    block have in common, which pairing takes out; sd_difference: sd(D), log units, what counts.
+    """
+
+    name: str
+    cv: float
+    cv_within: float
+    sd_difference: float
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """Whether the first run of a block, or the first block, is slower or faster than the rest.
+
+    position: mean log difference of the first to the second run, with its 95 % interval;
+    first_block: log difference of the first block to the mean of the others.
+    """
+
+    position: float
+    interval: Interval
+    first_block: float
+    shown: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What the budget can do, for a testbed as noisy as the pilot found it.
+
+    run_s: time of one run, its share of restarts included. search_blocks, certify_blocks: that fit
+    the budget. detectable: the smallest improvement, a fraction, certified with 80 % power (floors
+    apart). delta: how a certification of an improvement of delta will go; delta_hours: how long it
+    takes on average. floors: P(the floor is shown for a component that stays as it was), by
+    component.
+    """
+
+    run_s: float
+    search_blocks: int
+    certify_blocks: int
+    detectable: float
+    delta: Prospect | None
+    delta_hours: float
+    floors: tuple[float, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pilot:
+    """All that the pilot found. verdict: a against b; refusals: why not to start, sentences.
+
+    warnings: sentences on what is no reason to refuse. guards: skewness and dependence of D,
+    dependence and drift of the baseline.
+    """
+
+    outcome: PilotOutcome
+    verdict: Verdict
+    noise: ComponentNoise
+    components: tuple[ComponentNoise, ...]
+    guards: tuple[Guard, ...]
+    warm_up: WarmUp
+    outlook: Outlook
+    refusals: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def assess_pilot(pilot_blocks: Sequence[PilotBlock], rules: PilotRules) -> Pilot:
+    """Judge the pilot blocks so far, in the order measured; may be called after every block.
+
+    sound: a and b are shown to differ by less than delta (one-sided .05 twice). refused: they are
+    shown to differ (one-sided .005), or not shown to be equal by max_blocks, or D depends strongly
+    on the block before, or the budget does not hold a certification. undecided: measure on.
+
+    Raises ValueError for fewer than 3 blocks, for times not above 0 and for wrong numbers of
+    components.
+    """
+    if len(pilot_blocks) < MIN_PAIRS:
+        raise ValueError(f"a pilot needs at least {MIN_PAIRS} blocks, got {len(pilot_blocks)}")
+    for index, block in enumerate(pilot_blocks):
+        if {len(block.a_s), len(block.b_s)} != {len(rules.weights)}:
+            raise ValueError(f"block {index}: need {len(rules.weights)} component times a run")
+    a = np.array([block.a_s for block in pilot_blocks])
+    b = np.array([block.b_s for block in pilot_blocks])
+    logs = np.stack([log_times(a), log_times(b)])  # (label, blocks, components)
+    scores = logs @ checked_weights(rules.weights, len(rules.weights))
+    d = scores[0] - scores[1]
+    floor = score_clock_variance(a, b, rules.weights, rules.resolution_s)
+    verdict = _verdict(d, floor, rules)
+    names = component_names(rules.components, len(rules.weights))
+    noise = _noise("score", scores)
+    components = tuple(_noise(name, logs[:, :, i]) for i, name in enumerate(names))
+    level = scores.mean(axis=0)
+    guards = (skewness(d), dependence(d), baseline_dependence(level), baseline_drift(level))
+    a_first = np.array([block.a_first for block in pilot_blocks])
+    warm_up = _warm_up(np.where(a_first, d, -d), level)
+    run_s = float(np.mean([block.duration_s for block in pilot_blocks])) / 2.0
+    outlook = _outlook(run_s, noise, components, rules)
+    refusals = _refusals(verdict, noise, guards, outlook, rules)
+    done = verdict.outcome is Outcome.EQUIVALENT
+    return Pilot(
+        outcome=(
+            PilotOutcome.REFUSED
+            if refusals
+            else PilotOutcome.SOUND
+            if done
+            else PilotOutcome.UNDECIDED
+        ),
+        verdict=verdict,
+        noise=noise,
+        components=components,
+        guards=guards,
+        warm_up=warm_up,
+        outlook=outlook,
+        refusals=refusals,
+        warnings=_warnings(guards, warm_up, outlook, names, rules),
+    )
+
+
+def _verdict(d: Floats, variance_floor: Floats, rules: PilotRules) -> Verdict:
+    """a against b; a difference counts only where it is shown far more clearly than equivalence."""
+    verdicts = [
+        assess(
+            d,
+            delta=rules.delta,
+            alpha=alpha,
+            max_n=rules.max_blocks,
+            variance_floor=variance_floor,
+            reference="itself",
+        )
+        for alpha in (_ALPHA_EQUIVALENT, _ALPHA_DIFFERENT)
+    ]
+    same, different = verdicts
+    return same if same.outcome is Outcome.EQUIVALENT else different
+
+
+def _noise(name: str, logs: Floats) -> ComponentNoise:
+    """logs: (label, blocks) of one component or of the score."""
+    sd = float((logs[0] - logs[1]).std(ddof=1))
+    return ComponentNoise(name, _cv(float(logs.std(ddof=1))), _cv(sd / math.sqrt(2.0)), sd)
+
+
+def _cv(sd: float) -> float:
+    """Coefficient of variation of a log-normal variable with this deviation of its logarithm."""
+    return math.sqrt(math.expm1(min(sd**2, 700.0)))
+
+
+def _warm_up(first_minus_second: Floats, level: Floats) -> WarmUp:
+    position = float(first_minus_second.mean())
+    interval = confidence_interval(first_minus_second, alpha=0.05)
+    by_position = 0.0 not in interval
+    rest = level[1:]
+    first_block = float(level[0] - rest.mean())
+    error = float(rest.std(ddof=1)) * math.sqrt(1.0 + 1.0 / rest.size)
+    p = 2.0 * float(stdtr(rest.size - 1, -abs(first_block) / error)) if error > 0.0 else 1.0
+    by_block = p <= _ALPHA_WARM_UP
+    said = []
+    if by_position:
+        said.append(f"the first run of a block is {change(position)} than the second")
+    if by_block:
+        said.append(f"the first block is {change(first_block)} than the others")
+    reason = " and ".join(said) + ": warm up longer" if said else "no warm-up effect shown"
+    return WarmUp(position, interval, first_block, bool(said), reason)
+
+
+def _outlook(
+    run_s: float, noise: ComponentNoise, components: Sequence[ComponentNoise], rules: PilotRules
+) -> Outlook:
+    if not run_s > 0.0:
+        raise ValueError(f"the blocks of a pilot must take more than 0 s, got {run_s:g} s a run")
+    fits = int(rules.certify_share * rules.budget_s / (2.0 * run_s))
+    n = min(rules.certify_blocks, fits)
+    search = int((1.0 - rules.certify_share) * rules.budget_s / (rules.arms * run_s))
+    if n < MIN_PAIRS:
+        reason = f"the budget leaves {blocks(n)} to certification, {MIN_PAIRS} needed at least"
+        return Outlook(run_s, search, n, math.inf, None, math.inf, (), reason)
+    alpha = rules.alpha_certify
+    smallest = detectable_effect(n, alpha) * noise.sd_difference
+    ahead = prospect(_in_sd(margin(rules.delta), noise.sd_difference), n, alpha)
+    hours = ahead.mean_blocks * 2.0 * run_s / 3600.0
+    floors = tuple(
+        prospect(_in_sd(margin(rules.floor), c.sd_difference), n, alpha).power for c in components
+    )
+    reason = (
+        f"{blocks(n)} of certification show an improvement of {percent(smallest)} or more with "
+        f"80 % power, one of {percent(margin(rules.delta))} with {100.0 * ahead.power:.0f} % "
+        f"(on average after {ahead.mean_blocks:.0f} blocks, {hours:.1f} h)"
+    )
+    return Outlook(
+        run_s=run_s,
+        search_blocks=search,
+        certify_blocks=n,
+        detectable=math.expm1(min(smallest, 700.0)),
+        delta=ahead,
+        delta_hours=hours,
+        floors=floors,
+        reason=reason,
+    )
+
+
+def _refusals(
+    verdict: Verdict,
+    noise: ComponentNoise,
+    guards: Sequence[Guard],
+    outlook: Outlook,
+    rules: PilotRules,
+) -> tuple[str, ...]:
+    found = []
+    if verdict.outcome in (Outcome.BETTER, Outcome.WORSE, Outcome.WORSE_BY_DELTA):
+        found.append(f"the baseline differs from itself: {verdict.reason}")
+    elif verdict.outcome is Outcome.UNDECIDED and verdict.n >= rules.max_blocks:
+        found.append(
+            f"the baseline is not shown to equal itself within {percent(margin(rules.delta))} "
+            f"after {blocks(verdict.n)}: two runs of it differ by {percent(noise.sd_difference)} "
+            "(standard deviation); measure longer runs or choose a larger delta"
+        )
+    found += [guard.reason for guard in guards if guard.alarm is Alarm.REFUSE]
+    if outlook.certify_blocks < MIN_PAIRS:
+        found.append(outlook.reason)
+    return tuple(found)
+
+
+def _warnings(
+    guards: Sequence[Guard],
+    warm_up: WarmUp,
+    outlook: Outlook,
+    names: tuple[str, ...],
+    rules: PilotRules,
+) -> tuple[str, ...]:
+    found = [guard.reason for guard in guards if guard.alarm is Alarm.WARN]
+    if warm_up.shown:
+        found.append(warm_up.reason)
+    if outlook.certify_blocks >= MIN_PAIRS and outlook.detectable > rules.delta:
+        found.append(
+            f"an improvement of {percent(margin(rules.delta))} is too small for this noise and "
+            f"budget: {outlook.reason}"
+        )
+    found += [
+        f"{name} is too noisy: if it stays as it was, its floor of {percent(margin(rules.floor))} "
+        f"is shown with a probability of {100.0 * power:.0f} % only; measure it longer or widen "
+        "the floor"
+        for name, power in zip(names, outlook.floors, strict=False)
+        if power < 0.8
+    ]
+    return tuple(found)
+
+
+def _in_sd(effect: float, sd: float) -> float:
+    return effect / sd if sd > 0.0 else math.inf

@@ -1,0 +1,78 @@
+"""Planning: what effect so many blocks can show, and how many blocks an effect takes.
+
+Owns the operating characteristics of the one-sided e-value test that looks after every block, for
+independent normal differences, in units of their standard deviation. The test rejects at look k
+where mean + effect >= T_k s / sqrt(k), so each simulated path has one smallest effect at which it
+would have rejected by look n, and a quantile of these over the paths is the answer; no search, and
+the same paths for every question.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from tuner.judge.confidence import critical_t
+from tuner.judge.evalue import MIN_PAIRS, Floats, running_moments
+from tuner.judge.thresholds import threshold
+
+_PATHS: Final = 20_000  # a probability comes out to .003 (one standard error)
+_MOST_BLOCKS: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """How a test will go: P(it rejects within the blocks allowed), and the mean number it takes.
+
+    A test that does not reject takes all of them.
+    """
+
+    power: float
+    mean_blocks: float
+
+
+def detectable_effect(max_n: int, alpha: float, power: float = 0.8) -> float:
+    """The effect, in units of sd(D), that is shown within max_n blocks with this power.
+
+    Infinite where no effect is: below 3 blocks, or where so few cannot reach the threshold. Raises
+    ValueError unless 0 < alpha < 1, 0 < power < 1 and max_n <= 500.
+    """
+    if not 0.0 < power < 1.0:
+        raise ValueError(f"power must be between 0 and 1, got {power}")
+    if max_n < MIN_PAIRS:
+        return math.inf
+    return float(np.quantile(_smallest_effects(max_n, alpha)[:, -1], power, method="higher"))
+
+
+def prospect(effect: float, max_n: int, alpha: float) -> Prospect:
+    """What to expect of a test of at most max_n blocks for `effect`, in units of sd(D).
+
+    Raises ValueError as `detectable_effect`, and for fewer than 3 blocks.
+    """
+    if max_n < MIN_PAIRS:
+        raise ValueError(f"max_n must be at least {MIN_PAIRS}, got {max_n}")
+    rejected = _smallest_effects(max_n, alpha) <= effect
+    still_open = 1.0 - rejected[:, :-1].mean(axis=0)
+    return Prospect(float(rejected[:, -1].mean()), MIN_PAIRS + float(still_open.sum()))
+
+
+@lru_cache(maxsize=8)
+def _smallest_effects(max_n: int, alpha: float) -> Floats:
+    """The smallest effect at which each path rejects by look 3, ..., max_n; (paths, looks)."""
+    if max_n > _MOST_BLOCKS:
+        raise ValueError(f"max_n must be at most {_MOST_BLOCKS}, got {max_n}")
+    level = threshold(alpha, max_n)
+    t = np.array([critical_t(n, level) for n in range(MIN_PAIRS, max_n + 1)])
+    found = np.empty((_PATHS, t.size))
+    rng = np.random.default_rng(0)
+    batch = max(1, 1_000_000 // max_n)
+    for start in range(0, _PATHS, batch):
+        m = running_moments(rng.standard_normal((min(batch, _PATHS - start), max_n)))
+        n, mean, variance = (part[:, MIN_PAIRS - 1 :] for part in (m.n, m.mean, m.variance))
+        effects = t * np.sqrt(variance / n) - mean
+        found[start : start + len(effects)] = np.minimum.accumulate(effects, axis=1)
+    return found
