@@ -21,7 +21,7 @@ unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 SAME_INDEX = index="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$(build/tools/bin/python -m pip config get global.index-url 2>/dev/null || true)}}"; \
 	if [ -n "$$index" ]; then export UV_DEFAULT_INDEX="$$index"; fi
 
-.PHONY: help tune setup test check format lock clean
+.PHONY: help tune setup test check bench format lock clean
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
 
@@ -39,6 +39,10 @@ check: setup ## lint, formatting, types, import rules
 	@$(VENV)/bin/ruff format --check $(CODE)
 	@$(VENV)/bin/mypy $(CODE)
 	@$(VENV)/bin/lint-imports --no-cache
+
+bench: setup ## install what the studies under bench/ need besides
+	@$(UV) export -q --frozen --python build/tools/bin/python --group bench --no-emit-project --no-header --no-annotate -o build/requirements-bench.txt
+	@$(SAME_INDEX); $(UV) pip install -q --python $(VENV)/bin/python --require-hashes -r build/requirements-bench.txt
 
 format: setup ## rewrite the code in the agreed format
 	@$(VENV)/bin/ruff check --fix-only --quiet $(CODE)

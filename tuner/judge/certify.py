@@ -80,7 +80,8 @@ class Certificate:
     largest_compatible_improvement, least_improvement: one-sided bounds of level 1 - alpha on the
     improvement exp(-D) - 1, as fractions (.05 = 5 % faster): "at most" and "at least". At most is
     infinite and at least is -1 as long as the data give no bound. verdict.interval is two-sided, of
-    level 1 - 2 alpha, for display. robust_e_value: of the sign-flip bet on a gain; it needs 1/alpha.
+    level 1 - 2 alpha, for display. robust_e_value: of the sign-flip bet on a gain, with a threshold
+    of 1/alpha.
     """
 
     outcome: CertificateOutcome
@@ -106,8 +107,8 @@ def certify(
     """Judge a finalist against the baseline from fresh blocks; may be called after every block.
 
     certified: E(-D) reaches the threshold of alpha, and so does E(ln(1 + floor) - D_c) for every
-    component. With `robust` the sign-flip bet on -D must reach 1/alpha too, which 7 blocks can do at
-    .025. not_certified: the finalist is shown to be slower, or a component to be worse than the
+    component. With `robust` the sign-flip bet on -D must reach 1/alpha too, for which .025 takes 7
+    blocks. not_certified: the finalist is shown to be slower, or a component to be worse than the
     floor, or max_n blocks are used up. undecided: measure on.
 
     weights: one for each component, summing to 1. floor: largest loss allowed to a component, a

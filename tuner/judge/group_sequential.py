@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri, stdtrit
 
@@ -133,7 +134,9 @@ def exit_probabilities(
     return found
 
 
-def t_boundaries(boundaries: Sequence[float] | Floats, pairs: Sequence[int]) -> Floats:
+def t_boundaries(
+    boundaries: Sequence[float] | Floats, pairs: Sequence[int] | NDArray[np.int64]
+) -> Floats:
     """Boundaries for one-sample t statistics of `pairs` differences with the same tail areas.
 
     The significance-level approach (Jennison and Turnbull 2000, section 3.8): close to exact

@@ -54,8 +54,8 @@ class Comparison:
 
     relative: whether estimate and interval (two-sided) are in log units; otherwise they are in the
     unit of the values. n: values, or blocks in common where paired. p_value: of the t-type test;
-    p_robust: of the robust one, None where there is none; robust_floor: the smallest p_robust that
-    so many values can give.
+    p_robust: of the robust one, None where there is none; robust_floor: what the clearest of
+    differences would make it, for so many values (paired: the same difference in every block).
     """
 
     paired: bool
@@ -183,23 +183,27 @@ def claims(
 
 
 def _permutation(x: Floats, y: Floats) -> tuple[float, float]:
-    """Two-sided p-value of the difference in means over splits, and the smallest possible one."""
-    pooled = np.concatenate([x, y])
-    pooled = pooled - pooled.mean()
+    """Two-sided p-value of the difference in means over splits, and the smallest possible one.
+
+    Twice the smaller tail: samples of unequal size have unequal tails.
+    """
+    together = np.concatenate([x, y])
+    mean = float(together.mean())
+    pooled = together - mean
     # The sums of the smaller sample decide, as all values together are fixed.
-    take = min(x.size, y.size)
-    observed = abs(float(pooled[: x.size].sum()))
-    exact = math.comb(pooled.size, take) <= _MOST_SPLITS
-    sums = (
-        np.abs(pooled[_all_splits(pooled.size, take)].sum(axis=1))
-        if exact
-        else _drawn(pooled, take)
-    )
-    near = 1e-9 * max(observed, float(np.abs(pooled).max()))
-    extreme = int((sums >= observed - near).sum())
+    smaller = x if x.size <= y.size else y
+    observed = float((smaller - mean).sum())
+    exact = math.comb(pooled.size, smaller.size) <= _MOST_SPLITS
+    if exact:
+        sums = pooled[_all_splits(pooled.size, smaller.size)].sum(axis=1)
+    else:
+        sums = _drawn(pooled, smaller.size)
+    near = 1e-9 * float(np.abs(pooled).max()) + 1e-13 * float(np.abs(together).max())
+    tail = min(int((sums >= observed - near).sum()), int((sums <= observed + near).sum()))
     if not exact:
-        return (extreme + 1) / (_RANDOM_SPLITS + 1), 1.0 / (_RANDOM_SPLITS + 1)
-    return extreme / sums.size, int((sums >= sums.max() - near).sum()) / sums.size
+        return min(1.0, 2.0 * (tail + 1) / (sums.size + 1)), 2.0 / (sums.size + 1)
+    ends = min(int((sums >= sums.max() - near).sum()), int((sums <= sums.min() + near).sum()))
+    return min(1.0, 2.0 * tail / sums.size), min(1.0, 2.0 * ends / sums.size)
 
 
 def _all_splits(n: int, take: int) -> NDArray[np.int64]:
@@ -214,7 +218,7 @@ def _drawn(pooled: Floats, take: int) -> Floats:
     for start in range(0, _RANDOM_SPLITS, batch):
         rows = min(batch, _RANDOM_SPLITS - start)
         shuffled = rng.permuted(np.broadcast_to(pooled, (rows, pooled.size)), axis=1)
-        sums[start : start + rows] = np.abs(shuffled[:, :take].sum(axis=1))
+        sums[start : start + rows] = shuffled[:, :take].sum(axis=1)
     return sums
 
 

@@ -7,7 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from tuner.judge.certify import Certificate, CertificateOutcome, PairedTimes, certify
+from tuner.judge.certify import (
+    Certificate,
+    CertificateOutcome,
+    PairedTimes,
+    certify,
+    certify_several,
+)
+from tuner.judge.robust import sign_flip_e_value
+from tuner.judge.score import log_scores
+from tuner.judge.thresholds import threshold
 from tuner.judge.verdict import Outcome, change
 
 WEIGHTS = (0.5, 0.3, 0.2)
@@ -71,6 +80,23 @@ def test_a_floor_not_yet_shown_keeps_the_claim_open() -> None:
     assert judge(blocks, max_n=8).outcome is CertificateOutcome.NOT_CERTIFIED
 
 
+def test_components_are_called_by_their_names() -> None:
+    names = ("read", "write", "delete")
+    blocks = fresh(12, (-0.3, -0.3, 0.2), 0.03)
+    found = certify(blocks, WEIGHTS, floor=0.05, max_n=30, components=names)
+    assert [c.name for c in found.components] == list(names)
+    assert found.reason.startswith("not certified: delete is 2")
+    assert [c.name for c in judge(blocks).components] == [f"component {i}" for i in (1, 2, 3)]
+    unsteady = [
+        PairedTimes((0.5 + 0.01 * i, 1.0 + swing, 1.0 - swing), (1.0, 1.0, 1.0))
+        for i, swing in enumerate((0.2, -0.2, 0.2, -0.2, 0.2, -0.2))
+    ]
+    still = certify(unsteady, (0.9, 0.05, 0.05), floor=0.05, max_n=30, components=names)
+    assert still.reason.endswith("; write, delete not shown to keep the floor of 5.0 %")
+    with pytest.raises(ValueError, match="component names"):
+        certify(blocks, WEIGHTS, floor=0.05, components=("read",))
+
+
 def test_slower_is_refused_at_once() -> None:
     found = judge(fresh(8, (0.04, 0.04, 0.04), 0.01))
     assert found.outcome is CertificateOutcome.NOT_CERTIFIED
@@ -87,6 +113,84 @@ def test_no_improvement_is_a_statement() -> None:
     largest = 100 * found.largest_compatible_improvement
     assert f"an improvement of more than {largest:.1f} % is ruled out" in found.reason
     assert found.reason.startswith("not certified after the 20 blocks allowed: ")
+
+
+def test_robust_asks_the_sign_flip_test_too() -> None:
+    blocks = fresh(12, (-0.1, -0.1, -0.1), 0.02)
+    d = log_scores([b.candidate_s for b in blocks], WEIGHTS) - log_scores(
+        [b.baseline_s for b in blocks], WEIGHTS
+    )
+
+    def robust(n: int, max_n: int = 30) -> Certificate:
+        return certify(blocks[:n], WEIGHTS, floor=0.05, max_n=max_n, robust=True)
+
+    assert judge(blocks[:5]).outcome is CertificateOutcome.CERTIFIED
+    assert robust(5).outcome is CertificateOutcome.UNDECIDED
+    assert robust(5).robust_e_value == sign_flip_e_value(-d[:5])
+    assert "not confirmed by the sign-flip test (e-value 1" in robust(5).reason
+    assert robust(5).reason.endswith(" of 40)")
+    assert robust(5, max_n=5).outcome is CertificateOutcome.NOT_CERTIFIED
+    assert robust(12).outcome is CertificateOutcome.CERTIFIED
+    assert robust(12).robust_e_value > 40.0
+    assert robust(12).reason == judge(blocks).reason
+
+
+def test_robust_holds_where_differences_lean() -> None:
+    """300 finalists no faster on average, slow now and then: wrong in well above .025 without.
+
+    With the sign-flip test as well, looked at five times: at most .025 and three deviations.
+    """
+    plain = robust = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        d = 0.1 * (rng.exponential(size=25) - 1.0)
+        blocks = [PairedTimes((float(t),), (1.0,)) for t in np.exp(d)]
+        looks = [blocks[:n] for n in (5, 8, 12, 18, 25)]
+        for ask in (False, True):
+            found = [
+                certify(look, (1.0,), floor=0.5, max_n=25, robust=ask).outcome for look in looks
+            ]
+            certified = CertificateOutcome.CERTIFIED in found
+            plain, robust = plain + (certified and not ask), robust + (certified and ask)
+    assert plain / 300 > 0.06
+    assert robust / 300 < 0.025 + 3 * 0.009
+
+
+def test_several_finalists_share_the_error() -> None:
+    """Holm: the clear one at alpha / 3, then the next at alpha / 2, then the last at alpha."""
+    clear, plain, none = (
+        fresh(9, (gain,) * 3, 0.03, seed=seed) for seed, gain in ((1, -0.3), (2, -0.09), (3, 0.0))
+    )
+    found = certify_several(
+        {4: none, 7: clear, 9: plain}, WEIGHTS, floor=0.05, max_n=10, components=("a", "b", "c")
+    )
+    assert list(found) == [4, 7, 9]
+    assert found[7].outcome is CertificateOutcome.CERTIFIED
+    assert found[7].verdict.threshold == threshold(0.025 / 3, 10)
+    alone = certify(clear, WEIGHTS, floor=0.05, alpha=0.025 / 3, max_n=10, components=tuple("abc"))
+    assert found[7] == alone
+    assert found[4].outcome is not CertificateOutcome.CERTIFIED
+    left = 1 + (found[9].outcome is not CertificateOutcome.CERTIFIED)
+    assert found[4].verdict.threshold == threshold(0.025 / left, 10)
+    single = certify_several({2: plain}, WEIGHTS, floor=0.05, max_n=10)
+    assert single == {2: certify(plain, WEIGHTS, floor=0.05, max_n=10)}
+    assert certify_several({}, WEIGHTS, floor=0.05) == {}
+
+
+def test_one_of_several_profits_from_another() -> None:
+    """A finalist that alone would need alpha / 2 is certified at alpha beside a clear one."""
+    clear = fresh(10, (-0.5,) * 3, 0.02)
+    half, whole = threshold(0.0125, 30), threshold(0.025, 30)
+    close = next(
+        blocks[:n]
+        for blocks in (fresh(30, (-0.05,) * 3, 0.03, seed=seed) for seed in range(20))
+        for n in range(3, 31)
+        if whole <= certify(blocks[:n], WEIGHTS, floor=0.2, max_n=30).verdict.e_value < half
+    )
+    beside = certify_several({1: clear, 2: close}, WEIGHTS, floor=0.2, max_n=30)
+    twice = certify_several({1: close, 2: close}, WEIGHTS, floor=0.2, max_n=30)
+    assert beside[2].outcome is CertificateOutcome.CERTIFIED
+    assert {c.outcome for c in twice.values()} == {CertificateOutcome.UNDECIDED}
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])

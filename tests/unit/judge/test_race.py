@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -155,6 +156,61 @@ def test_a_gain_bought_with_a_component_is_dropped() -> None:
     demoted = run(blocks, 1, incumbent=1)[1]
     assert demoted.action is Action.PRUNE
     assert demoted.against == 0
+
+
+def test_components_are_called_by_their_names() -> None:
+    blocks = tuple(RaceBlock({0: (1.0, 1.0), 1: (0.6, 1.2 + 0.01 * i)}) for i in range(6))
+    names = ("small-read", "large-write")
+    (found,) = decide(RaceState(blocks, frozenset({1}), 0, (0.5, 0.5), names), RULES)
+    assert found.action is Action.PRUNE
+    assert found.reason.startswith(
+        "large-write is 22.5 % slower than baseline, more than the floor"
+    )
+    plain = run(blocks, 1)[1]
+    assert plain.reason == found.reason.replace("large-write", "component 2")
+    with pytest.raises(ValueError, match="need 2 component names or none, got 1"):
+        decide(RaceState(blocks, frozenset({1}), 0, (0.5, 0.5), names[:1]), RULES)
+
+
+def cut_short(blocks: tuple[RaceBlock, ...], trial: int, at: int) -> tuple[RaceBlock, ...]:
+    """The same with the trial's run in block `at` cut short."""
+    changed = replace(blocks[at], censored=frozenset({trial}))
+    return (*blocks[:at], changed, *blocks[at + 1 :])
+
+
+def test_a_run_cut_short_never_promotes() -> None:
+    blocks = measured({0: 0.0, 1: -0.2, 2: -0.2}, 8, 0.01)
+    found = run(cut_short(blocks, 1, 3), 1, 2)
+    assert run(blocks, 1)[1].action is Action.PROMOTE
+    assert found[1].action is Action.KEEP
+    assert found[1].reason.startswith("undecided, and a run was cut short: ")
+    assert found[2].action is Action.PROMOTE
+
+
+def test_a_run_cut_short_is_never_equivalence() -> None:
+    blocks = measured({0: 0.0, 1: 0.0}, 20, 0.01)
+    assert run(blocks, 1)[1].action is Action.EQUIVALENT
+    found = run(cut_short(blocks, 1, 0), 1)[1]
+    assert found.action is Action.PRUNE
+    assert found.reason.startswith("not 2.0 % faster than baseline: ")
+
+
+def test_runs_cut_short_prune() -> None:
+    """A trial far slower, every run ended at one and a half times the baseline's time."""
+    blocks = measured({0: 0.0, 1: math.log(1.5)}, 5, 0.02)
+    for index in range(5):
+        blocks = cut_short(blocks, 1, index)
+    assert run(blocks, 1, rules=RaceRules(delta=0.02, max_blocks=30, floor=2.0))[1].action is (
+        Action.PRUNE
+    )
+
+
+def test_what_others_race_is_not_cut_short() -> None:
+    blocks = measured({0: 0.0, 1: -0.2, 2: 0.0}, 4, 0.01)
+    with pytest.raises(ValueError, match="a run of baseline was cut short"):
+        run(cut_short(blocks, 0, 1), 1)
+    with pytest.raises(ValueError, match="a run of trial 1 was cut short"):
+        run(cut_short(blocks, 1, 1), 1, 2, incumbent=1)
 
 
 def test_a_trial_that_breaks_the_floor_is_not_in_the_way_of_a_promotion() -> None:

@@ -1,0 +1,96 @@
+"""What the documents say is true: commands exist, examples are accepted, links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+from tuner.campaign.spec import load_space, read_spec
+from tuner.cli.app import app
+from tuner.measure.driver import load_workload
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+
+
+def _code_blocks(document: Path, language: str) -> list[str]:
+    return re.findall(
+        rf"^```{language}\n(.*?)^```$", document.read_text(), re.DOTALL | re.MULTILINE
+    )
+
+
+def _commands() -> set[str]:
+    """Every sub-command, groups spelt out: ``run``, ``cell up``."""
+    top = typer.main.get_command(app)
+    found: set[str] = set()
+    for name, command in top.commands.items():  # type: ignore[attr-defined]
+        below = getattr(command, "commands", None)
+        found |= {name} if below is None else {f"{name} {sub}" for sub in below}
+    return found
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_to_files(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
+        if "://" not in target:
+            assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_commands_in_documents_exist() -> None:
+    known = _commands()
+    groups = {command.split()[0] for command in known if " " in command}
+    for document in DOCUMENTS:
+        for block in _code_blocks(document, "sh"):
+            for words in re.findall(r"\bfstune ([a-z]+)(?: ([a-z]+))?", block):
+                spoken = f"{words[0]} {words[1]}" if words[0] in groups else words[0]
+                assert spoken in known, f"{document.name}: fstune {spoken}"
+
+
+def test_every_command_teaches() -> None:
+    top = typer.main.get_command(app)
+    for name, command in top.commands.items():  # type: ignore[attr-defined]
+        for one in getattr(command, "commands", {"": command}).values():
+            assert one.help, f"{name} says nothing about itself"
+            for option in one.params:
+                assert getattr(option, "help", "x"), f"{name} {one.name} {option.name} has no help"
+
+
+def test_the_example_campaign_is_accepted(tmp_path: Path) -> None:
+    (example,) = _code_blocks(ROOT / "README.md", "yaml")
+    file = tmp_path / "example.yaml"
+    file.write_text(example)
+    spec = read_spec(file)
+    assert spec.spaces.fileserver is not None
+    load_space(spec.spaces.fileserver, "fileserver")
+    load_space(spec.spaces.cache_manager, "cache_manager")
+    load_workload(spec.workload)
+
+
+def test_the_quickstart_campaign_is_accepted() -> None:
+    spec = read_spec(ROOT / "deploy" / "quickstart.yaml")
+    load_space(spec.spaces.cache_manager, "cache_manager")
+    load_workload(spec.workload)
+
+
+def test_readme_and_ci_name_the_same_test_command() -> None:
+    commands = [block for block in _code_blocks(ROOT / "README.md", "sh") if "make test" in block]
+    assert commands
+    script = (ROOT / ".ci" / "run").read_text()
+    assert re.search(r"^make check$", script, re.MULTILINE)
+    assert re.search(r"^make test$", script, re.MULTILINE)
+
+
+def test_the_named_rooms_exist() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    (rooms,) = re.findall(r"## Rooms\n\n```\n(.*?)```", text, re.DOTALL)
+    parent = ROOT
+    for line in rooms.splitlines():
+        name = line.split()[0]
+        inside = line.startswith("  ")
+        parent = ROOT if not inside else parent
+        path = (parent if inside else ROOT) / name
+        assert path.exists(), f"docs/architecture.md names {name}"
+        parent = parent if inside else path

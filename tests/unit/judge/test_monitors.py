@@ -1,0 +1,226 @@
+"""Guards: quiet where nothing is wrong, loud where something is, and what they say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from scipy import stats
+
+from tuner.judge.evalue import Floats, e_value
+from tuner.judge.monitors import (
+    Alarm,
+    Guard,
+    GuardKind,
+    baseline_dependence,
+    baseline_drift,
+    dependence,
+    disagreement,
+    skewness,
+    trend,
+    watch,
+)
+from tuner.judge.robust import sign_flip_e_value
+
+POOLED = (skewness, dependence, trend)
+
+
+def autocorrelated(rng: np.random.Generator, shape: tuple[int, int], r: float) -> Floats:
+    x = rng.standard_normal(shape)
+    for i in range(1, shape[1]):
+        x[:, i] = r * x[:, i - 1] + math.sqrt(1.0 - r * r) * x[:, i]
+    return x
+
+
+def alarms(guard: Callable[[Floats], Guard], draw: Callable[[np.random.Generator], Floats]) -> int:
+    """How many of 200 campaigns alarm the guard."""
+    rng = np.random.default_rng(9)
+    return sum(guard(draw(rng)).alarm is not Alarm.NONE for _ in range(200))
+
+
+@pytest.mark.parametrize(
+    ("guard", "most"), [(skewness, 8), (dependence, 20), (trend, 8)], ids=lambda v: str(v)
+)
+@pytest.mark.parametrize("shared", [0.0, 1.0])
+def test_sound_differences_alarm_seldom(
+    guard: Callable[[Floats], Guard], most: int, shared: float
+) -> None:
+    """At 1, 5 and 1 %: 2, 10 and 2 of 200 expected; the bounds are three deviations above."""
+    found = alarms(
+        guard,
+        lambda rng: rng.standard_normal((4, 20)) + shared * rng.standard_normal((1, 20)),
+    )
+    assert found <= most
+
+
+def test_lopsided_differences_are_noticed() -> None:
+    assert alarms(skewness, lambda rng: rng.exponential(size=(4, 20))) > 190
+    assert alarms(skewness, lambda rng: np.exp(rng.standard_normal((3, 20)))) > 190
+
+
+def test_dependent_differences_are_noticed() -> None:
+    assert alarms(dependence, lambda rng: autocorrelated(rng, (4, 30), 0.3)) > 160
+    assert alarms(dependence, lambda rng: autocorrelated(rng, (4, 30), 0.5)) > 195
+    assert alarms(dependence, lambda rng: autocorrelated(rng, (4, 30), -0.5)) == 0
+
+
+def test_growing_differences_are_noticed() -> None:
+    steps = np.linspace(0.0, 2.0, 20)
+    assert alarms(trend, lambda rng: steps + rng.standard_normal((3, 20))) > 175
+
+
+def test_statistics_of_one_series() -> None:
+    x = np.random.default_rng(3).exponential(size=25)
+    assert skewness(x).value == pytest.approx(float(stats.skew(x)))
+    d = x - x.mean()
+    lag_one = float((d[1:] * d[:-1]).sum() / (d**2).sum())
+    assert dependence(x).value == pytest.approx(lag_one + 1 / 25)
+    line = stats.linregress(np.arange(25), x)
+    assert trend(x).value == pytest.approx(24 * line.slope)
+    assert trend(x).z == pytest.approx(line.rvalue * math.sqrt(24))
+    assert (skewness(x).n, dependence(x).n) == (25, 25)
+
+
+series = arrays.arrays(
+    np.float64,
+    st.tuples(st.integers(1, 4), st.integers(5, 12)),
+    elements=st.integers(-50, 50).map(lambda v: v / 1000),
+)
+
+
+@given(series, st.floats(1e-3, 1e3), st.floats(-5.0, 5.0))
+def test_unit_and_level_do_not_matter(x: Floats, factor: float, level: float) -> None:
+    for guard in POOLED:
+        plain, moved = guard(x), guard(x * factor + level)
+        assert moved.n == plain.n
+        assert moved.z == pytest.approx(plain.z, abs=1e-4)
+
+
+@given(series, st.data())
+def test_order_of_series_does_not_matter(x: Floats, data: st.DataObject) -> None:
+    order = data.draw(st.permutations(range(len(x))))
+    for guard in POOLED:
+        assert guard(x[order]).z == pytest.approx(guard(x).z, abs=1e-9)
+
+
+@given(series)
+def test_mirrored_differences_mirror_the_statistics(x: Floats) -> None:
+    assert skewness(-x).z == pytest.approx(-skewness(x).z, abs=1e-9)
+    assert trend(-x).z == pytest.approx(-trend(x).z, abs=1e-9)
+    assert dependence(-x).z == pytest.approx(dependence(x).z, abs=1e-9)
+    assert trend(x[:, ::-1]).z == pytest.approx(-trend(x).z, abs=1e-9)
+
+
+def test_short_and_constant_series_are_left_out() -> None:
+    x = np.random.default_rng(1).standard_normal((1, 12))
+    short = np.full((1, 12), math.nan)
+    short[0, :4] = (1.0, -1.0, 5.0, 2.0)
+    padded = np.concatenate([x, short, np.full((1, 12), 0.3)])
+    for guard in POOLED:
+        assert guard(padded) == guard(x)
+        assert guard(short).n == 0
+        assert guard(short).reason.startswith("too few blocks")
+        assert guard(np.empty((0, 5))).alarm is Alarm.NONE
+
+
+def test_missing_blocks_do_not_shift_the_others() -> None:
+    """Alternating signs lose their neighbours, not their places."""
+    x = np.tile([1.0, -1.0], 10) + np.random.default_rng(1).normal(0.0, 0.01, 20)
+    holes = x.copy()
+    holes[[4, 11]] = math.nan
+    assert dependence(x).value < -0.8
+    assert dependence(holes).value < -0.8
+    assert trend(holes).value == pytest.approx(trend(x).value, abs=0.2)
+
+
+def test_what_is_said() -> None:
+    rng = np.random.default_rng(2)
+    right = skewness(rng.exponential(size=(3, 30)))
+    assert right.reason.startswith("the differences lean to the slower side: faster is shown too")
+    assert skewness(-rng.exponential(size=(3, 30))).reason.startswith(
+        "the differences lean to the faster side: slower is shown too"
+    )
+    strong = dependence(autocorrelated(rng, (3, 40), 0.7))
+    assert strong.alarm is Alarm.REFUSE
+    assert strong.reason.startswith("the differences depend on those of the block before: far more")
+    growing = trend(np.linspace(0.0, 0.1, 20) + rng.normal(0.0, 0.01, (2, 20)))
+    assert "from first to last block" in growing.reason
+    assert "% slower" in growing.reason
+
+
+def test_the_baseline_may_drift_and_depend() -> None:
+    scores = np.linspace(3.0, 3.2, 20) + np.random.default_rng(1).normal(0.0, 0.005, 20)
+    drift, after = baseline_drift(scores), baseline_dependence(scores)
+    assert drift.value == pytest.approx(0.2, abs=0.02)
+    assert drift.reason.startswith("the baseline became 2")
+    assert after.value > 0.5
+    assert {drift.alarm, after.alarm} == {Alarm.NONE}
+    calm = np.random.default_rng(3).normal(3.0, 0.01, 20)
+    assert "does not drift" in baseline_drift(calm).reason
+    assert "do not depend" in baseline_dependence(calm).reason
+
+
+def test_tests_that_agree() -> None:
+    x = np.random.default_rng(1).normal(-0.1, 0.02, 12)
+    found = disagreement(x, threshold=16.37)
+    assert (found.kind, found.alarm, found.n) == (GuardKind.DISAGREEMENT, Alarm.NONE, 12)
+    assert found.value == sign_flip_e_value(-x)
+    assert disagreement(x * 0.0, threshold=16.37).alarm is Alarm.NONE
+    assert disagreement([0.1, 0.1], threshold=16.37).n == 0
+
+
+def test_a_claim_that_only_the_t_type_test_makes() -> None:
+    """A small steady gain first, then a mixed rest: the bet lost what it had won."""
+    x = np.array([-0.02, -0.08, -0.01, -0.09, 0.03, -0.10, 0.02, -0.09, 0.03, -0.10, 0.02, -0.08])
+    e = e_value(-x)
+    found = disagreement(x, threshold=e * 0.99)
+    assert sign_flip_e_value(-x) < 10.0
+    assert found.alarm is Alarm.WARN
+    assert found.reason.startswith("the t-type test shows faster, the sign-flip test does not")
+
+
+def test_a_difference_that_one_wild_value_hides() -> None:
+    x = np.array([0.01] * 11 + [0.6])
+    found = disagreement(x, threshold=16.37)
+    assert e_value(x) < 16.37
+    assert found.alarm is Alarm.WARN
+    assert found.reason.startswith("the sign-flip test shows slower, the t-type test does not")
+
+
+def test_disagreement_catches_lopsided_claims_and_spares_sound_ones() -> None:
+    """At the end of 30 blocks, of claims made on the way: share that the guard warns of."""
+    rng = np.random.default_rng(6)
+
+    def warned(x: Floats) -> float:
+        claims = [row for row in x if any(e_value(row[:n]) >= 16.37 for n in range(3, 31))]
+        kept = [
+            sign_flip_e_value(row) >= 10.0
+            and disagreement(row, threshold=16.37).alarm is Alarm.NONE
+            for row in claims
+        ]
+        assert len(claims) > 30
+        return 1.0 - sum(kept) / len(kept)
+
+    assert warned(1.0 - rng.exponential(size=(300, 30))) > 0.7
+    assert warned(1.0 + rng.standard_normal((60, 30))) < 0.1
+
+
+def test_watch_has_each_guard_once() -> None:
+    rng = np.random.default_rng(1)
+    found = watch(rng.standard_normal((3, 12)), rng.standard_normal(12))
+    assert [g.kind for g in found] == [k for k in GuardKind if k is not GuardKind.DISAGREEMENT]
+    assert all(g.reason for g in found)
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(ValueError, match="series, blocks"):
+        skewness(np.zeros((2, 2, 2)))
+    with pytest.raises(ValueError, match="finite"):
+        trend([0.1, math.inf])
+    with pytest.raises(ValueError, match="index 1"):
+        disagreement([0.1, math.nan, 0.1], threshold=10.0)

@@ -1,0 +1,214 @@
+"""The pilot: what it reports of a testbed, when it refuses one, and how often it is wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tuner.judge.monitors import Alarm, GuardKind
+from tuner.judge.pilot import Pilot, PilotBlock, PilotOutcome, PilotRules, assess_pilot
+from tuner.judge.power import detectable_effect, prospect
+from tuner.judge.verdict import Outcome
+
+RULES = PilotRules(
+    weights=(0.6, 0.4),
+    delta=0.02,
+    floor=0.05,
+    max_blocks=20,
+    budget_s=10 * 3600.0,
+    arms=6,
+    certify_blocks=30,
+    certify_share=0.25,
+    components=("small-read", "large-write"),
+)
+
+
+def measured(
+    n: int,
+    sd: float | tuple[float, float],
+    *,
+    seed: int = 0,
+    difference: float = 0.0,
+    first: float = 0.0,
+    levels: Sequence[float] | None = None,
+    duration_s: float = 120.0,
+) -> list[PilotBlock]:
+    """Blocks of log-normal times: b is slower by `difference`, the first run by `first`."""
+    rng = np.random.default_rng(seed)
+    blocks = []
+    for index in range(n):
+        a_first = bool(rng.random() < 0.5)
+        level = 0.0 if levels is None else levels[index]
+        a = level + rng.normal(first * a_first, sd, 2)
+        b = level + rng.normal(difference + first * (not a_first), sd, 2)
+        a_s, b_s = (tuple(np.exp(3.0 + logs).tolist()) for logs in (a, b))
+        blocks.append(PilotBlock(a_s, b_s, a_first, duration_s))
+    return blocks
+
+
+def test_a_quiet_testbed_is_sound() -> None:
+    found = assess_pilot(measured(12, 0.014), RULES)
+    assert found.outcome is PilotOutcome.SOUND
+    assert found.verdict.outcome is Outcome.EQUIVALENT
+    assert found.verdict.reason.startswith("within 2.0 % of itself: ")
+    assert (found.refusals, found.warnings) == ((), ())
+    assert [guard.kind for guard in found.guards] == [
+        GuardKind.SKEWNESS,
+        GuardKind.DEPENDENCE,
+        GuardKind.BASELINE_DEPENDENCE,
+        GuardKind.BASELINE_DRIFT,
+    ]
+
+
+def test_noise_is_told_apart_by_component_and_by_what_pairing_takes_out() -> None:
+    levels = np.random.default_rng(1).normal(0.0, 0.2, 200)
+    found = assess_pilot(
+        measured(200, (0.02, 0.05), levels=levels.tolist()), replace(RULES, max_blocks=200)
+    )
+    small, large = found.components
+    assert (small.name, large.name) == ("small-read", "large-write")
+    assert small.sd_difference == pytest.approx(0.02 * math.sqrt(2), rel=0.15)
+    assert large.sd_difference == pytest.approx(0.05 * math.sqrt(2), rel=0.15)
+    assert large.cv_within == pytest.approx(0.05, rel=0.15)
+    assert large.cv == pytest.approx(0.2, rel=0.2)
+    both = math.hypot(0.6 * 0.02, 0.4 * 0.05) * math.sqrt(2)
+    assert found.noise.sd_difference == pytest.approx(both, rel=0.15)
+
+
+def test_outlook_is_the_power_of_the_certification_that_fits() -> None:
+    found = assess_pilot(measured(12, 0.02), RULES)
+    outlook, sd = found.outlook, found.noise.sd_difference
+    assert outlook.run_s == 60.0
+    # A quarter of 10 h holds 75 pairs; 30 are enough. The rest holds 75 blocks of 6.
+    assert (outlook.certify_blocks, outlook.search_blocks) == (30, 75)
+    assert outlook.detectable == pytest.approx(math.expm1(detectable_effect(30, 0.025) * sd))
+    ahead = prospect(math.log1p(0.02) / sd, 30, 0.025)
+    assert outlook.delta == ahead
+    assert outlook.delta_hours == pytest.approx(ahead.mean_blocks * 120.0 / 3600.0)
+    assert outlook.reason.startswith("30 blocks of certification show an improvement of ")
+
+
+def test_a_small_budget_certifies_less_and_a_tiny_one_nothing() -> None:
+    blocks = measured(12, 0.014)
+    small = assess_pilot(blocks, replace(RULES, budget_s=12 * 480.0)).outlook
+    assert small.certify_blocks == 12
+    assert small.detectable > assess_pilot(blocks, RULES).outlook.detectable
+    tiny = assess_pilot(blocks, replace(RULES, budget_s=900.0))
+    assert tiny.outcome is PilotOutcome.REFUSED
+    assert tiny.outlook.detectable == math.inf
+    assert tiny.refusals == ("the budget leaves 1 block to certification, 3 needed at least",)
+
+
+def test_more_blocks_until_equivalence_is_shown() -> None:
+    noisy = measured(20, 0.1, seed=3)
+    early = assess_pilot(noisy[:8], RULES)
+    assert early.outcome is PilotOutcome.UNDECIDED
+    assert early.refusals == ()
+    late = assess_pilot(noisy, RULES)
+    assert late.outcome is PilotOutcome.REFUSED
+    assert len(late.refusals) == 1
+    assert late.refusals[0].startswith(
+        "the baseline is not shown to equal itself within 2.0 % after 20 blocks: two runs of it "
+    )
+    assert any("is too small for this noise and budget" in w for w in late.warnings)
+    assert any(
+        w.startswith("large-write is too noisy: if it stays as it was") for w in late.warnings
+    )
+
+
+def test_a_baseline_that_differs_from_itself_is_refused() -> None:
+    found = assess_pilot(measured(12, 0.014, difference=0.05), RULES)
+    assert found.outcome is PilotOutcome.REFUSED
+    assert found.refusals[0].startswith("the baseline differs from itself: ")
+    assert "faster than itself" in found.refusals[0]
+
+
+def test_strong_dependence_is_refused() -> None:
+    """D that swings slowly: one label does well for some blocks, then the other."""
+    swing = 0.05 * np.sin(np.arange(40) / 3.0)
+    blocks = [
+        replace(block, b_s=tuple(t * math.exp(swing[i]) for t in block.b_s))
+        for i, block in enumerate(measured(40, 0.003))
+    ]
+    found = assess_pilot(blocks, replace(RULES, max_blocks=40))
+    assert found.outcome is PilotOutcome.REFUSED
+    assert any(g.kind is GuardKind.DEPENDENCE and g.alarm is Alarm.REFUSE for g in found.guards)
+    assert any("depend on those of the block before" in refusal for refusal in found.refusals)
+
+
+def test_drift_is_shown_and_does_no_harm() -> None:
+    found = assess_pilot(measured(15, 0.014, levels=np.linspace(0.0, 0.3, 15).tolist()), RULES)
+    assert found.outcome is PilotOutcome.SOUND
+    assert found.guards[3].value == pytest.approx(0.3, abs=0.03)
+    assert found.guards[2].value > 0.4
+    assert found.warnings == ()
+
+
+def test_warm_up_within_blocks_and_before_them() -> None:
+    found = assess_pilot(measured(15, 0.014, first=0.1), RULES)
+    assert found.warm_up.shown
+    assert found.warm_up.position == pytest.approx(0.1, abs=0.02)
+    assert found.warm_up.position in found.warm_up.interval
+    assert found.warm_up.reason.startswith("the first run of a block is ")
+    assert found.warm_up.reason in found.warnings
+    cold = assess_pilot(measured(15, 0.014, levels=[0.4] + [0.0] * 14), RULES)
+    assert cold.warm_up.first_block == pytest.approx(0.4, abs=0.03)
+    assert cold.warm_up.reason.startswith("the first block is 4")
+    assert not assess_pilot(measured(15, 0.014), RULES).warm_up.shown
+
+
+def test_sound_testbeds_are_seldom_refused_and_biased_ones_never_sound() -> None:
+    """100 sound pilots of up to 20 blocks: refused in 1 of 100 for a difference, 2 for dependence.
+
+    100 of a baseline that is delta slower than itself: shown equivalent in at most 5 of 100 (three
+    deviations: 6.5 more).
+    """
+
+    def ended(seed: int, difference: float) -> Pilot:
+        blocks = measured(20, 0.014, seed=seed, difference=difference)
+        for n in (5, 10, 15):
+            found = assess_pilot(blocks[:n], RULES)
+            if found.outcome is not PilotOutcome.UNDECIDED:
+                return found
+        return assess_pilot(blocks, RULES)
+
+    refused = sum(ended(seed, 0.0).outcome is PilotOutcome.REFUSED for seed in range(100))
+    sound = sum(ended(seed, math.log(1.02)).outcome is PilotOutcome.SOUND for seed in range(100))
+    assert refused <= 8
+    assert sound <= 11
+
+
+def test_coarse_clocks_do_not_make_it_certain() -> None:
+    blocks = [PilotBlock((1.0, 1.0), (1.0, 1.0), True, 60.0)] * 6
+    assert assess_pilot(blocks, RULES).outcome is PilotOutcome.SOUND
+    coarse = assess_pilot(blocks, replace(RULES, resolution_s=1.0))
+    assert coarse.outcome is PilotOutcome.UNDECIDED
+
+
+def test_bad_arguments() -> None:
+    blocks = measured(5, 0.01)
+    with pytest.raises(ValueError, match="at least 3 blocks, got 2"):
+        assess_pilot(blocks[:2], RULES)
+    with pytest.raises(ValueError, match="block 5: need 2 component times a run"):
+        assess_pilot([*blocks, PilotBlock((1.0,), (1.0, 2.0), True, 1.0)], RULES)
+    with pytest.raises(ValueError, match="above 0 s"):
+        assess_pilot([*blocks, PilotBlock((0.0, 1.0), (1.0, 2.0), True, 1.0)], RULES)
+    with pytest.raises(ValueError, match="more than 0 s"):
+        assess_pilot(measured(5, 0.01, duration_s=0.0), RULES)
+    with pytest.raises(ValueError, match="component names"):
+        replace(RULES, components=("one",))
+    for bad in (
+        {"max_blocks": 2},
+        {"certify_blocks": 501},
+        {"arms": 1},
+        {"budget_s": 0.0},
+        {"certify_share": 1.0},
+        {"delta": 0.0},
+        {"alpha_certify": 0.0},
+    ):
+        with pytest.raises(ValueError, match=r"need|margin|alpha"):
+            replace(RULES, **bad)

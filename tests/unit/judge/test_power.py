@@ -1,0 +1,71 @@
+"""Planning figures against plain simulation and against the figures that the design promises."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.judge.evalue import e_values
+from tuner.judge.power import detectable_effect, prospect
+from tuner.judge.thresholds import threshold
+
+
+@pytest.mark.parametrize(
+    ("percent", "power", "blocks"),
+    [(1.0, 0.63, 20.5), (2.0, 1.0, 9.4), (5.0, 1.0, 4.0), (10.0, 1.0, 3.1), (75.0, 1.0, 3.0)],
+)
+def test_design_figures(percent: float, power: float, blocks: float) -> None:
+    """Blocks and power at sd(D) = 1.98 %, one-sided .05, at most 30 blocks."""
+    found = prospect(math.log1p(percent / 100.0) / 0.0198, 30, 0.05)
+    assert found.power == pytest.approx(power, abs=0.01)
+    assert found.mean_blocks == pytest.approx(blocks, abs=0.06)
+
+
+@pytest.mark.parametrize("effect", [0.0, 0.5, 1.0])
+def test_against_plain_simulation(effect: float) -> None:
+    """4,000 paths of 20: the power within three of its standard errors (.008 at most)."""
+    x = np.random.default_rng(12).standard_normal((4000, 20)) + effect
+    reached = e_values(x)[:, 2:] >= threshold(0.025, 20)
+    taken = np.where(reached.any(axis=1), 3 + reached.argmax(axis=1), 20)
+    found = prospect(effect, 20, 0.025)
+    assert found.power == pytest.approx(float(reached.any(axis=1).mean()), abs=3 * 0.008)
+    assert found.mean_blocks == pytest.approx(float(taken.mean()), abs=0.35)
+
+
+@pytest.mark.parametrize("n", [6, 20, 50])
+def test_detectable_effect_has_its_power(n: int) -> None:
+    effect = detectable_effect(n, 0.025)
+    assert prospect(effect, n, 0.025).power == pytest.approx(0.8, abs=1e-4)
+    assert prospect(effect * 0.99, n, 0.025).power < 0.8
+    assert detectable_effect(n, 0.025, power=0.9) > effect
+    assert detectable_effect(n, 0.01) > effect
+
+
+@given(st.floats(0.0, 5.0), st.floats(0.0, 1.0))
+def test_larger_effects_are_found_sooner(effect: float, more: float) -> None:
+    small, large = prospect(effect, 15, 0.025), prospect(effect + more, 15, 0.025)
+    assert large.power >= small.power
+    assert large.mean_blocks <= small.mean_blocks
+    assert 3.0 <= large.mean_blocks <= 15.0
+
+
+def test_too_few_blocks_show_nothing() -> None:
+    assert detectable_effect(2, 0.025) == math.inf
+    # Three equal differences do not come to a threshold of 1/alpha = 1e6.
+    assert detectable_effect(3, 1e-6) == math.inf
+    assert prospect(math.inf, 3, 0.025).power == 1.0
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(ValueError, match="power"):
+        detectable_effect(10, 0.025, power=1.0)
+    with pytest.raises(ValueError, match="at most 500"):
+        detectable_effect(501, 0.025)
+    with pytest.raises(ValueError, match="at least 3"):
+        prospect(1.0, 2, 0.025)
+    with pytest.raises(ValueError, match="alpha"):
+        prospect(1.0, 10, 0.0)

@@ -1,0 +1,180 @@
+"""``fstune compare``: samples of numbers from files, standard input or stored trials.
+
+Owns the reading of such files, what an argument stands for, and the options. Where stored trials
+come from is passed in.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Final, Protocol
+
+import typer
+from rich.console import Console
+
+from tuner.errors import SpecError
+from tuner.judge.ministat import CONFIDENCES, Edition
+from tuner.judge.two_sample import MIN_VALUES
+from tuner.report.classic import classic, classic_text
+from tuner.report.compare import Sample, compare, compare_page
+from tuner.report.compare_document import compare_document
+from tuner.report.plots import SYMBOLS
+from tuner.report.tables import show
+
+_REFERENCE: Final = re.compile(r"(?P<campaign>[^:/\s]+):(?P<trial>\d+)")
+_CLASSIC_WIDTH: Final = 74
+_LINES_NAMED: Final = 5
+
+
+class TrialLoader(Protocol):
+    """Where stored trials come from."""
+
+    def __call__(self, campaign: str, trial: int) -> Sample:
+        """The geometric-mean time (s) of the trial in each of its complete blocks, with the blocks.
+
+        Raises NotFoundError where there is no such campaign or trial.
+        """
+
+
+def compare_command(load_trial: TrialLoader) -> Callable[..., None]:
+    """The command, with stored trials from `load_trial`."""
+
+    def compare_(
+        samples: Annotated[
+            list[str],
+            typer.Argument(
+                metavar="SAMPLE...",
+                help="Files of numbers, one a line; - for standard input; CAMPAIGN:TRIAL for a "
+                "stored trial. Each later one is compared with the first.",
+                show_default=False,
+            ),
+        ],
+        confidence: Annotated[
+            float, typer.Option("-c", "--confidence", help="Confidence level in percent.")
+        ] = 95.0,
+        column: Annotated[
+            int, typer.Option("-C", "--column", min=1, help="Column of the numbers in each file.")
+        ] = 1,
+        holm: Annotated[
+            bool, typer.Option("--holm", help="One error rate for all comparisons together.")
+        ] = False,
+        plot: Annotated[bool, typer.Option(help="Draw the values.")] = True,
+        json: Annotated[bool, typer.Option("--json", help="Print a JSON document.")] = False,
+        ministat: Annotated[
+            bool, typer.Option("--ministat", help="Answer as the classic ministat does.")
+        ] = False,
+        edition: Annotated[
+            Edition, typer.Option(help="Whose ministat: median and percent interval differ.")
+        ] = Edition.OLD,
+        separate: Annotated[
+            bool, typer.Option("-s", "--separate", help="With --ministat: a line for each bar.")
+        ] = False,
+    ) -> None:
+        """Compare samples of numbers: how much do they differ, and is that shown?"""
+        _check_confidence(confidence, ministat)
+        found = [_sample(name, column, load_trial) for name in _checked(samples, ministat)]
+        result = None
+        if ministat:
+            result = classic(found, confidence=confidence, edition=edition, corrected=holm)
+        if result is not None and not json:
+            width = _classic_width()
+            text = classic_text(result, plot=plot, width=width, separate=separate)
+            typer.echo(text, nl=False)
+            return
+        compared = compare(found, confidence=confidence, corrected=holm)
+        if json:
+            typer.echo(compare_document(compared, result).json_text(), nl=False)
+        else:
+            show(Console(), compare_page(compared, plot=plot))
+
+    return compare_
+
+
+def read_numbers(lines: Iterable[str], name: str, column: int = 1) -> tuple[float, ...]:
+    """The numbers in one column (counted from 1) of lines of blank-separated columns.
+
+    Empty lines and what follows a `#` are passed over. Raises SpecError, naming `name` and the
+    lines, for lines without that column or with something else in it than a finite number, and for
+    fewer than 3 numbers.
+    """
+    values: list[float] = []
+    bad: list[tuple[int, str]] = []
+    for number, line in enumerate(lines, start=1):
+        columns = line.partition("#")[0].split()
+        if not columns:
+            continue
+        if len(columns) < column:
+            bad.append((number, f"no column {column}"))
+            continue
+        value = _number(columns[column - 1])
+        if value is None:
+            bad.append((number, f"{columns[column - 1]!r} is not a number"))
+        else:
+            values.append(value)
+    if bad:
+        first, what = bad[0]
+        rest = [str(line) for line, _ in bad[1:]]
+        named = ", ".join(rest[:_LINES_NAMED]) + (", ..." if len(rest) > _LINES_NAMED else "")
+        also = f" (as bad: line {named})" if rest else ""
+        raise SpecError(f"{name}, line {first}: {what}{also}; mend it or put a # before it")
+    if len(values) < MIN_VALUES:
+        raise SpecError(f"{name}: {len(values)} numbers, at least {MIN_VALUES} needed")
+    return tuple(values)
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and "_" not in text else None
+
+
+def _sample(name: str, column: int, load_trial: TrialLoader) -> Sample:
+    if name == "-":
+        return Sample("<stdin>", _read(sys.stdin.buffer.read(), "standard input", column))
+    path = Path(name)
+    reference = _REFERENCE.fullmatch(name)
+    if reference is not None and not path.exists():
+        sample = load_trial(reference["campaign"], int(reference["trial"]))
+        if len(sample.values) < MIN_VALUES:
+            blocks = len(sample.values)
+            raise SpecError(f"{name}: {blocks} complete blocks, at least {MIN_VALUES} needed")
+        return sample
+    try:
+        content = path.read_bytes()
+    except OSError as problem:
+        raise SpecError(f"{name}: {problem.strerror}; name a file, - or CAMPAIGN:TRIAL") from None
+    return Sample(name, _read(content, name, column))
+
+
+def _read(content: bytes, name: str, column: int) -> tuple[float, ...]:
+    return read_numbers(content.decode("utf-8-sig", "replace").split("\n"), name, column)
+
+
+def _checked(names: Sequence[str], ministat: bool) -> Sequence[str]:
+    if names.count("-") > 1:
+        raise SpecError("standard input can be read only once: give - only once")
+    if len(names) < 2:
+        raise SpecError("nothing to compare with: name two samples or more")
+    if ministat and len(names) > len(SYMBOLS):
+        raise SpecError(f"--ministat has symbols for {len(SYMBOLS)} samples, got {len(names)}")
+    return names
+
+
+def _check_confidence(confidence: float, ministat: bool) -> None:
+    if ministat and confidence not in CONFIDENCES:
+        levels = ", ".join(f"{level:g}" for level in CONFIDENCES)
+        raise SpecError(f"--confidence must be one of {levels} with --ministat")
+    if not 50.0 <= confidence < 100.0:
+        raise SpecError(f"--confidence must be from 50 to below 100 percent, got {confidence:g}")
+
+
+def _classic_width() -> int:
+    """The terminal's width less the borders, as the classic tool has it."""
+    return shutil.get_terminal_size().columns - 2 if sys.stdout.isatty() else _CLASSIC_WIDTH

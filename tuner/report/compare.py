@@ -1,0 +1,189 @@
+"""Samples of numbers compared with the first of them, as a person reads it.
+
+Owns the words. "x % lower" is 1 - ratio and "x % higher" is ratio - 1 of the geometric means:
+whether lower is better, a file of numbers does not say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, median, stdev
+from typing import Final
+
+import numpy as np
+from rich.cells import cell_len, set_cell_size
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from tuner.judge.two_sample import (
+    MIN_VALUES,
+    Claim,
+    Comparison,
+    Direction,
+    claims,
+    compare_paired,
+    compare_samples,
+)
+from tuner.report.drawing import Fitted, Printable, paragraph
+from tuner.report.findings import columns
+from tuner.report.plots import DotPlot
+from tuner.report.words import QUIET, STRONG, clean, counted, literal
+
+_WIDEST_LABEL: Final = 24
+_NARROWEST_PLOT: Final = 20
+
+Block = tuple[str, int]
+"""A campaign and the number of a block in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Values under a label. blocks: which block each was measured in; None where nobody knows."""
+
+    label: str
+    values: tuple[float, ...]
+    blocks: tuple[Block, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Samples, each later one against the first, with what is shown at `confidence` (percent).
+
+    corrected: whether the claims are Holm's, for all comparisons together.
+    """
+
+    samples: tuple[Sample, ...]
+    comparisons: tuple[Comparison, ...]
+    claims: tuple[Claim, ...]
+    confidence: float
+    corrected: bool
+
+
+def compare(samples: Sequence[Sample], *, confidence: float, corrected: bool) -> Compared:
+    """Compare each later sample with the first: block by block where at least 3 are in common.
+
+    confidence: percent. Raises ValueError as tuner.judge.two_sample does.
+    """
+    alpha = 1.0 - confidence / 100.0
+    reference = samples[0]
+    comparisons = []
+    for other in samples[1:]:
+        pairs = _common(reference, other)
+        if len(pairs) >= MIN_VALUES:
+            logs = np.log(np.array(pairs))
+            comparisons.append(compare_paired(logs[:, 1] - logs[:, 0], alpha=alpha))
+        else:
+            comparisons.append(compare_samples(reference.values, other.values, alpha=alpha))
+    return Compared(
+        tuple(samples),
+        tuple(comparisons),
+        claims(comparisons, alpha=alpha, correct=corrected),
+        confidence,
+        corrected,
+    )
+
+
+def _common(reference: Sample, other: Sample) -> list[tuple[float, float]]:
+    """The pairs of values measured in the same blocks, in the order of the reference."""
+    if reference.blocks is None or other.blocks is None:
+        return []
+    mine = dict(zip(other.blocks, other.values, strict=True))
+    both = zip(reference.blocks, reference.values, strict=True)
+    return [(value, mine[block]) for block, value in both if block in mine]
+
+
+def compare_page(compared: Compared, *, plot: bool) -> RenderableType:
+    """The comparison for a person: a table of the samples, their plot, a paragraph for each."""
+    parts: list[RenderableType] = [_table(compared.samples)]
+    if plot:
+        parts += ["", Fitted(lambda width: _plot(compared.samples, width))]
+    pairs = zip(compared.samples[1:], compared.comparisons, compared.claims, strict=True)
+    for sample, comparison, claim in pairs:
+        said = sentence(compared, sample, comparison, claim)
+        parts += ["", paragraph(said, STRONG)]
+        evidence = paragraph(_evidence(compared, comparison, claim), QUIET)
+        parts.append(Padding(evidence, (0, 0, 0, 2), expand=False))
+    return Printable(Group(*parts))
+
+
+def sentence(compared: Compared, sample: Sample, comparison: Comparison, claim: Claim) -> str:
+    """What is shown, with the estimate and its interval."""
+    reference, name = (clean(s.label) for s in (compared.samples[0], sample))
+    effect, interval = _change(comparison, comparison.estimate), _interval(compared, comparison)
+    if claim.direction is Direction.NOT_SHOWN:
+        return f"{name}: no difference from {reference} shown; estimate {effect} {interval}"
+    return f"{name} is {effect} than {reference} {interval}"
+
+
+def _change(comparison: Comparison, d: float) -> str:
+    word = "lower" if d < 0.0 else "higher"
+    if not comparison.relative:
+        return f"{abs(d):.4g} {word}"
+    return f"{abs(percent_higher(d)):.1f} % {word}"
+
+
+def percent_higher(d: float) -> float:
+    """A log difference as a percentage of the reference, infinite where it overflows."""
+    return 100.0 * math.expm1(d) if d < 700.0 else math.inf
+
+
+def _interval(compared: Compared, comparison: Comparison) -> str:
+    low, high = comparison.interval.lower, comparison.interval.upper
+    name = f"{compared.confidence:g} % interval"
+    if math.isinf(low) or math.isinf(high):
+        return f"({name} unbounded)"
+    if low * high <= 0.0:
+        return f"({name} {_change(comparison, low)} to {_change(comparison, high)})"
+    near, far = (low, high) if low > 0.0 else (high, low)
+    unit = " %" if comparison.relative else ""
+    start = _change(comparison, near).rpartition(f"{unit} ")[0]
+    return f"({name} {start} to {_change(comparison, far)})"
+
+
+def _evidence(compared: Compared, comparison: Comparison, claim: Claim) -> str:
+    parts = [f"{comparison.method}: p = {comparison.p_value:.2g}"]
+    if comparison.p_robust is not None:
+        parts.append(f"{comparison.robust_method}: p = {comparison.p_robust:.2g}")
+    if compared.corrected:
+        number = counted(len(compared.claims), "comparison")
+        parts.append(f"Holm for {number}: p = {claim.p_value:.2g}")
+    said = "; ".join(parts)
+    if comparison.paired:
+        said += f". Paired by {counted(comparison.n, 'block')}, good however often one looks"
+    if not claim.agree:
+        said += ". The two tests disagree: a claim needs both"
+    elif not claim.robust and comparison.p_robust is not None:
+        said += f". Too few values for the {comparison.robust_method} to have a say"
+    return said
+
+
+def _table(samples: Sequence[Sample]) -> RenderableType:
+    table = columns("", "n", "mean", "median", "sd", "min", "max", right=range(1, 7))
+    for sample in samples:
+        v = sample.values
+        figures = (fmean(v), median(v), stdev(v), min(v), max(v))
+        table.add_row(literal(sample.label), str(len(v)), *(f"{x:.5g}" for x in figures))
+    return table
+
+
+def _plot(samples: Sequence[Sample], width: int) -> RenderableType:
+    labels = [clean(sample.label) for sample in samples]
+    gutter = min(_WIDEST_LABEL, max(cell_len(label) for label in labels))
+    cells = max(_NARROWEST_PLOT, width - gutter - 2)
+    plot = DotPlot.of([sample.values for sample in samples], width=cells)
+    rows = []
+    for label, lines in zip(labels, plot.lines, strict=True):
+        if cell_len(label) > gutter:
+            label = "…" + label[-(gutter - 1) :]
+        rows += [" " * (gutter + 2) + line for line in lines[:-1]]
+        rows += [f"{set_cell_size(label, gutter)}  {lines[-1]}", ""]
+    low, high = f"{plot.low:.5g}", f"{plot.high:.5g}"
+    axis = low + " " * max(1, cells - len(low) - len(high)) + high
+    rows.append(" " * (gutter + 2) + axis)
+    if plot.per_dot > 1:
+        rows.append(" " * (gutter + 2) + f"● up to {plot.per_dot} values")
+    whole = "\n".join(row.rstrip() for row in rows)
+    return Text(whole, no_wrap=True, overflow="ignore")
