@@ -21,7 +21,7 @@ unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 SAME_INDEX = index="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$(build/tools/bin/python -m pip config get global.index-url 2>/dev/null || true)}}"; \
 	if [ -n "$$index" ]; then export UV_DEFAULT_INDEX="$$index"; fi
 
-.PHONY: help tune setup test check bench format lock clean
+.PHONY: help tune setup test check bench format docs lock clean
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
 
@@ -47,6 +47,9 @@ bench: setup ## install what the studies under bench/ need besides
 format: setup ## rewrite the code in the agreed format
 	@$(VENV)/bin/ruff check --fix-only --quiet $(CODE)
 	@$(VENV)/bin/ruff format $(CODE)
+
+docs: setup ## rewrite the reference page of all parameters
+	@$(VENV)/bin/python -m search_spaces.reference docs/search-spaces.md
 
 lock: $(TOOLS) ## resolve dependencies into uv.lock; LOCK=--upgrade takes the newest
 	@$(SAME_INDEX); $(UV) lock --python build/tools/bin/python $(LOCK)

@@ -5,7 +5,7 @@ reading back should show, and can be narrowed; ``draw`` makes valid configuratio
 """
 
 from search_spaces.expressions import Expression, ExpressionError, Value
-from search_spaces.loading import load, names, parse_space
+from search_spaces.loading import load, parse_space
 from search_spaces.model import (
     Bound,
     Change,
@@ -13,6 +13,7 @@ from search_spaces.model import (
     Constraint,
     Expected,
     Fact,
+    Form,
     HardLimits,
     Kind,
     Option,
@@ -26,12 +27,14 @@ from search_spaces.model import (
     SpaceError,
     Takes,
 )
-from search_spaces.sampling import Ask, answers, draw
+from search_spaces.sampling import Ask, Chance, answers, draw
+from search_spaces.sources import names
 from search_spaces.space import Space
 
 __all__ = [
     "Ask",
     "Bound",
+    "Chance",
     "Change",
     "Condition",
     "Constraint",
@@ -39,6 +42,7 @@ __all__ = [
     "Expression",
     "ExpressionError",
     "Fact",
+    "Form",
     "HardLimits",
     "Kind",
     "Option",

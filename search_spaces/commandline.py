@@ -1,26 +1,29 @@
-"""Configurations as command lines, both ways, by the rules of the programs' own option parser
-(libcmd).
+"""Configurations as command lines, both ways, by the rules of the programs' own option parsers.
 
-The rules: an option is a word that starts with ``-`` and no digit; any unambiguous beginning of its
-name will do; ``-name=value`` is one word; before the first option that takes a value, other words
-fill the options that take values in the order of the help; no option takes a value twice.
+Those of libcmd: an option is a word that starts with ``-`` and no digit; any unambiguous beginning
+of its name will do; ``-name=value`` is one word; before the first option that takes a value, other
+words fill the options that take values in the order of the help; no option takes a value twice.
+Older programs, which do without libcmd, want each option in full and obey the last one. What is no
+command line at all (settings, commands) is in ``forms``.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from search_spaces import forms
 from search_spaces.expressions import Value
-from search_spaces.model import Kind, Option, Parameter, Parsed, SpaceError, Takes, nearest
+from search_spaces.model import Form, Kind, Option, Parameter, Parsed, SpaceError, Takes, nearest
 
 if TYPE_CHECKING:
     from search_spaces.space import Space
 
 _SWITCH = re.compile(r"-(?!\d)")
-_NUMBER = re.compile(r"\s*[+-]?\d+\s*")
+_NUMBER = re.compile(r"\s*[+-]?[0-9]{1,18}\s*")
 
 
 def _words(parameter: Parameter, value: Value) -> list[str]:
@@ -45,11 +48,22 @@ def render(space: Space, values: Mapping[str, Value]) -> list[str]:
             good = isinstance(value, int) and not isinstance(value, bool)
         if not good:
             raise SpaceError(f"{space.name}: {name}: {value!r} is no {parameter.kind} value")
-    argv: list[str] = []
-    for parameter in space.parameters:
-        if parameter.name in values:
-            argv += _words(parameter, values[parameter.name])
-    return argv
+    given = [(p, values[p.name]) for p in space.parameters if p.name in values]
+    if space.form is Form.SETTINGS:
+        return forms.settings(given)
+    if space.form is Form.COMMANDS:
+        return forms.commands(given)
+    return [word for parameter, value in given for word in _words(parameter, value)]
+
+
+def lines(space: Space, values: Mapping[str, Value]) -> list[str]:
+    """See Space.lines."""
+    argv = render(space, values)
+    if space.form is Form.SETTINGS:
+        return argv
+    if space.form is Form.COMMANDS:
+        return [shlex.join([space.program, *command]) for command in forms.split(argv)]
+    return [shlex.join(argv)] if argv else []
 
 
 def line_length(space: Space, values: Mapping[str, Value]) -> int:
@@ -63,7 +77,14 @@ def parse(space: Space, argv: Sequence[str]) -> Parsed:
     words = list(argv)
     if words and PurePosixPath(words[0]).name == PurePosixPath(space.program).name:
         del words[0]
-    given, foreign = _read(space, words)
+    if space.form is Form.SETTINGS:
+        given, foreign = forms.read_settings(space, words)
+    elif space.form is Form.COMMANDS:
+        given, foreign = forms.read_commands(space, words)
+    elif space.form is Form.EXACT:
+        given, foreign = _read_exact(space, words)
+    else:
+        given, foreign = _read(space, words)
     owner = {flag: parameter for parameter in space.parameters for flag in parameter.flags}
     values: dict[str, Value] = {}
     rest: list[str] = []
@@ -74,8 +95,9 @@ def parse(space: Space, argv: Sequence[str]) -> Parsed:
         parameter = owner[flag]
         value = _value(space, parameter, flag, arguments)
         if parameter.kind is Kind.BOOLEAN:
-            # The programs look at the option that says True last, wherever it stands.
-            values[parameter.name] = value is True or values.get(parameter.name) is True
+            # By libcmd, programs look at the option that says True last, wherever it stands.
+            before = values.get(parameter.name) is True and space.form is Form.LIBCMD
+            values[parameter.name] = value is True or before
         elif parameter.name in values:
             both = " and ".join(parameter.flags)
             raise SpaceError(f"{space.name}: {both} exclude each other")
@@ -151,6 +173,28 @@ def _read(space: Space, words: list[str]) -> tuple[dict[str, list[str]], list[st
         if needs and given.get(option.flag) == []:
             raise SpaceError(f"{space.name}: {option.flag} lacks its value")
     return given, foreign
+
+
+def _read_exact(space: Space, words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
+    """Like ``_read``, for a program that compares whole words and lets the last one count."""
+    given: dict[str, list[str]] = {}
+    known = {option.flag: option for option in space.options}
+    remaining = iter(words)
+    for word in remaining:
+        name, equals, embedded = word.partition("=")
+        option = known.get(word) or known.get(name)
+        if option is None or (equals and option.takes is not Takes.OPTIONAL):
+            hint = nearest(word, known)
+            raise SpaceError(f"{space.name}: {word!r} is no option, written in full{hint}")
+        before = given.pop(option.flag, [])
+        arguments = [embedded] if equals else []
+        if option.takes in (Takes.VALUE, Takes.VALUES):
+            value = next(remaining, None)
+            if value is None:
+                raise SpaceError(f"{space.name}: {option.flag} lacks its value")
+            arguments = [*before, value] if option.takes is Takes.VALUES else [value]
+        given[option.flag] = arguments
+    return given, []
 
 
 def _add(space: Space, given: dict[str, list[str]], option: Option, word: str) -> None:

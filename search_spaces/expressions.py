@@ -8,6 +8,7 @@ space file from a stranger can compute but not act.
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -59,6 +60,7 @@ class _Checker(ast.NodeTransformer):
 
     def __init__(self) -> None:
         self.names: set[str] = set()
+        self.numbers: set[str] = set()
 
     def visit(self, node: ast.AST) -> ast.AST:
         if not isinstance(node, _NODES):
@@ -81,7 +83,23 @@ class _Checker(ast.NodeTransformer):
             raise ExpressionError(f"only {', '.join(_FUNCTIONS)} can be called")
         return ast.Call(node.func, [self._part(argument) for argument in node.args], [])
 
+    def _must_be_number(self, node: ast.expr) -> None:
+        """Words know ``*`` and ``%`` too, and grow beyond all memory by them."""
+        match node:
+            case ast.Constant(value=str()):
+                raise ExpressionError(f"{node.value!r} is no number")
+            case ast.Name():
+                self.numbers.add(node.id)
+            case ast.IfExp():
+                self._must_be_number(node.body)
+                self._must_be_number(node.orelse)
+            case ast.BoolOp(values=parts) | ast.Call(args=parts):
+                for part in parts:
+                    self._must_be_number(part)
+
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self._must_be_number(node.left)
+        self._must_be_number(node.right)
         left, right = self._part(node.left), self._part(node.right)
         if isinstance(node.op, ast.Pow):
             return ast.Call(ast.Name("_power", ast.Load()), [left, right], [])
@@ -96,10 +114,13 @@ class _Checker(ast.NodeTransformer):
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A checked expression. ``names``: what must have a value for it to be computed."""
+    """A checked expression. ``names``: what must have a value for it to be computed; ``numbers``:
+    those of them that may not be words.
+    """
 
     text: str
     names: frozenset[str] = field(compare=False)
+    numbers: frozenset[str] = field(compare=False)
     _compute: Callable[[Mapping[str, Value]], Value] = field(repr=False, compare=False)
 
     @classmethod
@@ -116,12 +137,16 @@ class Expression:
         tree = ast.Expression(ast.Lambda(arguments, body.body))
         # Only nodes of the list above reach this point; no name but those of _GLOBALS resolves.
         code = compile(ast.fix_missing_locations(tree), "<expression>", "eval")
-        return cls(text.strip(), frozenset(checker.names), eval(code, dict(_GLOBALS)))
+        names, numbers = frozenset(checker.names), frozenset(checker.numbers)
+        return cls(text.strip(), names, numbers, eval(code, dict(_GLOBALS)))
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
         """Its value for these values. Raises ExpressionError if there is none (division by 0)."""
         try:
-            return self._compute(values)
+            value = self._compute(values)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ExpressionError(f"{self.text!r}: the result is too large")
+            return value
         except KeyError as error:
             raise ExpressionError(f"{self.text!r}: {error.args[0]!r} has no value") from None
         except (ArithmeticError, TypeError) as error:

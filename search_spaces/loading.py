@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
-from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar
 
-import yaml
-
-from search_spaces.effects import COMMAND_LENGTH, MEMORY_ESTIMATE, NO_PRESET, mistyped
+from search_spaces.effects import (
+    COMMAND_LENGTH,
+    MEMORY_ESTIMATE,
+    NO_PRESET,
+    mistyped,
+    violations,
+)
 from search_spaces.expressions import Expression, ExpressionError, Value
 from search_spaces.model import (
     Bound,
@@ -21,6 +24,7 @@ from search_spaces.model import (
     Condition,
     Constraint,
     Fact,
+    Form,
     HardLimits,
     Kind,
     Option,
@@ -34,17 +38,11 @@ from search_spaces.model import (
     Takes,
     nearest,
 )
-from search_spaces.reading import Section, document
+from search_spaces.reading import Section
+from search_spaces.sources import source, whole_document
 from search_spaces.space import Space
 
-_SUFFIX = ".yaml"
 _Word = TypeVar("_Word", bound=StrEnum)
-
-
-def names() -> list[str]:
-    """The spaces that come with the package, sorted."""
-    found = (entry.name for entry in files("search_spaces").iterdir())
-    return sorted(name.removesuffix(_SUFFIX) for name in found if name.endswith(_SUFFIX))
 
 
 def load(name_or_path: str) -> Space:
@@ -53,35 +51,17 @@ def load(name_or_path: str) -> Space:
 
     Raises SpaceError: file, key and reason in one line.
     """
-    if "/" in name_or_path or name_or_path.endswith((".yaml", ".yml")):
-        where, path = name_or_path, Path(name_or_path)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
-            raise SpaceError(f"{where}: {reason}") from None
-    else:
-        known = names()
-        if name_or_path not in known:
-            raise SpaceError(f"no space {name_or_path!r}{nearest(name_or_path, known)}")
-        where = name_or_path + _SUFFIX
-        text = (files("search_spaces") / where).read_text(encoding="utf-8")
-    return parse_space(text, where)
+    return parse_space(*source(name_or_path, Path()))
 
 
 def parse_space(text: str, where: str) -> Space:
     """The space written in ``text``; ``where`` names it in errors. Raises SpaceError."""
-    try:
-        root = Section(where, "", document(text))
-    except (yaml.YAMLError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or "is no YAML"
-        place = f" line {mark.line + 1}:" if mark else ""
-        raise SpaceError(f"{where}:{place} {problem}") from None
+    root = Section(where, "", whole_document(text, where))
     facts = {n: _fact(n, s) for n, s in root.sections("facts").items()}
     preset = root.text("defaults_by", "")
     parameters = tuple(_parameter(n, s) for n, s in root.sections("parameters", True).items())
     by_name = {p.name: p for p in parameters}
+    form = _word(root, "form", Form, Form.LIBCMD)
     if preset and preset not in by_name:
         root.fail("defaults_by", f"no parameter {preset!r}{nearest(preset, by_name)}")
     fields = {n for n, p in by_name.items() if n != preset and p.defaults.keys() - {NO_PRESET}}
@@ -95,6 +75,8 @@ def parse_space(text: str, where: str) -> Space:
         facts=facts,
         constraints=tuple(_constraint(s, by_name) for s in root.list_of_sections("constraints")),
         options=_options(root, parameters),
+        form=form,
+        evidence=root.text("evidence", ""),
         order=_ordered(root, parameters, preset),
         preset_parameter=preset,
         preset_fields=tuple(p.name for p in parameters if p.name in fields),
@@ -102,9 +84,23 @@ def parse_space(text: str, where: str) -> Space:
         by_name=by_name,
     )
     _check_names(root, space)
+    _check_form(root, space)
+    try:
+        violations(space, {}, None)
+    except ExpressionError as error:
+        root.fail("", f"an expression has no value when nothing is set: {error}")
     presets = tuple(_preset(s, space) for s in root.list_of_sections("presets"))
     root.done()
     return replace(space, presets=presets)
+
+
+def _check_form(root: Section, space: Space) -> None:
+    """Words without a value exist on command lines only."""
+    if space.form in (Form.SETTINGS, Form.COMMANDS):
+        for parameter in space.parameters:
+            if parameter.kind is Kind.BOOLEAN or parameter.choice_flags:
+                reason = f"the form {space.form} has no option without a value; use words"
+                root.fail(f"parameters.{parameter.name}", reason)
 
 
 def _fact(name: str, section: Section) -> Fact:
@@ -164,6 +160,7 @@ def _parameter(name: str, section: Section) -> Parameter:
         versions=section.text("versions", ""),
         read_back=_read_back(section.section("read_back")),
         accompanied_by=section.values("accompanied_by"),
+        supplies=section.text("supplies", ""),
         searched=role is Role.SEARCHED and risk is Risk.PERFORMANCE,
     )
     parameter = _with_range(section, parameter)
@@ -342,6 +339,9 @@ def _check_names(root: Section, space: Space) -> None:
                 root.fail(where, f"{name} has no default, so it cannot be used in an expression")
             hint = nearest(name, (*space.by_name, *space.facts, *extra))
             root.fail(where, f"unknown name {name!r}{hint}")
+        for name in sorted(expression.numbers & space.by_name.keys()):
+            if space.by_name[name].kind is Kind.CATEGORICAL:
+                root.fail(where, f"{name} is a word, not a number to reckon with")
 
     for parameter in space.parameters:
         where, own = f"parameters.{parameter.name}", frozenset({parameter.name})

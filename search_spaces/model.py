@@ -71,6 +71,20 @@ class Role(StrEnum):
     HELD = "held"
 
 
+class Form(StrEnum):
+    """How a program is told its settings.
+
+    ``LIBCMD``: options on a command line, read by libcmd's rules. ``EXACT``: options on a command
+    line, each in full. ``SETTINGS``: words ``name=value`` (sysctl, registry values). ``COMMANDS``:
+    a command of the program for each setting.
+    """
+
+    LIBCMD = "libcmd"
+    EXACT = "exact"
+    SETTINGS = "settings"
+    COMMANDS = "commands"
+
+
 class Takes(StrEnum):
     """What follows an option on the command line."""
 
@@ -127,7 +141,8 @@ class Parameter:
     bound the sensible range, inclusive; ``choices`` are all valid words and ``candidates`` the
     sensible ones. ``defaults`` is the program's own default by preset; a default of None has no
     fixed value. ``accompanied_by``: values to set with it, because setting it alone moves another
-    knob. ``memory`` is in bytes. ``fixed``: the value that a narrowing gave it.
+    knob. ``memory`` is in bytes. ``supplies``: the fact of other spaces that a set value changes.
+    ``fixed``: the value that a narrowing gave it.
     """
 
     name: str
@@ -155,6 +170,7 @@ class Parameter:
     versions: str = ""
     read_back: ReadBack | None = None
     accompanied_by: Mapping[str, Value] = field(default_factory=dict)
+    supplies: str = ""
     searched: bool = False
     fixed: Value | None = None
 

@@ -71,8 +71,7 @@ def with_parameters(space: Space, changed: Mapping[str, Parameter]) -> Space:
 
 def _known(space: Space, word: str, name: str) -> None:
     if name not in space.by_name:
-        hint = nearest(name, space.by_name)
-        raise SpaceError(f"{space.name}: {word}: no parameter {name!r}{hint}")
+        raise SpaceError(f"{space.name}: {word}: no parameter {name!r}{space.hint(name)}")
 
 
 def _risk(space: Space, word: str) -> Risk:

@@ -35,17 +35,23 @@ def document(text: str) -> object:
     return yaml.load(text, Loader=_Loader)
 
 
+def mapping(where: str, content: object, path: str = "") -> dict[str, object]:
+    """``content``, if it is a mapping with words as keys. Raises SpaceError, which names it."""
+    place = f"{where}: {path}: " if path else f"{where}: "
+    if not isinstance(content, dict):
+        raise SpaceError(f"{place}is not a mapping")
+    for key in content:
+        if not isinstance(key, str):
+            raise SpaceError(f"{place}the key {key!r} is no text; put it in quotes")
+    return content
+
+
 class Section:
     """One mapping of a file. ``path`` says where it is: ``parameters.threads``."""
 
     def __init__(self, where: str, path: str, content: object) -> None:
         self._where, self._path = where, path
-        if not isinstance(content, dict):
-            self.fail("", "is not a mapping")
-        for key in content:
-            if not isinstance(key, str):
-                self.fail("", f"the key {key!r} is no text; put it in quotes")
-        self._content: dict[str, object] = content
+        self._content = mapping(where, content, path)
         self._asked: list[str] = []
 
     def fail(self, key: str, reason: str) -> NoReturn:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -26,6 +28,29 @@ class Ask(Protocol):
     def choice(self, name: str, options: Sequence[Value]) -> Value:
         """One of ``options``."""
         ...
+
+
+class Chance:
+    """Answers at random, the same for the same seed. ``set_probability``: of setting a parameter
+    at all.
+    """
+
+    def __init__(self, seed: int, set_probability: float = 0.5) -> None:
+        self._random = random.Random(seed)
+        self._set_probability = set_probability
+
+    def integer(self, name: str, low: int, high: int, log: bool) -> int:
+        """See Ask.integer."""
+        if not log:
+            return low + int(self._random.random() * (high - low + 1))
+        number = round(low * math.exp(self._random.random() * math.log(high / low)))
+        return min(high, max(low, number))
+
+    def choice(self, name: str, options: Sequence[Value]) -> Value:
+        """See Ask.choice."""
+        if name.endswith(WHETHER):
+            return self._random.random() < self._set_probability
+        return options[int(self._random.random() * len(options))]
 
 
 def draw(

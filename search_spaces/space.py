@@ -11,6 +11,7 @@ from search_spaces.model import (
     Constraint,
     Expected,
     Fact,
+    Form,
     Option,
     Parameter,
     Parsed,
@@ -30,7 +31,7 @@ class Space:
     those it depends on. ``preset_parameter`` names the one that chooses the column of defaults,
     empty if there is none, and ``preset_fields`` those that it sets. ``options``: everything the
     program takes, in the order of its own help. ``foreign_options``: options it does not know are
-    handed on to something else.
+    handed on to something else. ``evidence``: what limits and options were checked against.
     """
 
     name: str
@@ -46,6 +47,8 @@ class Space:
     order: tuple[Parameter, ...] = ()
     preset_parameter: str = ""
     preset_fields: tuple[str, ...] = ()
+    form: Form = Form.LIBCMD
+    evidence: str = ""
     foreign_options: bool = False
     by_name: Mapping[str, Parameter] = field(default_factory=dict, repr=False)
 
@@ -54,8 +57,16 @@ class Space:
         try:
             return self.by_name[name]
         except KeyError:
-            hint = nearest(name, self.by_name)
-            raise SpaceError(f"{self.name}: no parameter {name!r}{hint}") from None
+            raise SpaceError(f"{self.name}: no parameter {name!r}{self.hint(name)}") from None
+
+    def hint(self, name: str) -> str:
+        """Which parameter an unknown name may mean: one that is spelt like it, or has that
+        option.
+        """
+        for parameter in self.parameters:
+            if name.lstrip("-") in [flag.lstrip("-") for flag in parameter.flags]:
+                return f" (did you mean {parameter.name!r}?)"
+        return nearest(name, self.by_name)
 
     @property
     def searched(self) -> tuple[Parameter, ...]:
@@ -87,6 +98,24 @@ class Space:
         parsed = commandline.parse(self, argv)
         values = effects.expand_preset(self, parsed.values, self.preset_fields)
         return Parsed(values, parsed.rest)
+
+    def lines(self, values: Mapping[str, Value]) -> list[str]:
+        """What ``render`` gives as lines for a person to read or type; none when nothing is set."""
+        return commandline.lines(self, values)
+
+    def supplied(
+        self, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
+    ) -> dict[str, int]:
+        """The facts for the spaces that come after this one, once ``values`` are in effect here.
+
+        So a kernel limit that is raised first lets a program's own value be larger.
+        """
+        changed = dict(facts or {})
+        for name, value in values.items():
+            fact = self[name].supplies
+            if fact and isinstance(value, int):
+                changed[fact] = int(value)
+        return changed
 
     def violations(
         self, values: Mapping[str, Value], facts: Mapping[str, int] | None = None

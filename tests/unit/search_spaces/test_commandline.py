@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search_spaces import SpaceError, Value, draw, load, names
+from search_spaces import Space, SpaceError, Value, draw, load, names
 
 from .deciders import Chance
 
@@ -64,6 +64,8 @@ def test_a_command_line_of_the_server(
         ("-p 4 -p 5", "too many values after -p: '5'"),
         ("-p -L", "-p lacks its value"),
         ("-p many", "'many' is no number"),
+        ("-p 99999999999999999999", "is no number"),
+        ("-p ٣", "is no number"),
         ("-v 3", "unknown or ambiguous option '-v'"),
         ("--p 3", "unknown or ambiguous option '--p'"),
         ("-treads 3", "unknown or ambiguous option '-treads'"),
@@ -85,6 +87,107 @@ def test_the_client_hands_on_options_that_are_not_its_own() -> None:
     assert parsed.values == {"blocks": 9000}
     own = ("-dynroot", "-fakestat", "-cachedir", "/c", "-mountdir", "/afs")
     assert parsed.rest == (*own, "-oallow_root")
+
+
+OLD = load("openafs-fileserver-1.6")
+
+
+@pytest.mark.parametrize(
+    ("line", "values", "rest"),
+    [
+        ("/usr/afs/bin/dafileserver -p 23", {"threads": 23}, ()),
+        # The last one counts, and a value may look like an option.
+        ("-p 23 -p 24", {"threads": 24}, ()),
+        ("-jumbo -nojumbo", {"jumbograms": False}, ()),
+        ("-nojumbo -jumbo", {"jumbograms": True}, ()),
+        ("-offline-timeout -1", {}, ("-offline-timeout", "-1")),
+        ("-syslog=9 -k 24", {}, ("-syslog", "9", "-k", "24")),
+        ("-syslog -d 1", {}, ("-syslog", "-d", "1")),
+        ("-sync delayed", {"sync_behavior": "delayed"}, ()),
+    ],
+)
+def test_a_command_line_of_the_1_6_server(
+    line: str, values: dict[str, Value], rest: tuple[str, ...]
+) -> None:
+    parsed = OLD.parse(shlex.split(line))
+    assert (parsed.values, parsed.rest) == (values, rest)
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        ("-udp 70000", "'-udp' is no option, written in full (did you mean '-udpsize'?)"),
+        ("-p=3", "'-p=3' is no option"),
+        ("23", "'23' is no option"),
+        ("-p", "-p lacks its value"),
+        ("-p many", "'many' is no number"),
+        ("-L -S", "exclude each other"),
+        ("-config /etc", "'-config' is no option"),
+    ],
+)
+def test_a_command_line_that_the_1_6_server_refuses(line: str, part: str) -> None:
+    with pytest.raises(SpaceError) as error:
+        OLD.parse(shlex.split(line))
+    assert part in str(error.value)
+
+
+RUNTIME = load("openafs-client-runtime")
+HOST = load("host-network")
+WINDOWS = load("openafs-windows-client")
+
+
+@pytest.mark.parametrize(
+    ("space", "line", "values", "rest"),
+    [
+        (HOST, "sysctl -w net.core.rmem_max=400000", {"rmem_max": 400000}, ()),
+        (HOST, "net.core.rmem_max = 5\nnet.core.rmem_max = 6", {"rmem_max": 6}, ()),
+        (HOST, "net.core.optmem_max=9", {}, ("net.core.optmem_max", "9")),
+        (WINDOWS, "chunksize=20 Stats=9", {"chunk_size": 20, "stats": 9}, ()),
+        (RUNTIME, "fs setcrypt off", {"crypt": "off"}, ()),
+        (RUNTIME, "setcrypt -c on; fs prec -blocks 64", {"crypt": "on", "precache": 64}, ()),
+        (RUNTIME, "bypassthreshold -1", {"bypass_threshold": -1}, ()),
+        (RUNTIME, "flush a b ; fs sysname x", {}, ("flush", "a", "b", ";", "sysname", "x")),
+    ],
+    ids=str,
+)
+def test_settings_and_commands(
+    space: Space, line: str, values: dict[str, Value], rest: tuple[str, ...]
+) -> None:
+    parsed = space.parse(shlex.split(line))
+    assert (parsed.values, parsed.rest) == (values, rest)
+
+
+@pytest.mark.parametrize(
+    ("space", "line", "part"),
+    [
+        (HOST, "net.core.rmem=1", "unknown setting 'net.core.rmem' (did you mean"),
+        (HOST, "net.core.rmem_max", "lacks its value; write net.core.rmem_max=VALUE"),
+        (HOST, "net.core.rmem_max=", "lacks its value"),
+        (HOST, "net.core.rmem_max=big", "'big' is no number"),
+        (RUNTIME, "set 3", "unknown or ambiguous command 'set'"),
+        (RUNTIME, "fs setcrypt", "write setcrypt -crypt VALUE"),
+        (RUNTIME, "fs setcrypt -crypt", "write setcrypt -crypt VALUE"),
+        (RUNTIME, "fs storebehind -kbytes 3 -files x", "write storebehind -allfiles VALUE"),
+        (RUNTIME, "fs setcrypt maybe", "'maybe' is not a valid word"),
+    ],
+    ids=str,
+)
+def test_settings_and_commands_that_are_refused(space: Space, line: str, part: str) -> None:
+    with pytest.raises(SpaceError) as error:
+        space.parse(shlex.split(line))
+    assert part in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_lines_are_what_a_person_types() -> None:
+    assert SERVER.lines({"threads": 12, "jumbograms": True}) == ["-p 12 -jumbo"]
+    assert HOST.lines({"wmem_max": 2, "rmem_max": 1}) == [
+        "net.core.rmem_max=1",
+        "net.core.wmem_max=2",
+    ]
+    runtime = RUNTIME.lines({"crypt": "off", "precache": 64})
+    assert runtime == ["fs precache -blocks 64", "fs setcrypt -crypt off"]
+    assert all(load(name).lines({}) == [] for name in names())
 
 
 def test_the_order_of_options_is_that_of_the_space() -> None:
@@ -126,4 +229,5 @@ def test_published_options_keep_their_meaning(name: str) -> None:
         again = space.parse([*space.render(preset.values), *preset.rest])
         assert (again.values, again.rest) == (preset.values, preset.rest)
         explicit = [word for word in preset.options.split() if word.startswith("-")]
+        assert space.parse(shlex.split(preset.options)).values == preset.values
         assert len(explicit) <= len(preset.values) + len(preset.rest)

@@ -31,6 +31,7 @@ def test_arithmetic(text: str, value: Value) -> None:
 
 def test_names_are_known_before_it_is_computed() -> None:
     assert Expression.of("max(a, 2) if b else c").names == {"a", "b", "c"}
+    assert Expression.of("(a if b == 'x' else max(c, 1)) * d").numbers == {"a", "c", "d"}
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,12 @@ def test_names_are_known_before_it_is_computed() -> None:
         "a = 1",
         "",
         "1j",
+        "'a' * 9",
+        "threads * 'a'",
+        "'%9d' % threads",
+        "(threads or 'a') * 9",
+        "max('a', 'b') * 9",
+        "(threads if threads else 'a') * 9",
     ],
 )
 def test_what_may_not_be_written(text: str) -> None:
@@ -59,7 +66,9 @@ def test_what_may_not_be_written(text: str) -> None:
         Expression.of(text)
 
 
-@pytest.mark.parametrize("text", ["1 // zero", "9 ** 9 ** 9", "word < 1", "unknown + 1"])
+@pytest.mark.parametrize(
+    "text", ["1 // zero", "9 ** 9 ** 9", "word < 1", "unknown + 1", "1e308 * 10"]
+)
 def test_what_has_no_value(text: str) -> None:
     with pytest.raises(ExpressionError):
         Expression.of(text)({"zero": 0, "word": "x"})

@@ -61,7 +61,8 @@ def test_the_space_that_was_narrowed_is_as_before() -> None:
     ("narrowing", "part"),
     [
         ({"only": ["thread"]}, "only: no parameter 'thread' (did you mean 'threads'?)"),
-        ({"also": ["udpsize"]}, "also: no parameter 'udpsize'"),
+        ({"also": ["udpsize"]}, "no parameter 'udpsize' (did you mean 'udp_buffer'?)"),
+        ({"only": ["-p"]}, "no parameter '-p' (did you mean 'threads'?)"),
         ({"fix": {"treads": 1}}, "fix: no parameter 'treads' (did you mean 'threads'?)"),
         ({"only": "threads"}, "only: 'threads' is a word, not a list"),
         ({"fix": {"threads": "9"}}, "fix: threads: '9' is not a whole number"),

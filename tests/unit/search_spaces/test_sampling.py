@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from search_spaces import Chance as ByChance
 from search_spaces import Kind, Space, SpaceError, Value, answers, draw, load, names
 
 from .deciders import Chance, Told
@@ -24,6 +25,10 @@ HOSTS = st.fixed_dictionaries(
         "nofile": st.integers(256, 1 << 20),
         "cache_partition_bytes": st.integers(1 << 28, 1 << 40),
         "cacheinfo_blocks": st.integers(20000, 1 << 20),
+        "net_core_wmem_max": st.integers(4608, 1 << 26),
+        "memory_cache": st.integers(0, 1),
+        "chunk_kib": st.integers(8, 1 << 15),
+        "boot_blocks": st.integers(20000, 1 << 20),
     },
 )
 
@@ -46,6 +51,8 @@ def test_everything_searched_is_proposed_over_its_range(space: Space) -> None:
     ask = Chance(1, 0.5)
     facts = {"net_core_rmem_max": 1 << 26, "memory_bytes": 1 << 38, "nofile": 1 << 20}
     facts |= {"cache_partition_bytes": 1 << 40, "fixed_command_length": 0}
+    if "rmem_max" in space.by_name:
+        del facts["net_core_rmem_max"]  # what that space itself raises, as found
     drawn = [draw(space, ask, facts) for _ in range(1500)]
     for parameter in space.searched:
         seen = [values[parameter.name] for values in drawn if parameter.name in values]
@@ -54,7 +61,18 @@ def test_everything_searched_is_proposed_over_its_range(space: Space) -> None:
             assert len(set(seen)) > min(60, (parameter.high - parameter.low) // 2), parameter.name
         elif parameter.kind is Kind.CATEGORICAL:
             assert set(seen) == set(parameter.candidates)
+        elif parameter.kind is Kind.POWER_OF_TWO:
+            assert {parameter.low, parameter.high} <= set(seen), parameter.name
     assert all(len(ranges) == 1 for ranges in ask.asked.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", names())
+def test_a_hundred_thousand_draws_and_none_invalid(name: str) -> None:
+    space, ask = load(name), ByChance(11)
+    for _ in range(100_000):
+        values = draw(space, ask)
+        assert not space.violations(values), values
 
 
 def test_the_same_seed_draws_the_same() -> None:
@@ -109,6 +127,48 @@ def test_packets_do_not_move_the_busy_threshold() -> None:
     with_packets = [values for values in drawn if "rx_packets" in values]
     assert with_packets
     assert all(values["busy_threshold"] == 600 for values in with_packets)
+
+
+def test_a_kernel_limit_that_is_raised_first_lets_a_program_ask_for_more() -> None:
+    host, space = load("host-network"), SERVER.narrow(only=["udp_buffer"])
+    found = {"net_core_rmem_max": 212992, "memory_bytes": 1 << 34}
+    ask = Chance(5, 1.0)
+    alone = [draw(space, ask, found) for _ in range(50)]
+    assert max(int(values["udp_buffer"]) for values in alone) == 131072
+    together = []
+    for _ in range(50):
+        limits = draw(host, ask, found)
+        raised = host.supplied(limits, found)
+        assert raised == {
+            **found,
+            "net_core_rmem_max": limits["rmem_max"],
+            "net_core_wmem_max": limits["wmem_max"],
+        }
+        values = draw(space, ask, raised)
+        assert space.violations(values, raised) == []
+        assert not space.effective(values, raised)["udp_buffer"].clamped
+        together.append(values["udp_buffer"])
+    assert max(int(value) for value in together) == 16777216
+    assert found["net_core_rmem_max"] == 212992
+
+
+def test_a_kernel_limit_is_never_lowered() -> None:
+    host, ask = load("host-network"), Chance(6, 1.0)
+    found = {"net_core_rmem_max": 8_000_000, "net_core_wmem_max": 300_000}
+    drawn = [draw(host, ask, found) for _ in range(100)]
+    assert min(int(values["rmem_max"]) for values in drawn) >= 8_000_000
+    assert host.violations({"rmem_max": 4194304}, found)
+    assert host.supplied({}, found) == found
+
+
+def test_the_seeded_chance_draws_the_same_again_and_covers_its_ranges() -> None:
+    first, second = ByChance(7), ByChance(7)
+    assert [draw(SERVER, first) for _ in range(20)] == [draw(SERVER, second) for _ in range(20)]
+    assert {first.integer("x", 3, 6, False) for _ in range(200)} == {3, 4, 5, 6}
+    assert {first.integer("x", 1, 4, True) for _ in range(300)} == {1, 2, 3, 4}
+    middle = sorted(first.integer("x", 1, 1_000_000, True) for _ in range(1001))[500]
+    assert 300 < middle < 3000
+    assert {first.choice("x", ("a", "b")) for _ in range(50)} == {"a", "b"}
 
 
 def test_a_small_host_gets_small_configurations() -> None:

@@ -1,0 +1,35 @@
+"""Draws configurations from every search space, checks each, and tells the time that drawing took.
+
+Run ``python -m bench.space_sampling [NUMBER]`` (100,000 unless told otherwise) on a quiet machine;
+``space_sampling.txt`` beside this file has the figures of one run.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+
+from search_spaces import Chance, draw, load, names
+
+
+def main(number: int) -> None:
+    """Print a line for each space: seconds for drawing, for checking, and how many were invalid."""
+    print(f"{number} configurations of each space; Python {platform.python_version()}")
+    print(f"{'space':32}  draw s  check s  distinct  invalid")
+    for name in names():
+        space, ask = load(name), Chance(1)
+        start = time.perf_counter()
+        drawn = [draw(space, ask) for _ in range(number)]
+        done = time.perf_counter()
+        invalid = sum(bool(space.violations(values)) for values in drawn)
+        checked = time.perf_counter()
+        distinct = len({tuple(values.items()) for values in drawn})
+        print(
+            f"{name:32}  {done - start:6.2f}  {checked - done:7.2f}  {distinct:8}  {invalid:7}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 100_000)

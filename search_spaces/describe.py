@@ -1,0 +1,203 @@
+"""What a space says of itself in words: the one source of the reference page and of the command
+line's answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from search_spaces.effects import NO_PRESET
+from search_spaces.expressions import Expression, Value
+from search_spaces.model import Bound, Form, Kind, Outside, Parameter, Risk, Role
+from search_spaces.space import Space
+
+#: What ``json`` can write.
+Json = Mapping[str, "Json"] | Sequence["Json"] | str | int | bool | None
+
+_SPACING = {
+    Kind.INT: "whole numbers",
+    Kind.LOG_INT: "whole numbers spaced by ratio",
+    Kind.POWER_OF_TWO: "powers of two",
+}
+_OUTSIDE = {
+    Outside.REFUSES: "the program refuses others",
+    Outside.CLAMPS: "the program moves others to the nearest of these, without a word",
+    Outside.IGNORES: "the program ignores others and uses its default",
+    Outside.ACCEPTS: "others make no sense, but the program takes them",
+}
+_FORMS = {
+    Form.LIBCMD: "options on the command line; unambiguous beginnings of their names will do",
+    Form.EXACT: "options on the command line, written in full",
+    Form.SETTINGS: "`name=value`",
+    Form.COMMANDS: "a command for each",
+}
+
+
+def form(space: Space) -> str:
+    """How the program is told its settings."""
+    return _FORMS[space.form]
+
+
+def spoken(value: Expression | Value | None) -> str:
+    """A value as it is written in a file or on a command line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return "not fixed"
+    return value.text if isinstance(value, Expression) else str(value)
+
+
+def searched(parameter: Parameter) -> str:
+    """Whether values are proposed, and why not."""
+    if parameter.fixed is not None:
+        return f"fixed at {spoken(parameter.fixed)}"
+    if parameter.searched:
+        return "yes"
+    if parameter.role is Role.CONTROL:
+        return "no, a negative control: inert in a short trial"
+    if parameter.risk is not Risk.PERFORMANCE:
+        return f"no, a matter of {parameter.risk}: stays as found unless a campaign allows it"
+    return "no, stays as found"
+
+
+def sensible(parameter: Parameter) -> str:
+    """The values that a search proposes."""
+    if parameter.kind is Kind.BOOLEAN:
+        return "true"
+    if parameter.kind is Kind.CATEGORICAL:
+        return ", ".join(parameter.candidates)
+    return f"{parameter.low} to {parameter.high}"
+
+
+def defaults(parameter: Parameter) -> str:
+    """What the program does when the parameter is unset, by preset."""
+    by_preset = dict(parameter.defaults)
+    plain = spoken(by_preset.pop(NO_PRESET))
+    return "; ".join([plain, *(f"with {p}: {spoken(v)}" for p, v in by_preset.items())])
+
+
+def _limits(parameter: Parameter) -> str:
+    low, high = parameter.hard.low, parameter.hard.high
+    if low is None and high is None:
+        return ""
+    between = f"{low} to {high}" if low is not None and high is not None else ""
+    bounds = between or (f"{low} or more" if high is None else f"{high} or less")
+    return f"{bounds}; {_OUTSIDE[parameter.hard.outside]}"
+
+
+def _bound(bound: Bound | None) -> str:
+    if bound is None:
+        return ""
+    how = "; the program enforces it without a word" if bound.clamped else ""
+    return f"`{bound.expression.text}`: {bound.why}{how}"
+
+
+def _proposed(parameter: Parameter) -> str:
+    if parameter.kind.numeric:
+        unit = f" {parameter.unit}" if parameter.unit else ""
+        return f"{sensible(parameter)}{unit}, {_SPACING[parameter.kind]}"
+    return sensible(parameter)
+
+
+def details(parameter: Parameter) -> list[tuple[str, str]]:
+    """Everything known about a parameter, a label and a text each; expressions in backquotes."""
+    read_back, condition = parameter.read_back, parameter.only_if
+    shown = ""
+    if read_back is not None:
+        shown = f"`{read_back.key}`"
+        if read_back.shows is not None:
+            shown += f", which shows `{read_back.shows.text}`"
+    flags = [f"`{flag}`" for flag in parameter.flags]
+    others = set(parameter.choices) - set(parameter.candidates)
+    rows = [
+        ("written", " or ".join(flags)),
+        ("proposed", _proposed(parameter)),
+        ("also valid", ", ".join(word for word in parameter.choices if word in others)),
+        ("hard limits", _limits(parameter)),
+        ("at least", _bound(parameter.at_least)),
+        ("at most", _bound(parameter.at_most)),
+        ("default", defaults(parameter)),
+        ("special", "; ".join(f"{v}: {means}" for v, means in parameter.special.items())),
+        ("only if", f"`{condition.expression.text}`: {condition.why}" if condition else ""),
+        (
+            "set along",
+            ", ".join(f"{n} = {spoken(v)}" for n, v in parameter.accompanied_by.items()),
+        ),
+        ("searched", searched(parameter)),
+        ("risk class", str(parameter.risk)),
+        ("a change needs", _CHANGES[parameter.change]),
+        ("memory", f"`{parameter.memory.text}` bytes" if parameter.memory else ""),
+        ("raises", f"`{parameter.supplies}` for the spaces after it" if parameter.supplies else ""),
+        ("read back as", shown),
+        ("versions", parameter.versions),
+        ("source", parameter.source),
+    ]
+    return [(label, text) for label, text in rows if text]
+
+
+_CHANGES = {
+    "live": "nothing, it takes effect at once",
+    "remount": "the client to be mounted again",
+    "restart": "the program to be started again",
+}
+
+
+def document(space: Space) -> dict[str, Json]:
+    """A space as one JSON document."""
+    return {
+        "name": space.name,
+        "component": space.component,
+        "title": space.title,
+        "program": space.program,
+        "versions": space.versions,
+        "evidence": space.evidence,
+        "form": str(space.form),
+        "facts": {
+            f.name: {"assumed": f.assumed, "unit": f.unit, "about": f.about}
+            for f in space.facts.values()
+        },
+        "parameters": {p.name: _parameter(p) for p in space.parameters},
+        "constraints": [{"rule": c.rule.text, "why": c.why} for c in space.constraints],
+        "presets": [
+            {"name": p.name, "source": p.source, "values": dict(p.values), "rest": list(p.rest)}
+            for p in space.presets
+        ],
+        "left_out": {o.flag: o.left_out for o in space.options if o.left_out},
+    }
+
+
+def _parameter(parameter: Parameter) -> dict[str, Json]:
+    hard = parameter.hard
+    bounds: list[Json] = (
+        [parameter.low, parameter.high] if parameter.kind.numeric else list(parameter.candidates)
+    )
+    found: dict[str, Json] = {
+        "flags": list(parameter.flags),
+        "kind": str(parameter.kind),
+        "unit": parameter.unit,
+        "hard": {"low": hard.low, "high": hard.high, "outside": str(hard.outside)},
+        "range": bounds,
+        "choices": list(parameter.choices),
+        "special": dict(parameter.special),
+        "default": {
+            preset: value.text if isinstance(value, Expression) else value
+            for preset, value in parameter.defaults.items()
+        },
+        "searched": parameter.searched,
+        "role": str(parameter.role),
+        "risk": str(parameter.risk),
+        "change": str(parameter.change),
+        "about": parameter.about,
+        "source": parameter.source,
+        "versions": parameter.versions,
+    }
+    if parameter.only_if is not None:
+        found["only_if"] = parameter.only_if.expression.text
+    for key, bound in (("at_least", parameter.at_least), ("at_most", parameter.at_most)):
+        if bound is not None:
+            found[key] = bound.expression.text
+    if parameter.memory is not None:
+        found["memory_bytes"] = parameter.memory.text
+    if parameter.read_back is not None:
+        found["read_back"] = parameter.read_back.key
+    return found

@@ -1,0 +1,102 @@
+"""Settings that are not options of a program: words ``name=value``, or a command for each.
+
+Owns both ways between them and the space. A command is separated from the next by ``;``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from search_spaces.expressions import Value
+from search_spaces.model import Parameter, SpaceError, nearest
+
+if TYPE_CHECKING:
+    from search_spaces.space import Space
+
+_SEPARATOR = ";"
+
+_Given = Sequence[tuple[Parameter, Value]]
+_Read = tuple[dict[str, list[str]], list[str]]
+
+
+def settings(given: _Given) -> list[str]:
+    """``name=value`` words."""
+    return [f"{parameter.flag}={value}" for parameter, value in given]
+
+
+def commands(given: _Given) -> list[str]:
+    """The commands one after the other, ``;`` between them."""
+    argv: list[str] = []
+    for parameter, value in given:
+        argv += [_SEPARATOR] * bool(argv) + [*parameter.flag.split(), str(value)]
+    return argv
+
+
+def split(words: Iterable[str]) -> list[list[str]]:
+    """The commands in ``words``, which ``;`` separates, alone or at the end of a word."""
+    found: list[list[str]] = [[]]
+    for word in words:
+        bare = word.removesuffix(_SEPARATOR)
+        if bare:
+            found[-1].append(bare)
+        if bare != word:
+            found.append([])
+    return [command for command in found if command]
+
+
+def read_settings(space: Space, words: Sequence[str]) -> _Read:
+    """The names given with their values, in order, and the words for others.
+
+    ``name = value`` is read like ``name=value``, and sysctl's ``-w`` is passed over.
+    """
+    known = {option.flag.casefold(): option.flag for option in space.options}
+    given: dict[str, list[str]] = {}
+    foreign: list[str] = []
+    for word in re.sub(r"\s*=\s*", "=", " ".join(words)).split():
+        name, equals, value = word.partition("=")
+        if word == "-w":
+            continue
+        flag = known.get(name.casefold())
+        if flag is None and space.foreign_options:
+            foreign.append(word)
+        elif flag is None:
+            hint = nearest(name, known.values())
+            raise SpaceError(f"{space.name}: unknown setting {name!r}{hint}")
+        elif not equals or not value:
+            raise SpaceError(f"{space.name}: {flag} lacks its value; write {flag}=VALUE")
+        else:
+            given[flag] = [value]
+    return given, foreign
+
+
+def read_commands(space: Space, words: Sequence[str]) -> _Read:
+    """The commands given with their values, in order. Beginnings of names will do, as by libcmd."""
+    given: dict[str, list[str]] = {}
+    foreign: list[str] = []
+    for command in split(words):
+        name, *arguments = command[1:] if command[0] == space.program else command
+        flag = _command(space, name)
+        bare = flag.split()
+        if len(bare) == 1:
+            foreign += [_SEPARATOR] * bool(foreign) + [bare[0], *arguments]
+            continue
+        if len(arguments) == 2 and len(arguments[0]) > 1 and bare[1].startswith(arguments[0]):
+            del arguments[0]
+        if len(arguments) != 1 or re.match(r"-(?!\d)", arguments[0]):
+            raise SpaceError(f"{space.name}: {' '.join(command)}: write {flag} VALUE")
+        given[flag] = arguments
+    return given, foreign
+
+
+def _command(space: Space, name: str) -> str:
+    """The option whose command a word names: exactly, or as the only one that starts so."""
+    known = {option.flag.split()[0]: option.flag for option in space.options}
+    starting = [flag for command, flag in known.items() if command.startswith(name)]
+    if name in known:
+        return known[name]
+    if len(starting) != 1:
+        hint = nearest(name, known)
+        raise SpaceError(f"{space.name}: unknown or ambiguous command {name!r}{hint}")
+    return starting[0]

@@ -1,0 +1,95 @@
+"""The reference page of every parameter, made from the spaces: ``python -m search_spaces.reference
+docs/search-spaces.md`` writes it.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from search_spaces import describe
+from search_spaces.loading import load
+from search_spaces.model import Parameter
+from search_spaces.sources import names
+from search_spaces.space import Space
+
+_HEAD = """\
+# Search spaces
+
+Every parameter that fstune knows, made from the files in `search_spaces/` by `make docs`: change
+those, not this page. `fstune space explain NAME PARAMETER` prints the same for one parameter.
+
+A search leaves each parameter unset or gives it a value. *Negative controls* are inert in a short
+trial: a campaign can search them on purpose (`also`) to see that no effect is found where there is
+none. Parameters of the risk classes *durability*, *security* and *availability* stay as found
+unless a campaign names the class (`allow_risk`).
+
+A space of your own is a file like these, by the schema `search_spaces/schema.json`, which editors
+understand; with `extends: NAME` it holds only what differs. `fstune space check FILE` checks it.
+
+| Space | Component | Parameters | Searched | What it is |
+|---|---|---|---|---|
+"""
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    spaces = [load(name) for name in names()]
+    rows = [
+        f"| [{s.name}](#{_anchor(s.name)}) | {s.component} | {len(s.parameters)} | "
+        f"{len(s.searched)} | {s.title} |\n"
+        for s in spaces
+    ]
+    return _HEAD + "".join(rows) + "".join(_space(space) for space in spaces)
+
+
+def _anchor(heading: str) -> str:
+    return "".join(c for c in heading.lower() if c.isalnum() or c in "-_")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _space(space: Space) -> str:
+    lines = [
+        f"\n## {space.name}\n",
+        f"{space.title}. Program: `{space.program}`, {space.versions}. "
+        f"Written as {describe.form(space)}.",
+        f"Evidence: {space.evidence}.",
+    ]
+    if space.facts:
+        lines += [
+            "\nWhat it has to know of the host:\n",
+            "| Fact | Assumed | About |",
+            "|---|---|---|",
+        ]
+        lines += [
+            f"| `{f.name}` | {f.assumed} {f.unit} | {_cell(f.about)} |"
+            for f in space.facts.values()
+        ]
+    for parameter in space.parameters:
+        lines += _parameter(parameter)
+    if space.constraints:
+        lines += ["\n### Rules over the whole configuration\n"]
+        lines += [f"- `{c.rule.text}`: otherwise {c.why}" for c in space.constraints]
+    lines += ["\n### Published configurations\n", "| Name | Settings | Source |", "|---|---|---|"]
+    lines += [
+        f"| {p.name} | {f'`{_cell(p.options)}`' if p.options else ''} | {_cell(p.source)} |"
+        for p in space.presets
+    ]
+    left_out = [option for option in space.options if option.left_out]
+    if left_out:
+        lines += ["\n### Left out\n", "| What | Why |", "|---|---|"]
+        lines += [f"| `{o.flag}` | {_cell(o.left_out)} |" for o in left_out]
+    return "\n".join(lines) + "\n"
+
+
+def _parameter(parameter: Parameter) -> list[str]:
+    rows = [f"| {label} | {_cell(text)} |" for label, text in describe.details(parameter)]
+    about = parameter.about[0].upper() + parameter.about[1:]
+    return [f"\n### {parameter.name}\n", f"{about}.\n", "| | |", "|---|---|", *rows]
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(page(), encoding="utf-8")

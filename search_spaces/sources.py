@@ -1,0 +1,103 @@
+"""Where the text of a space comes from, and what a space takes over from the one it extends."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+import yaml
+
+from search_spaces.model import SpaceError, nearest
+from search_spaces.reading import document, mapping
+
+_SUFFIX = ".yaml"
+
+#: The keys of a space whose entries are taken over one by one.
+_BY_NAME = ("facts", "parameters", "left_out")
+
+
+def names() -> list[str]:
+    """The spaces that come with the package, sorted."""
+    found = (entry.name for entry in files("search_spaces").iterdir())
+    return sorted(name.removesuffix(_SUFFIX) for name in found if name.endswith(_SUFFIX))
+
+
+def source(name_or_path: str, directory: Path) -> tuple[str, str]:
+    """Text and place of a space; relative paths start from ``directory``. Raises SpaceError."""
+    if "/" in name_or_path or name_or_path.endswith((".yaml", ".yml")):
+        where = str(directory / name_or_path)
+        try:
+            return Path(where).read_text(encoding="utf-8"), where
+        except (OSError, UnicodeDecodeError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+            raise SpaceError(f"{where}: {reason}") from None
+    known = names()
+    if name_or_path not in known:
+        raise SpaceError(f"no space {name_or_path!r}{nearest(name_or_path, known)}")
+    where = name_or_path + _SUFFIX
+    return (files("search_spaces") / where).read_text(encoding="utf-8"), where
+
+
+def whole_document(text: str, where: str) -> dict[str, object]:
+    """The document in ``text`` with everything that it takes over. Raises SpaceError."""
+    return _inherited(_mapping(text, where), where)
+
+
+def _mapping(text: str, where: str) -> dict[str, object]:
+    try:
+        content = document(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or "is no YAML"
+        place = f" line {mark.line + 1}:" if mark else ""
+        raise SpaceError(f"{where}:{place} {problem}") from None
+    return mapping(where, content)
+
+
+def _inherited(
+    own: dict[str, object], where: str, above: tuple[str, ...] = ()
+) -> dict[str, object]:
+    """The document with what it takes over from the space that it extends."""
+    if "extends" not in own:
+        return own
+    base = own["extends"]
+    if not isinstance(base, str):
+        raise SpaceError(f"{where}: extends: {base!r} is no name of a space")
+    if base in above:
+        raise SpaceError(f"{where}: extends: {' -> '.join((*above, base))} goes round in a circle")
+    try:
+        base_text, base_where = source(base, Path(where).parent)
+    except SpaceError as error:
+        raise SpaceError(f"{where}: extends: {error}") from None
+    inherited = _inherited(_mapping(base_text, base_where), base_where, (*above, base))
+    return _extended(inherited, own, where)
+
+
+def _extended(base: dict[str, object], own: dict[str, object], where: str) -> dict[str, object]:
+    """The document ``own`` on top of the one that it extends.
+
+    Facts, parameters and left-out options are taken over by name and, within one, key by key; every
+    other key is replaced whole. ``without`` lists what is not taken over: ``parameters.NAME``.
+    Raises SpaceError.
+    """
+    if "name" not in own:
+        raise SpaceError(f"{where}: name: missing")
+    merged = {**base, **own}
+    taken: dict[str, dict[str, object]] = {}
+    for key in _BY_NAME:
+        entries = dict(mapping(where, base.get(key, {}), key))
+        for name, entry in mapping(where, own.get(key, {}), key).items():
+            fields = mapping(where, entry, f"{key}.{name}")
+            above = entries.get(name, {})
+            entries[name] = {**above, **fields} if isinstance(above, dict) else fields
+        merged[key] = taken[key] = entries
+    without = own.get("without", [])
+    if not isinstance(without, list):
+        raise SpaceError(f"{where}: without: {without!r} is not a list")
+    for word in without:
+        key, _, name = str(word).partition(".")
+        if name not in taken.get(key, {}):
+            hint = nearest(str(word), [f"{k}.{n}" for k, found in taken.items() for n in found])
+            raise SpaceError(f"{where}: without: nothing is called {word!r}{hint}")
+        del taken[key][name]
+    return {key: value for key, value in merged.items() if key not in ("extends", "without")}

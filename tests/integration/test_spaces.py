@@ -1,0 +1,259 @@
+"""Search spaces against the real programs: every option, sampled and published configurations."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from deploy.cell import Cell
+from deploy.cell.client import FIXED_OPTIONS
+from deploy.cell.network import SERVER_ADDRESS
+from search_spaces import Chance, Preset, Space, Takes, draw, load
+from tests.integration.conftest import process_in, wait_for
+from tuner.model import Configuration, Value
+from tuner.target import part
+from tuner.target.openafs import cache_manager as cache_manager_module
+from tuner.target.openafs import fileserver as fileserver_module
+from tuner.target.openafs import parse
+from tuner.target.openafs.cache_manager import CacheManager
+from tuner.target.openafs.fileserver import Fileserver
+from tuner.target.target import Target
+
+pytestmark = pytest.mark.cell
+
+#: As many configurations are sampled of what is searched by default, and of everything.
+EACH = 32
+#: The largest configurations are kept to half of this.
+MEMORY_BYTES = 1 << 30
+RISKS = ("durability", "security", "availability")
+
+_OPTION = re.compile(r"\[(-[\w-]+)(?: (<.*?>|\[<.*?>\])(\+?))?\](?= |$)")
+
+
+def everything(space: Space) -> Space:
+    return space.narrow(only=[p.name for p in space.parameters], allow_risk=RISKS)
+
+
+def options_of(help_text: str) -> list[tuple[str, Takes]]:
+    """What a program's own usage text says that it takes, in its order."""
+    usage = " ".join(help_text.partition("Where:")[0].split())
+    found = []
+    for flag, value, more in _OPTION.findall(usage):
+        takes = Takes.VALUE if value.startswith("<") else Takes.OPTIONAL
+        found.append((flag, Takes.NOTHING if not value else Takes.VALUES if more else takes))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "program"),
+    [
+        ("openafs-fileserver-1.8", "/usr/lib/openafs/dafileserver"),
+        ("openafs-volserver-1.8", "/usr/lib/openafs/davolserver"),
+        ("openafs-cache-manager-fuse-1.8", "afsd.fuse"),
+        ("openafs-cache-manager-linux-1.8", "afsd"),
+    ],
+)
+def test_the_options_are_those_of_the_real_program(cell: Cell, name: str, program: str) -> None:
+    """Each option of -help is a parameter's, or left out with a reason; and the other way round."""
+    space = load(name)
+    done = cell.clients[0].run([program, "-help"])
+    real = options_of((done.stdout + done.stderr).decode())
+    assert len(real) > 20
+    assert [(option.flag, option.takes) for option in space.options] == real
+    searchable = {flag for parameter in space.parameters for flag in parameter.flags}
+    assert all((o.flag in searchable) != bool(o.left_out) for o in space.options)
+
+
+def test_the_commands_are_those_of_the_real_program(cell: Cell) -> None:
+    space, client = load("openafs-client-runtime"), cell.clients[0]
+    done = client.run(["fs", "help"])
+    real = re.findall(r"^(\w+) +\S", (done.stdout + done.stderr).decode(), re.MULTILINE)
+    assert len(real) > 40
+    assert [option.flag.split()[0] for option in space.options] == sorted(real)
+    for parameter in space.parameters:
+        command, option = parameter.flag.split()
+        done = client.run(["fs", command, "-help"])
+        usage = " ".join((done.stdout + done.stderr).decode().split())
+        assert re.search(rf"{command} (?:.* )?\[?{option} <", usage), usage
+
+
+@dataclasses.dataclass
+class Seen:
+    """What the programs showed, in the order of the configurations."""
+
+    shown: list[Mapping[str, Value]]
+
+    def check(self, space: Space, values: Mapping[str, Value], facts: Mapping[str, int]) -> int:
+        """Whether everything readable shows as it should; returns how much of it was clamped."""
+        expected = space.effective(values, facts)
+        shown = self.shown[-1]
+        for name, one in expected.items():
+            assert shown[one.key] == one.shown, f"{name} of {values}"
+            assert one.clamped == (one.value != one.requested)
+        readable = {p.name for p in space.parameters if p.read_back is not None}
+        assert values.keys() & readable <= expected.keys()
+        return sum(one.clamped for one in expected.values())
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
+    """Listens at the place where what is shown meets what is expected."""
+    seen = Seen([])
+
+    def listen(
+        space: Space,
+        values: Mapping[str, Value],
+        facts: Mapping[str, int],
+        shown: Mapping[str, Value],
+    ) -> dict[str, Value]:
+        seen.shown.append(shown)
+        return part.verified(space, values, facts, shown)
+
+    for module in (fileserver_module, cache_manager_module):
+        monkeypatch.setattr(module, "verified", listen)
+    return seen
+
+
+def apply(target: part.Part, values: Mapping[str, Value]) -> Configuration:
+    component = target.space.component
+    configuration = Configuration.of({f"{component}.{n}": v for n, v in values.items()})
+    return Target({component: target}).apply(configuration, lambda _: None).effective
+
+
+def sampled(space: Space, facts: Mapping[str, int]) -> list[dict[str, Value]]:
+    """Configurations of what is searched by default and of everything, none twice."""
+    small = {**facts, "memory_bytes": min(facts["memory_bytes"], MEMORY_BYTES)}
+    found: list[dict[str, Value]] = []
+    for source, seed in ((space, 1), (everything(space), 2)):
+        ask, wanted = Chance(seed, 0.6), len(found) + EACH
+        while len(found) < wanted:
+            values = draw(source, ask, small)
+            if values and values not in found:
+                found.append(values)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_sampled_configurations_are_in_effect_on_the_fileserver(
+    cell: Cell, fileserver: Fileserver, seen: Seen
+) -> None:
+    space, facts = fileserver.space, fileserver.facts
+    configurations = sampled(space, facts)
+    assert len(configurations) >= 60
+    for values in configurations:
+        assert space.violations(values, facts) == []
+        effective = apply(fileserver, values)
+        assert seen.check(space, values, facts) == 0
+        assert effective.part("fileserver") == values
+        assert running(cell, "dafileserver")[1:] == [*fileserver.rest, *space.render(values)]
+    proposed = {name for values in configurations for name in values}
+    assert proposed == space.by_name.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_sampled_configurations_are_in_effect_on_the_cache_manager(
+    cell: Cell, cache_manager: CacheManager, seen: Seen
+) -> None:
+    space, facts = cache_manager.space, cache_manager.facts
+    configurations = sampled(space, facts)
+    assert len(configurations) >= 60
+    for values in configurations:
+        assert space.violations(values, facts) == []
+        apply(cache_manager, values)
+        seen.check(space, values, facts)
+        options = [*FIXED_OPTIONS, *cache_manager.rest, *space.render(values)]
+        assert running(cell, "afsd.fuse")[1:] == options
+    proposed = {name for values in configurations for name in values}
+    assert proposed == space.by_name.keys()
+
+
+def test_clamps_are_told_apart_from_failures(fileserver: Fileserver, seen: Seen) -> None:
+    space, facts = fileserver.space, fileserver.facts
+    values: dict[str, Value] = {
+        "threads": 100,
+        "small_vnodes": 150,
+        "volume_cache": 50,
+        "udp_buffer": 2 * facts["net_core_rmem_max"],
+    }
+    effective = apply(fileserver, values).part("fileserver")
+    assert seen.check(space, values, facts) == 3
+    assert effective == {
+        "threads": 100,
+        "small_vnodes": 201,
+        "volume_cache": 200,
+        "udp_buffer": facts["net_core_rmem_max"],
+    }
+
+
+@pytest.mark.parametrize(
+    "preset", load("openafs-fileserver-1.8").presets, ids=lambda preset: str(preset.name)
+)
+def test_published_options_run_on_the_fileserver(
+    cell: Cell, fileserver: Fileserver, seen: Seen, preset: Preset
+) -> None:
+    """As published, except that the log stays where it is looked for."""
+    rest = tuple(word for word in preset.rest if word != "-syslog")
+    server = dataclasses.replace(fileserver, rest=(*fileserver.rest, *rest))
+    apply(server, preset.values)
+    fileserver.running = server.running
+    seen.check(server.space, preset.values, server.facts)
+    argv = running(cell, "dafileserver")
+    assert server.space.parse(argv).values == preset.values
+    published = server.space.parse(shlex.split(preset.options))
+    assert (published.values, published.rest) == (preset.values, preset.rest)
+
+
+@pytest.mark.parametrize(
+    "preset", load("openafs-cache-manager-fuse-1.8").presets, ids=lambda preset: str(preset.name)
+)
+def test_published_options_run_on_the_cache_manager(
+    cell: Cell, cache_manager: CacheManager, seen: Seen, preset: Preset
+) -> None:
+    """As published, where the cache is large enough for them."""
+    rest = [word for word in preset.rest if word not in cache_manager.rest]
+    manager = dataclasses.replace(cache_manager, rest=(*cache_manager.rest, *rest))
+    values = manager.space.fit(preset.values, manager.facts)
+    if preset.name != "container":
+        assert values == preset.values
+    apply(manager, values)
+    cache_manager.mounted = manager.mounted
+    seen.check(manager.space, values, manager.facts)
+    assert manager.space.parse(running(cell, "afsd.fuse")).values == values
+
+
+def test_volume_server_settings_are_in_effect(cell: Cell, fileserver: Fileserver) -> None:
+    space = everything(load("openafs-volserver-1.8"))
+    ask = Chance(3, 0.8)
+    for _ in range(5):
+        values = draw(space, ask, fileserver.facts)
+        program = fileserver.original[1].split()[0]
+        command = " ".join([program, *space.render(values)])
+        others = (fileserver.original[0], command, *fileserver.original[2:])
+        fileserver.running = ()
+        dataclasses.replace(fileserver, original=others).restore()
+        assert running(cell, "davolserver")[1:] == space.render(values)
+        wait_for(lambda: _serves_volumes(cell), "the volume server")
+        sockets = cell.server.check(["ss", "-uamnH"])
+        for expected in space.effective(values, fileserver.facts).values():
+            assert expected.key == "ss.rb"
+            assert parse.udp_receive_buffer(sockets, 7005) == expected.shown
+    fileserver.running = ()
+
+
+def _serves_volumes(cell: Cell) -> bool:
+    return cell.server.run(["vos", "partinfo", SERVER_ADDRESS, "-localauth"]).status == 0
+
+
+def running(cell: Cell, program: str) -> list[str]:
+    """The command line of a program of the cell as the kernel has it."""
+    node = cell.clients[0] if program == "afsd.fuse" else cell.server
+    process = process_in(node, program)
+    assert process is not None
+    return Path(f"/proc/{process.pid}/cmdline").read_text().split("\0")[:-1]

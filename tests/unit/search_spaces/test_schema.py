@@ -1,0 +1,89 @@
+"""The published JSON schema and the loader say the same."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from search_spaces import Change, Form, Kind, Outside, Risk, Role, Takes, load, names
+from search_spaces.reading import Section
+
+from .json_schema import complaints
+
+PACKAGE = "search_spaces"
+DATA = "tests/data/spaces"
+
+
+@pytest.fixture(scope="module")
+def schema(root: Path) -> Any:
+    return json.loads((root / PACKAGE / "schema.json").read_text(encoding="utf-8"))
+
+
+def test_every_packaged_space_fits_the_schema_and_names_it(root: Path, schema: Any) -> None:
+    for name in names():
+        text = (root / PACKAGE / f"{name}.yaml").read_text(encoding="utf-8")
+        assert complaints(yaml.safe_load(text), schema) == []
+        assert text.startswith("# yaml-language-server: $schema=schema.json\n")
+
+
+def test_the_corpus_is_judged_alike(root: Path, schema: Any) -> None:
+    """What the schema refuses, the loader refuses; good files pass both."""
+    judged = {
+        path.name: complaints(yaml.safe_load(path.read_text(encoding="utf-8")), schema)
+        for folder in ("good", "bad")
+        for path in (root / DATA / folder).glob("*.yaml")
+        if not path.name.startswith("yaml-")
+    }
+    refused = {name for name, found in judged.items() if found}
+    assert refused == {name for name in judged if name.startswith("shape-")}
+    assert len(refused) >= 15
+
+
+@pytest.mark.parametrize(
+    ("kind", "definition", "words"),
+    [
+        ("parameter", "kind", Kind),
+        ("parameter", "change", Change),
+        ("parameter", "risk", Risk),
+        ("parameter", "role", Role),
+        ("hard", "outside", Outside),
+        ("option", "takes", Takes),
+        ("", "form", Form),
+    ],
+)
+def test_the_words_are_the_same(
+    schema: Any, kind: str, definition: str, words: type[StrEnum]
+) -> None:
+    section = schema["$defs"][kind] if kind else schema
+    assert section["properties"][definition]["enum"] == [str(word) for word in words]
+
+
+def test_the_keys_are_the_same(root: Path, schema: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every key that the loader asks for is in the schema, and no other."""
+    asked: dict[str, set[str]] = {}
+    done = Section.done
+
+    def spy(self: Section) -> None:
+        *above, last = ("", *self._path.split("."))
+        within = {"facts": "fact", "parameters": "parameter", "left_out": "option"}
+        lists = {"constraints": "constraint", "presets": "preset"}
+        kind = lists.get(last.partition("[")[0]) or within.get(above[-1]) or last
+        if self._path.startswith("left_out."):
+            kind = "option"
+        kind = {"at_least": "bound", "at_most": "bound", "only_if": "condition"}.get(kind, kind)
+        asked.setdefault(kind, set()).update(self._asked)
+        done(self)
+
+    monkeypatch.setattr(Section, "done", spy)
+    load("openafs-fileserver-1.8")
+    sections = {"": schema, **{k: d for k, d in schema["$defs"].items() if k in asked}}
+    assert sections.keys() == asked.keys()
+    for kind, section in sections.items():
+        merged = {"extends", "without"} if kind == "" else set()
+        assert set(section["properties"]) - merged == asked[kind], kind
+        assert section["additionalProperties"] is False

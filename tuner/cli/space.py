@@ -1,0 +1,236 @@
+"""Commands that tell about search spaces: what may be set, within which limits, and why."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import PurePosixPath
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import search_spaces
+from search_spaces import (
+    Chance,
+    Expression,
+    ExpressionError,
+    Parameter,
+    Role,
+    Space,
+    SpaceError,
+    describe,
+    draw,
+)
+from tuner.errors import SpecError
+from tuner.report.tables import Column, Listing, show
+from tuner.report.words import QUIET
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Search spaces: which settings there are, their limits, and what they mean.",
+)
+
+#: Configurations that 'space check' draws and holds against the rules.
+_DRAWN_TO_CHECK = 500
+
+Name = Annotated[str, typer.Argument(help="A space's name, or a file of your own.")]
+AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    """Turn what is wrong with a space into our error."""
+    try:
+        yield
+    except (SpaceError, ExpressionError) as problem:
+        raise SpecError(str(problem)) from problem
+
+
+@app.command("list")
+def list_spaces() -> None:
+    """List the search spaces that come with fstune."""
+    with _reported():
+        spaces = [search_spaces.load(name) for name in search_spaces.names()]
+    columns = (
+        Column("name", rigid=True),
+        Column("component", rigid=True),
+        Column("searched", rigid=True, right=True),
+        Column("title"),
+    )
+    rows = [
+        (s.name, s.component, f"{len(s.searched)} of {len(s.parameters)}", s.title) for s in spaces
+    ]
+    _list(columns, rows)
+
+
+@app.command("show")
+def show_space(name: Name, as_json: AsJson = False) -> None:
+    """Show a space: its parameters, rules and published configurations."""
+    with _reported():
+        space = search_spaces.load(name)
+    if as_json:
+        typer.echo(json.dumps(describe.document(space), indent=2, ensure_ascii=False))
+        return
+    _say(f"{space.name}: {space.title}")
+    _say(f"component {space.component}; program {space.program}, {space.versions}")
+    if space.evidence:
+        _say(f"evidence: {space.evidence}")
+    _say("")
+    columns = (
+        Column("parameter", rigid=True),
+        Column("written", rigid=True),
+        Column("proposed"),
+        Column("default", rigid=True),
+        Column("searched", rigid=True),
+    )
+    _list(columns, [_row(parameter) for parameter in space.parameters])
+    if space.constraints:
+        _say("\nrules:")
+        for constraint in space.constraints:
+            _say(f"  {constraint.rule.text}: otherwise {constraint.why}")
+    if space.presets:
+        _say("\npublished configurations:")
+        for preset in space.presets:
+            _say(f"  {preset.name}: {preset.options or 'nothing set'} ({preset.source})")
+    _say(f"\none parameter in full: fstune space explain {space.name} {space.parameters[0].name}")
+
+
+@app.command("check")
+def check(
+    file: Annotated[
+        str | None, typer.Argument(help="A space of your own; without it, all of fstune's.")
+    ] = None,
+) -> None:
+    """Check that a space file is whole, and that what is drawn from it is valid."""
+    for name in search_spaces.names() if file is None else [file]:
+        with _reported():
+            space = search_spaces.load(name)
+            _check_draws(space)
+        typer.echo(
+            f"{name}: good; {len(space.parameters)} parameters, {len(space.searched)} searched, "
+            f"{_DRAWN_TO_CHECK} configurations drawn, all valid"
+        )
+
+
+@app.command("sample")
+def sample(
+    name: Name,
+    number: Annotated[int, typer.Option("-n", "--number", min=1, help="How many.")] = 5,
+    seed: Annotated[int, typer.Option(help="The same seed draws the same.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Draw configurations from a space, as settings; the host is the one that the space assumes."""
+    with _reported():
+        space = search_spaces.load(name)
+        ask = Chance(seed)
+        drawn = [draw(space, ask) for _ in range(number)]
+        rendered = [space.render(values) for values in drawn]
+    if as_json:
+        pairs = zip(drawn, rendered, strict=True)
+        typer.echo(json.dumps([{"values": v, "rendered": r} for v, r in pairs], indent=2))
+        return
+    for values in drawn:
+        typer.echo("; ".join(space.lines(values)) or "# nothing set: the program's defaults")
+
+
+@app.command("explain", context_settings={"ignore_unknown_options": True})
+def explain(
+    name: Name, parameter: Annotated[str, typer.Argument(help="A parameter of the space.")]
+) -> None:
+    """Explain one parameter: what it does, its limits, and where that was read."""
+    with _reported():
+        found = search_spaces.load(name)[parameter]
+    _say(f"{found.name}: {found.about}")
+    _say("")
+    details = [(label, text.replace("`", "")) for label, text in describe.details(found)]
+    console = Console()
+    if console.is_terminal:
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        for label, text in details:
+            grid.add_row(Text(label, style=QUIET), Text(text))
+        console.print(grid)
+    else:
+        width = max(len(label) for label, _ in details)
+        typer.echo("\n".join(f"{label:<{width}}  {text}" for label, text in details))
+
+
+@app.command("parse", context_settings={"ignore_unknown_options": True})
+def parse(
+    command: Annotated[
+        str, typer.Argument(metavar="COMMAND_LINE", help="In quotes; a BosConfig 'parm' line, too.")
+    ],
+    space: Annotated[
+        str | None, typer.Option(help="The space; not needed if the line begins with its program.")
+    ] = None,
+) -> None:
+    """Print the configuration that a command line means, and what is wrong with it."""
+    try:
+        words = shlex.split(command)
+    except ValueError as problem:
+        raise SpecError(f"{command!r} is no command line: {problem}") from None
+    if words[:1] == ["parm"]:
+        del words[0]
+    with _reported():
+        found = search_spaces.load(space if space is not None else _space_of(words))
+        parsed = found.parse(words)
+        typer.echo(f"space: {found.name}")
+        for parameter in found.parameters:
+            if parameter.name in parsed.values:
+                value = describe.spoken(parsed.values[parameter.name])
+                typer.echo(f"{parameter.name} = {value}")
+        if parsed.rest:
+            typer.echo(f"not searched: {shlex.join(parsed.rest)}")
+        if not parsed.values and not parsed.rest:
+            typer.echo("nothing set: the program's defaults")
+        for line in found.lines(parsed.values):
+            typer.echo(f"in full: {line}")
+        for sentence in found.violations(parsed.values):
+            typer.echo(f"careful, on the host that the space assumes: {sentence}")
+
+
+def _space_of(words: list[str]) -> str:
+    """The newest space for the program that a command line begins with."""
+    program = PurePosixPath(words[0]).name if words else ""
+    named = [n for n in search_spaces.names() if search_spaces.load(n).program == program]
+    if not named:
+        raise SpaceError(
+            f"{program!r} is no program of a space; name a space with --space "
+            f"(see 'fstune space list')"
+        )
+    return named[-1]
+
+
+def _check_draws(space: Space) -> None:
+    ask = Chance(1)
+    for _ in range(_DRAWN_TO_CHECK):
+        values = draw(space, ask)
+        wrong = space.violations(values)
+        if wrong:
+            line = "; ".join(space.lines(values))
+            raise SpaceError(f"{space.name}: {line!r} was drawn, but is not valid: {wrong[0]}")
+
+
+def _row(parameter: Parameter) -> tuple[str, ...]:
+    held = "no" if parameter.role is Role.HELD else str(parameter.risk)
+    default = parameter.defaults["none"]
+    why_not = "control" if parameter.role is Role.CONTROL else held
+    return (
+        parameter.name,
+        " | ".join(parameter.flags),
+        f"{describe.sensible(parameter)} {parameter.unit}".strip(),
+        "computed" if isinstance(default, Expression) else describe.spoken(default),
+        "yes" if parameter.searched else why_not,
+    )
+
+
+def _say(text: str) -> None:
+    show(Console(), Text(text))
+
+
+def _list(columns: tuple[Column, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    show(Console(), Listing(columns, tuple(tuple(Text(cell) for cell in row) for row in rows)))
