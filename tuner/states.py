@@ -61,7 +61,8 @@ _MOVES: Mapping[type[StrEnum], Mapping[StrEnum, frozenset[StrEnum]]] = {
     _T: {
         _T.QUEUED: frozenset({_T.RUNNING, _T.CANCELLED}),
         _T.RUNNING: frozenset({_T.COMPLETE, _T.PRUNED, _T.FAILED, _T.CANCELLED}),
-        _T.COMPLETE: frozenset(),
+        # A finalist whose race is over may still fail when it is to be certified.
+        _T.COMPLETE: frozenset({_T.FAILED}),
         _T.PRUNED: frozenset(),
         _T.FAILED: frozenset(),
         _T.CANCELLED: frozenset(),

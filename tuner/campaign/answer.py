@@ -79,12 +79,9 @@ def _nothing_left(trials: Sequence[Trial], rules: Rules) -> str:
         return "the budget allowed no configuration to be tried; give it more time"
     pruned = sum(t.state is TrialState.PRUNED for t in tried)
     failed = sum(t.state is TrialState.FAILED for t in tried)
-    parts = [
-        f"{pruned} of {len(tried)} configurations tried were dropped for not being {worth} faster"
-    ]
+    parts = [f"none of {len(tried)} configurations tried looked {worth} faster than the baseline"]
+    if pruned:
+        parts.append(f"{pruned} were dropped early")
     if failed:
         parts.append(f"{failed} did not run")
-    if pruned + failed < len(tried):
-        rest = len(tried) - pruned - failed
-        parts.append(f"{rest} did not look {worth} faster by the end of their race")
     return "; ".join(parts)

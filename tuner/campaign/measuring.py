@@ -62,8 +62,9 @@ class BlockRunner:
         block = Block(step.number, step.kind, step.race, step.order, BlockState.RUNNING)
         arms = ", ".join("baseline" if n == BASELINE else f"trial {n}" for n in step.order)
         event = self._event("block-started", f"block {step.number}: {arms}", {"block": step.number})
-        self._observer.say(self._store.begin_block(self._id, block, event))
+        begun = self._store.begin_block(self._id, block, event)
         try:
+            self._observer.say(begun)
             for position, number in enumerate(step.order):
                 self._arm(step, position, trials[number])
         except _BlockVoid as problem:

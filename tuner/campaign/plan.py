@@ -20,7 +20,7 @@ from tuner.judge.score import log_scores, margin
 from tuner.model import BASELINE, Block, BlockKind, Measurement, Trial
 from tuner.states import BlockState, TrialState
 
-#: So many blocks may go void one after another before the campaign stops.
+#: So many blocks of one run may go void one after another before the campaign stops.
 MAX_VOID_IN_A_ROW = 4
 
 #: Fresh blocks that certify an effect of a few times its noise (see judge/certify.py).
@@ -130,16 +130,21 @@ class _Replay:
     decisions: tuple[Decision, ...] = ()
 
 
-def plan(trials: Sequence[Trial], blocks: Sequence[Block], rules: Rules) -> Plan:
+def plan(
+    trials: Sequence[Trial],
+    blocks: Sequence[Block],
+    rules: Rules,
+    *,
+    earlier_blocks: int = 0,
+) -> Plan:
     """What to do next. ``trials`` and ``blocks``: all of the campaign's, in order of number.
 
     A trial whose stored state is ``failed`` or ``cancelled`` is out of its race. Blocks still
-    running must have been made void before.
+    running must have been made void before. ``earlier_blocks``: so many are of earlier runs; void
+    ones among them do not stop this one.
     """
     failed = {t.number for t in trials if t.state in (TrialState.FAILED, TrialState.CANCELLED)}
     replay = _replay(trials, blocks, rules, failed)
-    if replay.incumbent in failed:
-        replay.incumbent = BASELINE
     race = max((t.race for t in trials), default=0)
     incumbent = () if replay.incumbent == BASELINE else (replay.incumbent,)
     contenders = tuple(
@@ -154,7 +159,7 @@ def plan(trials: Sequence[Trial], blocks: Sequence[Block], rules: Rules) -> Plan
     here = Plan(
         Halt(""), Phase.SEARCH, race, replay.incumbent, live, replay.endings, replay.decisions
     )
-    if (reason := _void_reason(blocks)) is not None:
+    if (reason := _void_reason(blocks[earlier_blocks:])) is not None:
         return replace(here, step=Halt(reason))
     fresh = [block for block in blocks if block.kind is BlockKind.CERTIFY]
     spent = _Spent.of(blocks)
@@ -176,13 +181,18 @@ def _replay(
     by_race: dict[int, list[int]] = {}
     for trial in trials:
         by_race.setdefault(trial.race, []).append(trial.number)
+    # A trial fails in the last block that it is part of; until then it raced like any other.
+    left = {n: max((b.number for b in blocks if n in b.order), default=0) for n in failed}
     for block in blocks:
+        gone = {number for number, last in left.items() if last <= block.number}
+        if replay.incumbent in gone:
+            replay.incumbent = BASELINE
         if block.kind is not BlockKind.SEARCH or block.state is not BlockState.COMPLETE:
             continue
         times = {m.trial: component_times(m, rules.components) for m in block.measurements}
         replay.blocks.append(RaceBlock(times, replay.incumbent))
         live = {number for number in by_race.get(block.race, ()) if number in times}
-        live = {n for n in live if n not in replay.endings and n not in failed}
+        live = {n for n in live if n not in replay.endings and n not in gone}
         if replay.incumbent != BASELINE:
             live.add(replay.incumbent)
         live.discard(BASELINE)
@@ -298,6 +308,9 @@ def _certification(
             if here.incumbent != BASELINE
             else _best_open(here, trials, blocks, rules)
         )
+    if blocks and not any(b.state is BlockState.COMPLETE for b in blocks):
+        reason = f"not one block could be completed; the last one: {blocks[-1].reason}"
+        return replace(here, step=Halt(reason))
     if finalist is None or finalist in failed:
         return replace(here, step=Finish(None, None), phase=Phase.DONE, live=())
     here = replace(here, phase=Phase.CERTIFY, live=(finalist,))

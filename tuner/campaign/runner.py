@@ -84,6 +84,7 @@ class Runner:
         self._now = now
         self._ledger = Ledger(testbed.clock)
         self._before = store.campaign(campaign).time_use
+        self._earlier_blocks = 0
 
     def run(self) -> Outcome:
         """Run to the campaign's end, or to the first thing that stops it.
@@ -92,12 +93,12 @@ class Runner:
         in every case, and only what could not be put back is raised (TunerError) beside what the
         store may raise.
         """
-        void = self._event("block-void", "the block that was cut off is void; it is measured again")
-        self._store.void_running_blocks(self._id, "the run was cut off", void)
-        self._move(CampaignState.RUNNING, "", "campaign-started", "campaign started")
         bench: Bench | None = None
         state, reason, error = CampaignState.FINISHED, "", None
         try:
+            self._void_cut_off()
+            self._move(CampaignState.RUNNING, "", "campaign-started", "campaign started")
+            self._check_workload()
             with self._ledger.on("testbed"):
                 if self._testbed.claim():
                     self._tell("testbed-owned", "the testbed is brought up for this campaign")
@@ -116,36 +117,59 @@ class Runner:
 
     def _end(self, bench: Bench | None, state: CampaignState, reason: str) -> tuple[str, ...]:
         """Put the testbed back, then write down how the run ended."""
-        restored: list[str] = []
+        with undisturbed(self._doing):
+            restored, failure = self._give_back(bench)
+            for kind, sentence in restored:
+                self._tell(kind, sentence)
+            if failure is not None:
+                self._tell("restore-failed", f"not everything could be put back: {failure}")
+            if self._store.campaign(self._id).state is not CampaignState.RUNNING:
+                return ()  # stopped before it had begun
+            self._void_cut_off()
+            self._store.add_time_use(self._id, self._ledger.total())
+            kind = {
+                CampaignState.FINISHED: "campaign-finished",
+                CampaignState.PAUSED: "campaign-paused",
+            }.get(state, "campaign-failed")
+            said = f"campaign {state}: {reason}" if reason else f"campaign {state}"
+            self._move(state, reason, kind, said)
+        if failure is not None:
+            raise failure
+        return tuple(sentence for _, sentence in restored)
+
+    def _void_cut_off(self) -> None:
+        """Void the block that a kill, or a stop in the middle of a write, left running."""
+        void = self._event("block-void", "the block that was cut off is void; it is measured again")
+        self._store.void_running_blocks(self._id, "the run was cut off", void)
+
+    def _give_back(self, bench: Bench | None) -> tuple[list[tuple[str, str]], TunerError | None]:
+        """Restore and close, without the store: it may be what failed. Kinds and sentences."""
+        done: list[tuple[str, str]] = []
         failure: TunerError | None = None
-        with undisturbed(self._say_only), self._ledger.on("testbed"):
+        with self._ledger.on("testbed"):
             if bench is not None:
                 try:
-                    for sentence in bench.target.restore(self._doing):
-                        restored.append(sentence)
-                        self._tell("restored", sentence)
+                    done += [("restored", said) for said in bench.target.restore(self._doing)]
                 except TunerError as problem:
                     failure = problem
             try:
-                said = self._testbed.close()
-                if said is not None:
-                    restored.append(said)
-                    self._tell("testbed-closed", said)
+                if (closed := self._testbed.close()) is not None:
+                    done.append(("testbed-closed", closed))
             except TunerError as problem:
                 failure = failure or problem
-            if failure is not None:
-                self._tell("restore-failed", f"not everything could be put back: {failure}")
-            self._observer.doing("")
-        self._store.add_time_use(self._id, self._ledger.total())
-        kind = {
-            CampaignState.FINISHED: "campaign-finished",
-            CampaignState.PAUSED: "campaign-paused",
-        }.get(state, "campaign-failed")
-        said = f"campaign {state}: {reason}" if reason else f"campaign {state}"
-        self._move(state, reason, kind, said)
-        if failure is not None:
-            raise failure
-        return tuple(restored)
+        self._doing("")
+        return done, failure
+
+    def _check_workload(self) -> None:
+        """Whether it still is the one that was measured: its file may have been changed since."""
+        blocks = self._store.blocks(self._id)
+        self._earlier_blocks = len(blocks)
+        measured = {name for b in blocks for m in b.measurements for name in m.components}
+        if measured and measured != set(self._workload.components):
+            raise ConflictError(
+                f"workload {self._spec.workload} has other components than the measurements so "
+                "far; put it back or begin a new campaign"
+            )
 
     def _prepare(self, bench: Bench) -> None:
         """Take stock of the testbed; on the first run, what is found is the baseline."""
@@ -175,7 +199,7 @@ class Runner:
             return  # the last run was cut off just after its answer
         while True:
             trials, measured = self._store.trials(self._id), self._store.blocks(self._id)
-            now = plan(trials, measured, self._rules)
+            now = plan(trials, measured, self._rules, earlier_blocks=self._earlier_blocks)
             self._settle(trials, now)
             self._show(now)
             match now.step:
@@ -228,8 +252,8 @@ class Runner:
         if not proposals:
             self._tell("space-exhausted", "every configuration of the search space has been tried")
             self._rules = replace(self._rules, max_trials=len(trials) - 1)
-        for offset, proposal in enumerate(proposals):
-            number = len(trials) + offset
+        added: list[tuple[Trial, NewEvent]] = []
+        for number, proposal in enumerate(proposals, start=len(trials)):
             flags = bench.target.flags(proposal.configuration)
             trial = Trial(
                 number,
@@ -239,7 +263,9 @@ class Runner:
                 TrialState.RUNNING,
                 flags,
             )
-            self._told(self._store.add_trial(self._id, trial, self._trial_event(trial)))
+            added.append((trial, self._trial_event(trial)))
+        for event in self._store.add_trials(self._id, added):
+            self._told(event)
 
     @staticmethod
     def _value(trial: Trial, estimates: Mapping[int, float]) -> float | None:
@@ -251,7 +277,7 @@ class Runner:
         wanted: list[Proposal] = []
         for number, values in enumerate(self._spec.first, start=1):
             configuration = Configuration.of(bench.target.baseline.as_dict() | values)
-            _check_first(bench, configuration, f"first[{number - 1}]")
+            _check_first(bench, configuration, f"first.{number - 1}")
             if configuration not in tried:
                 tried.add(configuration)
                 wanted.append(Proposal(configuration, f"first {number}"))
@@ -303,17 +329,8 @@ class Runner:
     def _doing(self, what: str) -> None:
         self._observer.doing(what)
 
-    def _say_only(self, message: str) -> None:
-        self._observer.doing(message)
-
 
 def _check_first(bench: Bench, configuration: Configuration, where: str) -> None:
-    known = {
-        f"{c}.{p.name}" for c, part in bench.target.parts.items() for p in part.space.parameters
-    }
-    for name, _ in configuration:
-        if name not in known:
-            raise SpecError(f"{where}: no parameter {name!r} in the campaign's search spaces")
     for component, part in bench.target.parts.items():
         wrong = part.space.violations(configuration.part(component), part.facts)
         if wrong:

@@ -7,8 +7,8 @@ names (spaces, workload) is looked up here too, so that a campaign never starts 
 from __future__ import annotations
 
 import difflib
-import math
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
@@ -17,10 +17,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 import search_spaces
 from search_spaces import Space, SpaceError
+from search_spaces.reading import document as document_of
 from tuner.errors import SpecError
 from tuner.model import Value
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|m|h|d)")
+_NAME = re.compile(r"[\w .-]{1,80}")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -43,12 +45,19 @@ def _fraction(value: object) -> object:
     return value
 
 
+def _value(value: object) -> object:
+    if not isinstance(value, int | str):
+        raise ValueError("a value is a whole number, true or false, or text")
+    return value
+
+
+ParameterValue = Annotated[Value, BeforeValidator(_value)]
 Duration = Annotated[float, BeforeValidator(_duration_s), Field(gt=0.0)]
 Fraction = Annotated[float, BeforeValidator(_fraction), Field(gt=0.0, lt=1.0)]
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class CellSection(_Section):
@@ -64,9 +73,9 @@ class EffectSection(_Section):
 
     parameter: str
     change: float = Field(default=0.0, gt=-1.0)
-    low: float = -math.inf
-    high: float = math.inf
-    value: Value | None = None
+    low: float | None = None
+    high: float | None = None
+    value: ParameterValue | None = None
     components: tuple[str, ...] = ()
     fails: Literal["", "start", "workload"] = ""
 
@@ -80,7 +89,7 @@ class SimulatedSection(_Section):
     block_noise: float = Field(default=0.0, ge=0.0)
     seed: int = 1
     effects: tuple[EffectSection, ...] = ()
-    found: dict[str, Value] = Field(default_factory=dict)
+    found: dict[str, ParameterValue] = Field(default_factory=dict)
 
 
 class TestbedSection(_Section):
@@ -93,7 +102,7 @@ class TestbedSection(_Section):
     @model_validator(mode="after")
     def _one_kind(self) -> TestbedSection:
         if (self.cell is None) == (self.simulated is None):
-            raise ValueError("name exactly one kind of testbed: cell or simulated")
+            raise ValueError("name exactly one kind: 'cell: {}' or 'simulated: {}'")
         return self
 
 
@@ -108,8 +117,8 @@ class SpaceSection(_Section):
     name: str
     only: tuple[str, ...] | None = None
     also: tuple[str, ...] = ()
-    fix: dict[str, Value] = Field(default_factory=dict)
-    ranges: dict[str, tuple[Value, ...]] = Field(default_factory=dict)
+    fix: dict[str, ParameterValue] = Field(default_factory=dict)
+    ranges: dict[str, tuple[ParameterValue, ...]] = Field(default_factory=dict)
     allow_risk: tuple[str, ...] = ()
 
 
@@ -166,10 +175,19 @@ class CertificationSection(_Section):
     share: Fraction = 0.4
 
 
+def _name(value: object) -> object:
+    if isinstance(value, str) and not _NAME.fullmatch(value):
+        raise ValueError("use 1 to 80 letters, digits, spaces, dots, hyphens and underscores")
+    return value
+
+
+Name = Annotated[str, BeforeValidator(_name)]
+
+
 class CampaignSpec(_Section):
     """A whole campaign. ``first``: configurations to try before the proposer's own."""
 
-    name: str = Field(min_length=1, max_length=80, pattern=r"^[\w .-]+$")
+    name: Name
     testbed: TestbedSection
     spaces: SpacesSection
     workload: str
@@ -178,7 +196,7 @@ class CampaignSpec(_Section):
     statistics: StatisticsSection = StatisticsSection()
     certification: CertificationSection = CertificationSection()
     seed: int = Field(default=1, ge=0, lt=2**63)
-    first: tuple[dict[str, Value], ...] = ()
+    first: tuple[dict[str, ParameterValue], ...] = ()
 
     def to_json(self) -> str:
         """The checked specification with every default filled in; ``from_json`` reads it back."""
@@ -196,11 +214,15 @@ def read_spec(path: Path) -> CampaignSpec:
     Relative paths of spaces and workloads in it are taken from the file's own directory.
     """
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        document = document_of(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise SpecError(f"{path}: there is no such campaign file") from None
-    except (OSError, UnicodeDecodeError) as problem:
-        raise SpecError(f"{path}: cannot be read: {problem}") from problem
+    except OSError as problem:
+        raise SpecError(f"{path}: cannot be read: {problem.strerror}") from problem
+    except UnicodeDecodeError as problem:
+        raise SpecError(f"{path}: cannot be read: it is not UTF-8 text") from problem
+    except RecursionError:
+        raise SpecError(f"{path}: not a campaign file: it is nested too deeply") from None
     except yaml.YAMLError as problem:
         raise SpecError(f"{path}: not YAML: {' '.join(str(problem).split())}") from problem
     if not isinstance(document, dict):
@@ -215,6 +237,8 @@ def read_spec(path: Path) -> CampaignSpec:
 def _first_problem(problem: ValidationError) -> str:
     error = problem.errors(include_url=False)[0]
     where = ".".join(str(part) for part in error["loc"]) or "the file"
+    if error["type"] == "missing":
+        return f"{where}: missing"
     if error["type"] == "extra_forbidden":
         known = _words_beside(error["loc"])
         nearest = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
@@ -228,10 +252,16 @@ def _words_beside(location: tuple[int | str, ...]) -> list[str]:
     """The keys that are allowed where an unknown one was found."""
     model: type[BaseModel] = CampaignSpec
     for part in location[:-1]:
-        annotation = model.model_fields[str(part)].annotation
-        inner = [annotation, *get_args(annotation)]
-        model = next(t for t in inner if isinstance(t, type) and issubclass(t, BaseModel))
+        if isinstance(part, str):  # else the place in a list
+            model = next(_models_in(model.model_fields[part].annotation))
     return sorted(model.model_fields)
+
+
+def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models_in(inner)
 
 
 def _with_resolved_paths(spec: CampaignSpec, directory: Path) -> CampaignSpec:
@@ -248,6 +278,22 @@ def _with_resolved_paths(spec: CampaignSpec, directory: Path) -> CampaignSpec:
         cache_manager=space(spec.spaces.cache_manager),
     )
     return spec.model_copy(update={"spaces": spaces, "workload": resolved(spec.workload)})
+
+
+def check_parameters(spec: CampaignSpec, spaces: Mapping[str, Space]) -> None:
+    """Whether every parameter that a specification names is in its spaces. Raises SpecError."""
+    known = [f"{c}.{p.name}" for c, space in spaces.items() for p in space.parameters]
+    named = [(f"first.{n}", name) for n, values in enumerate(spec.first) for name in values]
+    if (world := spec.testbed.simulated) is not None:
+        named += [
+            (f"testbed.simulated.effects.{n}", e.parameter) for n, e in enumerate(world.effects)
+        ]
+        named += [("testbed.simulated.found", name) for name in world.found]
+    for where, name in named:
+        if name not in known:
+            nearest = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+            raise SpecError(f"{where}: no parameter {name!r} in the campaign's search spaces{hint}")
 
 
 def load_space(section: SpaceSection, component: str) -> Space:

@@ -63,14 +63,15 @@ def standing(
 ) -> Standing:
     """Where the campaign stands. ``elapsed_s``: wall time of its runs; ``overhead``: wall time per
     second of measuring time so far, for the expectation."""
-    kind = BlockKind.CERTIFY if plan.phase is not Phase.SEARCH else BlockKind.SEARCH
+    certifying = plan.phase is Phase.CERTIFY or any(b.kind is BlockKind.CERTIFY for b in blocks)
+    kind = BlockKind.CERTIFY if certifying else BlockKind.SEARCH
     estimates = against_baseline(blocks, rules, kind)
     spent_s = sum(block.duration_s for block in blocks)
     budget_s = rules.budget_s
     if kind is BlockKind.CERTIFY and blocks:
-        fresh = [b.duration_s for b in blocks if b.kind is BlockKind.CERTIFY]
-        mean_s = sum(fresh) / len(fresh) if fresh else 0.0
-        budget_s = min(budget_s, spent_s + mean_s * (rules.certify_blocks - len(fresh)))
+        fresh = sum(b.kind is BlockKind.CERTIFY for b in blocks)
+        block_s = 2.0 * spent_s / max(1, sum(len(b.measurements) for b in blocks))
+        budget_s = min(budget_s, spent_s + block_s * (rules.certify_blocks - fresh))
     rows = [_row(t, plan, estimates, trials[BASELINE].configuration) for t in _shown(trials, plan)]
     dropped = [
         DroppedTrial(t.number, t.reason)

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 _STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: Signals so soon after one another are one request: a closed terminal sends several.
+_SAME_REQUEST_S = 1.0
 
 Handler = Callable[[int, FrameType | None], object] | int | None
 
 
 @contextmanager
 def stop_signals() -> Iterator[None]:
-    """Turn each stop signal into KeyboardInterrupt, so that one path cleans up for all of them."""
+    """Turn stop signals into KeyboardInterrupt, so that one path cleans up for all of them."""
+    last_s = float("-inf")
 
     def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal last_s
+        before_s, last_s = last_s, time.monotonic()
+        if last_s - before_s < _SAME_REQUEST_S:
+            return  # it must not interrupt the answer to the one before
         raise KeyboardInterrupt(signal.Signals(number).name)
 
     with _handling(stop):

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import tuner
-from tuner.cli import campaigns, cell, serve
+from tuner.cli import campaigns, cell, serve, space
 from tuner.errors import TunerError
 
 app = typer.Typer(
@@ -35,6 +35,7 @@ app.command("show")(campaigns.show_campaign)
 app.command("recommend")(campaigns.recommend)
 app.command("serve")(serve.serve)
 app.add_typer(cell.app, name="cell")
+app.add_typer(space.app, name="space")
 
 
 def _print_version(wanted: bool) -> None:

@@ -15,7 +15,7 @@ from tuner.campaign.spec import CampaignSpec, read_spec
 from tuner.campaign.standing import against_baseline
 from tuner.cli.compose import Prepared, conduct, prepare
 from tuner.cli.options import CampaignReference, StateDir, state_directory
-from tuner.errors import ConflictError, NotFoundError
+from tuner.errors import ConflictError, NotFoundError, SpecError
 from tuner.measure.driver import load_workload
 from tuner.model import BlockKind, Campaign
 from tuner.report.progress import progress_for
@@ -52,7 +52,10 @@ def run(
     """
     directory = state_directory(state_dir)
     spec = read_spec(file)
-    prepared = prepare(spec, directory)
+    try:
+        prepared = prepare(spec, directory)
+    except SpecError as problem:
+        raise SpecError(f"{file}: {problem}") from problem
     with Store.open(directory) as store:
         campaign = store.create_campaign(spec.name, spec.to_json(), spec.seed, datetime.now(UTC))
         _conduct(store, campaign, prepared, directory)
@@ -88,8 +91,11 @@ def show_campaign(campaign: CampaignReference = "last", state_dir: StateDir = No
         found = store.campaign(campaign)
         blocks = store.blocks(found.id)
         spec = CampaignSpec.from_json(found.spec)
-        rules = rules_of(spec, load_workload(spec.workload))
-        estimates = against_baseline(blocks, rules, BlockKind.SEARCH)
+        try:
+            rules = rules_of(spec, load_workload(spec.workload))
+            estimates = against_baseline(blocks, rules, BlockKind.SEARCH)
+        except (SpecError, KeyError):
+            estimates = {}  # its workload's file is gone, or is another one now
         events = store.events(found.id)[-_EVENTS_SHOWN:]
         page = campaign_page(
             found,
@@ -148,7 +154,7 @@ def _tell_end(store: Store, outcome: Outcome, console: Console) -> None:
     show(console, page)
     if outcome.error is not None:
         raise outcome.error
-    if campaign.state is CampaignState.PAUSED:
+    if campaign.state is not CampaignState.FINISHED:
         typer.echo(f"fstune: paused; go on with: fstune resume {campaign.id}", err=True)
         raise typer.Exit(_INTERRUPTED)
 

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from deploy.cell import Cells, CellSpec
+from deploy.cell import CellError, Cells, CellSpec
 from tuner.cli.options import StateDir, state_directory
 from tuner.errors import NotFoundError
 from tuner.testbed.cell import translated
@@ -62,7 +62,11 @@ def status(state_dir: StateDir = None) -> None:
         if not names:
             typer.echo("no cells")
         for name in names:
-            cell = cells.load(name)
+            try:
+                cell = cells.load(name)
+            except CellError as problem:
+                typer.echo(f"{name}: {problem}")
+                continue
             if cell is None:
                 typer.echo(f"{name}: left over from a start that was cut off; take it down")
                 continue
@@ -73,14 +77,17 @@ def status(state_dir: StateDir = None) -> None:
                 typer.echo(f"  {node.name}: {alive}")
 
 
-@app.command("exec", context_settings={"ignore_unknown_options": True})
+@app.command("exec", context_settings={"allow_interspersed_args": False})
 def execute(
     node: NodeName,
     command: Annotated[list[str], typer.Argument(help="The command and its arguments.")],
     name: Name = "default",
     state_dir: StateDir = None,
 ) -> None:
-    """Run a command inside a node, as root of that node; its exit status becomes ours."""
+    """Run a command inside a node, as root of that node; its exit status becomes ours.
+
+    Our own options come first: everything after the node's name belongs to the command.
+    """
     with translated():
         cell = Cells(state_directory(state_dir)).load(name)
     if cell is None or not cell.is_alive():

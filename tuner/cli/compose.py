@@ -8,17 +8,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.cell import CellSpec
+from deploy.cell import CellError, CellSpec
 from search_spaces import Space
 from tuner.campaign.runner import Outcome, Runner
-from tuner.campaign.spec import CampaignSpec, load_space
+from tuner.campaign.spec import CampaignSpec, check_parameters, load_space
 from tuner.campaign.stopping import stop_signals
-from tuner.errors import ConflictError
+from tuner.errors import ConflictError, SpecError
 from tuner.measure.driver import Workload, load_workload
 from tuner.model import Campaign
 from tuner.report.observer import Observer
 from tuner.store import Store
-from tuner.testbed.cell import CellTestbed, translated
+from tuner.testbed.cell import CellTestbed
 from tuner.testbed.simulated import Effect, SimulatedTestbed, World
 from tuner.testbed.testbed import Testbed
 
@@ -41,6 +41,7 @@ def prepare(spec: CampaignSpec, state_directory: Path, *, owned: bool = False) -
     spaces = {"cache_manager": load_space(spec.spaces.cache_manager, "cache_manager")}
     if spec.spaces.fileserver is not None:
         spaces = {"fileserver": load_space(spec.spaces.fileserver, "fileserver"), **spaces}
+    check_parameters(spec, spaces)
     return Prepared(spec, workload, _testbed(spec, spaces, state_directory, owned))
 
 
@@ -49,13 +50,17 @@ def _testbed(
 ) -> Testbed:
     cell, simulated = spec.testbed.cell, spec.testbed.simulated
     if cell is not None:
-        with translated():
+        try:
             cell_spec = CellSpec(cell.name, cell.clients, cell.link)
+        except CellError as problem:
+            raise SpecError(f"testbed.cell: {problem}") from problem
         server = spaces.get("fileserver")
         return CellTestbed(state_directory, cell_spec, server, spaces["cache_manager"], owned=owned)
     assert simulated is not None
     world = World(
-        effects=tuple(Effect(**effect.model_dump()) for effect in simulated.effects),
+        effects=tuple(
+            Effect(**effect.model_dump(exclude_none=True)) for effect in simulated.effects
+        ),
         noise=simulated.noise,
         block_noise=simulated.block_noise,
         seed=simulated.seed,
@@ -85,7 +90,4 @@ def _alone(state_directory: Path, campaign: str) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ConflictError(f"campaign {campaign} is being run by another process") from None
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
+        yield  # the file stays: removing it would let two others each lock one of their own

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -20,6 +21,7 @@ from tuner.errors import ConflictError, StoreError
 
 #: How long one process waits for another's transaction. Those take milliseconds; a disk may stall.
 BUSY_TIMEOUT_S = 30.0
+_BUSY_PAUSE_S = 0.02
 
 _WRITES = "fstune_writes"
 
@@ -54,9 +56,7 @@ def open_sqlite(path: Path) -> Engine:
 
     @event.listens_for(engine, "connect")
     def set_up(connection: sqlite3.Connection, _record: object) -> None:
-        (journal,) = connection.execute("PRAGMA journal_mode").fetchone()
-        if journal != "wal":
-            (journal,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        journal = _journal_mode(connection)
         if journal != "wal":
             raise StoreError(
                 f"{path}: its filesystem has no shared memory for a write-ahead log; "
@@ -72,6 +72,23 @@ def open_sqlite(path: Path) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def _journal_mode(connection: sqlite3.Connection) -> str:
+    """Make it a write-ahead log; returns what it is then."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            (journal,) = connection.execute("PRAGMA journal_mode").fetchone()
+            if journal != "wal":
+                (journal,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            return str(journal)
+        except sqlite3.OperationalError as error:
+            # SQLite does not wait by itself while another process makes the same change.
+            busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() > deadline:
+                raise
+        time.sleep(_BUSY_PAUSE_S)
 
 
 def writer(engine: Engine) -> Engine:

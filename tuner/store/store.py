@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -185,6 +185,16 @@ class Store:
         with self._change(campaign) as (connection, _):
             connection.execute(insert(table).values(values(table, trial, campaign=campaign)))
             return queries.add_event(connection, campaign, event)
+
+    def add_trials(self, campaign: str, trials: Sequence[tuple[Trial, NewEvent]]) -> list[Event]:
+        """Store new trials, all or none: a race that lost half of them would not be the same."""
+        table = tables.trial
+        with self._change(campaign) as (connection, _):
+            told = []
+            for trial, event in trials:
+                connection.execute(insert(table).values(values(table, trial, campaign=campaign)))
+                told.append(queries.add_event(connection, campaign, event))
+            return told
 
     def move_trial(
         self, campaign: str, number: int, state: TrialState, reason: str, event: NewEvent

@@ -65,8 +65,8 @@ class Effect:
 class World:
     """The truth: effects, and noise as standard deviations of log times.
 
-    ``noise``: of each component of each run; ``block_noise``: shared by runs close in time (a
-    random walk with this step a run), which pairing takes out.
+    ``noise``: of each component of each run; ``block_noise``: shared by the runs of a block, which
+    pairing takes out.
     """
 
     effects: tuple[Effect, ...] = ()
@@ -113,24 +113,25 @@ class _SimulatedPart:
     found: Mapping[str, Value] = field(default_factory=dict)
     identity: str = "simulated"
     values: Mapping[str, Value] = field(default_factory=dict)
+    running: bool = True
 
     def apply(self, values: Mapping[str, Value]) -> str | None:
         qualified = {f"{self.space.component}.{name}": value for name, value in values.items()}
         culprit = self.world.failure(Configuration.of(qualified), "start")
         if culprit is not None:
-            self.values = {}
+            self.running = False
             raise ConfigurationError(f"the simulated program does not start with this {culprit}")
-        if dict(values) == dict(self.values):
+        if self.running and dict(values) == dict(self.values):
             return None
         self.clock.now_s += _RESTART_S
-        self.values = dict(values)
+        self.values, self.running = dict(values), True
         return "restart"
 
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
         return dict(self.values)
 
     def restore(self) -> str:
-        self.values = dict(self.found)
+        self.values, self.running = dict(self.found), True
         return f"{self.space.component}: as found"
 
 

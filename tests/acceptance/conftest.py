@@ -1,0 +1,156 @@
+"""A small campaign on a real cell, as a user would write it and run it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tuner.model import Block, Campaign, Event, Trial
+from tuner.store import Store
+
+FSTUNE = Path(sys.executable).with_name("fstune")
+
+FIRST = [
+    {"fileserver.vlru_interval": 0},
+    {"fileserver.udp_buffer": 1 << 28},
+    {"fileserver.threads": 20},
+]
+
+
+def small_workload() -> dict[str, object]:
+    """The usual workload with so little in it that a run takes a second."""
+    document = yaml.safe_load((files("workloads") / "mixed-use.yaml").read_text())
+    document["filesets"]["warm-up"].update(files=4, directories=1)
+    document["filesets"]["small"].update(files=60, directories=6)
+    document["filesets"]["large"]["size"]["bytes"] = 4 << 20
+    for stage in document["stages"]:
+        for phase in stage["phases"]:
+            if "passes" in phase:
+                phase["passes"] = 2
+    assert isinstance(document, dict)
+    return document
+
+
+def careless_space() -> dict[str, object]:
+    """A search space that knows neither what stops the server nor what the kernel clamps."""
+    text = (files("search_spaces") / "openafs-fileserver-1.8.yaml").read_text()
+    document = yaml.safe_load(text)
+    parameters = document["parameters"]
+    parameters["vlru_interval"].pop("special")
+    parameters["vlru_interval"]["hard"] = {"low": 0, "outside": "refuses"}
+    parameters["udp_buffer"].pop("at_most")
+    parameters["udp_buffer"]["range"] = [65536, 1 << 28]
+    assert isinstance(document, dict)
+    return document
+
+
+@dataclass(frozen=True)
+class Place:
+    """A state directory of its own, with a campaign file for a cell of its own."""
+
+    directory: Path
+    cell: str
+
+    @property
+    def state(self) -> Path:
+        return self.directory / "state"
+
+    @property
+    def campaign_file(self) -> Path:
+        return self.directory / "campaign.yaml"
+
+    def fstune(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the console script to its end."""
+        return subprocess.run(
+            [FSTUNE, *arguments],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=110,
+            check=False,
+        )
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start the console script; standard output and error are one pipe."""
+        return subprocess.Popen(
+            [FSTUNE, *arguments],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+        )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return os.environ | {"FSTUNE_STATE_DIR": str(self.state), "LC_ALL": "C.UTF-8"}
+
+    def stored(self) -> tuple[Campaign, list[Trial], list[Block], list[Event]]:
+        with Store.open(self.state) as store:
+            campaign = store.campaign("last")
+            return (
+                campaign,
+                store.trials(campaign.id),
+                store.blocks(campaign.id),
+                store.events(campaign.id),
+            )
+
+    def left_behind(self) -> list[str]:
+        """What of the cell is still on this machine: directories, mounts, processes."""
+        cells = self.state / "cells"
+        found = [str(path) for path in cells.glob("*")] if cells.is_dir() else []
+        own = str(self.state)
+        mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+        found += [line for line in mounts if own in line]
+        for status in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words = status.read_bytes().decode(errors="replace")
+            except OSError:
+                continue
+            if own in words and status.parent.name != str(os.getpid()):
+                found.append(f"process {status.parent.name}: {words[:200]!r}")
+        return found
+
+
+def write_campaign(place: Place, first: Sequence[dict[str, int]]) -> None:
+    (place.directory / "workload.yaml").write_text(yaml.safe_dump(small_workload()))
+    (place.directory / "space.yaml").write_text(yaml.safe_dump(careless_space(), sort_keys=False))
+    document = {
+        "name": "acceptance",
+        "testbed": {"cell": {"name": place.cell}},
+        "spaces": {
+            "fileserver": {
+                "name": "./space.yaml",
+                "only": ["threads", "udp_buffer", "vlru_interval"],
+            },
+            "cache_manager": {"name": "openafs-cache-manager-fuse-1.8", "only": ["daemons"]},
+        },
+        "workload": "./workload.yaml",
+        "search": {"trials_per_race": 3, "blocks_per_race": 3, "max_trials": 3},
+        "budget": {"wall_time": "5m", "measurements": 16},
+        "certification": {"blocks": 3, "share": "20%"},
+        "first": list(first),
+    }
+    place.campaign_file.write_text(yaml.safe_dump(document, sort_keys=False))
+
+
+@pytest.fixture
+def place(root: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Place]:
+    """A place with the small campaign; its cell is taken down whatever the test did."""
+    packages = root / "build" / "test-state" / "packages"
+    packages.mkdir(parents=True, exist_ok=True)
+    place = Place(tmp_path, f"t-{os.getpid()}")
+    place.state.mkdir()
+    (place.state / "packages").symlink_to(packages)
+    write_campaign(place, FIRST)
+    yield place
+    place.fstune("cell", "down", "--name", place.cell)

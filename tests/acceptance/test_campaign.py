@@ -1,0 +1,127 @@
+"""Campaigns on a real cell: bad configurations, kill -9, Ctrl-C; and nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+
+import pytest
+
+from tests.acceptance.conftest import FIRST, Place, write_campaign
+from tuner.model import Block
+from tuner.states import BlockState, CampaignState, TrialState
+
+pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(180)]
+
+
+def measured(blocks: list[Block]) -> dict[tuple[int, int], object]:
+    found = [((b.number, m.trial), m) for b in blocks for m in b.measurements]
+    assert len(dict(found)) == len(found)
+    return dict(found)
+
+
+def wait_for(process: subprocess.Popen[str], words: str) -> str:
+    """Read a campaign's lines until one has these words; all that was read."""
+    assert process.stdout is not None
+    read = ""
+    for line in process.stdout:
+        read += line
+        if words in line:
+            return read
+    raise AssertionError(f"no {words!r} in:\n{read}")
+
+
+def test_bad_configurations_fail_with_their_reason_and_the_campaign_ends(place: Place) -> None:
+    result = place.fstune("run", str(place.campaign_file))
+    assert result.returncode == 0, result.stdout + result.stderr
+    campaign, trials, blocks, events = place.stored()
+    assert campaign.state is CampaignState.FINISHED
+    assert campaign.recommendation is not None
+
+    assert [t.state for t in trials[1:3]] == [TrialState.FAILED, TrialState.FAILED]
+    assert "does not start" in trials[1].reason
+    assert "udp_buffer = 268435456 is not in effect" in trials[2].reason
+    assert trials[3].state in (TrialState.COMPLETE, TrialState.PRUNED)
+    assert all(reason in result.stdout for reason in (trials[1].reason, trials[2].reason))
+
+    assert len(measured(blocks)) >= 6
+    assert not any(m.trial in (1, 2) for b in blocks for m in b.measurements)
+    actions = [m.actions for b in blocks for m in b.measurements]
+    assert sum("fileserver restart" in taken for taken in actions) >= 5
+    for block in blocks:
+        for measurement in block.measurements:
+            assert measurement.effective == measurement.requested
+            assert measurement.apply_s > 0.0
+            assert all(c.elapsed_s > 0.0 for c in measurement.components.values())
+
+    closed = [e.message for e in events if e.kind == "testbed-closed"]
+    assert closed == [f"private cell {place.cell} taken down"]
+    assert place.left_behind() == []
+    answer = json.loads(place.fstune("recommend", "--format", "json").stdout)
+    assert campaign.recommendation.answer in json.dumps(answer)
+
+
+def test_restarts_are_in_the_servers_own_log(place: Place) -> None:
+    """On a cell that was up before: it stays up, and its FileLog tells of every restart."""
+    up = place.fstune("cell", "up", "--name", place.cell)
+    assert up.returncode == 0, up.stderr
+    write_campaign(place, FIRST[2:])
+    result = place.fstune("run", str(place.campaign_file))
+    assert result.returncode == 0, result.stdout + result.stderr
+    _, trials, blocks, _ = place.stored()
+    restarts = sum("fileserver restart" in m.actions for b in blocks for m in b.measurements)
+    assert restarts >= 3
+    log = ["sh", "-c", "cat /var/log/openafs/FileLog*"]
+    shown = place.fstune("cell", "exec", "--name", place.cell, "server", *log)
+    starts = [line for line in shown.stdout.splitlines() if "File server starting (" in line]
+    # The log of the start before is kept: of two configurations in turn, both are there.
+    assert any("-p 20" in line for line in starts)
+    assert any("-p" not in line.split() for line in starts)
+    assert trials[1].flags["fileserver"] == ("-p", "20")
+    status = place.fstune("cell", "status")
+    assert f"{place.cell}: up" in status.stdout
+
+
+def test_kill_and_resume_loses_no_measurement(place: Place) -> None:
+    write_campaign(place, [{"fileserver.threads": 20}, {"fileserver.threads": 40}])
+    with place.start("run", str(place.campaign_file)) as process:
+        wait_for(process, "block 2, ")
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    campaign, _, blocks, _ = place.stored()
+    assert campaign.state is CampaignState.RUNNING
+    before = measured(blocks)
+    assert before
+    assert place.left_behind() != []
+
+    result = place.fstune("resume")
+    assert result.returncode == 0, result.stdout + result.stderr
+    campaign, _, blocks, _ = place.stored()
+    assert campaign.state is CampaignState.FINISHED
+    assert before.items() <= measured(blocks).items()
+    assert [b.number for b in blocks if b.state is BlockState.VOID] == [2]
+    assert place.left_behind() == []
+
+
+def test_interrupt_pauses_restores_and_can_be_resumed(place: Place) -> None:
+    write_campaign(place, [{"fileserver.threads": 20}, {"fileserver.threads": 40}])
+    with place.start("run", str(place.campaign_file)) as process:
+        wait_for(process, "block 1, ")
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate()
+    assert process.returncode == 130
+    campaign, _, blocks, _ = place.stored()
+    assert campaign.state is CampaignState.PAUSED
+    assert f"go on with: fstune resume {campaign.id}" in said
+    assert "original options" in said
+    assert f"private cell {place.cell} taken down" in said
+    assert place.left_behind() == []
+    before = measured(blocks)
+
+    result = place.fstune("resume")
+    assert result.returncode == 0, result.stdout + result.stderr
+    campaign, _, blocks, _ = place.stored()
+    assert campaign.state is CampaignState.FINISHED
+    assert before.items() <= measured(blocks).items()
+    assert place.left_behind() == []

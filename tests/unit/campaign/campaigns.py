@@ -1,0 +1,125 @@
+"""Whole campaigns on the simulated testbed, with a real store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tuner.campaign.runner import Outcome, Runner
+from tuner.campaign.spec import CampaignSpec
+from tuner.cli.compose import Prepared, prepare
+from tuner.model import Block, Event, Trial
+from tuner.report.observer import Standing
+from tuner.store import Store
+from tuner.testbed.simulated import SimulatedTestbed
+
+THREADS = "fileserver.threads"
+#: Two first configurations, told apart by their threads.
+FAST, OTHER = {THREADS: 200}, {THREADS: 20}
+
+
+def spec(
+    *effects: dict[str, object],
+    first: Sequence[Mapping[str, object]] = (FAST, OTHER),
+    noise: float = 0.004,
+    found: Mapping[str, object] | None = None,
+    **sections: object,
+) -> CampaignSpec:
+    """A small campaign: the first configurations and one more, unless told otherwise."""
+    document: dict[str, object] = {
+        "name": "small",
+        "testbed": {
+            "simulated": {"noise": noise, "effects": list(effects), "found": found or {}},
+        },
+        "spaces": {
+            "fileserver": {"name": "openafs-fileserver-1.8", "only": ["threads", "dir_buffers"]},
+            "cache_manager": {"name": "openafs-cache-manager-fuse-1.8", "only": ["daemons"]},
+        },
+        "workload": "mixed-use",
+        "search": {"trials_per_race": 3, "blocks_per_race": 5, "max_trials": 3},
+        "budget": {"wall_time": "20h"},
+        "certification": {"blocks": 12},
+        "first": list(first),
+    }
+    return CampaignSpec.model_validate(document | sections)
+
+
+def faster(change: float = -0.15, low: int = 150) -> dict[str, object]:
+    """Many threads make everything faster."""
+    return {"parameter": THREADS, "low": low, "change": change}
+
+
+def failing(how: str, low: int = 150) -> dict[str, object]:
+    """Many threads make a configuration fail."""
+    return {"parameter": THREADS, "low": low, "fails": how}
+
+
+@dataclass
+class Recorder:
+    """An observer that remembers, and calls ``each`` with a count of the calls so far."""
+
+    each: Callable[[int], None] = lambda count: None
+    events: list[Event] = field(default_factory=list)
+    standings: list[Standing] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+    calls: int = 0
+
+    def say(self, event: Event) -> None:
+        self.events.append(event)
+        self._called()
+
+    def doing(self, what: str) -> None:
+        self.told.append(what)
+        self._called()
+
+    def standing(self, standing: Standing) -> None:
+        self.standings.append(standing)
+        self._called()
+
+    def _called(self) -> None:
+        self.calls += 1
+        self.each(self.calls)
+
+
+@dataclass
+class Campaign:
+    """A stored campaign; ``run`` opens its testbed afresh, as a new process would."""
+
+    store: Store
+    spec: CampaignSpec
+    directory: Path
+    id: str = ""
+    testbed: SimulatedTestbed | None = None
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            at = datetime.now(UTC)
+            made = self.store.create_campaign("small", self.spec.to_json(), self.spec.seed, at)
+            self.id = made.id
+
+    def prepared(self) -> Prepared:
+        stored = CampaignSpec.from_json(self.store.campaign(self.id).spec)
+        return prepare(stored, self.directory)
+
+    def run(self, observer: Recorder | None = None) -> Outcome:
+        prepared = self.prepared()
+        assert isinstance(prepared.testbed, SimulatedTestbed)
+        self.testbed = prepared.testbed
+        watching = observer or Recorder()
+        runner = Runner(
+            self.store, self.id, prepared.spec, prepared.workload, self.testbed, watching
+        )
+        return runner.run()
+
+    @property
+    def trials(self) -> list[Trial]:
+        return self.store.trials(self.id)
+
+    @property
+    def blocks(self) -> list[Block]:
+        return self.store.blocks(self.id)
+
+    def kinds(self) -> list[str]:
+        return [event.kind for event in self.store.events(self.id)]

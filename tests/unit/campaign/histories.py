@@ -1,0 +1,128 @@
+"""Histories of campaigns made up for the planner: what was measured, and what it said to it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from tuner.campaign.plan import Finish, Halt, Plan, Propose, Rules, RunBlock, Step, plan
+from tuner.judge.race import RaceRules
+from tuner.model import (
+    BASELINE,
+    Block,
+    ComponentResult,
+    Configuration,
+    Measurement,
+    Trial,
+)
+from tuner.states import BlockState, TrialState
+
+NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+COMPONENTS = ("write", "read")
+
+#: How many times as long as the baseline's a trial's time is, by its number.
+Ratios = Mapping[int, float]
+
+
+def rules(**changed: object) -> Rules:
+    usual = Rules(
+        components=COMPONENTS,
+        weights=(0.5, 0.5),
+        race=RaceRules(delta=0.02, floor=0.05, max_blocks=8),
+        trials_per_race=3,
+        budget_s=1e6,
+        budget_measurements=None,
+        max_trials=9,
+        certify_blocks=20,
+        certify_share=0.4,
+        seed=1,
+    )
+    return replace(usual, **changed)  # type: ignore[arg-type]
+
+
+def measurement(trial: int, position: int, times_s: tuple[float, ...]) -> Measurement:
+    nothing = Configuration()
+    results = [ComponentResult(t, 1, 0) for t in times_s]
+    return Measurement(
+        trial=trial,
+        position=position,
+        started=NOON,
+        requested=nothing,
+        effective=nothing,
+        actions=(),
+        apply_s=0.0,
+        workload_s=sum(times_s),
+        components=dict(zip(COMPONENTS, results, strict=True)),
+    )
+
+
+def trial(number: int, race: int, state: TrialState = TrialState.RUNNING) -> Trial:
+    return Trial(number, Configuration.of({"server.p": number}), race, "test", state)
+
+
+@dataclass
+class History:
+    """A campaign as the planner sees it, and each plan that it made on the way.
+
+    ``fails``: trials that fail, by the number of the block in which they do. ``voids``: blocks that
+    go void. ``arm_s``: what an arm of ratio 1 lasts.
+    """
+
+    rules: Rules
+    ratios: Ratios = field(default_factory=dict)
+    noise: float = 0.005
+    fails: Mapping[int, int] = field(default_factory=dict)
+    voids: frozenset[int] = frozenset()
+    arm_s: float = 2.0
+    trials: list[Trial] = field(default_factory=lambda: [trial(BASELINE, 0)])
+    blocks: list[Block] = field(default_factory=list)
+    plans: list[Plan] = field(default_factory=list)
+
+    def run(self, until: Callable[[Step], bool] = lambda step: False) -> Step:
+        """Do what the planner says until it has nothing more to say, or says a certain thing."""
+        for _ in range(5000):
+            now = plan(self.trials, self.blocks, self.rules)
+            self.plans.append(now)
+            for number, ending in now.endings.items():
+                if self.trials[number].state is TrialState.RUNNING:
+                    self.trials[number] = replace(self.trials[number], state=ending.state)
+            match now.step:
+                case step if until(step):
+                    return step
+                case Propose(race, count):
+                    first = len(self.trials)
+                    self.trials += [trial(n, race) for n in range(first, first + count)]
+                case RunBlock() as step:
+                    self.measure(step)
+                case Finish() | Halt() as step:
+                    return step
+        raise AssertionError("the planner finds no end")
+
+    def measure(self, step: RunBlock) -> None:
+        gone = {n for n in step.order if self.fails.get(n) == step.number}
+        for number in gone:
+            self.trials[number] = replace(self.trials[number], state=TrialState.FAILED)
+        void = step.number in self.voids
+        arms = [n for n in step.order if n not in gone]
+        measured = tuple(
+            measurement(number, position, self._times(step.number, number))
+            for position, number in enumerate(arms[:1] if void else arms)
+        )
+        self.blocks.append(
+            Block(
+                number=step.number,
+                kind=step.kind,
+                race=step.race,
+                order=step.order,
+                state=BlockState.VOID if void else BlockState.COMPLETE,
+                measurements=measured,
+                duration_s=self.arm_s * len(measured),
+            )
+        )
+
+    def _times(self, block: int, number: int) -> tuple[float, ...]:
+        draw = random.Random(f"{block}:{number}")
+        ratio = self.ratios.get(number, 1.0)
+        return tuple(ratio * draw.lognormvariate(0.0, self.noise) for _ in COMPONENTS)

@@ -1,0 +1,130 @@
+"""Campaign files: what is accepted means what it says, what is not is told in one line."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.campaign.spec import CampaignSpec, read_spec
+from tuner.cli.compose import prepare
+from tuner.errors import SpecError
+
+FILES = Path(__file__).parent.parent.parent / "data" / "campaigns"
+GOOD = sorted((FILES / "good").glob("*.yaml"))
+BAD = sorted((FILES / "bad").glob("*.yaml"))
+
+SHORTEST = {
+    "name": "shortest",
+    "testbed": {"cell": {}},
+    "spaces": {"cache_manager": "openafs-cache-manager-fuse-1.8"},
+    "workload": "mixed-use",
+}
+
+
+@pytest.mark.parametrize("path", GOOD, ids=lambda path: path.stem)
+def test_good_files_are_taken_and_kept_whole(path: Path, tmp_path: Path) -> None:
+    spec = read_spec(path)
+    prepare(spec, tmp_path)
+    assert CampaignSpec.from_json(spec.to_json()) == spec
+
+
+@pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
+def test_bad_files_are_told_in_one_line(path: Path, tmp_path: Path) -> None:
+    """Each file begins with what is said about it."""
+    expected = path.read_text().splitlines()[0].removeprefix("# says: ").rstrip()
+    with pytest.raises(SpecError) as caught:
+        prepare(read_spec(path), tmp_path)
+    said = str(caught.value).removeprefix(f"{path}: ")
+    assert said.startswith(expected)
+    assert "\n" not in said
+    assert len(said) < 300
+    assert said.isprintable()
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="there is no such campaign file"):
+        read_spec(tmp_path / "nothing.yaml")
+    with pytest.raises(SpecError, match=rf"^{tmp_path}: cannot be read: Is a directory$"):
+        read_spec(tmp_path)
+    path = tmp_path / "binary.yaml"
+    path.write_bytes(b"\xff\xfe\x00name")
+    with pytest.raises(SpecError, match="it is not UTF-8 text"):
+        read_spec(path)
+
+
+def test_defaults_are_those_of_the_documentation() -> None:
+    spec = CampaignSpec.model_validate(SHORTEST)
+    assert spec.budget.wall_time == 3600.0
+    assert (spec.statistics.delta, spec.statistics.floor) == (0.02, 0.05)
+    assert spec.certification.share == 0.4
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90s", 90.0), ("8m", 480.0), ("1.5h", 5400.0), ("3d", 259200.0), (" 2 m ", 120.0), (45, 45)],
+)
+def test_durations(text: object, seconds: float) -> None:
+    spec = CampaignSpec.model_validate(SHORTEST | {"budget": {"wall_time": text}})
+    assert spec.budget.wall_time == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "share"), [("2%", 0.02), ("0.5 %", 0.005), ("0.3", 0.3), (0.3, 0.3)]
+)
+def test_shares(text: object, share: float) -> None:
+    spec = CampaignSpec.model_validate(SHORTEST | {"statistics": {"delta": text}})
+    assert spec.statistics.delta == pytest.approx(share)
+
+
+def test_paths_start_from_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "there" / "campaign.yaml"
+    path.parent.mkdir()
+    path.write_text(
+        "name: x\ntestbed: {cell: {}}\nspaces: {cache_manager: ./mine.yaml}\nworkload: sub/w.yaml\n"
+    )
+    spec = read_spec(path)
+    assert spec.spaces.cache_manager.name == str(tmp_path / "there" / "mine.yaml")
+    assert spec.workload == str(tmp_path / "there" / "sub" / "w.yaml")
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_taken_or_told(text: str) -> None:
+    """Whatever stands in a file, nothing but a SpecError comes out of it."""
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "campaign.yaml"
+        path.write_bytes(text.encode("utf-8", "surrogatepass"))
+        with pytest.raises(SpecError) as caught:
+            read_spec(path)
+        assert "\n" not in str(caught.value)
+
+
+yaml_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=8) | st.integers(), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(st.sampled_from([*CampaignSpec.model_fields, "other"]), yaml_values)
+def test_any_value_anywhere_is_taken_or_told(key: str, value: object) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "campaign.yaml"
+        path.write_text(yaml.safe_dump(SHORTEST | {key: value}))
+        try:
+            spec = read_spec(path)
+        except SpecError as problem:
+            said = str(problem)
+            assert "\n" not in said
+            assert re.match(rf"{re.escape(str(path))}: \S", said)
+        else:
+            assert CampaignSpec.from_json(spec.to_json()) == spec

@@ -1,0 +1,163 @@
+"""Stop signals at many moments: the campaign is paused, the testbed restored, and it can go on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from tests.unit.campaign.campaigns import Recorder, faster, spec
+from tests.unit.campaign.conftest import Begin
+from tuner.campaign.stopping import stop_signals, undisturbed
+from tuner.model import Answer, Configuration
+from tuner.states import BlockState, CampaignState
+from tuner.store import Store
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+FOUND = Configuration.of({"fileserver.dir_buffers": 100})
+
+
+def sends(at: int, *numbers: signal.Signals) -> Recorder:
+    """An observer that sends this process signals when it is called for the ``at``-th time."""
+
+    def each(count: int) -> None:
+        if count == at:
+            for number in numbers:
+                os.kill(os.getpid(), number)
+
+    return Recorder(each)
+
+
+@pytest.mark.parametrize(
+    ("at", "number"),
+    [(at, SIGNALS[n % 3]) for n, at in enumerate([2, 3, 5, 9, 14, 20, 27, 41, 66, 90, 110])],
+)
+def test_a_signal_pauses_restores_and_loses_nothing(
+    begin: Begin, at: int, number: signal.Signals
+) -> None:
+    campaign = begin(spec(faster(), found=FOUND.as_dict()))
+    with stop_signals():
+        outcome = campaign.run(sends(at, number))
+    assert outcome.campaign.state is CampaignState.PAUSED
+    assert number.name in outcome.campaign.reason
+    assert campaign.testbed is not None
+    assert campaign.testbed.settings == FOUND
+    assert not any(b.state is BlockState.RUNNING for b in campaign.blocks)
+    before = [(b.number, m) for b in campaign.blocks for m in b.measurements]
+
+    with stop_signals():
+        ended = campaign.run()
+    assert ended.campaign.state is CampaignState.FINISHED
+    assert ended.campaign.recommendation is not None
+    assert ended.campaign.recommendation.answer is Answer.RECOMMENDED
+    after = [(b.number, m) for b in campaign.blocks for m in b.measurements]
+    assert after[: len(before)] == before
+    assert len({(n, m.trial) for n, m in after}) == len(after)
+
+
+@pytest.mark.parametrize("at", [4, 30, 77])
+def test_several_signals_at_once_are_one_request(begin: Begin, at: int) -> None:
+    """A terminal that is closed sends more than one."""
+    campaign = begin(spec(faster(), found=FOUND.as_dict()))
+    with stop_signals():
+        outcome = campaign.run(sends(at, signal.SIGHUP, signal.SIGTERM, signal.SIGHUP))
+    assert outcome.campaign.state is CampaignState.PAUSED
+    assert campaign.testbed is not None
+    assert campaign.testbed.settings == FOUND
+
+
+def test_a_signal_while_the_testbed_is_put_back_waits(begin: Begin) -> None:
+    campaign = begin(spec(faster(), found=FOUND.as_dict()))
+    recorder = Recorder()
+
+    def each(count: int) -> None:
+        if recorder.told and recorder.told[-1].startswith("restoring"):
+            recorder.told.append("")
+            os.kill(os.getpid(), signal.SIGINT)
+
+    recorder.each = each
+    with stop_signals():
+        outcome = campaign.run(recorder)
+    assert outcome.campaign.state is CampaignState.FINISHED
+    assert any("putting the testbed back first" in said for said in recorder.told)
+    assert campaign.testbed is not None
+    assert campaign.testbed.settings == FOUND
+
+
+@pytest.mark.parametrize(
+    "method", ["move_campaign", "begin_block", "add_measurement", "add_trials"]
+)
+def test_a_stop_just_after_a_write(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """What was written counts, though nobody has heard of it yet."""
+    campaign = begin(spec(faster(), found=FOUND.as_dict()))
+    real = getattr(Store, method)
+
+    def write(*arguments: object) -> None:
+        monkeypatch.undo()
+        real(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Store, method, write)
+    outcome = campaign.run()
+    assert outcome.campaign.state is CampaignState.PAUSED
+    assert not any(b.state is BlockState.RUNNING for b in campaign.blocks)
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+
+
+def test_a_stop_before_the_campaign_has_begun(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = begin(spec(faster()))
+
+    def stop(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Store, "void_running_blocks", stop)
+    assert campaign.run().campaign.state is CampaignState.CREATED
+    monkeypatch.undo()
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+
+
+def test_pausing_again_and_again_never_ends_a_campaign(begin: Begin) -> None:
+    campaign = begin(spec(faster()))
+    for _ in range(7):
+        armed = Recorder()
+
+        def each(count: int, recorder: Recorder = armed) -> None:
+            if recorder.events and recorder.events[-1].kind == "block-started":
+                recorder.each = lambda count: None
+                raise KeyboardInterrupt
+
+        armed.each = each
+        assert campaign.run(armed).campaign.state is CampaignState.PAUSED
+    assert len([b for b in campaign.blocks if b.state is BlockState.VOID]) == 7
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+
+
+def test_handlers_are_put_back() -> None:
+    before = [signal.getsignal(number) for number in SIGNALS]
+    with stop_signals():
+        assert [signal.getsignal(number) for number in SIGNALS] != before
+        with undisturbed(lambda said: None):
+            os.kill(os.getpid(), signal.SIGTERM)
+    assert [signal.getsignal(number) for number in SIGNALS] == before
+
+
+def test_other_threads_leave_signals_alone() -> None:
+    problems: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            with stop_signals(), undisturbed(lambda said: None):
+                pass
+        except BaseException as problem:
+            problems.append(problem)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert problems == []

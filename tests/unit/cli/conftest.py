@@ -1,0 +1,71 @@
+"""The command line in processes of its own, on simulated campaigns."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.unit.campaign.campaigns import faster, spec
+
+COMMAND = (sys.executable, "-c", "from tuner.cli import main; main()")
+
+Fstune = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def environment(state: Path, root: Path) -> dict[str, str]:
+    hidden = {"COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TERM"}
+    kept = {name: value for name, value in os.environ.items() if name not in hidden}
+    return kept | {
+        "FSTUNE_STATE_DIR": str(state),
+        "PYTHONPATH": str(root),
+        "TERM": "xterm-256color",
+        "LC_ALL": "C.UTF-8",
+    }
+
+
+@pytest.fixture
+def fstune(environment: dict[str, str]) -> Fstune:
+    """Return what runs the command to its end, its output taken through pipes."""
+
+    def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*COMMAND, *map(str, arguments)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture
+def campaign_file(tmp_path: Path) -> Path:
+    """A campaign that takes a moment and ends in a recommendation."""
+    path = tmp_path / "campaign.yaml"
+    document = spec(faster()).model_dump(mode="json", exclude_none=True)
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+@pytest.fixture
+def long_file(tmp_path: Path) -> Path:
+    """A campaign that takes longer than any test waits."""
+    path = tmp_path / "long.yaml"
+    search = {"trials_per_race": 2, "blocks_per_race": 3, "max_trials": 5000, "sampler": "random"}
+    document = spec(noise=0.05, search=search, budget={"wall_time": "900d"})
+    path.write_text(yaml.safe_dump(document.model_dump(mode="json", exclude_none=True)))
+    return path

@@ -1,0 +1,229 @@
+"""Each command as a user meets it: what it prints, where, and its exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import tuner
+from tests.unit.campaign.campaigns import failing, spec
+from tests.unit.cli.conftest import COMMAND, Fstune
+from tuner.cli import main
+from tuner.cli.app import app
+from tuner.states import CampaignState
+from tuner.store import NewEvent, Store
+
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x1b]")
+
+
+def called(monkeypatch: pytest.MonkeyPatch, state: Path, *arguments: str) -> int:
+    """Run the command in this process; returns its exit status."""
+    monkeypatch.setattr("sys.argv", ["fstune", *arguments, "--state-dir", str(state)])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert isinstance(end.value.code, int)
+    return end.value.code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], ["run", "resume", "list", "show", "recommend", "cell", "--version"]),
+        (["run"], ["campaign file", "Ctrl-C", "resume", "--state-dir", "FSTUNE_STATE_DIR"]),
+        (["resume"], ["paused", "killed", "last"]),
+        (["show"], ["trials", "last"]),
+        (["recommend"], ["json", "flags", "text"]),
+        (["cell"], ["up", "down", "status", "exec"]),
+    ],
+)
+def test_help_teaches(arguments: list[str], words: list[str]) -> None:
+    result = CliRunner().invoke(app, [*arguments, "--help"], env={"COLUMNS": "200"})
+    assert result.exit_code == 0
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", result.output)
+    assert [word for word in words if word not in plain] == []
+
+
+def test_version(fstune: Fstune) -> None:
+    result = fstune("--version")
+    assert (result.returncode, result.stdout) == (0, f"fstune {tuner.__version__}\n")
+
+
+def test_a_whole_campaign_in_plain_lines(
+    fstune: Fstune,
+    campaign_file: Path,
+    state: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def said(*arguments: str, status: int = 0) -> str:
+        assert called(monkeypatch, state, *arguments) == status
+        output = capsys.readouterr()
+        assert CONTROL.findall(output.out + output.err) == []
+        return output.err if status else output.out
+
+    result = fstune("run", campaign_file)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert CONTROL.findall(result.stdout) == []
+    lines = result.stdout.splitlines()
+    moment = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ")
+    assert sum(bool(moment.match(line)) for line in lines) > 30
+    for words in ("block 1 complete", "recommended:", "campaign finished", "Restored", "-p 200"):
+        assert words in result.stdout
+
+    assert "finished" in said("list")
+    assert "baseline" in said("show")
+    assert "threads" in said("recommend")
+    assert "200" in json.dumps(json.loads(said("recommend", "--format", "json")))
+    flags = said("recommend", "--format", "flags")
+    assert "-p 200" in flags
+    assert len(flags.splitlines()) == 2
+
+    again = said("resume", status=4)
+    assert again.count("\n") == 1
+    assert "is finished; see 'fstune show" in again
+
+
+def test_json_and_text_agree_when_nothing_is_better(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, state = tmp_path / "campaign.json", tmp_path / "state"
+    path.write_text(spec(noise=0.01).to_json())
+    for arguments, words in (
+        (["run", str(path)], "none of 3 configurations"),
+        (["recommend", "--format", "json"], "no_improvement"),
+        (["recommend"], "No improvement found"),
+    ):
+        assert called(monkeypatch, state, *arguments) == 0
+        assert words in capsys.readouterr().out
+
+
+def test_errors_are_one_line_with_a_status_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = tmp_path / "state"
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("name: x\n")
+    wrong = tmp_path / "wrong.yaml"
+    document = json.loads(spec().to_json()) | {"workload": "mixed-uze"}
+    wrong.write_text(json.dumps(document))
+    for arguments, status, said in (
+        (["run", str(tmp_path / "none.yaml")], 2, "no such campaign file"),
+        (["run", str(bad)], 2, f"{bad}: testbed: missing"),
+        (["run", str(wrong)], 2, f"{wrong}: workload mixed-uze"),
+        (["resume"], 2, "there is no campaign"),
+        (["show", "nightly"], 2, "there is no campaign"),
+        (["recommend"], 2, "there is no campaign"),
+    ):
+        assert called(monkeypatch, state, *arguments) == status
+        output = capsys.readouterr()
+        assert output.out == ""
+        assert output.err.startswith("fstune: ")
+        assert said in output.err
+        assert output.err.count("\n") == 1
+
+
+def test_references_and_campaigns_without_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = tmp_path / "state"
+    text = spec().to_json()
+    with Store.open(state) as store:
+        made = [
+            store.create_campaign("c", text, 1, datetime(2026, 3, day, tzinfo=UTC)).id
+            for day in (1, 2)
+        ]
+    assert called(monkeypatch, state, "show", "2026") == 2
+    assert "2 campaigns begin with 2026" in capsys.readouterr().err
+    assert called(monkeypatch, state, "show", "20260301") == 0
+    assert made[0] in capsys.readouterr().out
+    assert called(monkeypatch, state, "recommend", "20260302") == 2
+    said = capsys.readouterr().err
+    assert "no answer yet" in said
+    assert "fstune resume" in said
+    with Store.open(state) as store:
+        event = NewEvent(datetime.now(UTC), "campaign-started", "started")
+        store.move_campaign(made[1], CampaignState.RUNNING, "", event)
+    assert called(monkeypatch, state, "recommend") == 2
+    assert "wait for it" in capsys.readouterr().err
+
+
+def test_a_campaign_can_be_shown_without_its_workload_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = tmp_path / "state"
+    text = spec(workload=str(tmp_path / "gone.yaml")).to_json()
+    with Store.open(state) as store:
+        store.create_campaign("old", text, 1, datetime(2026, 3, 1, tzinfo=UTC))
+    assert called(monkeypatch, state, "show") == 0
+    assert "old" in capsys.readouterr().out
+
+
+def test_a_campaign_that_halts_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, state = tmp_path / "campaign.json", tmp_path / "state"
+    path.write_text(spec(failing("workload", low=1), found={"fileserver.threads": 9}).to_json())
+    assert called(monkeypatch, state, "run", str(path)) == 9
+    output = capsys.readouterr()
+    assert output.err.startswith("fstune: the campaign halted: 4 blocks in a row went void")
+    assert output.err.count("\n") == 1
+    assert "Restored" in output.out
+    assert called(monkeypatch, state, "list") == 0
+    assert "failed" in capsys.readouterr().out
+
+
+def test_two_processes_do_not_run_one_campaign(
+    fstune: Fstune, long_file: Path, environment: dict[str, str]
+) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "run", str(long_file)], env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        while "block 1 complete" not in process.stdout.readline():
+            pass
+        other = fstune("resume")
+        process.terminate()
+        process.communicate()
+    assert process.returncode == 130
+    assert other.returncode == 4
+    assert "is being run by another process" in other.stderr
+
+
+def test_a_state_directory_that_cannot_be_used(
+    fstune: Fstune, state: Path, campaign_file: Path
+) -> None:
+    state.write_text("a file is in its place")
+    result = fstune("run", campaign_file)
+    assert result.returncode == 5
+    assert str(state) in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a small file system needs root")
+def test_a_disk_that_is_full_is_told_and_the_campaign_goes_on_later(
+    fstune: Fstune, state: Path, long_file: Path
+) -> None:
+    state.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(state)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode != 0:
+        pytest.skip("this machine does not let us mount a small file system")
+    try:
+        result = fstune("run", long_file)
+        assert result.returncode == 5
+        assert "disk is full; make room and resume" in result.stderr
+        assert result.stderr.count("\n") == 1
+        subprocess.run(["mount", "-o", "remount,size=64m", str(state)], check=True)
+        with Store.open(state) as store:
+            found = store.campaign("last")
+            blocks = store.blocks(found.id)
+        assert found.state is CampaignState.RUNNING
+        assert blocks
+    finally:
+        subprocess.run(["umount", str(state)], check=True)

@@ -1,0 +1,188 @@
+"""What a campaign shows on a terminal and through pipes, and what it leaves there."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.unit.cli.conftest import COMMAND
+from tuner.states import BlockState, CampaignState
+from tuner.store import Store
+
+HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
+
+
+@dataclass
+class Terminal:
+    """A terminal with a process in it; ``shown``: everything written to it so far."""
+
+    process: subprocess.Popen[bytes]
+    master: int
+    shown: str = ""
+
+    def read(self, wait_s: float) -> bool:
+        """Take what there is; False at the end."""
+        ready, _, _ = select.select([self.master], [], [], wait_s)
+        if not ready:
+            return True
+        try:
+            data = os.read(self.master, 65536)
+        except OSError:  # the other side is closed
+            return False
+        self.shown += data.decode(errors="replace")
+        return bool(data)
+
+    def until(self, words: str, times: int = 1) -> None:
+        deadline = time.monotonic() + 60.0
+        while self.shown.count(words) < times:
+            assert time.monotonic() < deadline, self.shown[-3000:]
+            assert self.read(0.2), self.shown[-3000:]
+
+    def to_the_end(self) -> int:
+        while self.read(5.0):
+            if self.process.poll() is not None and not self.read(0.0):
+                break
+        return self.process.wait()
+
+
+@contextmanager
+def terminal(
+    arguments: list[str], environment: dict[str, str], rows: int = 40, columns: int = 120
+) -> Iterator[Terminal]:
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def own_terminal() -> None:
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    process = subprocess.Popen(
+        [*COMMAND, *arguments],
+        env=environment,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        preexec_fn=own_terminal,
+    )
+    os.close(slave)
+    try:
+        yield Terminal(process, master)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
+
+
+def last(state: Path) -> tuple[CampaignState, list[BlockState]]:
+    with Store.open(state) as store:
+        found = store.campaign("last")
+        return found.state, [b.state for b in store.blocks(found.id)]
+
+
+def test_the_live_view_is_drawn_updated_and_ends_with_the_cursor_shown(
+    campaign_file: Path, environment: dict[str, str], state: Path
+) -> None:
+    with terminal(["run", str(campaign_file)], environment) as screen:
+        assert screen.to_the_end() == 0
+    assert screen.shown.count(HIDE) >= 1
+    assert screen.shown.rindex(SHOW) > screen.shown.rindex(HIDE)
+    assert "measurements" in screen.shown
+    assert "Faster by" in screen.shown
+    assert "Restored" in screen.shown
+    # The plain lines of a log have no place there.
+    assert not re.search(r"^\d{4}-\d\d-\d\dT", screen.shown, re.MULTILINE)
+
+
+def test_ctrl_c_on_a_terminal_pauses_and_leaves_it_in_order(
+    long_file: Path, environment: dict[str, str], state: Path
+) -> None:
+    with terminal(["run", str(long_file)], environment) as screen:
+        before = termios.tcgetattr(screen.master)
+        screen.until("Faster by", 3)
+        os.write(screen.master, b"\x03")
+        assert screen.to_the_end() == 130
+        assert termios.tcgetattr(screen.master) == before
+    assert screen.shown.rindex(SHOW) > screen.shown.rindex(HIDE)
+    assert "go on with: fstune resume" in screen.shown
+    assert "Restored" in screen.shown
+    campaign, blocks = last(state)
+    assert campaign is CampaignState.PAUSED
+    assert BlockState.RUNNING not in blocks
+
+
+def test_closing_the_terminal_pauses_and_restores(
+    long_file: Path, environment: dict[str, str], state: Path
+) -> None:
+    with terminal(["run", str(long_file)], environment) as screen:
+        screen.until("Faster by", 2)
+        os.close(screen.master)
+        screen.process.wait()
+        screen.master = os.open(os.devnull, os.O_RDONLY)
+    campaign, blocks = last(state)
+    assert campaign is CampaignState.PAUSED
+    assert BlockState.RUNNING not in blocks
+
+
+def test_a_dumb_terminal_gets_plain_lines(campaign_file: Path, environment: dict[str, str]) -> None:
+    with terminal(["run", str(campaign_file)], environment | {"TERM": "dumb"}) as screen:
+        assert screen.to_the_end() == 0
+    assert "\x1b" not in screen.shown
+    assert re.search(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ block 1 complete", screen.shown, re.M)
+
+
+def test_lines_come_as_they_happen(long_file: Path, environment: dict[str, str]) -> None:
+    """To a pipe too: a line is there before the campaign is over."""
+    with subprocess.Popen(
+        [*COMMAND, "run", str(long_file)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(12)]
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        rest, complaint = process.communicate()
+    assert process.returncode == 130
+    assert all(line.endswith("\n") for line in lines)
+    assert "Restored" in rest
+    assert re.fullmatch(r"fstune: paused; go on with: fstune resume \S+\n", complaint)
+
+
+def test_a_closed_pipe_does_not_end_the_campaign(
+    campaign_file: Path, environment: dict[str, str], state: Path
+) -> None:
+    """As with ``fstune run FILE | head -3``."""
+    with subprocess.Popen(
+        [*COMMAND, "run", str(campaign_file)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for _ in range(3):
+            process.stdout.readline()
+        process.stdout.close()
+        complaints = process.stderr.read()
+    campaign, blocks = last(state)
+    assert campaign is CampaignState.FINISHED
+    assert set(blocks) == {BlockState.COMPLETE}
+    assert "Traceback" not in complaints
+    with Store.open(state) as store:
+        kinds = [e.kind for e in store.events(store.campaign("last").id)]
+    assert kinds.count("restored") == 2

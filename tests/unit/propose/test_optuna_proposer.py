@@ -1,0 +1,102 @@
+"""Proposals: valid, new, the same for the same question, and better for what is known."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+
+import search_spaces
+from search_spaces import Space
+from tuner.model import Configuration
+from tuner.propose.optuna_proposer import OptunaProposer, Tunable
+from tuner.propose.proposer import Told
+
+FACTS = {
+    "net_core_rmem_max": 4 << 20,
+    "memory_bytes": 16 << 30,
+    "nofile": 65536,
+    "fixed_command_length": 40,
+    "cache_partition_bytes": 16 << 30,
+    "cacheinfo_blocks": 200_000,
+}
+SERVER = search_spaces.load("openafs-fileserver-1.8")
+CLIENT = search_spaces.load("openafs-cache-manager-fuse-1.8")
+BASELINE = Told(Configuration(), 0.0)
+
+Sampler = Literal["tpe", "random"]
+SAMPLERS: tuple[Sampler, ...] = ("tpe", "random")
+
+
+def proposer(
+    sampler: Sampler = "tpe", seed: int = 1, server: Space = SERVER, client: Space = CLIENT
+) -> OptunaProposer:
+    tunables = {
+        "fileserver": Tunable(server, FACTS, {}),
+        "cache_manager": Tunable(client, FACTS, {"blocks": 200_000}),
+    }
+    return OptunaProposer(tunables, sampler, seed)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_proposals_are_valid_new_and_complete(sampler: Sampler) -> None:
+    known = [BASELINE]
+    for _ in range(6):
+        found = proposer(sampler).propose(4, known)
+        assert len(found) == 4
+        assert {p.origin for p in found} == {sampler}
+        for proposal in found:
+            assert proposal.configuration not in {told.configuration for told in known}
+            for space in (SERVER, CLIENT):
+                values = proposal.configuration.part(space.component)
+                assert space.violations(values, FACTS) == []
+            known.append(Told(proposal.configuration, 0.01))
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_same_question_same_answer(sampler: Sampler) -> None:
+    known = [BASELINE, *(Told(p.configuration, 0.1) for p in proposer().propose(9, [BASELINE]))]
+    assert proposer(sampler).propose(3, known) == proposer(sampler).propose(3, known)
+    assert proposer(sampler).propose(3, known) != proposer(sampler, seed=2).propose(3, known)
+
+
+def test_what_was_never_measured_is_not_proposed_again() -> None:
+    first = proposer().propose(3, [BASELINE])
+    again = proposer().propose(3, [BASELINE, *(Told(p.configuration, None) for p in first)])
+    assert not {p.configuration for p in first} & {p.configuration for p in again}
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_small_space_is_used_up_and_then_there_is_nothing(sampler: Sampler) -> None:
+    small = CLIENT.narrow(only=("daemons",), ranges={"daemons": (4, 6)})
+    server = SERVER.narrow(only=())
+    one = proposer(sampler, server=server, client=small)
+    found = one.propose(10, [BASELINE])
+    assert 2 <= len(found) < 10
+    known = [BASELINE, *(Told(p.configuration, 0.0) for p in found)]
+    assert one.propose(10, known) == []
+
+
+def test_it_learns_where_it_is_fast() -> None:
+    """After enough races on a plain slope, its proposals lie on the fast side."""
+    server = SERVER.narrow(only=("dir_buffers",))
+    client = CLIENT.narrow(only=("daemons",))
+    known = [BASELINE]
+
+    def difference(configuration: Configuration) -> float:
+        buffers = configuration.as_dict().get("fileserver.dir_buffers", 90)
+        assert isinstance(buffers, int)
+        return 0.2 * (buffers > 1000)
+
+    for _ in range(12):
+        for proposal in proposer(server=server, client=client).propose(3, known):
+            known.append(Told(proposal.configuration, difference(proposal.configuration)))
+    late = [told.difference for told in known[-12:]]
+    early = [told.difference for told in known[1:9]]
+    assert sum(d or 0.0 for d in late) / len(late) < max(0.1, sum(d or 0.0 for d in early) / 8)
+
+
+def test_a_configuration_from_elsewhere_can_be_told() -> None:
+    """What was found on a host need not lie in the space's ranges."""
+    strange = Configuration.of({"fileserver.threads": 9999, "fileserver.preset": "S"})
+    assert len(proposer().propose(2, [BASELINE, Told(strange, -0.5)])) == 2
