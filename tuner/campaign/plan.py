@@ -128,6 +128,27 @@ class _Replay:
     blocks: list[RaceBlock] = field(default_factory=list)
     endings: dict[int, Ending] = field(default_factory=dict)
     decisions: tuple[Decision, ...] = ()
+    replayed: int = 0
+
+
+class Planner:
+    """Plans one campaign, step after step.
+
+    It remembers how far it has replayed the blocks, and nothing else: a new one, given the same
+    rows, plans the same. ``rules`` may be tightened between steps (``max_trials``).
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self._replay = _Replay()
+
+    def plan(
+        self, trials: Sequence[Trial], blocks: Sequence[Block], *, earlier_blocks: int = 0
+    ) -> Plan:
+        """What to do next; see ``plan``. ``blocks`` must begin with those of the last call."""
+        failed = {t.number for t in trials if t.state in (TrialState.FAILED, TrialState.CANCELLED)}
+        _advance(self._replay, trials, blocks, self.rules, failed)
+        return _next(self._replay, trials, blocks, self.rules, failed, earlier_blocks)
 
 
 def plan(
@@ -143,8 +164,17 @@ def plan(
     running must have been made void before. ``earlier_blocks``: so many are of earlier runs; void
     ones among them do not stop this one.
     """
-    failed = {t.number for t in trials if t.state in (TrialState.FAILED, TrialState.CANCELLED)}
-    replay = _replay(trials, blocks, rules, failed)
+    return Planner(rules).plan(trials, blocks, earlier_blocks=earlier_blocks)
+
+
+def _next(
+    replay: _Replay,
+    trials: Sequence[Trial],
+    blocks: Sequence[Block],
+    rules: Rules,
+    failed: set[int],
+    earlier_blocks: int,
+) -> Plan:
     race = max((t.race for t in trials), default=0)
     incumbent = () if replay.incumbent == BASELINE else (replay.incumbent,)
     contenders = tuple(
@@ -156,9 +186,8 @@ def plan(
         and t.number not in replay.endings
     )
     live = (*incumbent, *contenders)
-    here = Plan(
-        Halt(""), Phase.SEARCH, race, replay.incumbent, live, replay.endings, replay.decisions
-    )
+    endings = dict(replay.endings)
+    here = Plan(Halt(""), Phase.SEARCH, race, replay.incumbent, live, endings, replay.decisions)
     if (reason := _void_reason(blocks[earlier_blocks:])) is not None:
         return replace(here, step=Halt(reason))
     fresh = [block for block in blocks if block.kind is BlockKind.CERTIFY]
@@ -174,16 +203,20 @@ def plan(
     return _certification(here, trials, blocks, rules, failed)
 
 
-def _replay(
-    trials: Sequence[Trial], blocks: Sequence[Block], rules: Rules, failed: set[int]
-) -> _Replay:
-    replay = _Replay()
+def _advance(
+    replay: _Replay,
+    trials: Sequence[Trial],
+    blocks: Sequence[Block],
+    rules: Rules,
+    failed: set[int],
+) -> None:
+    """Replay the blocks that are new since the last time."""
     by_race: dict[int, list[int]] = {}
     for trial in trials:
         by_race.setdefault(trial.race, []).append(trial.number)
     # A trial fails in the last block that it is part of; until then it raced like any other.
     left = {n: max((b.number for b in blocks if n in b.order), default=0) for n in failed}
-    for block in blocks:
+    for block in blocks[replay.replayed :]:
         gone = {number for number, last in left.items() if last <= block.number}
         if replay.incumbent in gone:
             replay.incumbent = BASELINE
@@ -198,11 +231,11 @@ def _replay(
         live.discard(BASELINE)
         # Only blocks with one of these trials can say anything of them.
         heard = tuple(b for b in replay.blocks if live & b.times_s.keys())
-        state = RaceState(heard, frozenset(live), replay.incumbent, rules.weights)
+        state = RaceState(heard, frozenset(live), replay.incumbent, rules.weights, rules.components)
         replay.decisions = decide(state, rules.race)
         for decision in replay.decisions:
             _follow(replay, decision, rules)
-    return replay
+    replay.replayed = len(blocks)
 
 
 def _follow(replay: _Replay, decision: Decision, rules: Rules) -> None:
@@ -321,6 +354,7 @@ def _certification(
         floor=rules.race.floor,
         max_n=rules.certify_blocks,
         resolution_s=rules.race.resolution_s,
+        components=rules.components,
     )
     here = replace(here, certificate=certificate)
     open_still = certificate.outcome is CertificateOutcome.UNDECIDED

@@ -13,7 +13,16 @@ from datetime import UTC, datetime
 from tuner.campaign import answer
 from tuner.campaign.ledger import Ledger
 from tuner.campaign.measuring import BlockRunner
-from tuner.campaign.plan import Finish, Halt, Plan, Propose, Rules, RunBlock, mean_differences, plan
+from tuner.campaign.plan import (
+    Finish,
+    Halt,
+    Plan,
+    Planner,
+    Propose,
+    Rules,
+    RunBlock,
+    mean_differences,
+)
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.standing import standing
 from tuner.campaign.stopping import undisturbed
@@ -84,6 +93,8 @@ class Runner:
         self._now = now
         self._ledger = Ledger(testbed.clock)
         self._before = store.campaign(campaign).time_use
+        self._planner = Planner(self._rules)
+        self._blocks: list[Block] = []
         self._earlier_blocks = 0
 
     def run(self) -> Outcome:
@@ -162,9 +173,9 @@ class Runner:
 
     def _check_workload(self) -> None:
         """Whether it still is the one that was measured: its file may have been changed since."""
-        blocks = self._store.blocks(self._id)
-        self._earlier_blocks = len(blocks)
-        measured = {name for b in blocks for m in b.measurements for name in m.components}
+        self._blocks = self._store.blocks(self._id)
+        self._earlier_blocks = len(self._blocks)
+        measured = {n for b in self._blocks for m in b.measurements for n in m.components}
         if measured and measured != set(self._workload.components):
             raise ConflictError(
                 f"workload {self._spec.workload} has other components than the measurements so "
@@ -198,16 +209,18 @@ class Runner:
         if self._store.campaign(self._id).recommendation is not None:
             return  # the last run was cut off just after its answer
         while True:
-            trials, measured = self._store.trials(self._id), self._store.blocks(self._id)
-            now = plan(trials, measured, self._rules, earlier_blocks=self._earlier_blocks)
+            trials = self._store.trials(self._id)
+            now = self._planner.plan(trials, self._blocks, earlier_blocks=self._earlier_blocks)
             self._settle(trials, now)
-            self._show(now)
+            self._show(trials, now)
             match now.step:
                 case Propose():
-                    self._propose(bench, now.step, trials, measured)
+                    self._propose(bench, now.step, trials)
                 case RunBlock():
                     blocks.run(now.step, {t.number: t for t in trials})
-                    self._show(now)
+                    # A block that has ended never changes: only the new ones need to be read.
+                    last = self._blocks[-1].number if self._blocks else 0
+                    self._blocks += self._store.blocks(self._id, after=last)
                 case Halt():
                     raise CampaignHalted(f"the campaign halted: {now.step.reason}")
                 case Finish():
@@ -234,13 +247,11 @@ class Runner:
                 "trial-promoted", f"trial {trial} is the incumbent: {reason}", {"trial": trial}
             )
 
-    def _propose(
-        self, bench: Bench, step: Propose, trials: list[Trial], blocks: list[Block]
-    ) -> None:
+    def _propose(self, bench: Bench, step: Propose, trials: list[Trial]) -> None:
         self._observer.doing(f"proposing configurations for race {step.race}")
         proposals = self._first(bench, trials, step.count)
         if len(proposals) < step.count:
-            estimates = mean_differences(blocks, self._rules)
+            estimates = mean_differences(self._blocks, self._rules)
             known = [Told(t.configuration, self._value(t, estimates)) for t in trials]
             known += [Told(p.configuration, None) for p in proposals]
             tunables = {
@@ -251,7 +262,7 @@ class Runner:
             proposals += proposer.propose(step.count - len(proposals), known)
         if not proposals:
             self._tell("space-exhausted", "every configuration of the search space has been tried")
-            self._rules = replace(self._rules, max_trials=len(trials) - 1)
+            self._planner.rules = replace(self._rules, max_trials=len(trials) - 1)
         added: list[tuple[Trial, NewEvent]] = []
         for number, proposal in enumerate(proposals, start=len(trials)):
             flags = bench.target.flags(proposal.configuration)
@@ -296,13 +307,11 @@ class Runner:
         event = self._event("recommendation", f"{found.answer.replace('_', ' ')}: {found.reason}")
         self._told(self._store.save_recommendation(self._id, found, event))
 
-    def _show(self, now: Plan) -> None:
-        trials, blocks = self._store.trials(self._id), self._store.blocks(self._id)
+    def _show(self, trials: list[Trial], now: Plan) -> None:
         elapsed_s = (self._before + self._ledger.total()).wall_s
-        measuring_s = sum(block.duration_s for block in blocks)
+        measuring_s = sum(block.duration_s for block in self._blocks)
         pace = 1.0 if measuring_s == 0.0 else max(1.0, elapsed_s / measuring_s)
-        if trials:
-            self._observer.standing(standing(trials, blocks, now, self._rules, elapsed_s, pace))
+        self._observer.standing(standing(trials, self._blocks, now, self._rules, elapsed_s, pace))
 
     # Telling
 

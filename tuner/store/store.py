@@ -283,27 +283,29 @@ class Store:
                 queries.add_event(connection, campaign, event)
             return numbers
 
-    def blocks(self, campaign: str) -> list[Block]:
-        """Return the blocks of a campaign by number, their measurements by position."""
+    def blocks(self, campaign: str, after: int = 0) -> list[Block]:
+        """Return the blocks with numbers above ``after``, by number; measurements by position."""
         block, measurement, component = tables.block, tables.measurement, tables.component
         components: dict[tuple[int, int], dict[str, ComponentResult]] = defaultdict(dict)
         measurements: dict[int, list[Measurement]] = defaultdict(list)
         with self._reading(campaign) as connection:
             for row in connection.execute(
                 select(component)
-                .where(component.c.campaign == campaign)
+                .where(component.c.campaign == campaign, component.c.block > after)
                 .order_by(component.c.component)
             ):
                 components[row.block, row.trial][row.component] = record(ComponentResult, row)
             for row in connection.execute(
                 select(measurement)
-                .where(measurement.c.campaign == campaign)
+                .where(measurement.c.campaign == campaign, measurement.c.block > after)
                 .order_by(measurement.c.position)
             ):
                 results = components.get((row.block, row.trial), {})
                 measurements[row.block].append(record(Measurement, row, components=results))
             found = connection.execute(
-                select(block).where(block.c.campaign == campaign).order_by(block.c.number)
+                select(block)
+                .where(block.c.campaign == campaign, block.c.number > after)
+                .order_by(block.c.number)
             )
             return [
                 record(Block, row, measurements=tuple(measurements.get(row.number, ())))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from tuner.campaign.plan import Finish, Halt, Plan, Propose, Rules, RunBlock, Step, plan
+from tuner.campaign.plan import Finish, Halt, Plan, Planner, Propose, Rules, RunBlock, Step
 from tuner.judge.race import RaceRules
 from tuner.model import (
     BASELINE,
@@ -81,9 +81,10 @@ class History:
     plans: list[Plan] = field(default_factory=list)
 
     def run(self, until: Callable[[Step], bool] = lambda step: False) -> Step:
-        """Do what the planner says until it has nothing more to say, or says a certain thing."""
+        """Do what one planner says until it has nothing more to say, or says a certain thing."""
+        planner = Planner(self.rules)
         for _ in range(5000):
-            now = plan(self.trials, self.blocks, self.rules)
+            now = planner.plan(self.trials, self.blocks)
             self.plans.append(now)
             for number, ending in now.endings.items():
                 if self.trials[number].state is TrialState.RUNNING:

@@ -276,7 +276,7 @@ ratios = st.dictionaries(
     voids=st.frozensets(st.integers(1, 15), max_size=4),
     seed=st.integers(0, 3),
 )
-def test_every_prefix_gives_the_decisions_that_it_gave(
+def test_every_prefix_planned_anew_gives_the_decisions_that_it_gave(
     ratios: dict[int, float],
     noise: float,
     fails: dict[int, int],
