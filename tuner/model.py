@@ -170,7 +170,8 @@ class Recommendation:
     ``ratio``, ``lower``, ``upper``: geometric-mean time of the finalist over the baseline's on
     fresh blocks and its two-sided interval at ``confidence``; None when there was no finalist to
     certify. ``largest_compatible_improvement``: fraction (0.03 = 3 %) by which the finalist may
-    still be faster.
+    still be faster. ``notes``: sentences that must be read with it, such as that a setting costs
+    durability.
     """
 
     answer: Answer
@@ -189,6 +190,7 @@ class Recommendation:
     e_value: float | None = None
     threshold: float | None = None
     components: Mapping[str, ComponentEffect] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from search_spaces import Risk
 from tuner.campaign.plan import Finish, Plan, Rules
 from tuner.judge.certify import Certificate, CertificateOutcome, ComponentVerdict
 from tuner.judge.score import margin
@@ -17,11 +18,20 @@ from tuner.states import TrialState
 #: Two-sided level of the interval that goes with a one-sided certificate at .025.
 CONFIDENCE = 0.95
 
+#: What is at stake with a setting of a risk class other than performance.
+_AT_STAKE = {
+    Risk.DURABILITY: "acknowledged data may be lost when the machine fails",
+    Risk.SECURITY: "protection is given up for speed",
+    Risk.AVAILABILITY: "some networks or hosts may no longer work with it",
+}
+
 Flags = Callable[[Configuration], Mapping[str, tuple[str, ...]]]
+#: The risk class of each parameter, by qualified name.
+Risks = Mapping[str, Risk]
 
 
 def recommendation(
-    plan: Plan, trials: Sequence[Trial], rules: Rules, flags: Flags
+    plan: Plan, trials: Sequence[Trial], rules: Rules, flags: Flags, risks: Risks
 ) -> Recommendation:
     """What the user is told. ``plan.step`` must be Finish; ``flags`` renders a configuration."""
     assert isinstance(plan.step, Finish)
@@ -59,6 +69,7 @@ def recommendation(
         e_value=verdict.e_value,
         threshold=verdict.threshold,
         components=_effects(certificate, rules),
+        notes=_risks(chosen, baseline, risks),
     )
 
 
@@ -70,6 +81,17 @@ def _effects(certificate: Certificate, rules: Rules) -> dict[str, ComponentEffec
 
     found = zip(rules.components, certificate.components, strict=True)
     return {name: effect(component) for name, component in found}
+
+
+def _risks(configuration: Configuration, baseline: Configuration, risks: Risks) -> tuple[str, ...]:
+    """A sentence for each changed setting that puts more than performance at stake."""
+    before = baseline.as_dict()
+    changed = [(n, v) for n, v in configuration if n not in before or before[n] != v]
+    return tuple(
+        f"{name} = {value} is a matter of {risks[name]}: {_AT_STAKE[risks[name]]}"
+        for name, value in changed
+        if risks.get(name, Risk.PERFORMANCE) is not Risk.PERFORMANCE
+    )
 
 
 def _nothing_left(trials: Sequence[Trial], rules: Rules) -> str:

@@ -23,7 +23,7 @@ from tuner.campaign.plan import (
     RunBlock,
     mean_differences,
 )
-from tuner.campaign.spec import CampaignSpec
+from tuner.campaign.spec import CampaignSpec, SpaceSection
 from tuner.campaign.standing import standing
 from tuner.campaign.stopping import undisturbed
 from tuner.errors import CampaignHalted, ConflictError, SpecError, TunerError
@@ -286,6 +286,10 @@ class Runner:
         """What the specification wants tried first, the baseline with some values changed."""
         tried = {t.configuration for t in trials}
         wanted: list[Proposal] = []
+        for configuration, origin in self._presets(bench):
+            if configuration not in tried:
+                tried.add(configuration)
+                wanted.append(Proposal(configuration, origin))
         for number, values in enumerate(self._spec.first, start=1):
             configuration = Configuration.of(bench.target.baseline.as_dict() | values)
             _check_first(bench, configuration, f"first.{number - 1}")
@@ -294,9 +298,24 @@ class Runner:
                 wanted.append(Proposal(configuration, f"first {number}"))
         return wanted[:count]
 
+    def _presets(self, bench: Bench) -> list[tuple[Configuration, str]]:
+        """The presets asked for, each moved into what its host allows, over the baseline."""
+        found: list[tuple[Configuration, str]] = []
+        for component, part in bench.target.parts.items():
+            asked: SpaceSection = getattr(self._spec.spaces, component)
+            others = {n: v for n, v in bench.target.baseline if not n.startswith(f"{component}.")}
+            for preset in part.space.presets:
+                if preset.name in asked.presets:
+                    values = part.space.fit(preset.values, part.facts)
+                    own = {f"{component}.{name}": value for name, value in values.items()}
+                    found.append((Configuration.of(others | own), f"preset {preset.name}"))
+        return found
+
     def _finish(self, bench: Bench, now: Plan) -> None:
         trials = self._store.trials(self._id)
-        found = answer.recommendation(now, trials, self._rules, bench.target.flags)
+        found = answer.recommendation(
+            now, trials, self._rules, bench.target.flags, bench.target.risks
+        )
         for trial in trials:
             if trial.state is TrialState.RUNNING:
                 reason = "the campaign ended"

@@ -16,7 +16,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 import search_spaces
-from search_spaces import Space, SpaceError
+from search_spaces import Risk, Space, SpaceError
 from search_spaces.reading import document as document_of
 from tuner.errors import SpecError
 from tuner.model import Value
@@ -111,7 +111,8 @@ class SpaceSection(_Section):
 
     ``only``: search these parameters and no other. ``also``: search these besides the usual ones
     (negative controls, for example). ``fix``: always set these. ``ranges``: ``[low, high]`` or a
-    list of words. ``allow_risk``: risk classes that may be searched.
+    list of words. ``allow_risk``: risk classes that may be searched. ``presets``: configurations of
+    the space, by name, to try before anything else.
     """
 
     name: str
@@ -120,6 +121,7 @@ class SpaceSection(_Section):
     fix: dict[str, ParameterValue] = Field(default_factory=dict)
     ranges: dict[str, tuple[ParameterValue, ...]] = Field(default_factory=dict)
     allow_risk: tuple[str, ...] = ()
+    presets: tuple[str, ...] = ()
 
 
 def _named(value: object) -> object:
@@ -223,7 +225,7 @@ def read_spec(path: Path) -> CampaignSpec:
         raise SpecError(f"{path}: cannot be read: it is not UTF-8 text") from problem
     except RecursionError:
         raise SpecError(f"{path}: not a campaign file: it is nested too deeply") from None
-    except yaml.YAMLError as problem:
+    except (yaml.YAMLError, ValueError) as problem:
         raise SpecError(f"{path}: not YAML: {' '.join(str(problem).split())}") from problem
     if not isinstance(document, dict):
         raise SpecError(f"{path}: a campaign file is a mapping that starts with 'name:'")
@@ -289,11 +291,31 @@ def check_parameters(spec: CampaignSpec, spaces: Mapping[str, Space]) -> None:
             (f"testbed.simulated.effects.{n}", e.parameter) for n, e in enumerate(world.effects)
         ]
         named += [("testbed.simulated.found", name) for name in world.found]
+    for component, space in spaces.items():
+        _check_presets(getattr(spec.spaces, component), space)
     for where, name in named:
         if name not in known:
             nearest = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
             raise SpecError(f"{where}: no parameter {name!r} in the campaign's search spaces{hint}")
+
+
+def _check_presets(section: SpaceSection, space: Space) -> None:
+    """Whether each preset exists, and sets nothing that the campaign does not allow."""
+    where = f"spaces.{space.component}"
+    of = {preset.name: preset for preset in space.presets}
+    for name in section.presets:
+        if name not in of:
+            nearest = difflib.get_close_matches(name, of, n=1)
+            hint = f"did you mean {nearest[0]!r}?" if nearest else f"it has {', '.join(of)}"
+            raise SpecError(f"{where}.presets: {space.name} has no preset {name!r}; {hint}")
+        for parameter in of[name].values:
+            risk = space[parameter].risk
+            if risk is not Risk.PERFORMANCE and risk not in section.allow_risk:
+                raise SpecError(
+                    f"{where}.presets: {name!r} sets {parameter}, a matter of {risk}; "
+                    f"allow it with allow_risk: [{risk}]"
+                )
 
 
 def load_space(section: SpaceSection, component: str) -> Space:

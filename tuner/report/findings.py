@@ -182,6 +182,8 @@ def findings(recommendation: Recommendation) -> RenderableType:
     rejected = not recommended and r.configuration != r.baseline
     title = "Best candidate, not recommended" if rejected else "Settings"
     parts: list[RenderableType] = [answer(r), section(title, settings(r))]
+    if r.notes:
+        parts.append(section("Mind", *map(paragraph, r.notes)))
     if r.components:
         parts.append(section("Components", components(r.components, r.confidence)))
     if recommended and r.flags:

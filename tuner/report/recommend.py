@@ -80,6 +80,7 @@ class RecommendationDocument(_Part):
     blocks: int
     e_value: float | None
     threshold: float | None
+    notes: list[str]
 
     def json_text(self) -> str:
         """The document as JSON, ending with a newline."""
@@ -116,6 +117,7 @@ def recommendation_document(
         blocks=r.blocks,
         e_value=_finite(r.e_value),
         threshold=_finite(r.threshold),
+        notes=list(r.notes),
     )
 
 

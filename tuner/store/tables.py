@@ -266,6 +266,7 @@ recommendation = Table(
     Column("largest_compatible_improvement", Double),
     Column("e_value", Double),
     Column("threshold", Double),
+    Column("notes", Shaped(tuple), nullable=False),
     CheckConstraint("confidence > 0 AND confidence < 1", name="confidence"),
     ForeignKeyConstraint(
         ["campaign", "trial"], ["trial.campaign", "trial.number"], name="fk_recommendation_trial"

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from search_spaces import Risk
 from tuner.errors import ConfigurationError, TunerError
 from tuner.model import Configuration, Value
 from tuner.target.part import Part
@@ -49,6 +50,15 @@ class Target:
     def identity(self) -> str:
         """Programs and versions, for provenance."""
         return ", ".join(part.identity for part in self.parts.values())
+
+    @property
+    def risks(self) -> dict[str, Risk]:
+        """The risk class of each parameter, by qualified name."""
+        return {
+            f"{component}.{parameter.name}": parameter.risk
+            for component, part in self.parts.items()
+            for parameter in part.space.parameters
+        }
 
     def flags(self, configuration: Configuration) -> dict[str, tuple[str, ...]]:
         """The rendered options of a configuration by component."""

@@ -1,0 +1,88 @@
+"""Published presets as first trials, and what a recommendation says of risky settings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from tuner.cli.app import app
+from tuner.store import Store
+
+CAMPAIGN = """
+name: presets
+testbed: {{simulated: {{effects: [{effect}]}}}}
+spaces:
+  fileserver: {server}
+  cache_manager: {client}
+workload: mixed-use
+search: {{trials_per_race: 4, max_trials: {trials}}}
+"""
+
+
+def _run(directory: Path, **text: object) -> tuple[int, str]:
+    usual = {
+        "effect": "{parameter: fileserver.threads, low: 1, change: -0.01}",
+        "server": "openafs-fileserver-1.8",
+        "client": "openafs-cache-manager-fuse-1.8",
+        "trials": 4,
+    }
+    file = directory / "campaign.yaml"
+    file.write_text(CAMPAIGN.format(**(usual | text)))
+    done = CliRunner().invoke(app, ["run", str(file), "--state-dir", str(directory / "state")])
+    return done.exit_code, f"{done.output}{done.exception or ''}"
+
+
+def test_presets_are_tried_first_and_named(tmp_path: Path) -> None:
+    status, said = _run(
+        tmp_path,
+        server="{name: openafs-fileserver-1.8, presets: [large, debian-newcell]}",
+        client="{name: openafs-cache-manager-fuse-1.8, presets: [nilcons]}",
+    )
+    assert status == 0, said
+    with Store.open(tmp_path / "state") as store:
+        trials = store.trials(store.campaign("last").id)
+    assert [t.origin for t in trials[1:4]] == [
+        "preset large",
+        "preset debian-newcell",
+        "preset nilcons",
+    ]
+    assert trials[1].flags["fileserver"] == ("-L",)
+    assert trials[3].flags == {
+        "fileserver": (),
+        "cache_manager": ("-chunksize", "22", "-daemons", "6"),
+    }
+    assert trials[4].origin == "tpe"
+
+
+def test_an_unknown_preset_names_the_nearest(tmp_path: Path) -> None:
+    status, said = _run(tmp_path, server="{name: openafs-fileserver-1.8, presets: [larg]}")
+    assert status != 0
+    assert "no preset 'larg'; did you mean 'large'?" in said
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_preset_needs_leave_for_its_risks(tmp_path: Path) -> None:
+    status, said = _run(tmp_path, server="{name: openafs-fileserver-1.8, presets: [jumbo]}")
+    assert status != 0
+    assert "'jumbo' sets jumbograms, a matter of availability" in said
+    assert "allow_risk: [availability]" in said
+
+
+def test_a_recommendation_tells_its_risks(tmp_path: Path) -> None:
+    status, said = _run(
+        tmp_path,
+        effect="{parameter: fileserver.jumbograms, value: true, change: -0.3}",
+        server="{name: openafs-fileserver-1.8, only: [jumbograms], allow_risk: [availability], "
+        "presets: [jumbo]}",
+        client="{name: openafs-cache-manager-fuse-1.8, only: [daemons]}",
+        trials=1,
+    )
+    assert status == 0, said
+    assert "fileserver.jumbograms = True is a matter of availability" in " ".join(said.split())
+    printed = CliRunner().invoke(
+        app, ["recommend", "--format", "json", "--state-dir", str(tmp_path / "state")]
+    )
+    (note,) = json.loads(printed.output)["notes"]
+    assert "availability" in note
