@@ -13,6 +13,8 @@ import typer
 
 import tuner
 from tuner.cli import campaigns, cell, serve, space
+from tuner.cli.compare import compare_command
+from tuner.cli.samples import load_trial
 from tuner.errors import TunerError
 
 app = typer.Typer(
@@ -33,6 +35,7 @@ app.command("resume")(campaigns.resume)
 app.command("list")(campaigns.list_campaigns)
 app.command("show")(campaigns.show_campaign)
 app.command("recommend")(campaigns.recommend)
+app.command("compare")(compare_command(load_trial))
 app.command("serve")(serve.serve)
 app.add_typer(cell.app, name="cell")
 app.add_typer(space.app, name="space")

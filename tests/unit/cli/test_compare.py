@@ -1,0 +1,46 @@
+"""Comparing stored trials from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tuner.cli.app import app
+
+CAMPAIGN = """
+name: compare
+testbed: {simulated: {effects: [{parameter: cache_manager.daemons, low: 1, change: -0.2}]}}
+spaces: {cache_manager: {name: openafs-cache-manager-fuse-1.8, only: [daemons]}}
+workload: mixed-use
+search: {trials_per_race: 2, max_trials: 2}
+"""
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("compare")
+    file = directory / "campaign.yaml"
+    file.write_text(CAMPAIGN)
+    done = CliRunner().invoke(app, ["run", str(file), "--state-dir", str(directory)])
+    assert done.exit_code == 0, done.output
+    return directory
+
+
+def test_two_stored_trials_are_compared_by_pairs(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FSTUNE_STATE_DIR", str(state))
+    done = CliRunner().invoke(app, ["compare", "last:0", "last:1", "--json"])
+    assert done.exit_code == 0, done.output
+    (comparison,) = json.loads(done.output)["comparisons"]
+    assert comparison["paired"] is True
+    assert comparison["percent"] == pytest.approx(-20.0, abs=2.0)
+
+
+def test_a_trial_that_is_not_there(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FSTUNE_STATE_DIR", str(state))
+    done = CliRunner().invoke(app, ["compare", "last:0", "last:99"])
+    assert "has no measurement of a trial 99" in str(done.exception)
