@@ -11,7 +11,7 @@ UV := build/tools/bin/uv
 TOOLS := build/tools/.uv-$(UV_VERSION)
 VENV := .venv
 STAMP := $(VENV)/.installed
-CODE := api deploy search_spaces tests tuner workloads
+CODE := api bench deploy search_spaces tests tuner workloads
 
 # The interpreter is the machine's own: uv fetches none.
 export UV_PYTHON_DOWNLOADS := never

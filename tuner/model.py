@@ -54,6 +54,7 @@ class Configuration:
 class BlockKind(StrEnum):
     """What a block is for: measurements of one kind are never used for the other."""
 
+    PILOT = "pilot"
     SEARCH = "search"
     CERTIFY = "certify"
 

@@ -135,6 +135,7 @@ def write_campaign(place: Place, first: Sequence[dict[str, int]]) -> None:
             "cache_manager": {"name": "openafs-cache-manager-fuse-1.8", "only": ["daemons"]},
         },
         "workload": "./workload.yaml",
+        "pilot": {"blocks": 0},
         "search": {"trials_per_race": 3, "blocks_per_race": 3, "max_trials": 3},
         "budget": {"wall_time": "5m", "measurements": 16},
         "certification": {"blocks": 3, "share": "20%"},

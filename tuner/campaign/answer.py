@@ -8,8 +8,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from search_spaces import Risk
-from tuner.campaign.plan import Finish, Plan, Rules
+from tuner.campaign.rules import Rules
+from tuner.campaign.steps import Finish, Plan
 from tuner.judge.certify import Certificate, CertificateOutcome, ComponentVerdict
+from tuner.judge.monitors import Alarm
 from tuner.judge.score import margin
 from tuner.judge.verdict import percent
 from tuner.model import BASELINE, Answer, ComponentEffect, Configuration, Recommendation, Trial
@@ -69,7 +71,7 @@ def recommendation(
         e_value=verdict.e_value,
         threshold=verdict.threshold,
         components=_effects(certificate, rules),
-        notes=_risks(chosen, baseline, risks),
+        notes=(*_risks(chosen, baseline, risks), *_doubts(plan)),
     )
 
 
@@ -81,6 +83,11 @@ def _effects(certificate: Certificate, rules: Rules) -> dict[str, ComponentEffec
 
     found = zip(rules.components, certificate.components, strict=True)
     return {name: effect(component) for name, component in found}
+
+
+def _doubts(plan: Plan) -> tuple[str, ...]:
+    """A sentence for each guard that warns."""
+    return tuple(guard.reason for guard in plan.guards if guard.alarm is not Alarm.NONE)
 
 
 def _risks(configuration: Configuration, baseline: Configuration, risks: Risks) -> tuple[str, ...]:
@@ -95,7 +102,7 @@ def _risks(configuration: Configuration, baseline: Configuration, risks: Risks) 
 
 
 def _nothing_left(trials: Sequence[Trial], rules: Rules) -> str:
-    tried = [t for t in trials if t.number != BASELINE]
+    tried = [t for t in trials if t.race > 0]
     worth = percent(margin(rules.race.delta))
     if not tried:
         return "the budget allowed no configuration to be tried; give it more time"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from tuner.campaign.ledger import Ledger
-from tuner.campaign.plan import RunBlock
+from tuner.campaign.steps import RunBlock
 from tuner.errors import CampaignHalted, ConfigurationError, WorkloadError
 from tuner.model import BASELINE, Block, Event, Measurement, Trial
 from tuner.report.observer import Observer

@@ -13,20 +13,17 @@ from datetime import UTC, datetime
 from tuner.campaign import answer
 from tuner.campaign.ledger import Ledger
 from tuner.campaign.measuring import BlockRunner
-from tuner.campaign.plan import (
-    Finish,
-    Halt,
-    Plan,
-    Planner,
-    Propose,
-    Rules,
-    RunBlock,
-    mean_differences,
-)
+from tuner.campaign.piloting import TWIN_ORIGIN
+from tuner.campaign.plan import Planner
+from tuner.campaign.rules import Rules
 from tuner.campaign.spec import CampaignSpec, SpaceSection
 from tuner.campaign.standing import standing
+from tuner.campaign.steps import Finish, Halt, Phase, Plan, Propose, RunBlock
 from tuner.campaign.stopping import undisturbed
+from tuner.campaign.times import mean_differences, search_scores
 from tuner.errors import CampaignHalted, ConflictError, SpecError, TunerError
+from tuner.judge.monitors import Alarm
+from tuner.judge.pilot import Pilot, PilotRules
 from tuner.judge.race import Action, RaceRules
 from tuner.measure.driver import Workload
 from tuner.model import BASELINE, Block, Campaign, Configuration, Event, Trial
@@ -42,6 +39,17 @@ Data = Mapping[str, str | int | float | bool | None]
 
 def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
     """The rules by which a specification is planned."""
+    pilot = PilotRules(
+        weights=workload.weights,
+        delta=spec.statistics.delta,
+        floor=spec.statistics.floor,
+        max_blocks=max(3, spec.pilot.blocks),
+        budget_s=spec.budget.wall_time,
+        arms=2 + spec.search.trials_per_race,
+        certify_blocks=min(500, spec.certification.blocks),
+        certify_share=spec.certification.share,
+        components=workload.components,
+    )
     return Rules(
         components=workload.components,
         weights=workload.weights,
@@ -57,6 +65,8 @@ def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
         certify_blocks=spec.certification.blocks,
         certify_share=spec.certification.share,
         seed=spec.seed,
+        pilot=pilot if spec.pilot.blocks else None,
+        pilot_override=spec.pilot.override,
     )
 
 
@@ -81,6 +91,7 @@ class Runner:
         testbed: Testbed,
         observer: Observer,
         *,
+        pilot_only: bool = False,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._store = store
@@ -91,6 +102,9 @@ class Runner:
         self._testbed = testbed
         self._observer = observer
         self._now = now
+        self._pilot_only = pilot_only
+        self._told_guards: set[tuple[str, str]] = set()
+        self.pilot: Pilot | None = None
         self._ledger = Ledger(testbed.clock)
         self._before = store.campaign(campaign).time_use
         self._planner = Planner(self._rules)
@@ -197,10 +211,16 @@ class Runner:
             ) from problem
         if stored is not None:
             self._observer.say(stored)
-        if not self._store.trials(self._id):
-            flags = bench.target.flags(found)
-            trial = Trial(BASELINE, found, 0, "as found", TrialState.RUNNING, flags)
-            self._told(self._store.add_trial(self._id, trial, self._trial_event(trial)))
+        trials = self._store.trials(self._id)
+        flags = bench.target.flags(found)
+        references = [Trial(BASELINE, found, 0, "as found", TrialState.RUNNING, flags)]
+        if self._rules.pilot is not None:
+            twin = Trial(BASELINE + 1, found, 0, TWIN_ORIGIN, TrialState.RUNNING, flags)
+            references.append(twin)
+        if not trials:
+            added = [(trial, self._trial_event(trial)) for trial in references]
+            for event_stored in self._store.add_trials(self._id, added):
+                self._told(event_stored)
 
     def _conduct(self, bench: Bench) -> None:
         blocks = BlockRunner(
@@ -212,7 +232,11 @@ class Runner:
             trials = self._store.trials(self._id)
             now = self._planner.plan(trials, self._blocks, earlier_blocks=self._earlier_blocks)
             self._settle(trials, now)
+            self._tell_pilot(trials, now)
+            self._tell_guards(now)
             self._show(trials, now)
+            if self._pilot_only and now.phase is not Phase.PILOT and not trials[-1].race:
+                raise KeyboardInterrupt("the end of its pilot")
             match now.step:
                 case Propose():
                     self._propose(bench, now.step, trials)
@@ -240,6 +264,45 @@ class Runner:
             if decision.action is Action.PROMOTE and decision.trial == now.incumbent:
                 self._promoted(decision.trial, decision.reason)
 
+    def _tell_pilot(self, trials: list[Trial], now: Plan) -> None:
+        """Once the pilot has ended: say what it found, and let the twin go."""
+        self.pilot = now.pilot
+        twin = next((t for t in trials if t.origin == TWIN_ORIGIN), None)
+        over = now.phase is not Phase.PILOT
+        if now.pilot is None or twin is None or not over or twin.state is not TrialState.RUNNING:
+            return
+        pilot = now.pilot
+        for warning in pilot.warnings:
+            self._tell("pilot-warning", f"pilot: {warning}")
+        reason = f"the pilot is over: {pilot.outcome}"
+        said = f"pilot {pilot.outcome}: {pilot.verdict.reason}; {pilot.outlook.reason}"
+        event = self._event(
+            "pilot",
+            said,
+            {
+                "outcome": str(pilot.outcome),
+                "blocks": pilot.verdict.n,
+                "sd_difference": pilot.noise.sd_difference,
+                "cv": pilot.noise.cv,
+            },
+        )
+        self._told(
+            self._store.move_trial(self._id, twin.number, TrialState.COMPLETE, reason, event)
+        )
+
+    def _tell_guards(self, now: Plan) -> None:
+        """Say each alarm once."""
+        if not self._told_guards:
+            past = [e for e in self._store.events(self._id) if e.kind == "guard"]
+            told = {(str(e.data.get("guard")), str(e.data.get("alarm"))) for e in past}
+            self._told_guards = told | {("", "")}
+        for guard in now.guards:
+            key = (str(guard.kind), str(guard.alarm))
+            if guard.alarm is not Alarm.NONE and key not in self._told_guards:
+                self._told_guards.add(key)
+                data: Data = {"guard": key[0], "alarm": key[1], "value": guard.value}
+                self._tell("guard", f"{guard.alarm}: {guard.reason}", data)
+
     def _promoted(self, trial: int, reason: str) -> None:
         past = self._store.events(self._id)
         if not any(e.kind == "trial-promoted" and e.data.get("trial") == trial for e in past):
@@ -251,7 +314,9 @@ class Runner:
         self._observer.doing(f"proposing configurations for race {step.race}")
         proposals = self._first(bench, trials, step.count)
         if len(proposals) < step.count:
-            estimates = mean_differences(self._blocks, self._rules)
+            estimates = mean_differences(
+                search_scores(self._blocks, self._rules.components, self._rules.weights)
+            )
             known = [Told(t.configuration, self._value(t, estimates)) for t in trials]
             known += [Told(p.configuration, None) for p in proposals]
             tunables = {
@@ -262,7 +327,8 @@ class Runner:
             proposals += proposer.propose(step.count - len(proposals), known)
         if not proposals:
             self._tell("space-exhausted", "every configuration of the search space has been tried")
-            self._planner.rules = replace(self._rules, max_trials=len(trials) - 1)
+            tried = sum(trial.race > 0 for trial in trials)
+            self._planner.rules = replace(self._rules, max_trials=tried)
         added: list[tuple[Trial, NewEvent]] = []
         for number, proposal in enumerate(proposals, start=len(trials)):
             flags = bench.target.flags(proposal.configuration)

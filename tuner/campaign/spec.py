@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 import search_spaces
 from search_spaces import Risk, Space, SpaceError
@@ -159,6 +167,22 @@ class BudgetSection(_Section):
     measurements: int | None = Field(default=None, ge=8)
 
 
+class PilotSection(_Section):
+    """The pilot: the baseline against itself, before anything is tuned. ``blocks``: at most so
+    many, 0 for none. ``override``: go on although the pilot advises against.
+    """
+
+    blocks: int = Field(default=20, ge=0, le=1000)
+    override: bool = False
+
+    @field_validator("blocks")
+    @classmethod
+    def _enough(cls, blocks: int) -> int:
+        if 0 < blocks < 3:
+            raise ValueError("a pilot takes 3 blocks at least; 0 for none")
+        return blocks
+
+
 class StatisticsSection(_Section):
     """``delta``: smallest difference worth acting on. ``floor``: largest loss allowed to a
     component.
@@ -193,6 +217,7 @@ class CampaignSpec(_Section):
     testbed: TestbedSection
     spaces: SpacesSection
     workload: str
+    pilot: PilotSection = PilotSection()
     search: SearchSection = SearchSection()
     budget: BudgetSection = BudgetSection()
     statistics: StatisticsSection = StatisticsSection()

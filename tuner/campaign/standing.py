@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tuner.campaign.plan import Phase, Plan, Rules, component_times
+from tuner.campaign.rules import Rules
+from tuner.campaign.steps import Phase, Plan
+from tuner.campaign.times import component_times
 from tuner.judge.confidence import bounds
 from tuner.judge.evalue import moments
 from tuner.judge.score import log_scores
@@ -65,6 +67,8 @@ def standing(
     second of measuring time so far, for the expectation."""
     certifying = plan.phase is Phase.CERTIFY or any(b.kind is BlockKind.CERTIFY for b in blocks)
     kind = BlockKind.CERTIFY if certifying else BlockKind.SEARCH
+    if plan.phase is Phase.PILOT:
+        kind = BlockKind.PILOT
     estimates = against_baseline(blocks, rules, kind)
     spent_s = sum(block.duration_s for block in blocks)
     budget_s = rules.budget_s

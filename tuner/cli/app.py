@@ -31,6 +31,7 @@ app = typer.Typer(
     ),
 )
 app.command("run")(campaigns.run)
+app.command("pilot")(campaigns.pilot)
 app.command("resume")(campaigns.resume)
 app.command("list")(campaigns.list_campaigns)
 app.command("show")(campaigns.show_campaign)

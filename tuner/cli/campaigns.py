@@ -16,8 +16,10 @@ from tuner.campaign.standing import against_baseline
 from tuner.cli.compose import Prepared, conduct, prepare
 from tuner.cli.options import CampaignReference, StateDir, state_directory
 from tuner.errors import ConflictError, NotFoundError, SpecError
+from tuner.judge.pilot import Pilot, PilotOutcome
 from tuner.measure.driver import load_workload
 from tuner.model import BlockKind, Campaign
+from tuner.report.pilot import pilot_page
 from tuner.report.progress import progress_for
 from tuner.report.recommend import (
     recommendation_document,
@@ -34,6 +36,9 @@ _INTERRUPTED = 130
 _EVENTS_SHOWN = 12
 
 
+CampaignFile = Annotated[Path, typer.Argument(help="The campaign file (YAML).")]
+
+
 class Format(StrEnum):
     """How a recommendation is printed."""
 
@@ -42,27 +47,51 @@ class Format(StrEnum):
     FLAGS = "flags"
 
 
+OverridePilot = Annotated[
+    bool,
+    typer.Option("--override-pilot", help="Go on although the pilot advises against."),
+]
+
+
 def run(
-    file: Annotated[Path, typer.Argument(help="The campaign file (YAML).")],
+    file: CampaignFile,
+    override_pilot: OverridePilot = False,
     state_dir: StateDir = None,
 ) -> None:
-    """Run a campaign to its end: search, certify, recommend, put the testbed back.
+    """Run a campaign to its end: pilot, search, certify, recommend, put the testbed back.
 
     Ctrl-C pauses it; 'fstune resume' goes on. Nothing measured is lost, whatever stops it.
     """
     directory = state_directory(state_dir)
-    spec = read_spec(file)
-    try:
-        prepared = prepare(spec, directory)
-    except SpecError as problem:
-        raise SpecError(f"{file}: {problem}") from problem
+    prepared = _prepared(file, directory, override_pilot)
     with Store.open(directory) as store:
-        campaign = store.create_campaign(spec.name, spec.to_json(), spec.seed, datetime.now(UTC))
-        _conduct(store, campaign, prepared, directory)
+        _tell_end(store, _conduct(store, _created(store, prepared.spec), prepared, directory)[0])
+
+
+def pilot(file: CampaignFile, state_dir: StateDir = None) -> None:
+    """Measure only the baseline against itself: how noisy is the testbed, what can be found on it?
+
+    The campaign is paused after it; 'fstune resume' begins the search.
+    """
+    directory = state_directory(state_dir)
+    prepared = _prepared(file, directory, override_pilot=False)
+    if not prepared.spec.pilot.blocks:
+        raise SpecError(f"{file}: pilot.blocks is 0; give it blocks")
+    with Store.open(directory) as store:
+        campaign = _created(store, prepared.spec)
+        outcome, found = _conduct(store, campaign, prepared, directory, pilot_only=True)
+    if found is not None:
+        show(Console(), pilot_page(found))
+    if outcome.error is not None:
+        raise outcome.error
+    if found is None or found.outcome is PilotOutcome.UNDECIDED:
+        raise typer.Exit(_INTERRUPTED)
+    typer.echo(f"fstune: go on with: fstune resume {campaign.id}", err=True)
 
 
 def resume(
     campaign: CampaignReference = "last",
+    override_pilot: OverridePilot = False,
     state_dir: StateDir = None,
 ) -> None:
     """Take up a campaign that was paused, failed or killed, and run it to its end."""
@@ -73,10 +102,28 @@ def resume(
             raise ConflictError(
                 f"campaign {found.id} is {found.state}; see 'fstune show {found.id}'"
             )
-        prepared = prepare(
-            CampaignSpec.from_json(found.spec), directory, owned=_cell_is_its_own(store, found)
-        )
-        _conduct(store, found, prepared, directory)
+        spec = _overriding(CampaignSpec.from_json(found.spec), override_pilot)
+        prepared = prepare(spec, directory, owned=_cell_is_its_own(store, found))
+        _tell_end(store, _conduct(store, found, prepared, directory)[0])
+
+
+def _prepared(file: Path, directory: Path, override_pilot: bool) -> Prepared:
+    spec = _overriding(read_spec(file), override_pilot)
+    try:
+        return prepare(spec, directory)
+    except SpecError as problem:
+        raise SpecError(f"{file}: {problem}") from problem
+
+
+def _overriding(spec: CampaignSpec, override: bool) -> CampaignSpec:
+    if not override:
+        return spec
+    pilot_section = spec.pilot.model_copy(update={"override": True})
+    return spec.model_copy(update={"pilot": pilot_section})
+
+
+def _created(store: Store, spec: CampaignSpec) -> Campaign:
+    return store.create_campaign(spec.name, spec.to_json(), spec.seed, datetime.now(UTC))
 
 
 def list_campaigns(state_dir: StateDir = None) -> None:
@@ -132,18 +179,24 @@ def recommend(
             typer.echo(recommendation_flags(found.recommendation), nl=False)
 
 
-def _conduct(store: Store, campaign: Campaign, prepared: Prepared, directory: Path) -> None:
+def _conduct(
+    store: Store,
+    campaign: Campaign,
+    prepared: Prepared,
+    directory: Path,
+    *,
+    pilot_only: bool = False,
+) -> tuple[Outcome, Pilot | None]:
+    with progress_for(Console(), title=f"{campaign.name} · {campaign.id}") as observer:
+        return conduct(store, campaign, prepared, observer, directory, pilot_only=pilot_only)
+
+
+def _tell_end(store: Store, outcome: Outcome) -> None:
     console = Console()
-    with progress_for(console, title=f"{campaign.name} · {campaign.id}") as observer:
-        outcome = conduct(store, campaign, prepared, observer, directory)
-    _tell_end(store, outcome, console)
-
-
-def _tell_end(store: Store, outcome: Outcome, console: Console) -> None:
     campaign = outcome.campaign
     blocks = store.blocks(campaign.id)
     effort = Effort(
-        trials=max(0, len(store.trials(campaign.id)) - 1),
+        trials=sum(trial.race > 0 for trial in store.trials(campaign.id)),
         blocks=sum(block.state is BlockState.COMPLETE for block in blocks),
         measurements=sum(len(block.measurements) for block in blocks),
         void_blocks=sum(block.state is BlockState.VOID for block in blocks),

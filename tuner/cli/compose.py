@@ -14,6 +14,7 @@ from tuner.campaign.runner import Outcome, Runner
 from tuner.campaign.spec import CampaignSpec, check_parameters, load_space
 from tuner.campaign.stopping import stop_signals
 from tuner.errors import ConflictError, SpecError
+from tuner.judge.pilot import Pilot
 from tuner.measure.driver import Workload, load_workload
 from tuner.model import Campaign
 from tuner.report.observer import Observer
@@ -69,14 +70,29 @@ def _testbed(
 
 
 def conduct(
-    store: Store, campaign: Campaign, prepared: Prepared, observer: Observer, state_directory: Path
-) -> Outcome:
-    """Run a campaign, new or taken up again, in this process. Stop signals pause it."""
+    store: Store,
+    campaign: Campaign,
+    prepared: Prepared,
+    observer: Observer,
+    state_directory: Path,
+    *,
+    pilot_only: bool = False,
+) -> tuple[Outcome, Pilot | None]:
+    """Run a campaign, new or taken up again, in this process. Stop signals pause it.
+
+    Returns how it ended, and what its pilot found. ``pilot_only``: pause when the pilot ends.
+    """
     with _alone(state_directory, campaign.id), stop_signals():
         runner = Runner(
-            store, campaign.id, prepared.spec, prepared.workload, prepared.testbed, observer
+            store,
+            campaign.id,
+            prepared.spec,
+            prepared.workload,
+            prepared.testbed,
+            observer,
+            pilot_only=pilot_only,
         )
-        return runner.run()
+        return runner.run(), runner.pilot
 
 
 @contextmanager

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from tuner.campaign.plan import component_times
 from tuner.campaign.runner import rules_of
 from tuner.campaign.spec import CampaignSpec
+from tuner.campaign.times import component_times
 from tuner.cli.options import state_directory
 from tuner.errors import NotFoundError
 from tuner.judge.score import log_scores

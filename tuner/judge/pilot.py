@@ -41,6 +41,7 @@ from tuner.judge.verdict import Outcome, Verdict, assess, blocks, change, percen
 _ALPHA_EQUIVALENT: Final = 0.05
 _ALPHA_DIFFERENT: Final = 0.005  # each way: a sound testbed is refused in 1 of 100 pilots
 _ALPHA_WARM_UP: Final = 0.01
+_PILOT_SIGHT: Final = 1.75  # times what has 80 % power: a sound testbed passes in 98 of 100 pilots
 _LONGEST: Final = 500  # blocks a certification is planned for at most
 
 
@@ -171,7 +172,8 @@ class Pilot:
 def assess_pilot(pilot_blocks: Sequence[PilotBlock], rules: PilotRules) -> Pilot:
     """Judge the pilot blocks so far, in the order measured; may be called after every block.
 
-    sound: a and b are shown to differ by less than delta (one-sided .05 twice). refused: they are
+    sound: a and b are shown to differ by less than delta, or than what campaign and pilot can tell
+    at this noise if that is more (one-sided .05 twice). refused: they are
     shown to differ (one-sided .005), or not shown to be equal by max_blocks, or D depends strongly
     on the block before, or the budget does not hold a certification. undecided: measure on.
 
@@ -189,7 +191,6 @@ def assess_pilot(pilot_blocks: Sequence[PilotBlock], rules: PilotRules) -> Pilot
     scores = logs @ checked_weights(rules.weights, len(rules.weights))
     d = scores[0] - scores[1]
     floor = score_clock_variance(a, b, rules.weights, rules.resolution_s)
-    verdict = _verdict(d, floor, rules)
     names = component_names(rules.components, len(rules.weights))
     noise = _noise("score", scores)
     components = tuple(_noise(name, logs[:, :, i]) for i, name in enumerate(names))
@@ -199,7 +200,9 @@ def assess_pilot(pilot_blocks: Sequence[PilotBlock], rules: PilotRules) -> Pilot
     warm_up = _warm_up(np.where(a_first, d, -d), level)
     run_s = float(np.mean([block.duration_s for block in pilot_blocks])) / 2.0
     outlook = _outlook(run_s, noise, components, rules)
-    refusals = _refusals(verdict, noise, guards, outlook, rules)
+    within = _within(noise, outlook, rules)
+    verdict = _verdict(d, floor, rules, within)
+    refusals = _refusals(verdict, noise, guards, outlook, rules, within)
     done = verdict.outcome is Outcome.EQUIVALENT
     return Pilot(
         outcome=(
@@ -220,12 +223,24 @@ def assess_pilot(pilot_blocks: Sequence[PilotBlock], rules: PilotRules) -> Pilot
     )
 
 
-def _verdict(d: Floats, variance_floor: Floats, rules: PilotRules) -> Verdict:
+def _within(noise: ComponentNoise, outlook: Outlook, rules: PilotRules) -> float:
+    """How equal the baseline must be to itself: within delta, or within what can be told at all.
+
+    To ask for more than campaign and pilot can see would refuse every noisy testbed, on which large
+    improvements can be found all the same.
+    """
+    campaign = outlook.detectable if math.isfinite(outlook.detectable) else 0.0
+    effect = _PILOT_SIGHT * detectable_effect(rules.max_blocks, _ALPHA_EQUIVALENT)
+    pilot = math.expm1(min(effect * noise.sd_difference, 700.0))
+    return max(rules.delta, campaign, pilot)
+
+
+def _verdict(d: Floats, variance_floor: Floats, rules: PilotRules, within: float) -> Verdict:
     """a against b; a difference counts only where it is shown far more clearly than equivalence."""
     verdicts = [
         assess(
             d,
-            delta=rules.delta,
+            delta=within,
             alpha=alpha,
             max_n=rules.max_blocks,
             variance_floor=variance_floor,
@@ -307,13 +322,14 @@ def _refusals(
     guards: Sequence[Guard],
     outlook: Outlook,
     rules: PilotRules,
+    within: float,
 ) -> tuple[str, ...]:
     found = []
     if verdict.outcome in (Outcome.BETTER, Outcome.WORSE, Outcome.WORSE_BY_DELTA):
         found.append(f"the baseline differs from itself: {verdict.reason}")
     elif verdict.outcome is Outcome.UNDECIDED and verdict.n >= rules.max_blocks:
         found.append(
-            f"the baseline is not shown to equal itself within {percent(margin(rules.delta))} "
+            f"the baseline is not shown to equal itself within {percent(margin(within))} "
             f"after {blocks(verdict.n)}: two runs of it differ by {percent(noise.sd_difference)} "
             "(standard deviation); measure longer runs or choose a larger delta"
         )

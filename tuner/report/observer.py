@@ -73,7 +73,8 @@ class Observer(Protocol):
 
 def where(standing: Standing) -> str:
     """ "race 2, block 7 of about 30", "certification, block 3"."""
-    phase = "certification" if standing.kind is BlockKind.CERTIFY else f"race {standing.race}"
+    phases = {BlockKind.PILOT: "pilot", BlockKind.CERTIFY: "certification"}
+    phase = phases.get(standing.kind, f"race {standing.race}")
     of = "" if standing.expected_blocks is None else f" of about {standing.expected_blocks}"
     return f"{phase}, block {standing.block}{of}"
 

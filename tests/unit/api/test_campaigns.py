@@ -20,6 +20,7 @@ testbed:
 spaces:
   cache_manager: {name: openafs-cache-manager-fuse-1.8, only: [daemons]}
 workload: mixed-use
+pilot: {blocks: 0}
 budget: {wall_time: 20m}
 """
 

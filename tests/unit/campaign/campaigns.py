@@ -38,6 +38,7 @@ def spec(
             "cache_manager": {"name": "openafs-cache-manager-fuse-1.8", "only": ["daemons"]},
         },
         "workload": "mixed-use",
+        "pilot": {"blocks": 0},
         "search": {"trials_per_race": 3, "blocks_per_race": 5, "max_trials": 3},
         "budget": {"wall_time": "20h"},
         "certification": {"blocks": 12},

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from tuner.campaign.plan import Finish, Halt, Plan, Planner, Propose, Rules, RunBlock, Step
+from tuner.campaign.plan import Planner
+from tuner.campaign.rules import Rules
+from tuner.campaign.steps import Finish, Halt, Plan, Propose, RunBlock, Step
 from tuner.judge.race import RaceRules
 from tuner.model import (
     BASELINE,

@@ -10,15 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.campaign.histories import History, rules, trial
-from tuner.campaign.plan import (
-    MAX_VOID_IN_A_ROW,
-    Finish,
-    Halt,
-    Phase,
-    Propose,
-    RunBlock,
-    plan,
-)
+from tuner.campaign.plan import MAX_VOID_IN_A_ROW, plan
+from tuner.campaign.steps import Finish, Halt, Phase, Propose, RunBlock
 from tuner.judge.certify import CertificateOutcome
 from tuner.judge.race import Action
 from tuner.model import BASELINE, BlockKind

@@ -17,6 +17,7 @@ spaces:
   fileserver: {server}
   cache_manager: {client}
 workload: mixed-use
+pilot: {{blocks: 0}}
 search: {{trials_per_race: 4, max_trials: {trials}}}
 """
 

@@ -1,0 +1,210 @@
+"""Campaigns on the simulated testbed, from proposal to recommendation, and what came of them.
+
+Owns the worlds, the campaign that is run in each, and the count of right and wrong answers. The
+loop, the store and the judge are those of every campaign; only the times are drawn.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import random
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from tuner.campaign.runner import Runner
+from tuner.campaign.spec import CampaignSpec
+from tuner.cli.compose import prepare
+from tuner.model import Answer, BlockKind, Configuration, Event
+from tuner.report.observer import Standing
+from tuner.store import Store
+from tuner.testbed.simulated import Effect, World
+
+_PARAMETER: Final = "fileserver.threads"
+_FIRST: Final = (16, 32, 64, 96, 160, 224)
+"""Values of the configurations that are tried first; the proposer adds the rest."""
+
+_MOST_TRIALS: Final = 9
+_ALPHA: Final = 0.025
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A world by name. noise: sd of a component's log time; gain: work done more in the same time
+    with one of the first values (.05 = 5 %), 0 where nothing differs from the baseline.
+    """
+
+    name: str
+    noise: float
+    gain: float
+
+
+SETTINGS: Final = (
+    Setting("nothing to find", 0.014, 0.0),
+    Setting("nothing to find, noisy", 0.05, 0.0),
+    Setting("one is 5 % faster", 0.014, 0.05),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One campaign. truth, ratio, lower, upper: time of the finalist over the baseline's, true,
+    estimated and its 95 % interval; empty without a finalist. false: recommended although it is
+    not faster. found: recommended and faster.
+    """
+
+    world: str
+    seed: int
+    trials: int
+    search_blocks: int
+    certify_blocks: int
+    measurements: int
+    answer: str
+    truth: float | None
+    ratio: float | None
+    lower: float | None
+    upper: float | None
+    false: bool
+    found: bool
+
+
+class _Silent:
+    """An observer that looks away."""
+
+    def say(self, event: Event) -> None:
+        pass
+
+    def doing(self, what: str) -> None:
+        pass
+
+    def standing(self, standing: Standing) -> None:
+        pass
+
+
+def specification(setting: Setting, seed: int) -> CampaignSpec:
+    """The campaign of this seed: the first values in an order, and with a winner, of its own."""
+    chance = random.Random(f"{setting.name}:{seed}")
+    values = chance.sample(_FIRST, len(_FIRST))
+    effect = {
+        "parameter": _PARAMETER,
+        "value": chance.choice(_FIRST),
+        "change": 1.0 / (1.0 + setting.gain) - 1.0,
+    }
+    return CampaignSpec.model_validate(
+        {
+            "name": f"study {seed}",
+            "seed": seed,
+            "testbed": {
+                "simulated": {
+                    "noise": setting.noise,
+                    "block_noise": 2.0 * setting.noise,
+                    "seed": seed,
+                    "effects": [effect] if setting.gain else [],
+                }
+            },
+            "spaces": {
+                "fileserver": {"name": "openafs-fileserver-1.8", "only": ["threads"]},
+                "cache_manager": {"name": "openafs-cache-manager-fuse-1.8", "only": ["daemons"]},
+            },
+            "workload": "mixed-use",
+            "search": {"max_trials": _MOST_TRIALS, "sampler": "random"},
+            "budget": {"wall_time": "20h"},
+            "first": [{_PARAMETER: value} for value in values],
+        }
+    )
+
+
+def campaign(setting: Setting, seed: int) -> Row:
+    """Run one campaign in a store of its own and tell what came of it."""
+    spec = specification(setting, seed)
+    with tempfile.TemporaryDirectory() as place, Store.open(Path(place) / "state") as store:
+        directory = Path(place)
+        prepared = prepare(spec, directory)
+        made = store.create_campaign(spec.name, spec.to_json(), spec.seed, datetime.now(UTC))
+        runner = Runner(
+            store, made.id, prepared.spec, prepared.workload, prepared.testbed, _Silent()
+        )
+        outcome = runner.run()
+        if outcome.error is not None:
+            raise outcome.error
+        said, blocks = outcome.campaign.recommendation, store.blocks(made.id)
+        trials = len(store.trials(made.id)) - 1
+    if said is None:
+        raise AssertionError(f"campaign {seed} ended without an answer")
+    truth = _truth(spec, said.configuration)
+    recommended = said.answer is Answer.RECOMMENDED
+    fresh = sum(block.kind is BlockKind.CERTIFY for block in blocks)
+    return Row(
+        world=setting.name,
+        seed=seed,
+        trials=trials,
+        search_blocks=len(blocks) - fresh,
+        certify_blocks=fresh,
+        measurements=sum(len(block.measurements) for block in blocks),
+        answer=said.answer.value,
+        truth=truth if said.ratio is not None else None,
+        ratio=said.ratio,
+        lower=said.lower,
+        upper=said.upper,
+        false=recommended and truth >= 1.0,
+        found=recommended and truth < 1.0,
+    )
+
+
+def _truth(spec: CampaignSpec, configuration: Configuration) -> float:
+    simulated = spec.testbed.simulated
+    assert simulated is not None
+    effects = tuple(Effect(**e.model_dump(exclude_none=True)) for e in simulated.effects)
+    # Every effect here is on all components alike.
+    return math.exp(World(effects=effects).log_change(configuration, "any"))
+
+
+def write_csv(rows: Sequence[Row], path: Path) -> None:
+    """One line a campaign, floats with five digits."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(field.name for field in fields(Row))
+        for row in rows:
+            values = asdict(row).values()
+            writer.writerow(f"{v:.5g}" if isinstance(v, float) else v for v in values)
+
+
+def most_false(campaigns: int) -> float:
+    """The largest share of false recommendations that keeps the promise: 2.5 % + 3 SE."""
+    return _ALPHA + 3.0 * math.sqrt(_ALPHA * (1.0 - _ALPHA) / campaigns)
+
+
+def table(rows: Sequence[Row]) -> str:
+    """What came of the campaigns, a line a world, in Markdown."""
+    heads = ["world", "campaigns", "with a finalist", "false", "found", "interval right"]
+    heads += ["search blocks", "fresh blocks", "measurements"]
+    lines = [_line(heads), _line(["---"] * len(heads))]
+    for world in dict.fromkeys(row.world for row in rows):
+        mine = [row for row in rows if row.world == world]
+        judged = [row for row in mine if row.ratio is not None]
+        right = sum(_holds(row) for row in judged)
+        cells = [world, len(mine), len(judged), sum(r.false for r in mine)]
+        cells += [sum(r.found for r in mine), f"{right} of {len(judged)}"]
+        cells += [f"{_mean([r.search_blocks for r in mine]):.1f}"]
+        cells += [f"{_mean([r.certify_blocks for r in judged]):.1f}"]
+        cells += [f"{_mean([r.measurements for r in mine]):.0f}"]
+        lines.append(_line(cells))
+    return "\n".join(lines)
+
+
+def _holds(row: Row) -> bool:
+    if row.truth is None or row.lower is None or row.upper is None:
+        return False
+    return row.lower <= row.truth <= row.upper
+
+
+def _mean(values: Sequence[int]) -> float:
+    return sum(values) / max(len(values), 1)
+
+
+def _line(cells: Sequence[object]) -> str:
+    return f"| {' | '.join(map(str, cells))} |"

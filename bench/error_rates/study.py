@@ -1,0 +1,224 @@
+"""The rows of the study and what becomes of them: two CSV files, a plot and the tables to read.
+
+Owns sizes, seeds and forms. The same sizes give the same figures.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from bench.error_rates.guards import CANDIDATES, MISTAKES
+from bench.error_rates.noise import NOISES, Noise
+from bench.error_rates.rules import RULES, errors
+
+HORIZONS: Final = (10, 20, 50)
+"""Blocks that are looked at, one after another: a race's, a certification's, and many."""
+
+RACES: Final = (4, 12)
+"""Races of a short and of a long campaign."""
+
+_SEED: Final = 1
+_BATCH: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRow:
+    """How often a rule showed, within `blocks` looks, what is not there.
+
+    promised: whether the project promises `nominal` for this rule under this noise. error_se: of
+    the simulation, at the nominal error. kept: whether error <= nominal + 3 error_se.
+    """
+
+    noise: str
+    rule: str
+    blocks: int
+    nominal: float
+    promised: bool
+    paths: int
+    wrong: int
+    error: float
+    error_se: float
+    kept: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GuardRow:
+    """How campaigns with a mistake fare with the guards; counts as `guards.Caught`."""
+
+    noise: str
+    mistake: str
+    candidates: int
+    promised: float
+    rate: float
+    matters: bool
+    campaigns: int
+    wrong: int
+    warned_share: float
+    rate_left: float
+    warned_without_cause: float
+
+
+def error_rows(paths: int) -> list[ErrorRow]:
+    """Each noise, rule and horizon, on `paths` paths a noise."""
+    return [row for number in range(len(NOISES)) for row in _error_rows(number, paths)]
+
+
+def _error_rows(number: int, paths: int) -> list[ErrorRow]:
+    noise, rng = NOISES[number], np.random.default_rng([_SEED, number])
+    found: Counter[tuple[str, int]] = Counter()
+    for start in range(0, paths, _BATCH):
+        batch = min(_BATCH, paths - start)
+        found.update(errors(noise.draw(rng, (batch, max(HORIZONS), 2)), HORIZONS))
+    rows = []
+    for rule in RULES:
+        error_se = math.sqrt(rule.nominal * (1.0 - rule.nominal) / paths)
+        for blocks in HORIZONS:
+            wrong = found[rule.name, blocks]
+            error = wrong / paths
+            rows.append(
+                ErrorRow(
+                    noise=noise.name,
+                    rule=rule.name,
+                    blocks=blocks,
+                    nominal=rule.nominal,
+                    promised=rule.ours and noise.promised,
+                    paths=paths,
+                    wrong=wrong,
+                    error=error,
+                    error_se=error_se,
+                    kept=error <= rule.nominal + 3.0 * error_se,
+                )
+            )
+    return rows
+
+
+def guard_rows(campaigns: int, quiet: int) -> list[GuardRow]:
+    """Each noise, mistake and length of campaign; `quiet` campaigns without a mistake besides."""
+    return [
+        _guard_row(noise, mistake, races, campaigns, quiet, [_SEED, number, races, kind])
+        for number, noise in enumerate(NOISES)
+        for races in RACES
+        for kind, mistake in enumerate(MISTAKES)
+    ]
+
+
+def _guard_row(
+    noise: Noise, mistake: str, races: int, campaigns: int, quiet: int, seed: list[int]
+) -> GuardRow:
+    caught = MISTAKES[mistake](noise, np.random.default_rng(seed), campaigns, races, quiet)
+    return GuardRow(
+        noise=noise.name,
+        mistake=mistake,
+        candidates=races * CANDIDATES,
+        promised=caught.promised,
+        rate=caught.mistakes / caught.chances,
+        matters=caught.matters,
+        campaigns=campaigns,
+        wrong=caught.wrong,
+        warned_share=caught.warned / max(caught.wrong, 1),
+        rate_left=caught.left / campaigns,
+        warned_without_cause=caught.noisy / max(caught.looked_at, 1),
+    )
+
+
+def write_csv(rows: Sequence[ErrorRow] | Sequence[GuardRow], path: Path) -> None:
+    """One line a row, floats with four digits."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(field.name for field in fields(rows[0]))
+        for row in rows:
+            writer.writerow(f"{v:.4g}" if isinstance(v, float) else v for v in asdict(row).values())
+
+
+def error_table(rows: Sequence[ErrorRow], blocks: int) -> str:
+    """Noises down, rules across, in Markdown; bold where a promise is not kept."""
+    names = [rule.name for rule in RULES]
+    nominal = [f"{_share(rule.nominal)}" for rule in RULES]
+    lines = [_line(["noise", *names]), _line(["---"] * (len(names) + 1))]
+    lines.append(_line(["*nominal*", *nominal]))
+    for noise in NOISES:
+        of_noise = {r.rule: r for r in rows if r.noise == noise.name and r.blocks == blocks}
+        cells = [_cell(of_noise[name]) for name in names]
+        lines.append(_line([noise.name if noise.promised else f"*{noise.name}*", *cells]))
+    return "\n".join(lines)
+
+
+def _cell(row: ErrorRow) -> str:
+    share = _share(row.error)
+    return f"**{share}**" if row.promised and not row.kept else share
+
+
+def guard_table(rows: Sequence[GuardRow]) -> str:
+    """The rows in which a promise is broken, and sound ones to compare with, in Markdown."""
+    heads = [
+        "noise",
+        "mistake",
+        "candidates",
+        "rate (promised)",
+        "caught",
+        "rate left",
+        "warned without a mistake",
+    ]
+    lines = [_line(heads), _line(["---"] * len(heads))]
+    sound = [row for row in rows if row.noise == NOISES[0].name]
+    for row in [*[r for r in rows if r.matters], *sound]:
+        left = f"{_share(row.rate_left)}" if row.mistake == "false certificate" else "-"
+        cells = [row.noise, row.mistake, str(row.candidates)]
+        cells += [f"{_share(row.rate)} ({_share(row.promised)})", f"{row.warned_share:.0%}", left]
+        lines.append(_line([*cells, f"{row.warned_without_cause:.0%}"]))
+    return "\n".join(lines)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _share(value: float) -> str:
+    return f"{value:.4f}".lstrip("0")
+
+
+def plot(rows: Sequence[ErrorRow], path: Path) -> None:
+    """Error of each rule over its nominal error, a panel a noise; needs matplotlib."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    # The same file from the same figures; text as text keeps it small.
+    matplotlib.rcParams |= {"svg.hashsalt": "error rates", "svg.fonttype": "none"}
+    from matplotlib import pyplot
+
+    names = [rule.name for rule in RULES]
+    figure, axes = pyplot.subplots(
+        3, 4, figsize=(13.0, 9.0), sharex=True, sharey=True, layout="constrained"
+    )
+    for axis, noise in zip(axes.flat, NOISES, strict=False):
+        for blocks, marker in zip(HORIZONS, "ovs", strict=True):
+            of_noise = {r.rule: r for r in rows if r.noise == noise.name and r.blocks == blocks}
+            ratios = [of_noise[name].error / of_noise[name].nominal for name in names]
+            shown = [max(ratio, 0.02) for ratio in ratios]
+            colours = ["tab:blue" if rule.ours else "tab:orange" for rule in RULES]
+            axis.scatter(shown, range(len(names)), c=colours, marker=marker, s=22, alpha=0.8)
+        axis.axvline(1.0, color="black", linewidth=1.0)
+        axis.set_title(noise.name + ("" if noise.promised else " (not promised)"), fontsize=10)
+        axis.set_xscale("log")
+        axis.set_xticks([0.1, 1.0, 10.0], ["0.1", "1", "10"])
+        axis.grid(axis="x", alpha=0.3)
+    axes[0, 0].set_yticks(range(len(names)), names)
+    axes[0, 0].invert_yaxis()
+    for axis in list(axes.flat)[len(NOISES) :]:
+        axis.set_axis_off()
+        for blocks, marker in zip(HORIZONS, "ovs", strict=True):
+            axis.scatter([], [], c="grey", marker=marker, label=f"looks up to block {blocks}")
+        axis.scatter([], [], c="tab:blue", label="fstune")
+        axis.scatter([], [], c="tab:orange", label="other rules")
+        axis.legend(loc="center", frameon=False)
+    figure.supxlabel("error over nominal error (at most 1 is right; drawn from .02)")
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)

@@ -1,0 +1,47 @@
+"""The study of whole campaigns in small, and whether its committed rows keep the promises."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from bench.campaigns import study
+
+CAMPAIGNS = 300
+
+
+def setting(name: str) -> study.Setting:
+    return next(s for s in study.SETTINGS if s.name == name)
+
+
+def test_a_gain_is_found_and_told_as_it_is(tmp_path: Path) -> None:
+    found = study.campaign(setting("one is 5 % faster"), 1)
+    assert (found.found, found.false, found.answer) == (True, False, "recommended")
+    assert found.truth == pytest.approx(1 / 1.05)
+    assert found.certify_blocks >= 3
+    assert found == study.campaign(setting("one is 5 % faster"), 1)
+    study.write_csv([found], tmp_path / "rows.csv")
+    header, row = (tmp_path / "rows.csv").read_text(encoding="utf-8").splitlines()
+    assert dict(zip(header.split(","), row.split(","), strict=True))["found"] == "True"
+    assert study.table([found]).splitlines()[-1].startswith("| one is 5 % faster | 1 | 1 | 0 | 1 |")
+
+
+def test_each_campaign_has_a_winner_of_its_own() -> None:
+    specs = [study.specification(setting("one is 5 % faster"), seed) for seed in range(20)]
+    worlds = [spec.testbed.simulated for spec in specs]
+    assert len({world.effects[0].value for world in worlds if world is not None}) > 2
+    assert len({str(spec.first) for spec in specs}) > 10
+
+
+def test_committed_campaigns_keep_the_promises(root: Path) -> None:
+    with (root / "bench" / "campaigns" / "results.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    by_world = {s.name: [r for r in rows if r["world"] == s.name] for s in study.SETTINGS}
+    assert {len(mine) for mine in by_world.values()} == {CAMPAIGNS}
+    for mine in by_world.values():
+        false = sum(row["false"] == "True" for row in mine)
+        assert false / CAMPAIGNS <= study.most_false(CAMPAIGNS)
+    found = sum(row["found"] == "True" for row in by_world["one is 5 % faster"])
+    assert found >= 0.95 * CAMPAIGNS

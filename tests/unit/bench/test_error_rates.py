@@ -1,0 +1,250 @@
+"""The error-rate study in small: its rules against the code they stand for, its committed rows."""
+
+from __future__ import annotations
+
+import csv
+import warnings
+from pathlib import Path
+
+import numpy as np
+import optuna
+import pytest
+from scipy import stats
+
+from bench.error_rates import study
+from bench.error_rates.__main__ import with_table
+from bench.error_rates.guards import MISTAKES, RACE_BLOCKS, Caught, searches
+from bench.error_rates.noise import NOISES, Noise
+from bench.error_rates.rules import (
+    ALPHA_PRUNE,
+    RULES,
+    Paths,
+    certified,
+    confirmed,
+    wilcoxon_level,
+    wilcoxon_pruned,
+)
+from tuner.judge import ministat
+from tuner.judge.certify import CertificateOutcome, PairedTimes, certify
+from tuner.judge.evalue import Floats
+from tuner.judge.race import Action, RaceBlock, RaceRules, RaceState, decide
+from tuner.judge.score import margin
+
+BLOCKS = 12
+
+
+def noise(name: str) -> Noise:
+    return next(n for n in NOISES if n.name == name)
+
+
+def drawn(name: str, paths: int, blocks: int = BLOCKS, arms: int = 2) -> Floats:
+    return noise(name).draw(np.random.default_rng(4), (paths, blocks, arms))
+
+
+def looks(name: str, log_s: Floats, horizon: int = BLOCKS) -> np.ndarray:
+    return next(rule for rule in RULES if rule.name == name).looks(Paths(log_s), horizon)
+
+
+@pytest.mark.parametrize("kind", NOISES, ids=lambda n: n.name)
+def test_no_arm_is_faster_than_another(kind: Noise) -> None:
+    """Within four standard errors of the mean."""
+    log_s = kind.draw(np.random.default_rng(1), (2000, 10, 3))
+    assert log_s.shape == (2000, 10, 3)
+    of_paths = (log_s[..., 1:] - log_s[..., :1]).mean(axis=(1, 2))
+    assert abs(of_paths.mean()) < 4.0 * of_paths.std() / len(of_paths) ** 0.5
+
+
+def test_what_the_noises_are_named_for() -> None:
+    d = {n.name: np.diff(drawn(n.name, 3000, 10), axis=-1)[..., 0] for n in NOISES}
+    assert stats.skew(d["skewed D, right"], axis=None) > 1.0
+    assert stats.skew(d["skewed D, left"], axis=None) < -1.0
+    for name, rho in (("AR(.3)", 0.0), ("walk", 0.0), ("dependent D, .3", 0.3)):
+        lag_one = float(np.mean(d[name][:, 1:] * d[name][:, :-1]) / np.mean(d[name] ** 2))
+        assert lag_one == pytest.approx(rho, abs=0.04)
+
+
+def test_pruning_is_the_races_rule() -> None:
+    """Whether the race drops a candidate that is delta faster, look by look."""
+    rules = RaceRules(delta=0.02, max_blocks=BLOCKS, alpha_equivalent=1e-9)
+    log_s = drawn("normal", 40)
+    log_s[..., 1] += 0.02  # so that many are dropped
+    found = looks("prune", log_s)
+    shifted = np.exp(log_s - margin(rules.delta) * np.array([0.0, 1.0]))
+    for path, expected in zip(shifted, found, strict=True):
+        blocks = [RaceBlock({0: (float(a),), 1: (float(b),)}) for a, b in path]
+        said = [
+            decide(RaceState(tuple(blocks[:n]), frozenset({1}), 0, (1.0,)), rules)[0]
+            for n in range(3, BLOCKS)
+        ]
+        assert [one.action is Action.PRUNE for one in said] == expected[:-1].tolist()
+    assert 10 < found[:, -1].sum() < 40
+
+
+@pytest.mark.parametrize("robust", [False, True])
+def test_certification_is_the_judges(robust: bool) -> None:
+    log_s = drawn("normal", 30)
+    log_s[..., 1] -= 0.02
+    found = (confirmed if robust else certified)(Paths(log_s), BLOCKS)
+    for path, expected in zip(np.exp(log_s), found, strict=True):
+        pairs = [PairedTimes((float(b),), (float(a),)) for a, b in path]
+        said = [
+            certify(pairs[:n], [1.0], floor=0.9, max_n=BLOCKS, robust=robust).outcome
+            for n in range(3, BLOCKS + 1)
+        ]
+        assert [one is CertificateOutcome.CERTIFIED for one in said] == expected.tolist()
+    assert 5 < found[:, -1].sum() < 30
+
+
+def test_ministat_is_ministats() -> None:
+    log_s = drawn("normal", 30)
+    log_s[..., 1] += 0.01
+    found = looks("ministat, each look", log_s)
+    for path, expected in zip(np.exp(log_s), found, strict=True):
+        proven = [
+            ministat.difference(*(ministat.summarise(path[:n, arm]) for arm in (0, 1))).proven
+            for n in range(3, BLOCKS + 1)
+        ]
+        assert proven == expected.tolist()
+    assert (looks("ministat, once", log_s)[:, 0] == found[:, -1]).all()
+    assert 0 < found.sum() < found.size
+
+
+def test_paired_t_is_scipys() -> None:
+    log_s = drawn("t3", 30)
+    log_s[..., 1] += 0.01
+    found = looks("paired t, each look", log_s)
+    d = log_s[..., 1] - log_s[..., 0]
+    for n in range(3, BLOCKS + 1):
+        p = stats.ttest_1samp(d[:, :n], 0.0, axis=1, alternative="greater").pvalue
+        assert np.array_equal(p < 0.05, found[:, n - 3])
+    assert 0 < found.sum() < found.size
+
+
+def test_signed_rank_levels_are_exact() -> None:
+    rng = np.random.default_rng(2)
+    for n in (2, 3, 4, 5, 9, 25):
+        for x in rng.normal(0.5, 1.0, (20, n)):
+            found = stats.wilcoxon(x, alternative="greater", method="exact")
+            assert (found.pvalue < 0.1) == (found.statistic >= wilcoxon_level(n, 0.1))
+
+
+def test_wilcoxon_is_optunas() -> None:
+    """Optuna itself, asked after each step of each path, the baseline being its best trial."""
+    log_s = drawn("log-normal", 25)
+    log_s[..., 1] += 0.02
+    seconds = np.exp(log_s)
+    found = wilcoxon_pruned(Paths(log_s), BLOCKS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        pruner = optuna.pruners.WilcoxonPruner()
+    for path, expected in zip(seconds, found, strict=True):
+        study_ = optuna.create_study()
+        steps = dict(enumerate(path[:, 0].tolist()))
+        best = optuna.trial.create_trial(value=0.0, intermediate_values=steps)
+        study_.add_trial(best)
+        said = [
+            pruner.prune(
+                study_,
+                optuna.trial.create_trial(
+                    value=1.0, intermediate_values=dict(enumerate(path[:n, 1].tolist()))
+                ),
+            )
+            for n in range(2, BLOCKS + 1)
+        ]
+        assert said == expected.tolist()
+    assert 0 < found.sum() < found.size
+
+
+def test_a_search_ends_where_a_candidate_is_dropped() -> None:
+    found = searches(noise("normal"), np.random.default_rng(1), 50, 2, -0.02)
+    measured = (~np.isnan(found.d)).sum(axis=-1)
+    assert found.d.shape == (50, 6, 2 * RACE_BLOCKS)
+    assert (measured[~found.dropped] == RACE_BLOCKS).all()
+    assert (measured >= 3).all()
+    assert (measured[found.dropped] < RACE_BLOCKS).any()
+    assert np.isnan(found.d[:, :3, RACE_BLOCKS:]).all()
+    assert found.dropped.mean() > 0.3
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_strong_dependence_is_caught(mistake: str) -> None:
+    found = MISTAKES[mistake](noise("dependent D, .5"), np.random.default_rng(1), 300, 4, 0)
+    assert found.matters
+    assert found.warned > 0.6 * found.wrong
+    assert found.left < 0.7 * found.wrong
+
+
+def test_a_promise_is_broken_by_three_standard_errors() -> None:
+    def counted(mistakes: int) -> Caught:
+        return Caught(ALPHA_PRUNE, 10_000, mistakes, 10_000, mistakes, 0, 0, 0, 0)
+
+    assert not counted(355).matters  # .0304 + 3 x .00172 = .0355
+    assert counted(356).matters
+
+
+def test_the_study_in_small(tmp_path: Path) -> None:
+    errors = study.error_rows(200)
+    assert len(errors) == len(NOISES) * len(RULES) * len(study.HORIZONS)
+    assert errors == study.error_rows(200)
+    by_rule = {(r.noise, r.rule): r.error for r in errors if r.blocks == max(study.HORIZONS)}
+    assert by_rule["normal", "paired t, each look"] > 0.15
+    assert by_rule["normal", "e-value .05, Ville"] < 0.1
+    study.write_csv(errors, tmp_path / "errors.csv")
+    lines = (tmp_path / "errors.csv").read_text().splitlines()
+    assert len(lines) == len(errors) + 1
+    table = study.error_table(errors, 20)
+    assert table.count("\n") == 2 + len(NOISES)
+    marked = "a\n<!-- t: written by the study -->old<!-- t: written by the study -->\nz\n"
+    assert with_table(marked, "t", table).count(table) == 1
+
+
+def committed(root: Path, name: str) -> list[dict[str, str]]:
+    with (root / "bench" / "error_rates" / name).open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_committed_errors_keep_the_promises(root: Path) -> None:
+    rows = committed(root, "results.csv")
+    assert len(rows) == len(NOISES) * len(RULES) * len(study.HORIZONS)
+    for row in rows:
+        wrong, paths, nominal = int(row["wrong"]), int(row["paths"]), float(row["nominal"])
+        assert paths >= 20_000
+        if row["promised"] == "True":
+            error_se = (nominal * (1.0 - nominal) / paths) ** 0.5
+            assert wrong / paths <= nominal + 3.0 * error_se, row
+    promised = {(row["noise"], row["rule"]) for row in rows if row["promised"] == "True"}
+    assert {n for n, _ in promised} == {n.name for n in NOISES if n.promised}
+    assert {r for _, r in promised} >= {"prune", "promote", "certify"}
+
+
+def test_committed_guards_catch_what_matters_in_long_campaigns(root: Path) -> None:
+    rows = [r for r in committed(root, "guards.csv") if r["matters"] == "True"]
+    assert {r["noise"] for r in rows} == {n.name for n in NOISES if not n.promised}
+    most = max(int(row["candidates"]) for row in rows)
+    assert min(float(r["warned_share"]) for r in rows if int(r["candidates"]) == most) >= 0.8
+
+
+def test_readme_shows_the_committed_figures(root: Path) -> None:
+    text = (root / "bench" / "error_rates" / "README.md").read_text(encoding="utf-8")
+    errors = [
+        study.ErrorRow(
+            noise=r["noise"],
+            rule=r["rule"],
+            blocks=int(r["blocks"]),
+            nominal=float(r["nominal"]),
+            promised=r["promised"] == "True",
+            paths=int(r["paths"]),
+            wrong=int(r["wrong"]),
+            error=int(r["wrong"]) / int(r["paths"]),
+            error_se=float(r["error_se"]),
+            kept=r["kept"] == "True",
+        )
+        for r in committed(root, "results.csv")
+    ]
+    assert study.error_table(errors, 20) in text
+    assert study.error_table(errors, 50) in text
+    for row in committed(root, "guards.csv"):
+        shown = f"| {row['noise']} | {row['mistake']} | {row['candidates']} | "
+        assert (shown in text) == (row["matters"] == "True" or row["noise"] == "normal")
+        caught = f" | {float(row['warned_share']):.0%} | "
+        assert all(caught in line for line in text.splitlines() if line.startswith(shown)), row

@@ -1,0 +1,128 @@
+"""The pilot of a campaign and the guards during it, on the simulated testbed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tuner.cli.app import app
+from tuner.model import BlockKind
+from tuner.states import CampaignState, TrialState
+from tuner.store import Store
+
+CAMPAIGN = """
+name: pilot
+testbed: {{simulated: {{noise: {noise}, effects: [{effect}]}}}}
+spaces:
+  cache_manager: {{name: openafs-cache-manager-fuse-1.8, only: [daemons]}}
+workload: mixed-use
+budget: {{wall_time: {wall_time}}}
+search: {{trials_per_race: 2, max_trials: 2}}
+pilot: {{blocks: {blocks}}}
+"""
+
+
+class Place:
+    """A state directory with a campaign file."""
+
+    def __init__(self, directory: Path) -> None:
+        self.state = directory / "state"
+        self.file = directory / "campaign.yaml"
+
+    def write(self, **text: object) -> None:
+        usual = {
+            "noise": 0.01,
+            "effect": "{parameter: cache_manager.daemons, low: 1, change: -0.2}",
+            "wall_time": "2h",
+            "blocks": 12,
+        }
+        self.file.write_text(CAMPAIGN.format(**(usual | text)))
+
+    def fstune(self, *arguments: str) -> Result:
+        return CliRunner().invoke(app, [*arguments, "--state-dir", str(self.state)])
+
+    def kinds(self) -> list[BlockKind]:
+        with Store.open(self.state) as store:
+            return [block.kind for block in store.blocks(store.campaign("last").id)]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_a_campaign_begins_with_its_pilot_and_uses_it_for_nothing_else(place: Place) -> None:
+    place.write()
+    assert place.fstune("run", str(place.file)).exit_code == 0
+    kinds = place.kinds()
+    first_search = kinds.index(BlockKind.SEARCH)
+    assert first_search >= 3
+    assert set(kinds[:first_search]) == {BlockKind.PILOT}
+    assert BlockKind.PILOT not in kinds[first_search:]
+    with Store.open(place.state) as store:
+        campaign = store.campaign("last")
+        twin = store.trials(campaign.id)[1]
+        (told,) = [e for e in store.events(campaign.id) if e.kind == "pilot"]
+    assert twin.origin == "pilot"
+    assert twin.state is TrialState.COMPLETE
+    assert told.data["outcome"] == "sound"
+    assert told.data["blocks"] == first_search
+    assert campaign.recommendation is not None
+    assert campaign.recommendation.trial in (2, 3)
+
+
+def test_pilot_alone_pauses_and_resume_begins_the_search(place: Place) -> None:
+    place.write()
+    done = place.fstune("pilot", str(place.file))
+    assert done.exit_code == 0, done.output
+    assert "The testbed is sound: the baseline equals itself" in done.output
+    assert "smallest improvement certified with 80 % power" in done.output
+    assert set(place.kinds()) == {BlockKind.PILOT}
+    with Store.open(place.state) as store:
+        assert store.campaign("last").state is CampaignState.PAUSED
+    measured = len(place.kinds())
+    assert place.fstune("resume").exit_code == 0
+    kinds = place.kinds()
+    assert kinds.count(BlockKind.PILOT) == measured
+    assert BlockKind.CERTIFY in kinds
+
+
+def test_a_budget_too_small_to_certify_is_refused_unless_overridden(place: Place) -> None:
+    place.write(wall_time="40s", blocks=3)
+    done = place.fstune("run", str(place.file))
+    assert done.exit_code != 0
+    said = str(done.exception)
+    assert "the pilot advises against: the budget leaves" in said
+    assert "--override-pilot" in said
+    assert BlockKind.SEARCH not in place.kinds()
+    with Store.open(place.state) as store:
+        assert store.campaign("last").state is CampaignState.FAILED
+    place.fstune("resume", "--override-pilot")
+    with Store.open(place.state) as store:
+        assert store.campaign("last").state is CampaignState.FINISHED
+
+
+def test_no_pilot_where_none_is_wanted(place: Place) -> None:
+    place.write(blocks=0)
+    assert place.fstune("run", str(place.file)).exit_code == 0
+    assert BlockKind.PILOT not in place.kinds()
+    assert "pilot.blocks is 0" in str(place.fstune("pilot", str(place.file)).exception)
+
+
+def test_two_blocks_are_no_pilot(place: Place) -> None:
+    place.write(blocks=2)
+    said = str(place.fstune("run", str(place.file)).exception)
+    assert "pilot.blocks: a pilot takes 3 blocks at least; 0 for none" in said
+
+
+def test_what_the_pilot_says_is_stored_as_events(place: Place) -> None:
+    place.write(noise=0.2, blocks=6)
+    place.fstune("run", str(place.file))
+    with Store.open(place.state) as store:
+        events = store.events(store.campaign("last").id)
+    warnings = [e.message for e in events if e.kind == "pilot-warning"]
+    assert any("too noisy" in warning for warning in warnings)
+    assert json.dumps([dict(e.data) for e in events if e.kind == "pilot"])

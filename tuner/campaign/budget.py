@@ -1,0 +1,35 @@
+"""What a campaign has cost so far, and what still fits its budget. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tuner.campaign.rules import Rules
+from tuner.model import Block
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What the blocks so far have cost, void ones included."""
+
+    seconds: float
+    measurements: int
+
+    @classmethod
+    def of(cls, blocks: Sequence[Block]) -> Spent:
+        return cls(sum(b.duration_s for b in blocks), sum(len(b.measurements) for b in blocks))
+
+    def allows(self, rules: Rules, *, arms: int, kept: float = 0.0) -> bool:
+        """Whether so many more arms fit what is left of the budget when a share of it is kept."""
+        arm_s = self.seconds / self.measurements if self.measurements else 0.0
+        if self.seconds + arms * arm_s > (1.0 - kept) * rules.budget_s:
+            return False
+        limit = rules.budget_measurements
+        return limit is None or self.measurements + arms <= (1.0 - kept) * limit
+
+    def share(self, rules: Rules, *, arms: int) -> float:
+        """The share of the budget that so many arms cost at the present pace."""
+        arm_s = self.seconds / self.measurements if self.measurements else 0.0
+        limit = rules.budget_measurements
+        return max(arms * arm_s / rules.budget_s, 0.0 if limit is None else arms / limit)

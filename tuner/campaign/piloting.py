@@ -1,0 +1,63 @@
+"""The pilot of a campaign: the baseline against its twin, before anything is tuned. Pure.
+
+Owns what a pilot is in terms of stored blocks: every pilot block measures trial 0 and a twin with
+the same configuration, in random order. The twin takes part in nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tuner.campaign.times import component_times
+from tuner.judge.evalue import MIN_PAIRS
+from tuner.judge.pilot import Pilot, PilotBlock, PilotOutcome, PilotRules, assess_pilot
+from tuner.model import BASELINE, Block, BlockKind, Trial
+from tuner.states import BlockState
+
+#: Who proposes the twin.
+TWIN_ORIGIN = "pilot"
+
+
+@dataclass(frozen=True, slots=True)
+class PilotPlan:
+    """Where the pilot stands. ``more``: another block is to be measured."""
+
+    twin: int | None
+    more: bool
+    found: Pilot | None
+
+    @property
+    def refused(self) -> str | None:
+        """Why the campaign had better not start, a sentence; None when nothing speaks against
+        it.
+        """
+        if self.found is None or self.found.outcome is not PilotOutcome.REFUSED:
+            return None
+        return "; ".join(self.found.refusals)
+
+
+def plan_pilot(
+    trials: Sequence[Trial], blocks: Sequence[Block], rules: PilotRules | None
+) -> PilotPlan:
+    """Judge the pilot blocks so far. ``rules`` None: the campaign has no pilot.
+
+    Once a block of the search has been measured, the pilot is over, whatever it said.
+    """
+    twin = next((t.number for t in trials if t.origin == TWIN_ORIGIN), None)
+    if rules is None or twin is None:
+        return PilotPlan(twin, False, None)
+    pairs = [_pair(block, twin, rules) for block in blocks if _counts(block)]
+    found = assess_pilot(pairs, rules) if len(pairs) >= MIN_PAIRS else None
+    begun = any(block.kind is not BlockKind.PILOT for block in blocks)
+    undecided = found is None or found.outcome is PilotOutcome.UNDECIDED
+    return PilotPlan(twin, undecided and not begun and len(pairs) < rules.max_blocks, found)
+
+
+def _counts(block: Block) -> bool:
+    return block.kind is BlockKind.PILOT and block.state is BlockState.COMPLETE
+
+
+def _pair(block: Block, twin: int, rules: PilotRules) -> PilotBlock:
+    times = {m.trial: component_times(m, rules.components) for m in block.measurements}
+    return PilotBlock(times[BASELINE], times[twin], block.order[0] == BASELINE, block.duration_s)

@@ -1,0 +1,89 @@
+"""What a plan can say: the next step of a campaign, and how it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tuner.judge.certify import Certificate
+from tuner.judge.monitors import Guard
+from tuner.judge.pilot import Pilot
+from tuner.judge.race import Decision
+from tuner.model import BlockKind
+from tuner.states import TrialState
+
+
+class Phase(StrEnum):
+    """What the campaign is busy with."""
+
+    PILOT = "pilot"
+    SEARCH = "search"
+    CERTIFY = "certify"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Propose:
+    """Ask for ``count`` new configurations for race ``race``."""
+
+    race: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunBlock:
+    """Measure these arms once each, in this order."""
+
+    number: int
+    kind: BlockKind
+    race: int
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Nothing more is to be measured. ``finalist``: None when there was nothing worth
+    certifying.
+    """
+
+    finalist: int | None
+    certificate: Certificate | None
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """The campaign cannot go on."""
+
+    reason: str
+
+
+Step = Propose | RunBlock | Finish | Halt
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a trial's measurements ended."""
+
+    state: TrialState
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The next step and how things stand.
+
+    ``endings``: of every trial that the judge has ended. ``decisions``: those of the newest search
+    block. ``pilot``: what it found, once it has enough blocks. ``guards``: of the search so far.
+    """
+
+    step: Step
+    phase: Phase
+    race: int
+    incumbent: int
+    live: tuple[int, ...]
+    endings: Mapping[int, Ending]
+    decisions: tuple[Decision, ...]
+    certificate: Certificate | None = None
+    pilot: Pilot | None = None
+    guards: tuple[Guard, ...] = ()
