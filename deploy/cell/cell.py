@@ -23,7 +23,7 @@ from typing import IO
 from deploy.cell import client as client_node
 from deploy.cell import network, server
 from deploy.cell.errors import CellError
-from deploy.cell.node import Node, NodePlan, StartingNode
+from deploy.cell.node import Node, NodePlan, StartingNode, processes_below
 from deploy.cell.packages import ensure_packages
 from deploy.cell.process import ProcessId
 
@@ -102,7 +102,10 @@ class Cells:
         return sorted(entry.name for entry in self._cells.iterdir() if _NAME.fullmatch(entry.name))
 
     def load(self, name: str) -> Cell | None:
-        """The cell as recorded, running or not; None when there is none. Raises CellError."""
+        """The cell as recorded, running or not; None when there is none.
+
+        Raises CellError when the record is damaged or not ours to read.
+        """
         directory = self._directory(name)
         try:
             document = json.loads((directory / _RECORD).read_text())
@@ -119,9 +122,11 @@ class Cells:
             return Cell(spec, nodes, bool(document["ready"]))
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError) as problem:
+        except PermissionError:
+            raise CellError(f"cell {name} belongs to root: run it with sudo") from None
+        except (ValueError, KeyError, TypeError, CellError) as problem:
             raise CellError(
-                f"{directory / _RECORD} is damaged ({problem!r}); remove {directory}"
+                f"{directory / _RECORD} is damaged ({problem!r}); take the cell down"
             ) from problem
 
     def up(self, spec: CellSpec, say: Callable[[str], None] = lambda text: None) -> Cell:
@@ -132,7 +137,7 @@ class Cells:
         """
         require_machine()
         with self._locked(spec.name):
-            existing = self.load(spec.name)
+            existing = self._load_intact(spec.name)
             if existing is not None and existing.is_alive():
                 if existing.spec != spec:
                     raise CellError(
@@ -199,15 +204,24 @@ class Cells:
 
     def _clear(self, name: str) -> None:
         """End the cell's processes and remove its directory, whatever state it is in."""
-        cell = self.load(name)
+        directory = self._directory(name)
+        cell = self._load_intact(name)
         if cell is not None:
             for node in reversed(cell.nodes):
                 node.stop()
-        directory = self._directory(name)
+        else:
+            for process in processes_below(directory):
+                process.kill()
         if directory.exists():
             shutil.rmtree(directory)
             with contextlib.suppress(OSError):
                 self._cells.rmdir()
+
+    def _load_intact(self, name: str) -> Cell | None:
+        """The cell as recorded; None when there is no record that can be read."""
+        with contextlib.suppress(CellError):
+            return self.load(name)
+        return None
 
     def _build(self, spec: CellSpec, say: Callable[[str], None]) -> Cell:
         packages = ensure_packages(self._state / "packages", say)
@@ -266,10 +280,13 @@ def require_machine() -> None:
     machine.
     """
     _require_root()
-    if not Path("/dev/fuse").exists():
+    try:
+        os.close(os.open("/dev/fuse", os.O_RDWR))
+    except OSError as problem:
         raise CellError(
-            "/dev/fuse is missing: load it with 'modprobe fuse', or give the container the device"
-        )
+            f"/dev/fuse is missing or cannot be used ({problem.strerror}): load it with "
+            "'modprobe fuse', or give the container the device"
+        ) from problem
     for tool, package in (
         ("unshare", "util-linux"),
         ("nsenter", "util-linux"),

@@ -141,6 +141,24 @@ def run_to_end(
         return Completed(status, out.read(), err.read())
 
 
+def processes_below(directory: Path) -> list[ProcessId]:
+    """The first processes of all nodes with files below ``directory``, and their starters.
+
+    Found by their command lines: for a directory whose record of them is lost.
+    """
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        # Whatever it is, a process that cannot be read or understood is not one of ours.
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+            *_, script, document = (entry / "cmdline").read_text().rstrip("\0").split("\0")
+            root = Path(json.loads(document)["root"]) if script.endswith(_INIT.name) else None
+            if root is not None and root.is_relative_to(directory):
+                found.append(ProcessId.of(int(entry.name)))
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class NodePlan:
     """What a node is to look like: its name, its directory on the host and what it sees where."""
@@ -196,6 +214,10 @@ class StartingNode:
         self._starter.stdin.write(b"go\n")
         self._starter.stdin.close()
         self._answer()
+        assert self._starter.stdout is not None
+        self._starter.stdout.close()
+        # It lives on without us: whoever stops the node ends it by its recorded identity.
+        self._starter.returncode = 0
         return self.node
 
     def _answer(self) -> bytes:

@@ -6,6 +6,7 @@ script runs, no service starts, debconf and dpkg's database stay as they are.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -40,6 +41,7 @@ _MOUNT_POINTS = (
 _REPLACED_FILES = ("etc/hosts", "etc/resolv.conf", "etc/nsswitch.conf")
 
 _DOWNLOAD_TIMEOUT_S = 300
+_SCRATCH = "fetch-"
 
 
 def ensure_packages(store: Path, say: Callable[[str], None]) -> Path:
@@ -57,18 +59,19 @@ def ensure_packages(store: Path, say: Callable[[str], None]) -> Path:
                 f"{tool} is missing: a private cell needs Debian 12 or a system with its packages"
             )
     store.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="fetch-", dir=store) as scratch:
-        say("fetching the OpenAFS packages (once)")
-        archives = _download(Path(scratch))
-        unpacked = Path(scratch) / "tree"
-        _unpack(archives, unpacked)
-        unpacked.chmod(0o755)
-        try:
+    with (store / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if tree.is_dir():
+            return tree  # while we waited, another cell fetched it
+        for leftover in store.glob(f"{_SCRATCH}*"):
+            shutil.rmtree(leftover)
+        with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=store) as scratch:
+            say("fetching the OpenAFS packages (once)")
+            archives = _download(Path(scratch))
+            unpacked = Path(scratch) / "tree"
+            _unpack(archives, unpacked)
+            unpacked.chmod(0o755)
             unpacked.rename(tree)
-        except OSError:
-            # Another cell was quicker: its tree is as good as ours.
-            if not tree.is_dir():
-                raise
     return tree
 
 

@@ -18,7 +18,7 @@ import yaml
 import workloads
 from tuner.errors import SpecError, TestbedError, WorkloadError
 from tuner.model import ComponentResult
-from tuner.testbed.connector import CommandResult, Connector
+from tuner.testbed.connector import CommandResult, CommandTimeout, Connector
 from workloads.zipapp import build
 
 #: Time beyond the workload's own limit before its process is given up.
@@ -137,7 +137,10 @@ class Engine:
         limit_s = self.workload.spec.wall_clock_limit_s + _GRACE_S
         command = [*self._command("run"), f"{self.directory}/workload.json", "--dir", self.target]
         command += ["--run-id", run_id, "--seed", str(seed), "--stage", stage]
-        result = self.client.run(command, timeout_s=limit_s)
+        try:
+            result = self.client.run(command, timeout_s=limit_s)
+        except CommandTimeout as problem:
+            raise WorkloadError(f"stage {stage}: no end within {limit_s:g} s") from problem
         return read_report(result, stage)
 
     def _command(self, verb: str) -> list[str]:

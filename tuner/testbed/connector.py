@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tuner.errors import TestbedError
+from tuner.errors import TestbedError, TransportError
 
 #: How much of a failed command's output an error repeats.
 _TAIL_CHARACTERS = 400
@@ -45,8 +45,14 @@ class CommandFailed(TestbedError):
         super().__init__(f"{host}: {program}: exit status {result.status}: {result.tail}")
 
 
+class CommandTimeout(TransportError):
+    """A command was reached but did not end within its time; it was killed."""
+
+
 class Connector(Protocol):
-    """A host, reached somehow. Raises TransportError when a command does not come back."""
+    """A host, reached somehow. Raises CommandTimeout when a command does not end in time, else
+    TransportError when it does not come back.
+    """
 
     @property
     def host(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from deploy.cell import CellError, Node
 from tuner.errors import TransportError
-from tuner.testbed.connector import CommandFailed, CommandResult
+from tuner.testbed.connector import CommandFailed, CommandResult, CommandTimeout
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class NodeConnector:
         try:
             done = self.node.run(argv, input=input, timeout_s=timeout_s)
         except TimeoutError as problem:
-            raise TransportError(f"{self.host}: {problem}") from problem
+            raise CommandTimeout(f"{self.host}: {problem}") from problem
         except CellError as problem:
             raise TransportError(str(problem)) from problem
         return CommandResult(

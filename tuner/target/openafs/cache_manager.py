@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from deploy.cell import CellError, Node
+from deploy.cell import CellError, MountError, Node
 from deploy.cell.client import CACHE_DIRECTORY, CACHE_INFO, mount, unmount
 from search_spaces import Space, SpaceError
 from tuner.errors import ConfigurationError, TestbedError
@@ -96,9 +96,13 @@ class CacheManager:
         host = NodeConnector(node)
         port = parse.udp_port_of(check(host, ["ss", "-uanpH"]), _PROGRAM)
         if port is None:
-            raise TestbedError(f"{host.host}: {_PROGRAM} has no socket; is it running?")
+            raise ConfigurationError(f"{host.host}: {_PROGRAM} does not run any more")
         text = check(host, ["cmdebug", "127.0.0.1", "-port", str(port), "-cache"])
-        return {f"cmdebug.{key}": value for key, value in parse.cache_configuration(text).items()}
+        try:
+            shown = parse.cache_configuration(text)
+        except ValueError as problem:
+            raise TestbedError(f"{host.host}: {problem}") from problem
+        return {f"cmdebug.{key}": value for key, value in shown.items()}
 
     def _mount(self, options: tuple[str, ...]) -> None:
         self.mounted = None
@@ -110,8 +114,8 @@ class CacheManager:
         try:
             with ThreadPoolExecutor(len(self.nodes)) as pool:
                 list(pool.map(remount, self.nodes))
-        except CellError as problem:
+        except MountError as problem:
             raise ConfigurationError(f"the cache manager does not start: {problem}") from problem
-        except TimeoutError as problem:
-            raise ConfigurationError(f"the cache manager hangs: {problem}") from problem
+        except (CellError, TimeoutError) as problem:
+            raise TestbedError(f"the clients cannot be mounted again: {problem}") from problem
         self.mounted = options

@@ -12,17 +12,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from search_spaces import Space, SpaceError
-from tuner.errors import ConfigurationError, TestbedError
+from tuner.errors import ConfigurationError, TestbedError, TransportError
 from tuner.model import Value
 from tuner.target.openafs import parse
 from tuner.target.part import verified
-from tuner.testbed.connector import Connector, check
+from tuner.testbed.connector import CommandFailed, Connector, check
 
 _START_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 120.0
 _POLL_S = 0.03
+_ASK_TIMEOUT_S = 5.0
 #: bosserver cuts longer command lines when it reads its own configuration back.
-_LONGEST_COMMAND = 245
+_LONGEST_COMMAND = 244
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,11 @@ class Fileserver:
         counts. Raises TestbedError when bosserver or the instance is not there, or its options
         cannot be read.
         """
-        now = _status(host, place).commands
+        status = _status(host, place)
+        now = () if status is None else status.commands
         original = _read_journal(host, place) or now
+        if not original:
+            raise TestbedError(f"{host.host}: bosserver has no instance {place.instance!r}")
         program, *options = original[0].split()
         try:
             parsed = space.parse(options)
@@ -69,7 +73,8 @@ class Fileserver:
             raise TestbedError(
                 f"{host.host}: the fileserver's present options cannot be read: {problem}"
             ) from problem
-        version = check(host, ["rxdebug", place.address, str(parse.FILESERVER_PORT), "-version"])
+        # bosserver's version is the fileserver's, and it answers even when that one is stopped.
+        version = check(host, ["rxdebug", place.address, str(parse.BOSSERVER_PORT), "-version"])
         identity = f"{program.rpartition('/')[2]} {version.partition('version:')[2].strip()}"
         facts = _facts(host, " ".join([program, *parsed.rest]))
         return cls(host, place, space, original, identity, parsed.values, facts, parsed.rest, now)
@@ -80,7 +85,8 @@ class Fileserver:
         command = " ".join([program, *self.rest, *self.space.render(values)])
         if len(command) > _LONGEST_COMMAND:
             raise ConfigurationError(
-                f"the command line has {len(command)} characters, bosserver keeps {_LONGEST_COMMAND}"
+                f"the command line has {len(command)} characters, bosserver keeps "
+                f"{_LONGEST_COMMAND}"
             )
         return self._run((command, *self.original[1:]))
 
@@ -93,6 +99,17 @@ class Fileserver:
 
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """See Part.read_back: from the server's own counters, its socket and its log."""
+        try:
+            shown = self._shown()
+        except (TestbedError, ValueError) as problem:
+            status = _status(self.host, self.place)
+            if status is not None and not status.last_error and status.running:
+                raise TestbedError(f"{self.host.host}: no read-back: {problem}") from problem
+            how = "" if status is None else f": {status.last_error or status.summary}"
+            raise ConfigurationError(f"the fileserver does not stay up{how}") from problem
+        return verified(self.space, values, self.facts, shown)
+
+    def _shown(self) -> dict[str, Value]:
         address = self.place.address
         shown: dict[str, Value] = {}
         for collection in ("2", "3"):
@@ -101,15 +118,17 @@ class Fileserver:
         calls = check(self.host, ["rxdebug", address, str(parse.FILESERVER_PORT), "-noconns"])
         shown["rxdebug.idle_threads"] = parse.idle_threads(calls)
         shown["ss.rb"] = parse.udp_receive_buffer(check(self.host, ["ss", "-uamnH"]))
-        return verified(self.space, values, self.facts, shown)
+        return shown
 
     def _run(self, commands: tuple[str, ...]) -> str | None:
         if commands == self.running:
             return None
         self._write_journal()
         self.running = ()
-        self._bos("stop", "-wait", timeout_s=_STOP_TIMEOUT_S)
-        self._bos("delete")
+        # A run that was cut off between delete and create has left no instance.
+        if _status(self.host, self.place) is not None:
+            self._bos("stop", "-wait", timeout_s=_STOP_TIMEOUT_S)
+            self._bos("delete")
         size = self._log_size()
         self._bos("create", "dafs", *commands)
         self._await_start(commands[0], size)
@@ -130,6 +149,8 @@ class Fileserver:
         while True:
             log = self._log_since(log_size)
             status = _status(self.host, self.place)
+            if status is None:
+                raise TestbedError(f"{self.host.host}: somebody deleted the fileserver's instance")
             if log.started and status.running:
                 if log.command != command:
                     raise ConfigurationError(
@@ -140,11 +161,22 @@ class Fileserver:
             if status.given_up or late:
                 when = f"within {_START_TIMEOUT_S:g} s" if late else "with these options"
                 ended = f": {status.last_error}" if status.last_error else ""
-                said = log.last_line or "nothing"
                 raise ConfigurationError(
-                    f"the fileserver does not start {when}{ended}; FileLog says: {said}"
+                    f"the fileserver does not start {when}{ended}; {self._reason(command, log)}"
                 )
             time.sleep(_POLL_S)
+
+    def _reason(self, command: str, log: parse.StartLog) -> str:
+        """What the server itself says of a start that failed; ends its instance for that."""
+        if log.last_line:
+            return f"FileLog says: {log.last_line}"
+        # It died before it opened its log, and bosserver throws away what it printed.
+        self._bos("stop", "-wait", timeout_s=_STOP_TIMEOUT_S)
+        try:
+            said = self.host.run(command.split(), timeout_s=_ASK_TIMEOUT_S)
+        except TransportError:
+            return "it says nothing"
+        return f"it says: {said.tail}" if said.stderr or said.stdout else "it says nothing"
 
     def _log_since(self, size: int) -> parse.StartLog:
         """What FileLog gained since it had ``size`` bytes; all of it if it was begun anew."""
@@ -159,10 +191,16 @@ class Fileserver:
             self.host.put(self.place.journal, json.dumps(document).encode(), mode=0o600)
 
 
-def _status(host: Connector, place: FileserverPlace) -> parse.InstanceStatus:
-    text = check(host, ["bos", "status", place.address, place.instance, "-long", "-localauth"])
+def _status(host: Connector, place: FileserverPlace) -> parse.InstanceStatus | None:
+    """What bosserver says of the instance; None when there is no such instance."""
+    argv = ["bos", "status", place.address, place.instance, "-long", "-localauth"]
+    result = host.run(argv)
+    if "no such entity" in result.stderr:
+        return None
+    if result.status != 0:
+        raise CommandFailed(host.host, result)
     try:
-        return parse.bos_status(text)
+        return parse.bos_status(result.stdout)
     except ValueError as problem:
         raise TestbedError(f"{host.host}: {problem}") from problem
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 FILESERVER_PORT = 7000
+BOSSERVER_PORT = 7007
 
 _STARTING = "File server starting ("
 _STARTED = "File Server started"

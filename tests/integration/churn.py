@@ -1,0 +1,37 @@
+"""Changes one part of a cell over and over until it is interrupted: a child of the tests.
+
+Arguments: state directory, cell, part. Says ``changing`` on standard output before each change.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from itertools import cycle
+from pathlib import Path
+
+from deploy.cell import Cells
+from tests.integration.conftest import attach_cache_manager, attach_fileserver
+from tuner.model import Value
+from tuner.target.part import Part
+
+SETTINGS: dict[str, tuple[Mapping[str, Value], ...]] = {
+    "fileserver": ({"threads": 20}, {"threads": 24}),
+    "cache_manager": ({"blocks": 150000}, {"blocks": 150000, "memcache": True}),
+}
+
+
+def main() -> None:
+    state, name, component = sys.argv[1:]
+    cell = Cells(Path(state)).load(name)
+    assert cell is not None
+    part: Part = (
+        attach_fileserver(cell) if component == "fileserver" else attach_cache_manager(cell)
+    )
+    for values in cycle(SETTINGS[component]):
+        print("changing", flush=True)
+        part.apply(values)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""One private cell for all tests that need one, and how to look at what a cell leaves behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import search_spaces
+from deploy.cell import Cell, Cells, CellSpec, Node
+from deploy.cell.network import SERVER_ADDRESS
+from deploy.cell.node import SHARED
+from deploy.cell.process import ProcessId
+from tuner.target.openafs.cache_manager import CacheManager
+from tuner.target.openafs.fileserver import Fileserver, FileserverPlace
+from tuner.testbed.node import NodeConnector
+
+PLACE = FileserverPlace(SERVER_ADDRESS, f"{SHARED}/restore-fileserver.json")
+BOS_CONFIG = Path("etc/BosConfig")
+NAMESPACES = ("mnt", "net", "pid", "ipc", "uts")
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Everything of a cell that the kernel knows: processes (zombies too) and namespaces."""
+
+    processes: frozenset[tuple[int, str]]
+    namespaces: frozenset[str]
+
+    @classmethod
+    def of(cls, cell: Cell) -> Trace:
+        inits = {node.init.pid for node in cell.nodes}
+        spaces = {link for pid in inits for link in namespaces(pid)}
+        starters = {node.starter.pid for node in cell.nodes}
+        inside = {pid for pid in every_process() if namespaces(pid) & spaces}
+        processes = {(pid, start) for pid in inside | starters if (start := started(pid))}
+        return cls(frozenset(processes), frozenset(spaces))
+
+    def left(self) -> list[str]:
+        """What is still there. A new cell may be given the numbers of namespaces that are gone."""
+        found = self.running()
+        spaces = {link for pid in every_process() for link in namespaces(pid)}
+        return found + sorted(spaces & self.namespaces)
+
+    def running(self) -> list[str]:
+        return [f"process {pid}" for pid, start in self.processes if started(pid) == start]
+
+    def gone(self) -> bool:
+        """Whether nothing is left; the parent of a process that ended may take a moment to reap."""
+        deadline = time.monotonic() + 10.0
+        while self.left():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.05)
+        return True
+
+
+def every_process() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def namespaces(pid: int) -> frozenset[str]:
+    try:
+        return frozenset(os.readlink(f"/proc/{pid}/ns/{kind}") for kind in NAMESPACES)
+    except OSError:
+        return frozenset()
+
+
+def started(pid: int) -> str:
+    """When a process started, zombie or not; "" when there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        return ""
+
+
+def mounts_below(directory: Path) -> list[str]:
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    return [line for line in lines if str(directory) in line]
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 60.0
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.005)
+
+
+@pytest.fixture(scope="session")
+def state(root: Path) -> Path:
+    """The state directory of the tests' cells; packages stay there from one test run to the next.
+
+    What a test run that was killed has left is cleared away when the cell of that name comes up.
+    """
+    return root / "build" / "test-state"
+
+
+@pytest.fixture(scope="session")
+def cells(state: Path) -> Cells:
+    return Cells(state)
+
+
+@pytest.fixture(scope="session")
+def cell(cells: Cells) -> Iterator[Cell]:
+    """The shared cell: every test leaves it as it found it."""
+    cells.down("shared")
+    yield cells.up(CellSpec("shared"))
+    cells.down("shared")
+
+
+@pytest.fixture(scope="session")
+def fstune(state: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the command line on the tests' state directory."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return run_to_end(command(*arguments), state)
+
+    return run
+
+
+def run_to_end(argv: list[str], state: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        argv,
+        env=environment(state),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-c", "from tuner.cli import main; main()", *arguments]
+
+
+def environment(state: Path) -> dict[str, str]:
+    return dict(os.environ, FSTUNE_STATE_DIR=str(state), PYTHONPATH=os.pathsep.join(sys.path))
+
+
+def attach_fileserver(cell: Cell) -> Fileserver:
+    space = search_spaces.load("openafs-fileserver-1.8")
+    return Fileserver.attach(NodeConnector(cell.server), PLACE, space)
+
+
+def attach_cache_manager(cell: Cell) -> CacheManager:
+    space = search_spaces.load("openafs-cache-manager-fuse-1.8")
+    return CacheManager.attach(cell.clients, cell.client_options, space)
+
+
+@pytest.fixture
+def fileserver(cell: Cell) -> Iterator[Fileserver]:
+    server = attach_fileserver(cell)
+    yield server
+    server.restore()
+
+
+@pytest.fixture
+def cache_manager(cell: Cell) -> Iterator[CacheManager]:
+    manager = attach_cache_manager(cell)
+    yield manager
+    manager.restore()
+
+
+def process_in(node: Node, program: str) -> ProcessId | None:
+    """The process of a node whose command line has ``program`` in it, the oldest; None if none."""
+    own = os.readlink(f"/proc/{node.init.pid}/ns/pid")
+    for pid in sorted(every_process()):
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+            inside = os.readlink(f"/proc/{pid}/ns/pid") == own
+            if inside and pid != node.init.pid and any(w.endswith(program) for w in words[:2]):
+                return ProcessId.of(pid)
+        except (OSError, UnicodeDecodeError):
+            continue
+    return None

@@ -1,0 +1,353 @@
+"""The private cell: up, down, complete, side by side, and after everything that can cut it off."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.cell import Cell, CellError, Cells, CellSpec
+from tests.integration.conftest import (
+    Trace,
+    command,
+    environment,
+    mounts_below,
+    run_to_end,
+    wait_for,
+)
+from tuner.cli import main
+
+pytestmark = pytest.mark.cell
+
+Fstune = Callable[..., subprocess.CompletedProcess[str]]
+VOLUME = "/afs/.:mount/fstune.test:bench"
+
+
+def fingerprint(path: Path) -> str:
+    """The content and the dates of everything below a path of the host."""
+    digest = hashlib.sha256()
+    for found in sorted([path, *path.rglob("*")]) if path.exists() else []:
+        about = found.lstat()
+        digest.update(f"{found} {about.st_mode} {about.st_mtime_ns} {about.st_ino}\n".encode())
+        if stat.S_ISREG(about.st_mode) and about.st_size < 20_000_000:
+            digest.update(found.read_bytes())
+    return digest.hexdigest()
+
+
+def host() -> dict[str, str]:
+    paths = [Path("/etc"), Path("/afs"), *Path("/").glob("vicep*")]
+    paths += [Path("/var/lib/openafs"), Path("/var/cache/openafs"), Path("/var/log/openafs")]
+    paths += [Path("/var/lib/dpkg/status"), Path("/var/lib/dpkg/info"), Path("/var/cache/debconf")]
+    paths += [Path("/var/lib/apt/lists"), Path("/var/cache/apt/archives")]
+    return {str(path): fingerprint(path) for path in paths} | {"links": links()}
+
+
+def links() -> str:
+    return " ".join(sorted(os.listdir("/sys/class/net")))
+
+
+@pytest.fixture(scope="module")
+def host_before() -> dict[str, str]:
+    return host()
+
+
+@pytest.fixture(scope="module")
+def side(host_before: dict[str, str], cell: Cell, cells: Cells) -> Iterator[Cell]:
+    """A second cell beside the shared one, with a slow link; tests may break it."""
+    cells.down("side")
+    yield cells.up(CellSpec("side", clients=2, link="50mbit"))
+    cells.down("side")
+
+
+def test_the_volume_is_open_to_everybody_and_only_seen_inside(cell: Cell) -> None:
+    client = cell.clients[0]
+    client.check(["sh", "-c", f"echo hello > {VOLUME}/greeting"])
+    assert client.check(["cat", f"{VOLUME}/greeting"]) == "hello\n"
+    client.check(["rm", f"{VOLUME}/greeting"])
+    assert not Path("/afs/.:mount").exists()
+    assert mounts_below(cell.server.directory.parent) == []
+
+
+def test_up_again_returns_the_same_cell(cell: Cell, cells: Cells, fstune: Fstune) -> None:
+    assert cells.up(CellSpec("shared")) == cell
+    with pytest.raises(CellError, match="is up with 1 client"):
+        cells.up(CellSpec("shared", clients=2))
+    done = fstune("cell", "up", "--name", "shared")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (
+        0,
+        "cell shared is up: server, client1",
+    )
+    assert cells.load("shared") == cell
+
+
+def test_nobody_else_can_read_a_key(cell: Cell) -> None:
+    home = cell.server.directory
+    keys = list((home / "etc" / "server").glob("KeyFile*"))
+    assert keys
+    assert all(key.stat().st_mode & 0o077 == 0 for key in keys)
+    assert home.parent.stat().st_mode & 0o077 == 0
+    assert os.listdir(cell.server.shared) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["a b", "it's", '"quoted"', "$(touch /tmp/x)", "`id`", "*", "back\\slash", "new\nline", ""],
+        ["-n", "x", "--name", "--help", "--state-dir=/", "-long", "--"],
+    ],
+)
+def test_exec_hands_arguments_on_unharmed(cell: Cell, fstune: Fstune, words: list[str]) -> None:
+    print_them = 'for word do printf "%s\\0" "$word"; done'
+    done = fstune(
+        "cell", "exec", "--name", "shared", "client1", "sh", "-c", print_them, "sh", *words
+    )
+    assert (done.returncode, done.stdout.split("\0")[:-1]) == (0, words)
+
+
+def test_exec_ends_with_the_status_of_the_command(cell: Cell, fstune: Fstune) -> None:
+    inside = ("cell", "exec", "--name", "shared", "server")
+    assert fstune(*inside, "sh", "-c", "exit 23").returncode == 23
+    assert fstune(*inside, "no-such-command").returncode == 127
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["exec", "--name", "shared", "client9", "ls"], "has no node client9; it has server, cl"),
+        (["exec", "--name", "absent", "client1", "ls"], "cell absent is not up; bring it up with"),
+        (["up", "--name", "Bad_Name"], "cell name 'Bad_Name': use 1 to 32"),
+        (["up", "--name", "x", "--link", "fast"], "link 'fast': write a rate such as"),
+        (["up", "--name", "x", "--clients", "0"], "clients: 0 is not between"),
+        (["down", "--name", "../etc"], "cell name '../etc'"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    cell: Cell,
+    state: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    said: str,
+) -> None:
+    monkeypatch.setenv("FSTUNE_STATE_DIR", str(state))
+    monkeypatch.setattr(sys, "argv", ["fstune", "cell", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code not in (None, 0, 1)
+    out, err = capsys.readouterr()
+    assert said in err
+    assert (len(err.splitlines()), out) == (1, "")
+
+
+def test_down_of_a_cell_that_is_not_there(fstune: Fstune) -> None:
+    done = fstune("cell", "down", "--name", "absent")
+    assert (done.returncode, done.stdout) == (0, "there is no cell absent\n")
+
+
+def test_without_root_it_says_so_in_one_line(root: Path, tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    script = (
+        "import os, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534); "
+        "sys.argv[1:] = ['cell', 'up']; main()"
+    )
+    argv = [command()[0], "-c", f"from tuner.cli import main; {script}"]
+    done = run_to_end(argv, tmp_path)
+    assert done.returncode == 6
+    assert done.stderr == (
+        "fstune: a private cell needs root (it makes namespaces and mounts): run it with sudo\n"
+    )
+
+
+def test_without_the_device_it_says_so_in_one_line(tmp_path: Path) -> None:
+    hide = 'mount -t tmpfs none /dev && exec "$@"'
+    argv = ["unshare", "--mount", "sh", "-c", hide, "sh", *command("cell", "up")]
+    done = run_to_end(argv, tmp_path)
+    assert done.returncode == 6
+    assert done.stderr.startswith("fstune: /dev/fuse is missing")
+    assert "modprobe fuse" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_down_is_refused_while_a_campaign_uses_the_cell(
+    cell: Cell, cells: Cells, fstune: Fstune
+) -> None:
+    with cells.use("shared"):
+        done = fstune("cell", "down", "--name", "shared")
+    assert done.returncode != 0
+    assert "in use by a running campaign; stop that first" in done.stderr
+    assert cell.is_alive()
+
+
+def test_two_cells_live_side_by_side(cell: Cell, side: Cell, fstune: Fstune) -> None:
+    for number, each in enumerate((cell, side)):
+        each.clients[0].check(["sh", "-c", f"echo {number} > {VOLUME}/which"])
+    assert cell.clients[0].check(["cat", f"{VOLUME}/which"]) == "0\n"
+    assert [c.check(["cat", f"{VOLUME}/which"]) for c in side.clients] == ["1\n", "1\n"]
+    cell.clients[0].check(["rm", f"{VOLUME}/which"])
+    lines = fstune("cell", "status").stdout.splitlines()
+    assert {"shared: up, link unlimited", "side: up, link 50mbit"} <= set(lines)
+
+
+RECEIVE = """
+import socket, time
+listener = socket.create_server(("10.77.0.1", 5001))
+print("listening", flush=True)
+connection = listener.accept()[0]
+connection.recv(1)
+began = time.monotonic()
+while connection.recv(1 << 20):
+    pass
+print(time.monotonic() - began, flush=True)
+"""
+SEND = """
+import socket
+connection = socket.create_connection(("10.77.0.1", 5001))
+connection.sendall(bytes(8 << 20))
+"""
+
+
+def transfer_s(cell: Cell) -> float:
+    """How long 8 MiB take from client to server."""
+    receiver = subprocess.Popen(
+        cell.server.enter(["python3", "-c", RECEIVE]), stdout=subprocess.PIPE, text=True
+    )
+    assert receiver.stdout is not None
+    with receiver:
+        assert receiver.stdout.readline() == "listening\n"
+        cell.clients[0].check(["python3", "-c", SEND])
+        return float(receiver.stdout.readline())
+
+
+def test_a_link_is_really_limited(cell: Cell, side: Cell) -> None:
+    free, shaped = min(transfer_s(cell) for _ in range(3)), transfer_s(side)
+    # 50 Mbit/s is hundreds of times slower than a cable that is only memory.
+    assert shaped > 8 * free
+    assert 8 * (8 << 20) / shaped < 75e6
+
+
+def test_after_all_its_processes_were_killed_it_comes_up_and_goes_down(
+    host_before: dict[str, str], cell: Cell, side: Cell, cells: Cells
+) -> None:
+    before = Trace.of(side)
+    for node in side.nodes:
+        os.kill(node.init.pid, signal.SIGKILL)
+        os.waitpid(node.starter.pid, 0)
+    assert before.gone(), before.left()
+    record = side.server.directory.parent / "cell.json"
+    document = json.loads(record.read_text())
+    for node in document["nodes"]:
+        for process in (node["init"], node["starter"]):
+            process["boot_id"] = "another boot"
+    record.write_text(json.dumps(document))
+    again = cells.up(CellSpec("side"))
+    assert again.is_alive()
+
+    # And with a record that cannot be read, its processes running.
+    trace = Trace.of(again)
+    record.write_text(record.read_text()[:-20])
+    assert cells.down("side")
+    assert trace.gone(), trace.left()
+    assert not record.parent.exists()
+    assert not cells.down("side")
+    assert cell.is_alive()
+    assert host() == host_before
+
+
+def begun(directory: Path, moment: str) -> bool:
+    """Whether a cell that is being built has come as far as ``moment``."""
+    if moment == "recorded":
+        return (directory / "cell.json").exists()
+    if moment == "second node":
+        return (directory / "client1" / "init.log").exists()
+    if moment == "databases":
+        return (directory / "server" / "log" / "PtLog").exists()
+    return (directory / "server" / "log" / "FileLog").exists()
+
+
+@pytest.mark.parametrize("moment", ["recorded", "second node", "databases", "fileserver"])
+def test_up_killed_at_any_moment_leaves_nothing_after_down(
+    state: Path, cells: Cells, cell: Cell, moment: str
+) -> None:
+    name, directory = "cut-off", state / "cells" / "cut-off"
+    cells.down(name)
+    building = subprocess.Popen(
+        command("cell", "up", "--name", name),
+        env=environment(state),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_for(lambda: begun(directory, moment), moment)
+        time.sleep(random.Random(moment).uniform(0.0, 0.2))
+    finally:
+        building.kill()
+        building.wait()
+    left = cells.load(name)
+    trace = None if left is None else Trace.of(left)
+    if moment == "fileserver":
+        cells.up(CellSpec(name))
+        assert trace is not None
+        first = trace
+        wait_for(lambda: not first.running(), "the end of the first try's processes")
+        found = cells.load(name)
+        assert found is not None
+        trace = Trace.of(found)
+    assert cells.down(name)
+    assert trace is None or trace.gone(), trace.left()
+    assert not directory.exists()
+    assert mounts_below(directory) == []
+
+
+def test_up_interrupted_leaves_nothing(state: Path, cells: Cells, cell: Cell) -> None:
+    name, directory = "stopped", state / "cells" / "stopped"
+    cells.down(name)
+    building = subprocess.Popen(
+        command("cell", "up", "--name", name),
+        env=environment(state),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    wait_for(lambda: begun(directory, "databases"), "the databases")
+    left = cells.load(name)
+    assert left is not None
+    trace = Trace.of(left)
+    building.send_signal(signal.SIGINT)
+    assert building.wait(60) != 0
+    assert trace.gone(), trace.left()
+    assert not directory.exists()
+
+
+def test_two_that_bring_up_one_cell_at_once_get_the_same(cells: Cells, state: Path) -> None:
+    cells.down("twice")
+    both = [
+        subprocess.Popen(
+            command("cell", "up", "--name", "twice"),
+            env=environment(state),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    try:
+        answers = [process.communicate(timeout=100) for process in both]
+        assert [process.returncode for process in both] == [0, 0], answers
+        assert answers[0][0] == answers[1][0]
+        found = cells.load("twice")
+        assert found is not None
+        assert found.is_alive()
+        trace = Trace.of(found)
+    finally:
+        cells.down("twice")
+    assert trace.gone(), trace.left()

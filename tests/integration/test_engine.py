@@ -1,0 +1,143 @@
+"""The workload engine on a real cell: runs, verifies, cleans up, and says what went wrong."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from deploy.cell import Cell
+from deploy.cell.client import VOLUME_PATH
+from deploy.cell.node import SHARED
+from deploy.cell.server import VOLUME
+from tests.integration.conftest import process_in, wait_for
+from tuner.errors import WorkloadError
+from tuner.measure.driver import Engine, load_workload
+from tuner.target.openafs.cache_manager import CacheManager
+from tuner.testbed.node import NodeConnector
+
+pytestmark = pytest.mark.cell
+
+SMALL: dict[str, Any] = yaml.safe_load(
+    (Path(__file__).parents[1] / "data" / "small-workload.yaml").read_text()
+)
+
+
+def install(cell: Cell, directory: Path, **changes: Any) -> Engine:
+    path = directory / "small.yaml"
+    path.write_text(yaml.safe_dump(SMALL | changes))
+    client = NodeConnector(cell.clients[0])
+    return Engine.install(client, SHARED, VOLUME_PATH, load_workload(str(path)))
+
+
+def runs(cell: Cell) -> list[str]:
+    return cell.clients[0].check(["ls", VOLUME_PATH]).split()
+
+
+def silent(text: str = "") -> None:
+    """Nobody listens."""
+
+
+def forever() -> list[dict[str, Any]]:
+    """A first stage that does not end by itself."""
+    again = {"operation": "stat", "fileset": "few", "passes": 10000, "component": "writing"}
+    return [{**SMALL["stages"][0], "phases": [*SMALL["stages"][0]["phases"], *[again] * 8]}]
+
+
+def test_a_run_measures_every_component_and_leaves_nothing(
+    cell: Cell, cache_manager: CacheManager, tmp_path: Path
+) -> None:
+    engine = install(cell, tmp_path)
+    said: list[str] = []
+    report = engine.run("it-1", 7, cache_manager.make_cold, said.append)
+    assert said == ["write", "read"]
+    assert set(report.components) == {"writing", "large", "reading", "deleting"}
+    assert all(one.elapsed_s > 0 and one.operations > 0 for one in report.components.values())
+    assert report.engine_sha256 == engine.sha256
+    assert runs(cell) == []
+
+
+def test_what_was_changed_under_it_is_found(
+    cell: Cell, cache_manager: CacheManager, tmp_path: Path
+) -> None:
+    engine = install(cell, tmp_path)
+
+    def meddle() -> None:
+        client = cell.clients[0]
+        listing = ["find", f"{VOLUME_PATH}/fstune-it-2", "-type", "f", "-size", "4096c"]
+        first = client.check(listing).splitlines()[0]
+        client.check(["dd", "if=/dev/zero", f"of={first}", "bs=100", "count=1", "conv=notrunc"])
+        cache_manager.make_cold()
+
+    with pytest.raises(WorkloadError, match=r"stage read: .* in read of /afs/.*fstune-it-2/"):
+        engine.run("it-2", 7, meddle, silent)
+    assert runs(cell) == []
+
+
+def test_a_full_volume_names_operation_and_path(
+    cell: Cell, cache_manager: CacheManager, tmp_path: Path
+) -> None:
+    engine = install(cell, tmp_path)
+    quota = ["vos", "setfields", VOLUME, "-localauth", "-maxquota"]
+    cell.server.check([*quota, "600"])
+    cache_manager.make_cold()
+    try:
+        with pytest.raises(WorkloadError, match=r"stage \w+: .* in \w+ of /afs/.*fstune-it-3/"):
+            engine.run("it-3", 7, cache_manager.make_cold, silent)
+    finally:
+        cell.server.check([*quota, "0"])
+        cache_manager.make_cold()
+    engine.clean_leftovers("it-3")
+    assert runs(cell) == []
+
+
+def test_an_engine_that_is_killed_voids_the_run(cell: Cell, tmp_path: Path) -> None:
+    weights = {"writing": 0.5, "large": 0.5}
+    engine = install(cell, tmp_path, stages=forever(), weights=weights)
+    client = cell.clients[0]
+    script = f"{SHARED}/workloads.pyz"
+    caught: list[Exception] = []
+
+    def run() -> None:
+        try:
+            engine.run("it-4", 7, silent, silent)
+        except WorkloadError as problem:
+            caught.append(problem)
+
+    running = threading.Thread(target=run)
+    running.start()
+    wait_for(lambda: process_in(client, script) is not None and runs(cell) != [], "the engine")
+    process = process_in(client, script)
+    assert process is not None
+    assert process.kill()
+    running.join(60)
+    assert [str(problem) for problem in caught] == [
+        "stage write: the engine ended with -9: it printed nothing"
+    ]
+    wait_for(lambda: process_in(client, script) is None, "the end of its workers")
+    engine.clean_leftovers("it-4")
+    assert runs(cell) == []
+
+
+def test_a_run_that_takes_too_long_is_void(cell: Cell, tmp_path: Path) -> None:
+    weights = {"writing": 0.5, "large": 0.5}
+    engine = install(cell, tmp_path, stages=forever(), weights=weights, wall_clock_limit_s=1)
+    with pytest.raises(WorkloadError, match=r"stage write: wall-clock-limit in \w+ of"):
+        engine.run("it-5", 7, silent, silent)
+    assert runs(cell) == []
+
+
+def test_leftovers_of_other_runs_and_of_other_people_stay(cell: Cell, tmp_path: Path) -> None:
+    engine = install(cell, tmp_path)
+    client = cell.clients[0]
+    for run_id in ("it-6-1", "it-7-1"):
+        engine._run_stage("write", run_id, 7)
+    client.check(["mkdir", f"{VOLUME_PATH}/fstune-it-6-mine", f"{VOLUME_PATH}/it-6-1"])
+    engine.clean_leftovers("it-6-")
+    assert sorted(runs(cell)) == ["fstune-it-6-mine", "fstune-it-7-1", "it-6-1"]
+    engine.clean_leftovers("it-7-")
+    client.check(["rmdir", f"{VOLUME_PATH}/fstune-it-6-mine", f"{VOLUME_PATH}/it-6-1"])
+    assert runs(cell) == []

@@ -1,0 +1,354 @@
+"""The target on a real cell: every change is applied, read back, refused where due, and undone."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deploy.cell import Cell
+from deploy.cell.client import VOLUME_PATH
+from tests.integration.conftest import (
+    BOS_CONFIG,
+    PLACE,
+    attach_cache_manager,
+    attach_fileserver,
+    environment,
+    process_in,
+    wait_for,
+)
+from tuner.errors import ConfigurationError, TestbedError
+from tuner.model import Configuration, Value
+from tuner.target.openafs.cache_manager import CacheManager
+from tuner.target.openafs.fileserver import Fileserver
+from tuner.target.part import Part
+from tuner.target.target import Target
+
+pytestmark = pytest.mark.cell
+
+Values = Mapping[str, Value]
+
+
+def silent(text: str) -> None:
+    """Nobody listens."""
+
+
+def file_log(cell: Cell) -> str:
+    return (cell.server.directory / "log" / "FileLog").read_text()
+
+
+def bos_config(cell: Cell) -> bytes:
+    return (cell.server.directory / BOS_CONFIG).read_bytes()
+
+
+def effective(part: Part, values: Values) -> dict[str, Value]:
+    target = Target({"it": part})
+    configuration = Configuration.of({f"it.{name}": value for name, value in values.items()})
+    return target.apply(configuration, silent).effective.part("it")
+
+
+@pytest.fixture
+def unchanged(cell: Cell) -> Iterator[None]:
+    """The server's configuration file is the same afterwards, byte for byte; nothing else is."""
+    before = bos_config(cell)
+    yield
+    assert bos_config(cell) == before
+    assert list(cell.server.shared.glob("*.json")) == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {
+            "threads": 24,
+            "dir_buffers": 200,
+            "large_vnodes": 900,
+            "small_vnodes": 1600,
+            "volume_cache": 500,
+            "callbacks": 90000,
+        },
+        {"preset": "L", "jumbograms": True, "vlru_disable": True},
+        {
+            "jumbograms": False,
+            "udp_buffer": 131072,
+            "sync_behavior": "always",
+            "send_buffer": 20000,
+        },
+    ],
+)
+def test_flags_are_applied_and_read_back(
+    unchanged: None, cell: Cell, fileserver: Fileserver, values: Values
+) -> None:
+    assert effective(fileserver, values) == values
+    started = [line for line in file_log(cell).splitlines() if "File server starting" in line]
+    flags = " ".join(fileserver.space.render(values))
+    assert started[-1].endswith(f"-fs-state-dont-save -fs-state-dont-restore {flags})")
+    cell.clients[0].check(["ls", VOLUME_PATH])
+
+
+def test_values_that_the_server_raises_or_the_kernel_lowers_are_told(
+    unchanged: None, fileserver: Fileserver
+) -> None:
+    most = fileserver.facts["net_core_rmem_max"]
+    asked: dict[str, Value] = {"threads": 64, "large_vnodes": 100, "udp_buffer": 16 * most}
+    expected = asked | {"large_vnodes": 129, "udp_buffer": most}
+    assert effective(fileserver, asked) == expected
+
+
+def test_reading_back_finds_a_value_that_is_not_in_effect(
+    unchanged: None, fileserver: Fileserver
+) -> None:
+    effective(fileserver, {"threads": 12})
+    for other in ({"threads": 13}, {"dir_buffers": 91}, {"callbacks": 70000}, {"preset": "L"}):
+        with pytest.raises(ConfigurationError, match="is not in effect"):
+            fileserver.read_back(other)
+
+
+def test_a_buffer_that_the_kernel_lowers_without_the_space_s_knowledge_is_refused(
+    unchanged: None, fileserver: Fileserver
+) -> None:
+    parameter = replace(fileserver.space["udp_buffer"], at_most=None)
+    known = dict(fileserver.space.by_name, udp_buffer=parameter)
+    order = tuple(known[p.name] for p in fileserver.space.order)
+    unaware = replace(
+        fileserver.space, by_name=known, order=order, parameters=tuple(known.values())
+    )
+    most = fileserver.facts["net_core_rmem_max"]
+    believing = replace(fileserver, space=unaware)
+    with pytest.raises(
+        ConfigurationError,
+        match=rf"udp_buffer = {8 * most} is not in effect: ss\.rb should show {16 * most}, "
+        rf"it shows {2 * most}$",
+    ):
+        effective(believing, {"udp_buffer": 8 * most})
+    fileserver.running = ()
+
+
+def test_the_server_is_restarted_only_for_a_change(
+    unchanged: None, cell: Cell, fileserver: Fileserver
+) -> None:
+    assert fileserver.apply({"threads": 20}) == "restart"
+    first, starts = process_in(cell.server, "/dafileserver"), file_log(cell).count("starting (")
+    assert fileserver.apply({"threads": 20}) is None
+    assert process_in(cell.server, "/dafileserver") == first
+    assert file_log(cell).count("starting (") == starts
+    assert fileserver.apply({"threads": 21}) == "restart"
+    assert process_in(cell.server, "/dafileserver") != first
+    assert file_log(cell).count("starting (") == starts + 1
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"vlru_interval": 0}, r"with these options: by file, due to signal 8; it says nothing$"),
+        ({"callbacks": 9999}, r"code 255; it says: number of cbs 9999 invalid; must be between"),
+        ({"rx_max_mtu": 100}, r"code 1; FileLog says: .*rxMaxMTU 100 is invalid"),
+    ],
+)
+def test_a_configuration_that_does_not_start_says_why_and_the_baseline_runs_again(
+    unchanged: None, cell: Cell, fileserver: Fileserver, values: Values, reason: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=reason) as caught:
+        effective(fileserver, values)
+    assert "\n" not in str(caught.value)
+    assert fileserver.apply(fileserver.found) == "restart"
+    fileserver.read_back(fileserver.found)
+    cell.clients[0].check(["ls", VOLUME_PATH])
+
+
+def test_a_command_line_that_bosserver_would_cut_is_refused_before_anything_is_done(
+    cell: Cell, fileserver: Fileserver
+) -> None:
+    before = process_in(cell.server, "/dafileserver")
+    longer = replace(fileserver, rest=(*fileserver.rest, "-realm", "R" * 180))
+    with pytest.raises(ConfigurationError, match="bosserver keeps 244"):
+        longer.apply({"threads": 20})
+    assert process_in(cell.server, "/dafileserver") == before
+
+
+def test_a_server_that_dies_after_its_start_is_the_configuration_s_fault(
+    unchanged: None, cell: Cell, fileserver: Fileserver
+) -> None:
+    fileserver.apply({"threads": 20})
+    fileserver._bos("stop", "-wait")
+    with pytest.raises(ConfigurationError, match=r"does not stay up: .*disabled"):
+        fileserver.read_back({"threads": 20})
+    fileserver.running = ()
+
+
+def test_a_run_that_was_cut_off_is_undone_by_the_next(unchanged: None, cell: Cell) -> None:
+    first = attach_fileserver(cell)
+    found = dict(first.found)
+    first.apply({"threads": 20})
+    journal = cell.server.shared / Path(PLACE.journal).name
+    assert journal.stat().st_mode & 0o077 == 0
+    # As it is when a run ends between "bos delete" and "bos create".
+    first._bos("stop", "-wait")
+    first._bos("delete")
+    second = attach_fileserver(cell)
+    assert (second.original, dict(second.found)) == (first.original, found)
+    assert "restarted with its original options" in second.restore()
+    assert attach_fileserver(cell).running == first.original
+    assert attach_fileserver(cell).restore().startswith("fileserver on server left with")
+    second.read_back(found)
+
+
+def test_a_damaged_journal_is_never_guessed_at(cell: Cell) -> None:
+    journal = cell.server.shared / Path(PLACE.journal).name
+    for text in ("", "[]", json.dumps({"commands": 7})):
+        journal.write_text(text)
+        with pytest.raises(TestbedError, match=r"journal .* is damaged"):
+            attach_fileserver(cell)
+    journal.unlink()
+
+
+def test_without_an_instance_nothing_is_attached(cell: Cell) -> None:
+    server = attach_fileserver(cell)
+    absent = replace(PLACE, instance="absent")
+    with pytest.raises(TestbedError, match="bosserver has no instance 'absent'"):
+        Fileserver.attach(server.host, absent, server.space)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {
+            "chunksize": 16,
+            "files": 4000,
+            "dcache": 2500,
+            "stat": 3000,
+            "volumes": 300,
+            "daemons": 6,
+        },
+        {"memcache": True, "blocks": 60000, "chunksize": 15, "stat": 2000},
+        {"blocks": 150000},
+    ],
+)
+def test_options_are_mounted_and_read_back(cache_manager: CacheManager, values: Values) -> None:
+    assert effective(cache_manager, values) == values
+    assert cache_manager.apply(values) is None
+    other = dict(values, stat=1234)
+    with pytest.raises(ConfigurationError, match=r"stat = 1234 is not in effect: cmdebug\.stat"):
+        cache_manager.read_back(other)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [(["-no-such-option"], "unknown option"), (["-blocks", "1"], "cannot statx")],
+)
+def test_options_that_cannot_be_mounted_say_why(
+    cell: Cell, cache_manager: CacheManager, options: list[str], reason: str
+) -> None:
+    wrong = replace(cache_manager, rest=tuple(options))
+    with pytest.raises(ConfigurationError, match=f"does not start: client1: afsd.*{reason}"):
+        wrong.apply({})
+    cache_manager.apply(cache_manager.found)
+    cell.clients[0].check(["ls", VOLUME_PATH])
+
+
+def fetches(cell: Cell) -> int:
+    """How many FetchData calls the server has answered."""
+    argv = ["xstat_fs_test", "10.77.0.1", "-collID", "2", "-onceonly"]
+    for line in cell.server.check(argv).splitlines():
+        words = line.replace(",", " ").split()
+        if words[:1] == ["FetchData:"] and words[2] == "ops":
+            return int(words[1])
+    raise AssertionError("no FetchData in the server's statistics")
+
+
+def test_a_cold_cache_is_cold_and_a_warm_one_is_warm(
+    cell: Cell, cache_manager: CacheManager
+) -> None:
+    client, path = cell.clients[0], f"{VOLUME_PATH}/to-read"
+    client.check(["dd", "if=/dev/urandom", f"of={path}", "bs=64k", "count=16", "status=none"])
+
+    def read() -> int:
+        before = fetches(cell)
+        client.check(["sha256sum", path])
+        return fetches(cell) - before
+
+    cache_manager.make_cold()
+    assert read() > 0
+    assert read() == 0
+    cache_manager.make_cold()
+    assert read() > 0
+    client.check(["rm", path])
+
+
+def test_somebody_who_sits_in_the_files_does_not_hold_up_a_remount(
+    cell: Cell, cache_manager: CacheManager
+) -> None:
+    client = cell.clients[0]
+    argv = client.enter(["sh", "-c", f"cd {VOLUME_PATH} && echo there && exec sleep 600"])
+    sitting = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert sitting.stdout is not None
+    with sitting:
+        try:
+            assert sitting.stdout.readline() == "there\n"
+            assert cache_manager.apply({"blocks": 150000}) == "remount"
+            cache_manager.read_back({"blocks": 150000})
+            assert len(client.check(["pidof", "afsd.fuse"]).split()) == 1
+            assert client.check(["cat", "/proc/self/mounts"]).count(" /afs fuse") == 1
+        finally:
+            sleeper = process_in(client, "sleep")
+            if sleeper is not None:
+                sleeper.kill()
+            sitting.kill()
+
+
+def test_a_cache_manager_that_hangs_is_ended(cell: Cell, cache_manager: CacheManager) -> None:
+    hung = process_in(cell.clients[0], "afsd.fuse")
+    assert hung is not None
+    subprocess.run(["kill", "-STOP", str(hung.pid)], check=True)
+    assert cache_manager.apply({"blocks": 150000}) == "remount"
+    assert not hung.is_alive()
+    cache_manager.read_back({"blocks": 150000})
+
+
+def test_a_cache_manager_that_has_died_is_noticed_and_replaced(
+    cell: Cell, cache_manager: CacheManager
+) -> None:
+    cache_manager.apply({"blocks": 150000})
+    running = process_in(cell.clients[0], "afsd.fuse")
+    assert running is not None
+    assert running.kill()
+    with pytest.raises(ConfigurationError, match=r"client1: afsd\.fuse does not run any more"):
+        cache_manager.read_back({"blocks": 150000})
+    cache_manager.make_cold()
+    cache_manager.read_back({"blocks": 150000})
+
+
+@pytest.mark.parametrize("part", ["fileserver", "cache_manager"])
+@pytest.mark.parametrize("delay_s", [0.0, 0.02, 0.05, 0.1, 0.2])
+def test_an_interruption_at_any_moment_can_be_undone(
+    unchanged: None, state: Path, root: Path, cell: Cell, part: str, delay_s: float
+) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-m", "tests.integration.churn", str(state), cell.spec.name, part],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=root,
+        env=environment(state),
+    )
+    assert child.stdout is not None
+    with child:
+        for _ in range(2):
+            assert child.stdout.readline() == "changing\n"
+        time.sleep(delay_s)
+        child.send_signal(signal.SIGINT)
+        child.stdout.read()
+        assert child.wait() != 0
+    server, manager = attach_fileserver(cell), attach_cache_manager(cell)
+    target = Target({"fileserver": server, "cache_manager": manager})
+    target.restore(silent)
+    target.apply(target.baseline, silent)
+    cell.clients[0].check(["ls", VOLUME_PATH])
+    wait_for(lambda: not list(cell.server.shared.glob("*.json")), "the journal's end")

@@ -1,0 +1,147 @@
+"""The driver of the workload engine, against a client that answers from a list."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tuner.errors import SpecError, TestbedError, TransportError, WorkloadError
+from tuner.measure.driver import Engine, load_workload, read_report
+from tuner.testbed.connector import CommandResult, CommandTimeout
+
+SMALL = Path(__file__).parents[2] / "data" / "small-workload.yaml"
+GOOD = {
+    "ok": True,
+    "engine": {"sha256": "abc"},
+    "cpu_s": 0.5,
+    "components": {
+        "small-write": {"elapsed_s": 1.5, "operations": 3, "bytes": 9, "latency": {"p50_s": 0.1}}
+    },
+}
+BAD = {
+    "ok": False,
+    "error": {"kind": "os", "operation": "create", "path": "/afs/x", "message": "disk quota"},
+}
+
+
+def result(status: int, stdout: str, stderr: str = "") -> CommandResult:
+    return CommandResult(("python3",), status, stdout, stderr)
+
+
+@dataclass
+class Client:
+    """Answers ``run`` from ``answer`` and remembers everything."""
+
+    answer: Callable[[Sequence[str]], CommandResult]
+    host: str = "client1"
+    seen: list[list[str]] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
+
+    def run(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
+    ) -> CommandResult:
+        self.seen.append(list(argv))
+        return self.answer(argv)
+
+    def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
+        self.files[path] = content
+
+
+def install(answer: Callable[[Sequence[str]], CommandResult]) -> tuple[Client, Engine]:
+    client = Client(answer)
+    workload = load_workload(str(SMALL))
+    return client, Engine.install(client, "/srv/x", "/afs/volume", workload)
+
+
+def nothing(text: str = "") -> None:
+    """Nobody listens."""
+
+
+def test_a_report_becomes_components() -> None:
+    report = read_report(result(0, json.dumps(GOOD)), "write")
+    assert report.cpu_s == 0.5
+    assert report.engine_sha256 == "abc"
+    component = report.components["small-write"]
+    assert (component.elapsed_s, component.operations, component.bytes) == (1.5, 3, 9)
+    assert (component.p50_s, component.p99_s) == (0.1, None)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (result(3, json.dumps(BAD)), "stage write: os in create of /afs/x: disk quota"),
+        (result(-9, ""), "stage write: the engine ended with -9: it printed nothing"),
+        (result(2, "", "workloads: no such spec"), "ended with 2: workloads: no such spec"),
+        (result(0, ""), "stage write: no report from the engine"),
+        (result(0, "[]"), "stage write: no report from the engine"),
+        (result(0, '{"ok": true}'), "stage write: no report from the engine"),
+        (result(3, '{"ok": false, "error": {"kind": "os"}}'), "no report from the engine"),
+    ],
+)
+def test_anything_else_voids_the_run(said: CommandResult, why: str) -> None:
+    with pytest.raises(WorkloadError, match=why):
+        read_report(said, "write")
+
+
+def test_stages_run_in_order_with_a_cold_cache_where_it_is_due() -> None:
+    log: list[str] = []
+
+    def answer(argv: Sequence[str]) -> CommandResult:
+        log.append(f"run {argv[-1]}")
+        return result(0, json.dumps(GOOD))
+
+    client, engine = install(answer)
+    report = engine.run("r-1", 7, lambda: log.append("cold"), lambda name: log.append(name))
+    assert log == ["write", "run write", "cold", "read", "run read"]
+    assert report.cpu_s == 1.0
+    assert client.files["/srv/x/workloads.pyz"]
+    assert json.loads(client.files["/srv/x/workload.json"])["name"] == "small"
+    assert not any("clean" in argv for argv in client.seen)
+
+
+def test_a_failed_run_is_cleaned_up_and_so_is_one_that_is_interrupted() -> None:
+    def interrupted(argv: Sequence[str]) -> CommandResult:
+        if "clean" in argv:
+            return result(0, "{}")
+        raise KeyboardInterrupt
+
+    def failing(argv: Sequence[str]) -> CommandResult:
+        return result(3, json.dumps(BAD))
+
+    for answer, kind in ((failing, WorkloadError), (interrupted, KeyboardInterrupt)):
+        client, engine = install(answer)
+        with pytest.raises(kind):
+            engine.run("r-1", 7, nothing, nothing)
+        assert client.seen[-1][2:] == ["clean", "--dir", "/afs/volume", "--run-id", "r-1"]
+
+
+def test_a_run_without_end_is_void_but_a_client_out_of_reach_is_a_matter_of_the_testbed() -> None:
+    def hangs(argv: Sequence[str]) -> CommandResult:
+        raise CommandTimeout("client1: no end")
+
+    def unreachable(argv: Sequence[str]) -> CommandResult:
+        raise TransportError("client1: node client1 is not running")
+
+    _, engine = install(hangs)
+    with pytest.raises(WorkloadError, match=r"stage write: no end within \d+ s"):
+        engine.run("r-1", 7, nothing, nothing)
+    _, engine = install(unreachable)
+    with pytest.raises(TestbedError, match="not running"):
+        engine.run("r-1", 7, nothing, nothing)
+
+
+def test_leftovers_are_found_by_prefix_only() -> None:
+    listing = "fstune-abc-1-0\nfstune-abc-2-1\nfstune-xabc-1\nabc-3\nfstune-ab\nother\n"
+    client, engine = install(lambda argv: result(0, listing if argv[0] == "ls" else "{}"))
+    engine.clean_leftovers("abc")
+    assert [argv[-1] for argv in client.seen[1:]] == ["abc-1-0", "abc-2-1"]
+
+
+@pytest.mark.parametrize("name", ["no-such-workload", "/no/such/file.yaml"])
+def test_an_unknown_workload_is_the_users_mistake(name: str) -> None:
+    with pytest.raises(SpecError, match="workload"):
+        load_workload(name)
