@@ -352,3 +352,16 @@ def test_an_interruption_at_any_moment_can_be_undone(
     target.apply(target.baseline, silent)
     cell.clients[0].check(["ls", VOLUME_PATH])
     wait_for(lambda: not list(cell.server.shared.glob("*.json")), "the journal's end")
+
+
+def test_a_server_that_crashed_and_came_back_is_noticed(
+    cell: Cell, fileserver: Fileserver
+) -> None:
+    fileserver.apply({"threads": 30})
+    before = fileserver.incarnation()
+    assert fileserver.incarnation() == before
+    process = process_in(cell.server, "dafileserver")
+    assert process is not None
+    process.kill()
+    wait_for(lambda: process_in(cell.server, "dafileserver") is not None, "bosserver")
+    assert fileserver.incarnation() != before

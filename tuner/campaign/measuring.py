@@ -112,6 +112,7 @@ class BlockRunner:
         apply_before, workload_before = self._spent()
         with self._ledger.on("apply"):
             applied = self._bench.target.apply(trial.configuration, doing)
+            lives = self._bench.target.incarnations()
         # All arms of a block do the same work; the next block does another.
         seed = random.Random(f"{self._seed}:workload:{step.number}").randrange(2**32)
         with self._ledger.on("workload"):
@@ -121,6 +122,7 @@ class BlockRunner:
                 lambda: self._make_cold(doing),
                 lambda stage: doing(f"workload, stage {stage}"),
             )
+        self._check_lives(lives)
         apply_after, workload_after = self._spent()
         return Measurement(
             trial=trial.number,
@@ -136,6 +138,16 @@ class BlockRunner:
             engine_sha256=report.engine_sha256,
             seed=seed,
         )
+
+    def _check_lives(self, before: Mapping[str, str]) -> None:
+        """A server that crashed and was started again in the middle has spoiled the run."""
+        with self._ledger.on("apply"):
+            after = self._bench.target.incarnations()
+        for component, life in before.items():
+            if after[component] != life:
+                raise WorkloadError(
+                    f"the {component} was restarted during the run: {after[component]}"
+                )
 
     def _make_cold(self, doing: Callable[[str], None]) -> None:
         doing("emptying the client's cache")

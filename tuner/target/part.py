@@ -51,6 +51,12 @@ class Part(Protocol):
         """
         ...
 
+    def incarnation(self) -> str:
+        """Tells one life of the program from the next: another answer means that it was
+        restarted.
+        """
+        ...
+
     def restore(self) -> str:
         """Put back what was found; returns a sentence that says so. Harmless when nothing was
         changed.

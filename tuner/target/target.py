@@ -87,6 +87,10 @@ class Target:
                 effective[f"{component}.{name}"] = value
         return Applied(Configuration.of(effective), tuple(actions))
 
+    def incarnations(self) -> dict[str, str]:
+        """One life of each program, by component; see ``Part.incarnation``."""
+        return {component: part.incarnation() for component, part in self.parts.items()}
+
     def restore(self, doing: Callable[[str], None]) -> list[str]:
         """Put back every part; a sentence for each. Goes on when one fails, then raises that
         failure.

@@ -130,6 +130,9 @@ class _SimulatedPart:
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
         return dict(self.values)
 
+    def incarnation(self) -> str:
+        return ""
+
     def restore(self) -> str:
         self.values, self.running = dict(self.found), True
         return f"{self.space.component}: as found"

@@ -339,3 +339,19 @@ def test_a_finished_campaign_cannot_be_run_again(begin: Begin) -> None:
     assert isinstance(again.error, ConflictError)
     assert "finished" in str(again.error)
     assert campaign.kinds() == before
+
+
+def test_a_server_restarted_in_the_middle_of_a_run_voids_the_block(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lives = iter(["first", "second"])
+    monkeypatch.setattr(
+        "tuner.testbed.simulated._SimulatedPart.incarnation",
+        lambda part: next(lives, "second") if part.space.component == "fileserver" else "",
+    )
+    campaign = begin(spec(faster()))
+    campaign.run()
+    first, *others = campaign.blocks
+    assert first.state is BlockState.VOID
+    assert "the fileserver was restarted during the run" in first.reason
+    assert {block.state for block in others} == {BlockState.COMPLETE}

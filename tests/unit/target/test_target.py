@@ -46,6 +46,9 @@ class Remembering:
             raise ConfigurationError("not yet")
         return dict(values)
 
+    def incarnation(self) -> str:
+        return ""
+
     def restore(self) -> str:
         self.log.append("restore")
         if self.fails is not None:

@@ -85,6 +85,12 @@ class CacheManager:
         self._mount(self.original)
         return f"{_PROGRAM} mounted again with its original options: {' '.join(self.original)}"
 
+    def incarnation(self) -> str:
+        """See Part.incarnation: nothing starts it again, so a crash fails the workload by
+        itself.
+        """
+        return ""
+
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """See Part.read_back: from the cache manager's own answers, for every client."""
         effective: dict[str, Value] = dict(values)

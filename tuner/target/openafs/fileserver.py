@@ -97,6 +97,11 @@ class Fileserver:
         how = "restarted with" if action else "left with"
         return f"fileserver on {self.host.host} {how} its original options: {self.original[0]}"
 
+    def incarnation(self) -> str:
+        """See Part.incarnation: bosserver counts, and starts again whatever crashes."""
+        status = _status(self.host, self.place)
+        return "gone" if status is None else f"{status.starts} starts, {status.summary}"
+
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """See Part.read_back: from the server's own counters, its socket and its log."""
         try:

@@ -21,12 +21,14 @@ class InstanceStatus:
     """What ``bos status -long`` says of one instance.
 
     ``summary``: its state in bos's words. ``commands``: its command lines, the fileserver's first.
-    ``last_error``: how its last failing process ended, "" if none did.
+    ``last_error``: how its last failing process ended, "" if none did. ``starts``: how many
+    processes of it were started since it was created.
     """
 
     summary: str
     commands: tuple[str, ...]
     last_error: str
+    starts: int
 
     @property
     def running(self) -> bool:
@@ -45,10 +47,14 @@ def bos_status(text: str) -> InstanceStatus:
     if summary is None or not commands:
         raise ValueError(f"bos status: no instance in {text.strip()[:200]!r}")
     error = re.search(r"^    Last error exit at (.*?)$", text, re.MULTILINE)
+    starts = re.search(
+        r"^    Process last started at .*\((\d+) proc starts?\)$", text, re.MULTILINE
+    )
     return InstanceStatus(
         " ".join(summary.group(1).rstrip(".").split()),
         tuple(commands),
         "" if error is None else error.group(1).partition(", ")[2],
+        0 if starts is None else int(starts.group(1)),
     )
 
 
