@@ -15,6 +15,8 @@ CODE := api bench deploy search_spaces tests tuner workloads
 
 # The interpreter is the machine's own: uv fetches none.
 export UV_PYTHON_DOWNLOADS := never
+# Trust what the machine trusts (a company's own authority, say), where it says so.
+export UV_SYSTEM_CERTS ?= $(if $(wildcard /etc/ssl/certs/ca-certificates.crt),true,false)
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 # pip obeys the machine's choice of package index; uv is told the same one.
