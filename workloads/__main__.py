@@ -4,6 +4,9 @@ One JSON document on standard output; progress, if asked for, on standard error.
 done; 3: the workload failed (the document says how); 2: the command or the spec is wrong (one line
 on standard error, nothing on standard output).
 
+``run --gate`` waits, so that several clients begin together: the engine says ``ready ...`` on
+standard error and goes on at a line on standard input.
+
 SIGTERM, SIGINT and SIGHUP end the workers and are a failure of kind ``interrupted``. The run
 directory is then left for ``clean``: who interrupts may be doing so because the filesystem hangs.
 """
@@ -21,10 +24,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from workloads import rundir
+from workloads import gate, rundir
 from workloads.catalog import load
+from workloads.compose import resolve
 from workloads.crew import STOP_SIGNALS
-from workloads.engine import run_stage
+from workloads.engine import Manner, run_stage
 from workloads.failure import Failure, WorkloadFailure
 from workloads.fields import SpecError
 from workloads.result import Provenance, cleaned, failed, success
@@ -55,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> dict[str, object]:
-    spec = _read_spec(options.spec)
+    spec = _read_spec(options.spec, options.scale)
     stage = _choose_stage(spec, options.stage)
     started_utc = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
@@ -65,7 +69,7 @@ def _run(options: argparse.Namespace) -> dict[str, object]:
     try:
         with _stoppable():
             result = run_stage(
-                spec, stage, options.dir, options.run_id, options.seed, options.progress
+                spec, stage, options.dir, options.run_id, options.seed, _manner(options)
             )
     except WorkloadFailure as error:
         return failed(error.failure, about())
@@ -73,6 +77,18 @@ def _run(options: argparse.Namespace) -> dict[str, object]:
         root = rundir.path_of(options.dir, options.run_id)
         return failed(Failure("interrupted", "run", root, None, str(error)), about())
     return success(result, about())
+
+
+def _manner(options: argparse.Namespace) -> Manner:
+    start: gate.Gate = gate.open_gate
+    barrier: gate.Gate = gate.open_gate
+    if options.start_at is not None:
+        start = gate.at(options.start_at)
+    if options.gate == "stage":
+        start = gate.asked
+    elif options.gate == "phase":
+        barrier = gate.asked
+    return Manner(options.progress, start, barrier)
 
 
 def _clean(options: argparse.Namespace) -> dict[str, object]:
@@ -83,11 +99,15 @@ def _clean(options: argparse.Namespace) -> dict[str, object]:
     return cleaned(options.run_id, removed)
 
 
-def _read_spec(name_or_path: str) -> Spec:
+def _read_spec(name_or_path: str, by: float) -> Spec:
+    return parse(resolve(_read_mapping(name_or_path), _read_mapping, by))
+
+
+def _read_mapping(name_or_path: str) -> object:
     source = load(name_or_path)
     if source.path.suffix == ".json":
         try:
-            return parse(json.loads(source.text))
+            return json.loads(source.text)
         except json.JSONDecodeError as error:
             raise _Usage(f"{source.path}: not JSON: {error}") from None
     try:
@@ -95,7 +115,7 @@ def _read_spec(name_or_path: str) -> Spec:
     except ImportError:
         raise _Usage(f"{source.path}: no PyYAML here; give the spec as JSON") from None
     try:
-        return parse(yaml.safe_load(source.text))
+        return yaml.safe_load(source.text)
     except yaml.YAMLError as error:
         raise _Usage(f"{source.path}: not YAML: {error}") from None
 
@@ -144,6 +164,13 @@ def _seed(text: str) -> int:
     return value
 
 
+def _scale(text: str) -> float:
+    value = float(text)
+    if not 1e-6 <= value <= 1e6:
+        raise ValueError(text)
+    return value
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="workloads", description="Run a file workload.")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -151,12 +178,22 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("spec", help="a JSON file; with PyYAML also YAML or a packaged name")
     run.add_argument("--seed", required=True, type=_seed, help="0 to 2^64-1")
     run.add_argument("--stage", help="which stage; may be left out when there is only one")
+    run.add_argument("--scale", type=_scale, default=1.0, help="how much of the full size")
     run.add_argument(
         "--progress",
         action="store_const",
         const=_say,
         default=lambda line: None,
         help="a line a phase on standard error",
+    )
+    held = run.add_mutually_exclusive_group()
+    held.add_argument(
+        "--gate",
+        choices=("stage", "phase"),
+        help="before the stage, or before each phase, wait for a line on standard input",
+    )
+    held.add_argument(
+        "--start-at", type=float, metavar="EPOCH_S", help="begin at this moment of the clock"
     )
     clean = commands.add_parser("clean", help="remove the run directory, if it is ours")
     for command in (run, clean):

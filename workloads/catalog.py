@@ -32,9 +32,10 @@ def load(name_or_path: str) -> SpecSource:
     try:
         return SpecSource(path, path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        known = ", ".join(packaged()) or "none in this build"
+        known = f"; packaged: {', '.join(packaged()) or 'none in this build'}"
+        meant_a_file = path.suffix or len(path.parts) > 1
         raise SpecError(
-            "", f"no workload and no file {name_or_path!r}; packaged: {known}"
+            "", f"no workload and no file {name_or_path!r}{'' if meant_a_file else known}"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError("", f"cannot read {path}: {error}") from None

@@ -2,22 +2,41 @@
 
 A component's time is, summed over its phases, the wall time from the release of the barrier before
 the phase to the end of the last worker, on the monotonic clock. Workers prepare before it and check
-after it, all of them together, so neither is in anybody's time.
+after it, all of them together; a worker that must check in between stops its clock meanwhile. The
+wall time of a phase that is paced would say nothing: there it is the time that a process spends
+waiting for its operations, counted from their intended starts, in the mean over processes.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
 from workloads import rundir
+from workloads.content import Content
 from workloads.crew import Crew
+from workloads.gate import Gate, open_gate
 from workloads.plan import PhasePlan, plan_stage
-from workloads.result import ComponentResult, StageResult
+from workloads.result import OperationResult, PhaseResult, StageResult
 from workloads.spec import Spec
-from workloads.worker import Tally, Worker
+from workloads.worker import Done, Tallies, Worker
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How to run a stage: who is told what, and what holds it back.
+
+    ``progress`` gets a line a phase. ``start`` is passed once, before the first phase; ``barrier``
+    before every phase.
+    """
+
+    progress: Callable[[str], None] = lambda line: None
+    start: Gate = open_gate
+    barrier: Gate = open_gate
 
 
 def run_stage(
@@ -26,60 +45,81 @@ def run_stage(
     directory: str,
     run_id: str,
     seed: int,
-    progress: Callable[[str], None] = lambda line: None,
+    manner: Manner | None = None,
 ) -> StageResult:
     """Run one stage in ``directory/fstune-<run_id>`` and return what was measured.
 
     The first stage makes the run directory, the last removes it; after a failure it stays until
-    ``rundir.remove``. ``progress`` gets a line a phase. Raises WorkloadFailure when the run is
-    void, KeyError when there is no such stage, ValueError when the run id is not one.
+    ``rundir.remove``. Raises WorkloadFailure when the run is void, KeyError when there is no such
+    stage, ValueError when the run id is not one.
     """
+    manner = manner or Manner()
     deadline = time.monotonic() + spec.wall_clock_limit_s
     index = spec.stage_index(stage_name)
+    processes = spec.stages[index].processes
     root = rundir.path_of(directory, run_id)
     plan = plan_stage(spec, index, seed)
 
-    def serve(number: int, connection: Connection[Any, Any]) -> None:
-        Worker(number, spec, plan, root, seed, run_id).serve(connection)
+    # Made before the workers are forked, so that they share it.
+    content = Content(seed, run_id)
+    for fileset in spec.filesets:
+        content.make_pool(fileset.repeated_percent)
 
-    components: dict[str, ComponentResult] = {}
-    verified_files = verified_bytes = 0
-    with Crew(spec.processes, serve, deadline, root) as crew:
+    def serve(number: int, connection: Connection[Any, Any]) -> None:
+        Worker(number, spec, index, plan, content, root, seed, run_id).serve(connection)
+
+    phases = []
+    with Crew(processes, serve, deadline, root) as crew:
         crew.ask(("enter", int(index == 0)), "enter", count=1)
+        manner.start(stage_name, deadline)
         for number, planned in enumerate(plan.phases):
-            elapsed_s, tallies = _run_phase(crew, number, planned)
-            progress(_line(stage_name, planned, elapsed_s))
-            verified_files += sum(tally.checked.verified_files for tally in tallies)
-            verified_bytes += sum(tally.checked.verified_bytes for tally in tallies)
-            if planned.phase.component is not None:
-                name = planned.phase.component
-                component = components.setdefault(name, ComponentResult())
-                component.elapsed_s += elapsed_s
-                for tally in tallies:
-                    component.operations += tally.operations
-                    component.moved_bytes += tally.checked.moved_bytes
-                    component.latency.merge(tally.latency)
+            result = _run_phase(
+                crew,
+                number,
+                planned,
+                processes,
+                partial(manner.barrier, f"{stage_name} {number}", deadline),
+            )
+            manner.progress(_line(stage_name, result))
+            phases.append(result)
         if index == len(spec.stages) - 1:
             crew.ask(("leave", 0), "clean", count=1)
-    return StageResult(components, plan.operations_sha256, verified_files, verified_bytes)
+    return StageResult(tuple(phases), plan.operations_sha256)
 
 
-def _run_phase(crew: Crew, number: int, planned: PhasePlan) -> tuple[float, list[Tally]]:
-    operation = planned.phase.operation
-    crew.ask(("prepare", number), operation)
+def _run_phase(
+    crew: Crew, number: int, planned: PhasePlan, processes: int, barrier: Callable[[], None]
+) -> PhaseResult:
+    name = planned.phase.operation
+    crew.ask(("prepare", number), name)
+    barrier()
     release_ns = time.monotonic_ns()
-    ends_ns = [end for end in crew.ask(("go", number), operation) if isinstance(end, int)]
-    tallies = crew.ask(("check", number), operation)
-    return (
-        (max(ends_ns) - release_ns) / 1e9,
-        [tally for tally in tallies if isinstance(tally, Tally)],
-    )
+    ends_ns = [each.end_ns for each in crew.ask(("go", number), name) if isinstance(each, Done)]
+    found: dict[str, OperationResult] = {}
+    for tallies in crew.ask(("check", number), name):
+        assert isinstance(tallies, dict)
+        _add(found, tallies)
+    wall_s = (max(ends_ns) - release_ns) / 1e9
+    elapsed_s = wall_s
+    if planned.phase.rate_per_s:
+        elapsed_s = sum(each.latency.sum_ns for each in found.values()) / 1e9 / processes
+    return PhaseResult(planned.phase, elapsed_s, wall_s, found)
 
 
-def _line(stage: str, planned: PhasePlan, elapsed_s: float) -> str:
-    phase = planned.phase
-    steps = sum(len(share) for share in planned.steps)
+def _add(found: dict[str, OperationResult], tallies: Tallies) -> None:
+    for name, tally in tallies.items():
+        result = found.setdefault(name, OperationResult())
+        result.operations += tally.operations
+        result.moved_bytes += tally.checked.moved_bytes
+        result.verified_files += tally.checked.verified_files
+        result.verified_bytes += tally.checked.verified_bytes
+        result.latency.merge(tally.latency)
+
+
+def _line(stage: str, result: PhaseResult) -> str:
+    phase = result.phase
+    steps = sum(each.operations for each in result.operations.values())
     return (
         f"{stage}: {phase.component or 'untimed'}: {phase.operation} {phase.fileset.name}:"
-        f" {steps} operations in {elapsed_s:.3f} s"
+        f" {steps} operations in {result.wall_s:.3f} s"
     )

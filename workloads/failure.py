@@ -12,7 +12,8 @@ class Failure:
 
     ``kind``: os-error, short-read, short-write, mismatch (data, size, names or existence not as
     planned), worker-died, wall-clock-limit, interrupted, no-space (too little before the start),
-    run-directory (absent, present or not ours), engine-error (a fault of the engine itself).
+    run-directory (absent, present or not ours), start-gate (not let go in time), engine-error (a
+    fault of the engine itself).
     ``errno`` is the system's number, None where there is none.
     """
 

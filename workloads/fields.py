@@ -98,14 +98,25 @@ class Fields:
             raise SpecError(self.path(name), f"must be between {low} and {high}, not {value}")
         return value
 
-    def number(self, name: str, low: float, high: float) -> float:
+    def number(self, name: str, low: float, high: float, default: float | None = None) -> float:
         """Return a finite number within low..high, both included."""
+        if default is not None and not self.has(name):
+            return default
         value = self.value(name)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise SpecError(self.path(name), f"must be a number, not {_show(value)}")
         if not math.isfinite(value) or not low <= value <= high:
             raise SpecError(self.path(name), f"must be between {low:g} and {high:g}, not {value}")
         return float(value)
+
+    def flag(self, name: str) -> bool:
+        """Return yes or no; no when the field is absent."""
+        if not self.has(name):
+            return False
+        value = self.value(name)
+        if not isinstance(value, bool):
+            raise SpecError(self.path(name), f"must be true or false, not {_show(value)}")
+        return value
 
     def items(self, name: str) -> list[tuple[str, object]]:
         """Return a non-empty list as (key path, item) pairs."""

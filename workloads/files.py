@@ -10,10 +10,11 @@ import hashlib
 from array import array
 from dataclasses import dataclass
 
+from workloads.filesets import FileSet
 from workloads.sizes import spread
-from workloads.spec import FileSet
 
-_SET_STRIDE = 1 << 32
+SET_STRIDE = 1 << 32
+"""File ids of one set to the next; a set's extra files count on from its planned ones."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def plan_files(fileset: FileSet, seed: int) -> tuple[PlannedFile, ...]:
     order = permutation(fileset.files, seed, "sizes", fileset.name)
     return tuple(
         PlannedFile(
-            file_id=fileset.index * _SET_STRIDE + number,
+            file_id=fileset.index * SET_STRIDE + number,
             directory=number % fileset.directories,
             size_bytes=sizes[rank],
         )
@@ -53,16 +54,31 @@ def plan_files(fileset: FileSet, seed: int) -> tuple[PlannedFile, ...]:
 
 
 def directory_name(fileset: FileSet, directory: int) -> str:
-    """Return the directory's name beneath the run directory."""
-    return f"{fileset.name}.d{directory:05d}"
+    """Return the directory's path beneath the run directory; see ``parent`` for trees."""
+    if directory >= fileset.directories:
+        return f"{fileset.name}.m{directory:07d}"
+    above = parent(fileset, directory)
+    if above is None:
+        return f"{fileset.name}.d{directory:05d}"
+    return f"{directory_name(fileset, above)}/d{directory:05d}"
+
+
+def parent(fileset: FileSet, directory: int) -> int | None:
+    """Return the directory that holds this one in a tree of ``fanout`` children, None at the top.
+
+    A parent always has a lower number. Without a fanout all directories are beside each other.
+    """
+    if not fileset.fanout or directory == 0 or directory >= fileset.directories:
+        return None
+    return (directory - 1) // fileset.fanout
 
 
 def file_name(file_id: int, renames: int) -> str:
     """Return the file's name in its directory after that many renames."""
-    number = file_id % _SET_STRIDE
+    number = file_id % SET_STRIDE
     return f"f{number:07d}.{renames}" if renames else f"f{number:07d}"
 
 
 def absent_name(file_id: int) -> str:
     """Return a name beside the file's that no phase ever creates."""
-    return f"n{file_id % _SET_STRIDE:07d}"
+    return f"n{file_id % SET_STRIDE:07d}"

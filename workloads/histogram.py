@@ -30,10 +30,11 @@ def bounds_of(bucket: int) -> tuple[int, int]:
 
 @dataclass
 class Histogram:
-    """How many operations took how long; ``max_ns`` is exact."""
+    """How many operations took how long; ``max_ns`` and ``sum_ns`` are exact."""
 
     counts: Counter[int] = field(default_factory=Counter)
     max_ns: int = 0
+    sum_ns: int = 0
 
     @property
     def total(self) -> int:
@@ -44,11 +45,13 @@ class Histogram:
         """Count each duration (nanoseconds)."""
         for duration in durations_ns:
             self.counts[bucket_of(duration)] += 1
+            self.sum_ns += duration
             self.max_ns = max(self.max_ns, duration)
 
     def merge(self, other: Histogram) -> None:
         """Add all that the other counted; the result is as if both had been one."""
         self.counts.update(other.counts)
+        self.sum_ns += other.sum_ns
         self.max_ns = max(self.max_ns, other.max_ns)
 
     def quantile_ns(self, share: float) -> float:

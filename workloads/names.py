@@ -55,6 +55,19 @@ class Rename(_Plain):
         os.rename(self._paths[index], self._targets[index])
 
 
+class Link(_Plain):
+    """Give one file a second name in its directory, and take it away again."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self._targets = [f"{job.root}/{step.target}" for step in job.steps]
+
+    def perform(self, index: int) -> None:
+        """link(2), unlink(2)."""
+        os.link(self._paths[index], self._targets[index])
+        os.unlink(self._targets[index])
+
+
 class NegativeStat(_Plain):
     """Ask for a name that does not exist."""
 
@@ -73,16 +86,16 @@ class Stat:
     def __init__(self, job: Job) -> None:
         self._paths = job.paths()
         self._steps = job.steps
-        self._found: list[os.stat_result] = []
+        self._found: list[tuple[int, os.stat_result]] = []
 
     def perform(self, index: int) -> None:
         """stat(2)."""
-        self._found.append(os.stat(self._paths[index]))
+        self._found.append((index, os.stat(self._paths[index])))
 
     def check(self) -> Checked:
         """Compare type and size."""
-        for index, found in enumerate(self._found):
-            wanted = self._steps[index].size_bytes
+        for index, found in self._found:
+            wanted = self._steps[index].end
             if not stat.S_ISREG(found.st_mode):
                 raise Mishap("mismatch", "is not a regular file", index)
             if found.st_size != wanted:
@@ -96,16 +109,16 @@ class List:
     def __init__(self, job: Job) -> None:
         self._paths = job.paths()
         self._steps = job.steps
-        self._found: list[list[str]] = []
+        self._found: list[tuple[int, list[str]]] = []
 
     def perform(self, index: int) -> None:
         """open(2), getdents(2) to the end, close(2)."""
         with os.scandir(self._paths[index]) as entries:
-            self._found.append([entry.name for entry in entries])
+            self._found.append((index, [entry.name for entry in entries]))
 
     def check(self) -> Checked:
         """Compare the names."""
-        for index, found in enumerate(self._found):
+        for index, found in self._found:
             wanted = self._steps[index].entries
             if len(found) == len(wanted) and sorted(found) == list(wanted):
                 continue
@@ -118,3 +131,35 @@ class List:
                 index,
             )
         return Checked()
+
+
+class Walk(List):
+    """Read one directory and ask for the attributes of all that is in it."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self._sizes: list[tuple[int, dict[str, int]]] = []
+
+    def perform(self, index: int) -> None:
+        """open(2), getdents(2) to the end, close(2), and lstat(2) of every name."""
+        path = self._paths[index]
+        sizes = {}
+        with os.scandir(path) as entries:
+            names = [entry.name for entry in entries]
+        for name in names:
+            found = os.lstat(f"{path}/{name}")
+            sizes[name] = -1 if stat.S_ISDIR(found.st_mode) else found.st_size
+        self._found.append((index, names))
+        self._sizes.append((index, sizes))
+
+    def check(self) -> Checked:
+        """Compare names and sizes."""
+        checked = super().check()
+        for index, sizes in self._sizes:
+            step = self._steps[index]
+            for name, wanted in zip(step.entries, step.sizes):
+                if sizes[name] != wanted:
+                    raise Mishap(
+                        "mismatch", f"{name} is {sizes[name]} bytes long, not {wanted}", index
+                    )
+        return checked

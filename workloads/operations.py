@@ -1,19 +1,36 @@
-"""The one table of operations: the spec's word for each, and the class that does it."""
+"""The one table of operations: each word, and the class that does it."""
 
 from __future__ import annotations
 
-from workloads.data import Create, Read
-from workloads.names import List, Mkdir, NegativeStat, Rename, Rmdir, Stat, Unlink
+from workloads.attributes import Access, Chmod, Flock
+from workloads.names import Link, List, Mkdir, NegativeStat, Rename, Rmdir, Stat, Unlink, Walk
+from workloads.reads import Read, ReadModifyWrite, ReadRange
 from workloads.steps import Operation
+from workloads.writes import Append, Create, Fsync, Overwrite, Truncate
 
 TABLE: dict[str, type[Operation]] = {
     "mkdir": Mkdir,
     "create": Create,
+    "create-empty": Create,
+    "rewrite": Overwrite,
+    "append": Append,
+    "truncate": Truncate,
+    "next-write": Overwrite,
+    "random-write": Overwrite,
     "read": Read,
+    "next-read": ReadRange,
+    "random-read": ReadRange,
+    "read-modify-write": ReadModifyWrite,
+    "fsync": Fsync,
     "stat": Stat,
     "negative-stat": NegativeStat,
+    "access": Access,
+    "chmod": Chmod,
+    "flock": Flock,
     "list": List,
+    "walk": Walk,
     "rename": Rename,
+    "link": Link,
     "unlink": Unlink,
     "rmdir": Rmdir,
 }

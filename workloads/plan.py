@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from workloads.files import (
-    PlannedFile,
-    absent_name,
-    directory_name,
-    file_name,
-    permutation,
-    plan_files,
-)
-from workloads.sequence import PER_DIRECTORY, FileSetState, advance
-from workloads.spec import FileSet, Phase, Spec
+from workloads.draws import Draws
+from workloads.files import permutation
+from workloads.mixing import plan_mix
+from workloads.phases import Phase
+from workloads.population import LiveFile, Population
+from workloads.postmark import Postmark
+from workloads.sequence import POSTMARK
+from workloads.spec import Spec
+from workloads.steps import Step
+from workloads.trees import extract, remove
 
+Shares = tuple[tuple[Step, ...], ...]
+"""The steps of a phase, one tuple for each process."""
 
-@dataclass(frozen=True)
-class Step:
-    """One operation on ``path`` (beneath the run directory), and what it must find or leave.
-
-    ``target`` is a rename's new path; ``entries`` are the sorted names a listing must give.
-    """
-
-    path: str
-    target: str = ""
-    file_id: int = 0
-    generation: int = 0
-    size_bytes: int = 0
-    entries: tuple[str, ...] = ()
+_ALONE = ("extract", "remove-tree", *POSTMARK)
 
 
 @dataclass(frozen=True)
@@ -37,7 +28,7 @@ class PhasePlan:
     """A phase and its steps, one tuple for each process."""
 
     phase: Phase
-    steps: tuple[tuple[Step, ...], ...]
+    steps: Shares
 
 
 @dataclass(frozen=True)
@@ -50,87 +41,121 @@ class StagePlan:
 
 def plan_stage(spec: Spec, stage_index: int, seed: int) -> StagePlan:
     """Return the stage's operations, with the earlier stages taken as done."""
-    files = {fileset.name: plan_files(fileset, seed) for fileset in spec.filesets}
-    states = {fileset.name: FileSetState() for fileset in spec.filesets}
+    planner = _Planner(spec, seed)
     planned: list[PhasePlan] = []
     for number, stage in enumerate(spec.stages[: stage_index + 1]):
         for position, phase in enumerate(stage.phases):
-            name = phase.fileset.name
-            before, states[name] = states[name], advance(phase.operation, states[name])
+            shares = planner.shares(phase, stage.processes, (stage.name, position))
             if number == stage_index:
-                steps = _steps(phase, files[name], before, states[name])
-                labels = ("order", stage.name, position)
-                shares = _deal(phase, steps, spec.processes, seed, labels)
                 planned.append(PhasePlan(phase, shares))
     return StagePlan(tuple(planned), _digest(planned))
 
 
-def _steps(
-    phase: Phase, files: tuple[PlannedFile, ...], before: FileSetState, after: FileSetState
-) -> list[Step]:
-    """One pass of the phase over the whole file set, in order."""
-    fileset = phase.fileset
-    if phase.operation in PER_DIRECTORY:
-        names = _entries(fileset, files, before) if phase.operation == "list" else {}
-        return [
-            Step(directory_name(fileset, number), entries=names.get(number, ()))
-            for number in range(fileset.directories)
-        ]
-    steps = []
-    for file in files:
-        parent = directory_name(fileset, file.directory)
-        name = file_name(file.file_id, before.renames)
-        target = ""
-        if phase.operation == "rename":
-            target = f"{parent}/{file_name(file.file_id, after.renames)}"
-        elif phase.operation == "create":
-            name = file_name(file.file_id, after.renames)
-        elif phase.operation == "negative-stat":
-            name = absent_name(file.file_id)
-        steps.append(
-            Step(f"{parent}/{name}", target, file.file_id, after.generation, file.size_bytes)
-        )
-    return steps
+class _Planner:
+    """All file sets of a spec, as they stand after the phases planned so far."""
+
+    def __init__(self, spec: Spec, seed: int) -> None:
+        self._seed = seed
+        self._populations = {each.name: Population(each, seed) for each in spec.filesets}
+        self._postmarks: dict[str, Postmark] = {}
+
+    def shares(self, phase: Phase, processes: int, labels: tuple[object, ...]) -> Shares:
+        """Return the steps of the next phase."""
+        population = self._populations[phase.fileset.name]
+        if phase.mix is not None:
+            return plan_mix(population, phase.mix, processes, self._seed, labels)
+        if phase.operation in _ALONE:
+            steps = tuple(self._alone(phase.operation, population))
+            return (steps, *(() for _ in range(processes - 1)))
+        return self._deal(phase, population, processes, labels)
+
+    def _alone(self, operation: str, population: Population) -> Sequence[Step]:
+        if operation == "extract":
+            return list(extract(population))
+        if operation == "remove-tree":
+            return list(remove(population))
+        name = population.fileset.name
+        if operation == "postmark-create":
+            self._postmarks[name] = Postmark(population)
+        return self._postmarks[name].steps(operation)
+
+    def _deal(
+        self, phase: Phase, population: Population, processes: int, labels: tuple[object, ...]
+    ) -> Shares:
+        """Deal directories or files to the processes in turn; each share ``passes`` times."""
+        draws = Draws(self._seed, "ranges", *labels)
+        acts = _acts(phase.operation, population, draws)
+        # In a tree a directory cannot be made before, or removed after, the one above it.
+        if phase.fileset.fanout and phase.operation in ("mkdir", "rmdir"):
+            return (tuple(act() for act in acts), *(() for _ in range(processes - 1)))
+        shares = []
+        for process in range(processes):
+            share = acts[process::processes]
+            found: list[Step] = []
+            for turn in range(phase.passes):
+                if phase.order == "shuffled":
+                    order = permutation(len(share), self._seed, "order", *labels, process, turn)
+                    found.extend(share[index]() for index in order)
+                else:
+                    found.extend(act() for act in share)
+            shares.append(tuple(found))
+        return tuple(shares)
 
 
-def _entries(
-    fileset: FileSet, files: tuple[PlannedFile, ...], state: FileSetState
-) -> dict[int, tuple[str, ...]]:
-    if not state.files:
-        return {}
-    names: dict[int, list[str]] = {number: [] for number in range(fileset.directories)}
-    for file in files:
-        names[file.directory].append(file_name(file.file_id, state.renames))
-    return {number: tuple(sorted(found)) for number, found in names.items()}
+def _acts(operation: str, people: Population, draws: Draws) -> list[Callable[[], Step]]:
+    """One act for each directory or file that the operation is about, in order."""
+    if operation == "mkdir":
+        return [_bind(people.mkdir, number) for number in range(people.fileset.directories)]
+    if operation == "rmdir":
+        numbers = sorted(people.directories, reverse=bool(people.fileset.fanout))
+        return [_bind(people.rmdir, number) for number in numbers]
+    if operation in ("list", "walk"):
+        return [_bind(people.list, operation, number) for number in people.directories]
+    if operation == "create":
+        return [_bind(people.create, file) for file in people.planned]
+    if operation == "negative-stat":
+        return [_bind(people.absent, file.directory, file.file_id) for file in people.planned]
+    return [
+        _bind(_file_act, operation, people, file, draws) for file in list(people.files.values())
+    ]
 
 
-def _deal(
-    phase: Phase, steps: list[Step], processes: int, seed: int, labels: tuple[object, ...]
-) -> tuple[tuple[Step, ...], ...]:
-    """Deal the steps to the processes in turn and repeat each share ``passes`` times."""
-    shares = []
-    for process in range(processes):
-        share = steps[process::processes]
-        repeated: list[Step] = []
-        for turn in range(phase.passes):
-            if phase.order == "shuffled":
-                order = permutation(len(share), seed, *labels, process, turn)
-                repeated.extend(share[index] for index in order)
-            else:
-                repeated.extend(share)
-        shares.append(tuple(repeated))
-    return tuple(shares)
+def _bind(act: Callable[..., Step], *arguments: object) -> Callable[[], Step]:
+    return lambda: act(*arguments)
+
+
+def _file_act(operation: str, people: Population, file: LiveFile, draws: Draws) -> Step:
+    record_bytes = people.fileset.record_bytes
+    whole: dict[str, Callable[[LiveFile], Step]] = {
+        "read": people.read,
+        "rewrite": people.rewrite,
+        "truncate": people.truncate,
+        "link": people.link,
+        "rename": people.rename,
+        "unlink": people.unlink,
+    }
+    if operation in whole:
+        return whole[operation](file)
+    if operation == "append":
+        return people.append(file, record_bytes)
+    if operation in ("random-read", "random-write", "read-modify-write"):
+        start, end = people.random_range(file, record_bytes, draws)
+        if operation == "random-read":
+            return people.read_part(operation, file, start, end)
+        return people.write_part(operation, file, start, end)
+    return people.look(operation, file)
 
 
 def _digest(phases: list[PhasePlan]) -> str:
     total = hashlib.sha256()
     for planned in phases:
-        operation = f"{planned.phase.operation}\0{planned.phase.fileset.record_bytes}"
+        total.update(f"{planned.phase.operation}\0{planned.phase.rate_per_s}\n".encode())
         for process, steps in enumerate(planned.steps):
             for step in steps:
                 entries = "\0".join(step.entries)
                 total.update(
-                    f"{operation}\0{process}\0{step.path}\0{step.target}\0{step.file_id}"
-                    f"\0{step.generation}\0{step.size_bytes}\0{entries}\n".encode()
+                    f"{step.operation}\0{process}\0{step.path}\0{step.target}"
+                    f"\0{step.image.file_id}\0{step.image.generation}\0{step.start}\0{step.end}"
+                    f"\0{step.record_bytes}\0{step.sync}\0{entries}\n".encode()
                 )
     return total.hexdigest()

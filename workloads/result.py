@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from workloads.failure import Failure
 from workloads.histogram import Histogram
+from workloads.phases import Phase
 from workloads.spec import Spec
 from workloads.version import ENGINE_VERSION, content_sha256, sources
 
@@ -15,23 +16,83 @@ P99_9_OPERATIONS = 10_000
 
 
 @dataclass
-class ComponentResult:
-    """One component's numbers: wall time, operations, bytes read or written, latencies."""
+class OperationResult:
+    """One operation's numbers: how often, bytes read or written, latencies, and what of it was
+    compared with what had been written.
+    """
 
-    elapsed_s: float = 0.0
     operations: int = 0
     moved_bytes: int = 0
     latency: Histogram = field(default_factory=Histogram)
+    verified_files: int = 0
+    verified_bytes: int = 0
+
+    def merge(self, other: OperationResult) -> None:
+        """Add all that the other has."""
+        self.operations += other.operations
+        self.moved_bytes += other.moved_bytes
+        self.latency.merge(other.latency)
+        self.verified_files += other.verified_files
+        self.verified_bytes += other.verified_bytes
+
+
+@dataclass(frozen=True)
+class PhaseResult:
+    """One phase's numbers, by operation; ``elapsed_s`` differs from ``wall_s`` where paced."""
+
+    phase: Phase
+    elapsed_s: float
+    wall_s: float
+    operations: dict[str, OperationResult]
+
+
+@dataclass
+class ComponentResult:
+    """One component's numbers over all its phases, by operation.
+
+    ``asked_s`` is how long its paced operations were meant to take; 0 where none is paced.
+    """
+
+    elapsed_s: float = 0.0
+    wall_s: float = 0.0
+    asked_s: float = 0.0
+    by_operation: dict[str, OperationResult] = field(default_factory=dict)
+
+    def add(self, name: str, result: OperationResult) -> None:
+        """Add what one operation did."""
+        self.by_operation.setdefault(name, OperationResult()).merge(result)
+
+    @property
+    def total(self) -> OperationResult:
+        """All operations together."""
+        total = OperationResult()
+        for each in self.by_operation.values():
+            total.merge(each)
+        return total
 
 
 @dataclass(frozen=True)
 class StageResult:
-    """What one stage measured, by component, and what was compared with what had been written."""
+    """What one stage measured, phase by phase."""
 
-    components: dict[str, ComponentResult]
+    phases: tuple[PhaseResult, ...]
     operations_sha256: str
-    verified_files: int
-    verified_bytes: int
+
+    @property
+    def components(self) -> dict[str, ComponentResult]:
+        """The timed phases, put together by component."""
+        found: dict[str, ComponentResult] = {}
+        for each in self.phases:
+            if each.phase.component is None:
+                continue
+            component = found.setdefault(each.phase.component, ComponentResult())
+            component.elapsed_s += each.elapsed_s
+            component.wall_s += each.wall_s
+            for name, result in each.operations.items():
+                component.add(name, result)
+                if each.phase.rate_per_s:
+                    component.asked_s += result.operations / each.phase.rate_per_s
+        return found
 
 
 @dataclass(frozen=True)
@@ -48,12 +109,17 @@ class Provenance:
 
 def success(result: StageResult, about: Provenance) -> dict[str, object]:
     """Return the document of a stage that is to be counted."""
+    done = [each for phase in result.phases for each in phase.operations.values()]
     return {
         "ok": True,
         **_about(about),
-        "components": {name: _component(found) for name, found in result.components.items()},
+        "components": components(result.components),
+        "phases": [_phase(each) for each in result.phases],
         "operations_sha256": result.operations_sha256,
-        "verified": {"files": result.verified_files, "bytes": result.verified_bytes},
+        "verified": {
+            "files": sum(each.verified_files for each in done),
+            "bytes": sum(each.verified_bytes for each in done),
+        },
     }
 
 
@@ -77,10 +143,16 @@ def cleaned(run_id: str, removed: bool) -> dict[str, object]:
     return {"ok": True, "run_id": run_id, "removed": removed}
 
 
+def components(found: dict[str, ComponentResult]) -> dict[str, object]:
+    """Return the part of a document that has the components' numbers."""
+    return {name: _component(each) for name, each in found.items()}
+
+
 def _about(about: Provenance) -> dict[str, object]:
+    spec = about.spec
     return {
         "engine": {"version": ENGINE_VERSION, "sha256": content_sha256(sources())},
-        "spec": {"name": about.spec.name, "sha256": about.spec.sha256},
+        "spec": {"name": spec.name, "sha256": spec.sha256, "scaled_by": spec.scaled_by},
         "stage": about.stage,
         "run_id": about.run_id,
         "seed": about.seed,
@@ -91,13 +163,54 @@ def _about(about: Provenance) -> dict[str, object]:
 
 
 def _component(found: ComponentResult) -> dict[str, object]:
+    total = found.total
+    document: dict[str, object] = {
+        "elapsed_s": found.elapsed_s,
+        "wall_s": found.wall_s,
+        "operations": total.operations,
+        "bytes": total.moved_bytes,
+        "latency": _latency(total),
+        "by_operation": {name: _operation(each) for name, each in found.by_operation.items()},
+    }
+    if found.asked_s:
+        document["asked_s"] = found.asked_s
+    return document
+
+
+def _operation(found: OperationResult) -> dict[str, object]:
+    latency = found.latency
+    return {
+        "operations": found.operations,
+        "bytes": found.moved_bytes,
+        "latency": _latency(found),
+        "histogram": {
+            "max_ns": latency.max_ns,
+            "sum_ns": latency.sum_ns,
+            "counts": {str(bucket): count for bucket, count in sorted(latency.counts.items())},
+        },
+    }
+
+
+def _latency(found: OperationResult) -> dict[str, float]:
+    if not found.operations:
+        return {}
     shares = {"p50_s": 0.50, "p95_s": 0.95, "p99_s": 0.99}
     if found.operations >= P99_9_OPERATIONS:
         shares["p99_9_s"] = 0.999
     latency = {name: found.latency.quantile_ns(share) / 1e9 for name, share in shares.items()}
+    mean_s = found.latency.sum_ns / found.operations / 1e9
+    return {"mean_s": mean_s, **latency, "max_s": found.latency.max_ns / 1e9}
+
+
+def _phase(found: PhaseResult) -> dict[str, object]:
+    phase = found.phase
+    role = "timed" if phase.component else "warm-up" if phase.warm_up else "set-up"
     return {
+        "operation": phase.operation,
+        "fileset": phase.fileset.name,
+        "role": role,
+        "component": phase.component,
         "elapsed_s": found.elapsed_s,
-        "operations": found.operations,
-        "bytes": found.moved_bytes,
-        "latency": {**latency, "max_s": found.latency.max_ns / 1e9},
+        "operations": sum(each.operations for each in found.operations.values()),
+        "bytes": sum(each.moved_bytes for each in found.operations.values()),
     }

@@ -1,43 +1,39 @@
-"""What each operation needs of a file set and what it leaves behind.
+"""What each operation of a phase needs of a file set and what it leaves behind.
 
-Replaying a spec's phases with ``advance`` tells, before anything runs, whether the order makes
-sense, and in any later stage what names and generations the earlier stages left.
+Replaying a spec's phases with ``advance`` tells, before anything runs, whether their order makes
+sense.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-OPERATIONS = (
-    "mkdir",
-    "create",
-    "read",
-    "stat",
-    "negative-stat",
-    "list",
-    "rename",
-    "unlink",
-    "rmdir",
-)
-REPEATABLE = ("read", "stat", "negative-stat", "list")
-"""Operations that change nothing, so that a phase may make several passes."""
+PER_DIRECTORY = ("mkdir", "list", "walk", "rmdir")
+"""Operations counted once a directory."""
 
-PER_DIRECTORY = ("mkdir", "list", "rmdir")
-"""Operations counted once a directory; the others count once a file."""
+_OF_FILES = (
+    *("read", "random-read", "read-modify-write", "rewrite", "append", "random-write", "truncate"),
+    *("fsync", "stat", "access", "chmod", "flock", "link", "rename"),
+)
+_LOOKING = ("read", "random-read", "stat", "access", "negative-stat", "list", "walk")
+PER_FILE = ("create", "negative-stat", *_OF_FILES, "unlink")
+"""Operations counted once a file."""
+
+POSTMARK = ("postmark-create", "postmark-transactions", "postmark-delete")
+TREE = ("extract", "remove-tree")
+OPERATIONS = (*PER_DIRECTORY, *PER_FILE, "mix", *TREE, *POSTMARK)
+
+REPEATABLE = ("negative-stat", "list", "walk", *(name for name in _OF_FILES if name != "truncate"))
+"""Operations that can follow themselves, so that a phase may make several passes."""
 
 
 @dataclass(frozen=True)
 class FileSetState:
-    """A file set between two phases.
-
-    ``generation`` counts how often its files were created (0: never), ``renames`` how often
-    renamed since then.
-    """
+    """What there is of a file set between two phases; ``postmark``: its rules are at work."""
 
     directories: bool = False
     files: bool = False
-    generation: int = 0
-    renames: int = 0
+    postmark: bool = False
 
 
 class OutOfOrder(ValueError):
@@ -46,26 +42,30 @@ class OutOfOrder(ValueError):
 
 def advance(operation: str, state: FileSetState) -> FileSetState:
     """Return the state after ``operation``; raises OutOfOrder when it cannot happen."""
-    if operation == "mkdir":
+    if operation in ("mkdir", "extract"):
         if state.directories:
             raise OutOfOrder("the directories exist already")
-        return replace(state, directories=True)
+        return replace(state, directories=True, files=operation == "extract")
     if not state.directories:
         raise OutOfOrder("the directories do not exist yet (no mkdir before it)")
-    if operation == "create":
+    if operation in ("create", "postmark-create"):
         if state.files:
             raise OutOfOrder("the files exist already")
-        return replace(state, files=True, generation=state.generation + 1, renames=0)
+        return replace(state, files=True, postmark=operation == "postmark-create")
     if operation == "rmdir":
         if state.files:
             raise OutOfOrder("the directories still hold files (no unlink before it)")
         return replace(state, directories=False)
-    if operation in ("negative-stat", "list"):
+    if operation in ("negative-stat", "list", "walk"):
         return state
     if not state.files:
         raise OutOfOrder("the files do not exist at this point (no create before it)")
-    if operation == "rename":
-        return replace(state, renames=state.renames + 1)
-    if operation == "unlink":
-        return replace(state, files=False)
+    if state.postmark and operation not in (*POSTMARK, *_LOOKING):
+        raise OutOfOrder("between postmark's phases nothing else may change the files")
+    if operation in POSTMARK and not state.postmark:
+        raise OutOfOrder("the files are not postmark's (no postmark-create before it)")
+    if operation in ("unlink", "postmark-delete"):
+        return replace(state, files=False, postmark=False)
+    if operation == "remove-tree":
+        return FileSetState()
     return state

@@ -22,6 +22,10 @@ class Sizes(Protocol):
     def quantile(self, probability: float) -> int:
         """Return the size in bytes below which that share of the files lies (0 < p < 1)."""
 
+    @property
+    def most(self) -> int:
+        """The largest size it gives."""
+
 
 @dataclass(frozen=True)
 class Fixed:
@@ -31,6 +35,11 @@ class Fixed:
 
     def quantile(self, probability: float) -> int:
         """Return the one size."""
+        return self.size_bytes
+
+    @property
+    def most(self) -> int:
+        """The one size."""
         return self.size_bytes
 
 
@@ -44,6 +53,11 @@ class Uniform:
     def quantile(self, probability: float) -> int:
         """Return min + p (max - min), rounded."""
         return self.min_bytes + round(probability * (self.max_bytes - self.min_bytes))
+
+    @property
+    def most(self) -> int:
+        """The upper bound."""
+        return self.max_bytes
 
 
 @dataclass(frozen=True)
@@ -60,14 +74,48 @@ class LogNormal:
         size = self.median_bytes * math.exp(self.sigma * NormalDist().inv_cdf(probability))
         return min(self.max_bytes, max(self.min_bytes, round(size)))
 
+    @property
+    def most(self) -> int:
+        """The upper bound."""
+        return self.max_bytes
+
+
+@dataclass(frozen=True)
+class Table:
+    """Buckets (least bytes, most bytes, weight), ascending; spread evenly inside each."""
+
+    buckets: tuple[tuple[int, int, float], ...]
+
+    def quantile(self, probability: float) -> int:
+        """Return the place inside the bucket where the sum of weights reaches p, rounded."""
+        wanted = probability * math.fsum(weight for _, _, weight in self.buckets)
+        for low, high, weight in self.buckets:
+            if wanted < weight:
+                return low + round(wanted / weight * (high - low))
+            wanted -= weight
+        return self.most
+
+    @property
+    def most(self) -> int:
+        """The upper bound of the last bucket."""
+        return self.buckets[-1][1]
+
 
 def parse_sizes(fields: Fields) -> Sizes:
     """Return the distribution that the mapping describes.
 
-    ``{distribution: fixed, bytes}``, ``{distribution: uniform, min_bytes, max_bytes}`` or
-    ``{distribution: log-normal, median_bytes, sigma, min_bytes, max_bytes}``. Raises SpecError.
+    ``{distribution: fixed, bytes}``, ``{distribution: uniform, min_bytes, max_bytes}``,
+    ``{distribution: log-normal, median_bytes, sigma, min_bytes, max_bytes}`` or
+    ``{distribution: table, buckets: [[least bytes, most bytes, weight], ...]}``. Raises SpecError.
     """
-    kind = fields.choice("distribution", ("fixed", "uniform", "log-normal"))
+    kind = fields.choice("distribution", ("fixed", "uniform", "log-normal", "table"))
+    if kind == "table":
+        table = Table(tuple(_bucket(key, item) for key, item in fields.items("buckets")))
+        fields.done()
+        for number, (one, other) in enumerate(zip(table.buckets, table.buckets[1:]), 1):
+            if one[1] > other[0]:
+                raise SpecError(f"{fields.path('buckets')}[{number}]", "overlaps the one before it")
+        return table
     if kind == "fixed":
         fixed = Fixed(fields.integer("bytes", 0, MAX_FILE_BYTES))
         fields.done()
@@ -83,6 +131,15 @@ def parse_sizes(fields: Fields) -> Sizes:
     sigma = fields.number("sigma", 0.0, 10.0)
     fields.done()
     return LogNormal(median, sigma, low, high)
+
+
+def _bucket(key: str, item: object) -> tuple[int, int, float]:
+    if not isinstance(item, list) or len(item) != 3:
+        raise SpecError(key, "must be a list of least bytes, most bytes and weight")
+    fields = Fields({"least": item[0], "most": item[1], "weight": item[2]}, key)
+    low = fields.integer("least", 0, MAX_FILE_BYTES)
+    high = fields.integer("most", low, MAX_FILE_BYTES)
+    return low, high, fields.number("weight", 1e-6, 1e6)
 
 
 def spread(sizes: Sizes, files: int) -> tuple[int, ...]:

@@ -15,57 +15,23 @@ from dataclasses import dataclass
 from math import fsum
 
 from workloads.fields import Fields, SpecError
-from workloads.sequence import OPERATIONS, REPEATABLE, FileSetState, OutOfOrder, advance
-from workloads.sizes import Sizes, parse_sizes, spread
+from workloads.filesets import FileSet, parse_fileset
+from workloads.phases import Phase, parse_phase
+from workloads.sequence import FileSetState, OutOfOrder, advance
 
 MAX_PROCESSES = 256
-MAX_FILES = 1_000_000
-MAX_STEPS = 2_000_000
-MAX_RECORD_BYTES = 4 << 20
-HELD_LIMIT_BYTES = 256 << 20
-"""Most data one process may read in a phase: it is held in memory and checked off the clock."""
 
 WEIGHT_FLOOR = 0.05
 """Least weight of a component: below it, a setting could ruin the component unnoticed."""
 
 
 @dataclass(frozen=True)
-class FileSet:
-    """Files of one size distribution, dealt evenly over directories; ``index`` as in the spec."""
-
-    name: str
-    index: int
-    files: int
-    directories: int
-    sizes: Sizes
-    record_bytes: int
-
-    @property
-    def total_bytes(self) -> int:
-        """Bytes in all its files together, whatever the seed."""
-        return sum(spread(self.sizes, self.files))
-
-
-@dataclass(frozen=True)
-class Phase:
-    """One operation over one file set, by all processes at once, between two barriers.
-
-    ``component`` is None where untimed. ``order`` is "sequential" or "shuffled" (from the seed).
-    """
-
-    operation: str
-    fileset: FileSet
-    component: str | None
-    order: str
-    passes: int
-
-
-@dataclass(frozen=True)
 class Stage:
-    """What one invocation runs; ``cache`` is "as-is" or "cold"."""
+    """What one invocation runs, in ``processes``; ``cache`` is "as-is" or "cold"."""
 
     name: str
     cache: str
+    processes: int
     phases: tuple[Phase, ...]
 
 
@@ -79,16 +45,18 @@ class Component:
 
 @dataclass(frozen=True)
 class Spec:
-    """A workload that can be run. ``sha256`` is of the mapping's canonical JSON."""
+    """A workload that can be run. ``sha256`` is of the mapping's canonical JSON; ``scaled_by`` says
+    how much of the full size it has.
+    """
 
     name: str
     description: str
-    processes: int
     wall_clock_limit_s: float
     filesets: tuple[FileSet, ...]
     stages: tuple[Stage, ...]
     components: tuple[Component, ...]
     sha256: str
+    scaled_by: float
 
     def stage_index(self, name: str) -> int:
         """Return the position of the stage of that name; KeyError when there is none."""
@@ -105,8 +73,9 @@ def parse(mapping: object) -> Spec:
     description = fields.text("description")
     processes = fields.integer("processes", 1, MAX_PROCESSES)
     limit_s = fields.number("wall_clock_limit_s", 0.001, 86_400.0)
+    scaled_by = fields.number("scaled_by", 1e-9, 1e9, default=1.0)
     filesets = tuple(
-        _fileset(set_name, index, Fields(value, f"filesets.{set_name}"))
+        parse_fileset(set_name, index, Fields(value, f"filesets.{set_name}"))
         for index, (set_name, value) in enumerate(fields.mapping("filesets"))
     )
     stages = tuple(
@@ -117,63 +86,26 @@ def parse(mapping: object) -> Spec:
     components = _components(fields, stages)
     fields.done()
     return Spec(
-        name, description, processes, limit_s, filesets, stages, components, _sha256(mapping)
+        name,
+        description,
+        limit_s,
+        filesets,
+        stages,
+        components,
+        _sha256(mapping),
+        scaled_by,
     )
 
 
-def _fileset(name: str, index: int, fields: Fields) -> FileSet:
-    files = fields.integer("files", 1, MAX_FILES)
-    directories = fields.integer("directories", 1, MAX_FILES, default=1)
-    if directories > files:
-        raise SpecError(
-            fields.path("directories"), f"is above the number of files ({directories} > {files})"
-        )
-    sizes = parse_sizes(Fields(fields.value("size"), fields.path("size")))
-    record_bytes = fields.integer("record_bytes", 1, MAX_RECORD_BYTES, default=128 << 10)
-    fields.done()
-    return FileSet(name, index, files, directories, sizes, record_bytes)
-
-
-def _stage(fields: Fields, filesets: Mapping[str, FileSet], processes: int) -> Stage:
+def _stage(fields: Fields, filesets: Mapping[str, FileSet], default: int) -> Stage:
     name = fields.name("name")
     cache = fields.choice("cache", ("as-is", "cold"))
+    processes = fields.integer("processes", 1, MAX_PROCESSES, default=default)
     phases = tuple(
-        _phase(Fields(item, key), filesets, processes) for key, item in fields.items("phases")
+        parse_phase(Fields(item, key), filesets, processes) for key, item in fields.items("phases")
     )
     fields.done()
-    return Stage(name, cache, phases)
-
-
-def _phase(fields: Fields, filesets: Mapping[str, FileSet], processes: int) -> Phase:
-    operation = fields.choice("operation", OPERATIONS)
-    fileset = filesets[fields.choice("fileset", tuple(filesets))]
-    component = fields.name("component") if fields.has("component") else None
-    order = fields.choice("order", ("sequential", "shuffled"), default="sequential")
-    passes = fields.integer("passes", 1, MAX_STEPS, default=1)
-    fields.done()
-    if passes > 1 and operation not in REPEATABLE:
-        raise SpecError(
-            fields.path("passes"), f"only {', '.join(REPEATABLE)} can be repeated, not {operation}"
-        )
-    if passes * fileset.files > MAX_STEPS:
-        raise SpecError(
-            fields.path("passes"), f"makes more than {MAX_STEPS} operations of one phase"
-        )
-    if operation == "read":
-        held = passes * _largest_share(fileset, processes)
-        if held > HELD_LIMIT_BYTES:
-            raise SpecError(
-                fields.path("passes") if passes > 1 else fields.path("fileset"),
-                f"one process would read {held} bytes in this phase; what is read is held in"
-                f" memory to be checked off the clock, and at most {HELD_LIMIT_BYTES} bytes may be",
-            )
-    return Phase(operation, fileset, component, order, passes)
-
-
-def _largest_share(fileset: FileSet, processes: int) -> int:
-    """Bytes that one process may get to read, at worst over all seeds."""
-    files = -(-fileset.files // processes)
-    return sum(spread(fileset.sizes, fileset.files)[-files:])
+    return Stage(name, cache, processes, phases)
 
 
 def _check_stages(stages: tuple[Stage, ...]) -> None:

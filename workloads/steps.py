@@ -1,4 +1,5 @@
-"""What every operation of the engine looks like; the operations are in ``names`` and ``data``.
+"""What every operation of the engine looks like; they are in ``names``, ``attributes``, ``writes``
+and ``reads``.
 
 An operation has three moments: the constructor prepares (off the clock), ``perform`` makes the
 system calls of one step and as little else as can be (on the clock), ``check`` compares what was
@@ -7,22 +8,67 @@ found with what was planned (after the clock of the whole phase has stopped).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from workloads.content import Content
-from workloads.plan import Step
+from workloads.filesets import MAX_RECORD_BYTES
+from workloads.image import EMPTY, Image
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation on ``path`` (beneath the run directory), and what it must find or leave.
+
+    ``image`` is what the file holds: after a write, before everything else (``becomes``: after a
+    read-modify-write). ``start`` and ``end`` are the bytes concerned (of a stat: 0 and the length),
+    moved ``record_bytes`` at a time; ``sync`` asks for fsync(2) before the close. ``target`` is a
+    second path. ``entries`` are the sorted names that a listing must give, ``sizes`` their lengths
+    (-1: a directory).
+    """
+
+    operation: str
+    path: str
+    target: str = ""
+    image: Image = EMPTY
+    becomes: Image = EMPTY
+    start: int = 0
+    end: int = 0
+    record_bytes: int = MAX_RECORD_BYTES
+    sync: bool = False
+    entries: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+
+
+class Stopwatch:
+    """The clock of one process; what happens while it is paused is in nobody's time."""
+
+    def __init__(self) -> None:
+        self.paused_ns = 0
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop the clock meanwhile."""
+        start = time.monotonic_ns()
+        yield
+        self.paused_ns += time.monotonic_ns() - start
 
 
 @dataclass(frozen=True)
 class Job:
-    """One process's part of a phase: the run directory, the steps, and what files hold."""
+    """One process's steps of one operation in a phase, and what files hold.
+
+    ``held_bytes`` bounds the data read that is kept to be compared.
+    """
 
     root: str
     steps: Sequence[Step]
     content: Content
-    record_bytes: int
+    held_bytes: int = MAX_RECORD_BYTES
+    watch: Stopwatch = field(default_factory=Stopwatch)
 
     def path(self, index: int) -> str:
         """Return the full path of a step."""
@@ -35,7 +81,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Checked:
-    """How much a phase moved, and how much of it was compared with what was written."""
+    """How much was moved, and how much of it was compared with what was written."""
 
     moved_bytes: int = 0
     verified_files: int = 0
@@ -59,7 +105,7 @@ class Operation(Protocol):
         """Prepare everything that need not be done on the clock."""
 
     def perform(self, index: int) -> None:
-        """Do one step; raises OSError, or Mishap without an index."""
+        """Do one step; raises OSError, or Mishap (with an index when it is about another step)."""
 
     def check(self) -> Checked:
         """Compare all steps; raises Mishap with the index of the step that is wrong."""

@@ -5,6 +5,7 @@ directory. All access to the filesystem under test is in here, so that the paren
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -13,40 +14,68 @@ from typing import Any
 from workloads import rundir
 from workloads.content import Content
 from workloads.failure import Failure, WorkloadFailure, os_failure
+from workloads.filesets import MAX_RECORD_BYTES
 from workloads.histogram import Histogram
 from workloads.operations import TABLE
 from workloads.plan import StagePlan
 from workloads.spec import Spec
-from workloads.steps import Checked, Job, Mishap, Operation
+from workloads.steps import Checked, Job, Mishap, Operation, Step, Stopwatch
+
+HELD_BYTES = 256 << 20
+"""Data read and not yet compared, at most, in all processes together (4 MiB each at least)."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """When a process had done its part of a phase (``time.monotonic_ns``), pauses not counted."""
+
+    end_ns: int
 
 
 @dataclass(frozen=True)
 class Tally:
-    """What one process did in one phase."""
+    """What one process did in one phase with one operation."""
 
     operations: int = 0
     checked: Checked = field(default_factory=Checked)
     latency: Histogram = field(default_factory=Histogram)
 
 
+Tallies = dict[str, Tally]
+
+
 class Worker:
     """One worker; ``number`` says which share of each phase is its own.
 
     ``answer`` maps a request to its answer: ("enter", 1 in the first stage) and ("leave", 0) to
-    None, ("prepare", phase) to None, ("go", phase) to the end as ``time.monotonic_ns``, ("check",
-    phase) to a Tally; and anything that goes wrong to a Failure.
+    None, ("prepare", phase) to None, ("go", phase) to Done, ("check", phase) to Tallies by
+    operation; and anything that goes wrong to a Failure.
     """
 
-    def __init__(self, number: int, spec: Spec, plan: StagePlan, root: str, seed: int, run_id: str):
+    def __init__(
+        self,
+        number: int,
+        spec: Spec,
+        stage: int,
+        plan: StagePlan,
+        content: Content,
+        root: str,
+        seed: int,
+        run_id: str,
+    ) -> None:
         self._number = number
         self._spec = spec
+        self._processes = spec.stages[stage].processes
         self._plan = plan
         self._root = root
         self._run_id = run_id
         self._identity = {"run_id": run_id, "seed": str(seed), "spec_sha256": spec.sha256}
-        self._content = Content(seed, run_id)
-        self._job = Job(root, (), self._content, 1)
-        self._operation: Operation | None = None
+        self._content = content
+        self._watch = Stopwatch()
+        self._steps: tuple[Step, ...] = ()
+        self._jobs: dict[str, Job] = {}
+        self._operations: dict[str, Operation] = {}
+        self._acts: list[tuple[Callable[[int], None], int]] = []
         self._durations_ns: list[int] = []
 
     def serve(self, connection: Connection[Any, Any]) -> None:
@@ -87,39 +116,82 @@ class Worker:
 
     def _prepare(self, phase_number: int) -> None:
         planned = self._plan.phases[phase_number]
-        record_bytes = planned.phase.fileset.record_bytes
-        self._job = Job(self._root, planned.steps[self._number], self._content, record_bytes)
-        self._operation = TABLE[planned.phase.operation](self._job)
+        self._steps = planned.steps[self._number]
+        own: dict[str, list[Step]] = defaultdict(list)
+        places = []
+        for step in self._steps:
+            places.append((step.operation, len(own[step.operation])))
+            own[step.operation].append(step)
+        held = max(MAX_RECORD_BYTES, HELD_BYTES // self._processes)
+        self._watch = Stopwatch()
+        self._jobs = {
+            name: Job(self._root, steps, self._content, held, self._watch)
+            for name, steps in own.items()
+        }
+        self._operations = {name: TABLE[name](job) for name, job in self._jobs.items()}
+        performs = {name: operation.perform for name, operation in self._operations.items()}
+        self._acts = [(performs[name], place) for name, place in places]
         self._durations_ns = []
 
-    def _go(self, phase_number: int) -> int:
-        assert self._operation is not None
-        clock, perform, index = time.monotonic_ns, self._operation.perform, 0
-        note = self._durations_ns.append
+    def _go(self, phase_number: int) -> Done:
+        rate_per_s = self._plan.phases[phase_number].phase.rate_per_s
         try:
-            for index in range(len(self._job.steps)):
-                start = clock()
-                perform(index)
-                note(clock() - start)
-        except Mishap as error:
-            raise self._failed(phase_number, error, index) from None
-        except OSError as error:
-            name = self._plan.phases[phase_number].phase.operation
-            raise WorkloadFailure(os_failure(error, name, self._job.path(index))) from None
-        return clock()
+            if rate_per_s:
+                self._run_paced(rate_per_s)
+            else:
+                self._run_freely()
+        except (Mishap, OSError) as error:
+            step = self._steps[len(self._durations_ns)]
+            if isinstance(error, OSError):
+                path = f"{self._root}/{step.path}"
+                raise WorkloadFailure(os_failure(error, step.operation, path)) from None
+            raise self._failed(error, step.operation, step) from None
+        return Done(time.monotonic_ns() - self._watch.paused_ns)
 
-    def _check(self, phase_number: int) -> Tally:
-        assert self._operation is not None
-        try:
-            checked = self._operation.check()
-        except Mishap as error:
-            raise self._failed(phase_number, error, 0) from None
-        self._operation = None
-        latency = Histogram()
-        latency.add(self._durations_ns)
-        return Tally(len(self._durations_ns), checked, latency)
+    def _run_freely(self) -> None:
+        """Each step begins when the one before has ended."""
+        clock, note, watch = time.monotonic_ns, self._durations_ns.append, self._watch
+        for perform, index in self._acts:
+            start = clock() - watch.paused_ns
+            perform(index)
+            note(clock() - watch.paused_ns - start)
 
-    def _failed(self, phase_number: int, error: Mishap, index: int) -> WorkloadFailure:
-        name = self._plan.phases[phase_number].phase.operation
-        path = self._job.path(index if error.index is None else error.index)
-        return WorkloadFailure(Failure(error.kind, name, path, None, error.message))
+    def _run_paced(self, rate_per_s: float) -> None:
+        """Steps begin at fixed moments, dealt to the processes in turn.
+
+        A step that begins late because the one before lasted is late, and its latency counts from
+        the moment it was meant to begin.
+        """
+        clock, note, watch = time.monotonic_ns, self._durations_ns.append, self._watch
+        between_ns = 1e9 / rate_per_s
+        release = clock()
+        for turn, (perform, index) in enumerate(self._acts):
+            start = release + round((turn * self._processes + self._number) * between_ns)
+            early_ns = start - (clock() - watch.paused_ns)
+            if early_ns > 0:
+                time.sleep(early_ns / 1e9)
+            perform(index)
+            note(clock() - watch.paused_ns - start)
+
+    def _check(self, _: int) -> Tallies:
+        durations: dict[str, list[int]] = defaultdict(list)
+        for step, duration in zip(self._steps, self._durations_ns):
+            durations[step.operation].append(duration)
+        found: Tallies = {}
+        for name, operation in self._operations.items():
+            try:
+                checked = operation.check()
+            except Mishap as error:
+                raise self._failed(error, name, None) from None
+            latency = Histogram()
+            latency.add(durations[name])
+            found[name] = Tally(len(durations[name]), checked, latency)
+        self._jobs, self._operations, self._acts, self._steps = {}, {}, [], ()
+        return found
+
+    def _failed(self, error: Mishap, operation: str, step: Step | None) -> WorkloadFailure:
+        if error.index is not None:
+            path = self._jobs[operation].path(error.index)
+        else:
+            path = f"{self._root}/{step.path}" if step else self._root
+        return WorkloadFailure(Failure(error.kind, operation, path, None, error.message))

@@ -93,6 +93,11 @@ class Cells:
             raise CellError(
                 f"state directory {self._state}: its path must not contain ':', ',' or backslashes"
             )
+        if str(self._state.resolve()).startswith(("/etc/", "/usr/")):
+            raise CellError(
+                f"state directory {self._state}: a cell lays its files over /etc and /usr; "
+                "use a directory elsewhere"
+            )
         self._cells = self._state / "cells"
 
     def names(self) -> list[str]:

@@ -23,10 +23,10 @@ _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 0x1, 0x2, 0x4, 0x8
 _MS_BIND, _MS_REC, _MS_SLAVE = 0x1000, 0x4000, 0x80000
 _MNT_DETACH = 0x2
 
-#: Host directories that get the packages laid over them.
-_OVERLAID = ("etc", "usr", "var")
+#: Host directories that get the packages laid over them. The packages themselves must lie outside.
+_OVERLAID = ("etc", "usr")
 #: Host directories that the node must not see: it has its own, or none.
-_PRIVATE = ("afs", "dev", "lost+found", "proc", "run", "sys", "tmp")
+_PRIVATE = ("afs", "dev", "lost+found", "proc", "run", "sys", "tmp", "var")
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -78,6 +78,9 @@ def _build_root(root: str, packages: str, binds: list[list[str]], memory: list[s
     _mount("sysfs", os.path.join(root, "sys"), "sysfs", hardened | _MS_RDONLY)
     for name, mode in (("run", "755"), ("tmp", "1777")):
         _mount("tmpfs", os.path.join(root, name), "tmpfs", _MS_NOSUID | _MS_NODEV, f"mode={mode}")
+    os.makedirs(os.path.join(root, "var", "lib"))
+    os.symlink("../run", os.path.join(root, "var", "run"))
+    os.symlink("../tmp", os.path.join(root, "var", "tmp"))
     for source, inside in binds:
         target = root + inside
         if os.path.isdir(source):

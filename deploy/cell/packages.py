@@ -29,12 +29,7 @@ PACKAGES = (
 _USR_LINKS = ("bin", "lib", "lib32", "lib64", "sbin")
 
 #: Mount points that nodes need below the read-only overlays.
-_MOUNT_POINTS = (
-    "etc/openafs",
-    "var/lib/openafs",
-    "var/log/openafs",
-    "var/cache/openafs",
-)
+_MOUNT_POINTS = ("etc/openafs",)
 
 #: Files that nodes replace by their own; on the host they may be links that lead nowhere inside a
 #: node.

@@ -10,7 +10,7 @@ import typer
 
 from tuner.campaign.spec import load_space, read_spec
 from tuner.cli.app import app
-from tuner.measure.driver import load_workload
+from tuner.measure.workload import load_workload
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -66,13 +66,13 @@ def test_the_example_campaign_is_accepted(tmp_path: Path) -> None:
     assert spec.spaces.fileserver is not None
     load_space(spec.spaces.fileserver, "fileserver")
     load_space(spec.spaces.cache_manager, "cache_manager")
-    load_workload(spec.workload)
+    load_workload(spec.workload.name, spec.workload.scale)
 
 
 def test_the_quickstart_campaign_is_accepted() -> None:
     spec = read_spec(ROOT / "deploy" / "quickstart.yaml")
     load_space(spec.spaces.cache_manager, "cache_manager")
-    load_workload(spec.workload)
+    load_workload(spec.workload.name, spec.workload.scale)
 
 
 def test_readme_and_ci_name_the_same_test_command() -> None:

@@ -354,9 +354,7 @@ def test_an_interruption_at_any_moment_can_be_undone(
     wait_for(lambda: not list(cell.server.shared.glob("*.json")), "the journal's end")
 
 
-def test_a_server_that_crashed_and_came_back_is_noticed(
-    cell: Cell, fileserver: Fileserver
-) -> None:
+def test_a_server_that_crashed_and_came_back_is_noticed(cell: Cell, fileserver: Fileserver) -> None:
     fileserver.apply({"threads": 30})
     before = fileserver.incarnation()
     assert fileserver.incarnation() == before

@@ -25,7 +25,7 @@ from tuner.errors import CampaignHalted, ConflictError, SpecError, TunerError
 from tuner.judge.monitors import Alarm
 from tuner.judge.pilot import Pilot, PilotRules
 from tuner.judge.race import Action, RaceRules
-from tuner.measure.driver import Workload
+from tuner.measure.workload import Workload
 from tuner.model import BASELINE, Block, Campaign, Configuration, Event, Trial
 from tuner.propose.optuna_proposer import OptunaProposer, Tunable
 from tuner.propose.proposer import Proposal, Told
@@ -192,8 +192,8 @@ class Runner:
         measured = {n for b in self._blocks for m in b.measurements for n in m.components}
         if measured and measured != set(self._workload.components):
             raise ConflictError(
-                f"workload {self._spec.workload} has other components than the measurements so "
-                "far; put it back or begin a new campaign"
+                f"workload {self._spec.workload.name} has other components than what was measured "
+                "so far; put it back or begin a new campaign"
             )
 
     def _prepare(self, bench: Bench) -> None:

@@ -149,6 +149,16 @@ class SpacesSection(_Section):
     cache_manager: NamedSpace
 
 
+class WorkloadSection(_Section):
+    """What is measured: a packaged workload or a file, at ``scale`` times its full size."""
+
+    name: str
+    scale: float = Field(default=1.0, gt=0.0, le=1e6)
+
+
+NamedWorkload = Annotated[WorkloadSection, BeforeValidator(_named)]
+
+
 class SearchSection(_Section):
     """How to search. A race compares ``trials_per_race`` new configurations with the incumbent."""
 
@@ -216,7 +226,7 @@ class CampaignSpec(_Section):
     name: Name
     testbed: TestbedSection
     spaces: SpacesSection
-    workload: str
+    workload: NamedWorkload
     pilot: PilotSection = PilotSection()
     search: SearchSection = SearchSection()
     budget: BudgetSection = BudgetSection()
@@ -304,7 +314,8 @@ def _with_resolved_paths(spec: CampaignSpec, directory: Path) -> CampaignSpec:
         fileserver=None if server is None else space(server),
         cache_manager=space(spec.spaces.cache_manager),
     )
-    return spec.model_copy(update={"spaces": spaces, "workload": resolved(spec.workload)})
+    workload = spec.workload.model_copy(update={"name": resolved(spec.workload.name)})
+    return spec.model_copy(update={"spaces": spaces, "workload": workload})
 
 
 def check_parameters(spec: CampaignSpec, spaces: Mapping[str, Space]) -> None:

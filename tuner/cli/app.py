@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import tuner
-from tuner.cli import campaigns, cell, serve, space
+from tuner.cli import campaigns, cell, serve, space, workload
 from tuner.cli.compare import compare_command
 from tuner.cli.samples import load_trial
 from tuner.errors import TunerError
@@ -40,6 +40,7 @@ app.command("compare")(compare_command(load_trial))
 app.command("serve")(serve.serve)
 app.add_typer(cell.app, name="cell")
 app.add_typer(space.app, name="space")
+app.add_typer(workload.app, name="workload")
 
 
 def _print_version(wanted: bool) -> None:

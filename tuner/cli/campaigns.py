@@ -17,7 +17,7 @@ from tuner.cli.compose import Prepared, conduct, prepare
 from tuner.cli.options import CampaignReference, StateDir, state_directory
 from tuner.errors import ConflictError, NotFoundError, SpecError
 from tuner.judge.pilot import Pilot, PilotOutcome
-from tuner.measure.driver import load_workload
+from tuner.measure.workload import load_workload
 from tuner.model import BlockKind, Campaign
 from tuner.report.pilot import pilot_page
 from tuner.report.progress import progress_for
@@ -139,7 +139,7 @@ def show_campaign(campaign: CampaignReference = "last", state_dir: StateDir = No
         blocks = store.blocks(found.id)
         spec = CampaignSpec.from_json(found.spec)
         try:
-            rules = rules_of(spec, load_workload(spec.workload))
+            rules = rules_of(spec, load_workload(spec.workload.name, spec.workload.scale))
             estimates = against_baseline(blocks, rules, BlockKind.SEARCH)
         except (SpecError, KeyError):
             estimates = {}  # its workload's file is gone, or is another one now

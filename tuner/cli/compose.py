@@ -15,7 +15,7 @@ from tuner.campaign.spec import CampaignSpec, check_parameters, load_space
 from tuner.campaign.stopping import stop_signals
 from tuner.errors import ConflictError, SpecError
 from tuner.judge.pilot import Pilot
-from tuner.measure.driver import Workload, load_workload
+from tuner.measure.workload import Workload, load_workload
 from tuner.model import Campaign
 from tuner.report.observer import Observer
 from tuner.store import Store
@@ -38,7 +38,7 @@ def prepare(spec: CampaignSpec, state_directory: Path, *, owned: bool = False) -
 
     ``owned``: the private cell, if it is up, was brought up by this campaign.
     """
-    workload = load_workload(spec.workload)
+    workload = load_workload(spec.workload.name, spec.workload.scale)
     spaces = {"cache_manager": load_space(spec.spaces.cache_manager, "cache_manager")}
     if spec.spaces.fileserver is not None:
         spaces = {"fileserver": load_space(spec.spaces.fileserver, "fileserver"), **spaces}

@@ -10,7 +10,7 @@ from tuner.campaign.times import component_times
 from tuner.cli.options import state_directory
 from tuner.errors import NotFoundError
 from tuner.judge.score import log_scores
-from tuner.measure.driver import load_workload
+from tuner.measure.workload import load_workload
 from tuner.report.compare import Sample
 from tuner.states import BlockState
 from tuner.store import Store
@@ -26,7 +26,7 @@ def load_trial(campaign: str, trial: int) -> Sample:
         found = store.campaign(campaign)
         blocks = store.blocks(found.id)
     spec = CampaignSpec.from_json(found.spec)
-    rules = rules_of(spec, load_workload(spec.workload))
+    rules = rules_of(spec, load_workload(spec.workload.name, spec.workload.scale))
     values: list[float] = []
     measured_in: list[tuple[str, int]] = []
     for block in blocks:

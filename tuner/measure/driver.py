@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-import workloads
-from tuner.errors import SpecError, TestbedError, WorkloadError
+from tuner.errors import TestbedError, WorkloadError
+from tuner.measure.workload import Workload
 from tuner.model import ComponentResult
 from tuner.testbed.connector import CommandResult, CommandTimeout, Connector
 from workloads.zipapp import build
@@ -25,37 +23,6 @@ from workloads.zipapp import build
 _GRACE_S = 20.0
 _CLEAN_TIMEOUT_S = 60.0
 _WORKLOAD_FAILED = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Workload:
-    """A workload that can be run: the checked spec, and its mapping as the engine takes it
-    (JSON).
-    """
-
-    spec: workloads.Spec
-    document: bytes
-
-    @property
-    def components(self) -> tuple[str, ...]:
-        return tuple(component.name for component in self.spec.components)
-
-    @property
-    def weights(self) -> tuple[float, ...]:
-        return tuple(component.weight for component in self.spec.components)
-
-
-def load_workload(name_or_path: str) -> Workload:
-    """Read and check a workload by packaged name or path. Raises SpecError."""
-    try:
-        source = workloads.load(name_or_path)
-        mapping = yaml.safe_load(source.text)
-        return Workload(workloads.parse(mapping), json.dumps(mapping).encode())
-    except workloads.SpecError as problem:
-        raise SpecError(f"workload {name_or_path}: {problem}") from problem
-    except yaml.YAMLError as problem:
-        text = " ".join(str(problem).split())
-        raise SpecError(f"workload {name_or_path}: not YAML: {text}") from problem
 
 
 @dataclass(frozen=True, slots=True)

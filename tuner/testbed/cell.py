@@ -17,7 +17,8 @@ from deploy.cell.network import SERVER_ADDRESS
 from deploy.cell.node import SHARED
 from search_spaces import Space
 from tuner.errors import TestbedError
-from tuner.measure.driver import Engine, Workload
+from tuner.measure.driver import Engine
+from tuner.measure.workload import Workload
 from tuner.target.openafs.cache_manager import CacheManager
 from tuner.target.openafs.fileserver import Fileserver, FileserverPlace
 from tuner.target.part import Part

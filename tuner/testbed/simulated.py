@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 
 from search_spaces import Space
 from tuner.errors import ConfigurationError, WorkloadError
-from tuner.measure.driver import Report, Workload
+from tuner.measure.driver import Report
+from tuner.measure.workload import Workload
 from tuner.model import ComponentResult, Configuration, Value
 from tuner.target.part import Part
 from tuner.target.target import Target

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from tuner.measure.driver import Report, Workload
+from tuner.measure.driver import Report
+from tuner.measure.workload import Workload
 from tuner.target.target import Target
 
 

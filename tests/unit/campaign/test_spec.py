@@ -91,7 +91,7 @@ def test_paths_start_from_the_file(tmp_path: Path) -> None:
     )
     spec = read_spec(path)
     assert spec.spaces.cache_manager.name == str(tmp_path / "there" / "mine.yaml")
-    assert spec.workload == str(tmp_path / "there" / "sub" / "w.yaml")
+    assert spec.workload.name == str(tmp_path / "there" / "sub" / "w.yaml")
 
 
 @given(st.text(max_size=30))

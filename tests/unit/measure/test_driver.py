@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tuner.errors import SpecError, TestbedError, TransportError, WorkloadError
-from tuner.measure.driver import Engine, load_workload, read_report
+from tuner.measure.driver import Engine, read_report
+from tuner.measure.workload import load_workload
 from tuner.testbed.connector import CommandResult, CommandTimeout
 
 SMALL = Path(__file__).parents[2] / "data" / "small-workload.yaml"

@@ -9,7 +9,7 @@ import pytest
 
 import search_spaces
 from tuner.errors import ConfigurationError, WorkloadError
-from tuner.measure.driver import load_workload
+from tuner.measure.workload import load_workload
 from tuner.model import Configuration, Value
 from tuner.testbed.simulated import Effect, SimulatedTestbed, World
 from tuner.testbed.testbed import Bench

@@ -6,6 +6,7 @@ import pytest
 
 from workloads.content import HEADER, POOL_BYTES, Content
 from workloads.files import derive
+from workloads.image import Image
 
 CONTENT = Content(7, "run")
 
@@ -13,14 +14,15 @@ CONTENT = Content(7, "run")
 def _whole(
     content: Content, size: int, record: int, file_id: int = 1, generation: int = 1
 ) -> bytes:
-    records = content.records(file_id, generation, size, record)
+    image = Image(file_id).whole(size, generation)
+    records = content.records(image, 0, size, record)
     return b"".join(bytes(part) for parts in records for part in parts)
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 4096, 10_000, POOL_BYTES + 70])
 @pytest.mark.parametrize("record", [1000, 4096, 1 << 20])
 def test_a_file_is_the_same_whatever_the_record_size(size: int, record: int) -> None:
-    records = CONTENT.records(1, 1, size, record)
+    records = CONTENT.records(Image(1).whole(size, 1), 0, size, record)
     lengths = [sum(len(part) for part in parts) for parts in records]
     assert lengths == [record] * (size // record) + ([size % record] if size % record else [])
     assert _whole(CONTENT, size, record) == _whole(CONTENT, size, 64)

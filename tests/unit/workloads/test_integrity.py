@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -162,6 +164,28 @@ def test_a_later_stage_must_belong_to_the_same_run(
     assert answer.status == 3
     assert answer.document["error"]["kind"] == "run-directory"
     assert complaint in answer.document["error"]["message"]
+
+
+def test_a_short_write_and_a_full_volume_void_the_run(
+    engine: Callable[..., Engine], mapping: dict[str, Any]
+) -> None:
+    """A limit on file sizes makes the write across it short and the next one fail."""
+    mapping["filesets"]["big"] |= {"record_bytes": 4096}
+    for limit, kind, number in ((6000, "short-write", None), (8192, "os-error", errno.EFBIG)):
+        own = engine(**mapping)
+        done = subprocess.run(
+            ["prlimit", f"--fsize={limit}", *own.arguments("write")],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 3
+        error = json.loads(done.stdout)["error"]
+        assert (error["kind"], error["operation"], error["errno"]) == (kind, "create", number)
+        assert error["path"] == str(own.root / "big.d00000/f0000000")
+        assert own.clean().document["removed"] is True
+        own.directory.rmdir()
 
 
 @pytest.fixture

@@ -69,7 +69,11 @@ def test_the_document_says_what_ran(engine: Callable[..., Engine], mapping: dict
         "version": workloads.ENGINE_VERSION,
         "sha256": content_sha256(sources()),
     }
-    assert document["spec"] == {"name": "every-operation", "sha256": spec.sha256}
+    assert document["spec"] == {
+        "name": "every-operation",
+        "sha256": spec.sha256,
+        "scaled_by": 1.0,
+    }
     assert (document["run_id"], document["seed"], document["stage"]) == ("run.1", 9, "write")
     assert document["operations_sha256"] == plan_stage(spec, 0, 9).operations_sha256
     assert document["cpu_s"] > 0

@@ -12,12 +12,14 @@ import pytest
 
 import workloads
 from tests.unit.workloads.conftest import Engine
+from workloads.merge import merge
 
 SCHEMA: dict[str, Any] = json.loads(
     (Path(workloads.__file__).parent / "result.schema.json").read_text()
 )
 TYPES: dict[str, type | tuple[type, ...]] = {
     "object": dict,
+    "array": list,
     "string": str,
     "integer": int,
     "number": (int, float),
@@ -43,6 +45,9 @@ def _problems(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
         yield f"{where} does not match"
     if "minimum" in schema and value < schema["minimum"]:
         yield f"{where} is too small"
+    if isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _problems(inner, schema.get("items", {}), f"{where}[{index}]")
     if isinstance(value, dict):
         known = schema.get("properties", {})
         yield from (
@@ -63,13 +68,14 @@ def documents(engine: Callable[..., Engine]) -> dict[str, dict[str, Any]]:
     """Return one document of each sort."""
     own = engine()
     return {
-        "stage": own.run("write").document,
+        "stage": (stage := own.run("write").document),
+        "merged": merge([stage, stage]),
         "failure": own.run("write").document,
         "cleaned": own.clean().document,
     }
 
 
-@pytest.mark.parametrize("sort", ["stage", "failure", "cleaned"])
+@pytest.mark.parametrize("sort", ["stage", "merged", "failure", "cleaned"])
 def test_each_document_is_of_exactly_one_described_sort(
     documents: dict[str, dict[str, Any]], sort: str
 ) -> None:

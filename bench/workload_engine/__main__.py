@@ -1,0 +1,95 @@
+"""Measures the workload engine beside other generators and writes the figures as CSV.
+
+Run ``python -m bench.workload_engine [ROUNDS]`` as root on Debian, with 5 GiB of memory free: it
+works under /dev/shm and fetches fio, fsmark and postmark into a directory that it removes.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from statistics import median
+
+from bench.workload_engine import side_by_side, small_files
+from bench.workload_engine.engine import Engine
+from bench.workload_engine.tools import Tools
+
+_HERE = Path(__file__).parent
+_TOUCHED_MIB = 4500
+
+
+def main(rounds: int) -> None:
+    """Measure, print, and write the two files beside this one."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as scratch:
+        place = Path(scratch) / "place"
+        place.mkdir()
+        tools = Tools.unpack(Path(scratch) / "tools")
+        engine = Engine.build(Path(scratch))
+        _small_files(rounds, tools, engine, place)
+        _postmark(rounds, tools, engine, place)
+
+
+def _small_files(rounds: int, tools: Tools, engine: Engine, place: Path) -> None:
+    programs: dict[str, Callable[[], dict[str, float]]] = {
+        "engine": lambda: small_files.engine(engine, place),
+        "loop": lambda: small_files.loop(place, reopen=True),
+        "loop without reopening": lambda: small_files.loop(place, reopen=False),
+        "fs_mark": lambda: small_files.fs_mark(tools, place),
+        "fio": lambda: small_files.fio(tools, place),
+    }
+    rows = []
+    for turn in range(rounds):
+        for program, run in programs.items():
+            for operation, rate in run().items():
+                rows.append((turn, program, operation, round(rate)))
+                print(*rows[-1], flush=True)
+    _write("small_files.csv", ("round", "program", "operation", "per_s"), rows)
+
+
+def _postmark(rounds: int, tools: Tools, engine: Engine, place: Path) -> None:
+    rows: list[tuple[object, ...]] = []
+    ratios = []
+    for turn in range(rounds):
+        # Who goes first changes from round to round.
+        order = ("engine", "postmark") if turn % 2 else ("postmark", "engine")
+        found = {}
+        for program in order:
+            _touch(place)
+            if program == "engine":
+                one = side_by_side.ours(engine, place)
+            else:
+                one = side_by_side.theirs(tools, place)
+            found[program] = one
+            timed = "" if one.timed_s is None else f"{one.timed_s:.3f}"
+            rows.append((turn, program, timed, f"{one.process_s:.3f}", *one.counts))
+            print(*rows[-1], flush=True)
+        own, other = found["engine"], found["postmark"]
+        if own.counts != other.counts:
+            raise RuntimeError(f"not the same work: {own.counts} and {other.counts}")
+        ratios.append((own.timed_s or own.process_s) / other.process_s)
+    print(f"engine's timed phases / postmark's process: median {median(ratios):.2f}")
+    heads = ("round", "program", "timed_s", "process_s", "created", "read", "appended")
+    _write("postmark.csv", (*heads, "read_mib", "written_mib"), rows)
+
+
+def _touch(place: Path) -> None:
+    """Use the memory that will be needed once: a virtual machine may first have to be given it."""
+    block = bytes(1 << 20)
+    with (place / "touch").open("wb") as file:
+        for _ in range(_TOUCHED_MIB):
+            file.write(block)
+    (place / "touch").unlink()
+
+
+def _write(name: str, heads: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
+    with (_HERE / name).open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(heads)
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)

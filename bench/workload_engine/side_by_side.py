@@ -1,0 +1,80 @@
+"""The postmark component beside Debian's postmark: same configuration, same counts, which time?"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+import workloads
+from bench.workload_engine.engine import Engine
+from bench.workload_engine.tools import Tools
+
+_MIB = 1 << 20
+_COMMANDS = (
+    "set size 500 1048576\nset number 8192\nset subdirectories 256\nset read 4096\n"
+    "set write 4096\nset transactions 500\nset seed 42\nrun\nquit\n"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One run. ``timed_s``: what the engine times; ``process_s``: the process, by our clock."""
+
+    timed_s: float | None
+    process_s: float
+    created: int
+    read: int
+    appended: int
+    read_mib: float
+    written_mib: float
+
+    @property
+    def counts(self) -> tuple[int, int, int, float, float]:
+        """What both must agree on."""
+        return self.created, self.read, self.appended, self.read_mib, self.written_mib
+
+
+def ours(engine: Engine, place: Path) -> Outcome:
+    """Run the packaged component at full size."""
+    spec = yaml.safe_load(workloads.load("postmark").text)
+    document, process_s = engine.run(spec, place)
+    total = document["components"]["total"]
+    done = total["by_operation"]
+    return Outcome(
+        total["elapsed_s"],
+        process_s,
+        done["create"]["operations"],
+        done["read"]["operations"],
+        done["append"]["operations"],
+        round(done["read"]["bytes"] / _MIB, 2),
+        round((done["create"]["bytes"] + done["append"]["bytes"]) / _MIB, 2),
+    )
+
+
+def theirs(tools: Tools, place: Path) -> Outcome:
+    """Run Debian's postmark; any line that says Error is an error, its exit status says nothing."""
+    start = time.monotonic()
+    said = tools.run("postmark", cwd=place, told=_COMMANDS)
+    process_s = time.monotonic() - start
+    if "Error" in said:
+        raise RuntimeError(said)
+    return Outcome(
+        None,
+        process_s,
+        int(_found(r"(\d+) created", said)),
+        int(_found(r"(\d+) read \(", said)),
+        int(_found(r"(\d+) appended", said)),
+        float(_found(r"([\d.]+) megabytes read", said)),
+        float(_found(r"([\d.]+) megabytes written", said)),
+    )
+
+
+def _found(pattern: str, text: str) -> str:
+    match = re.search(pattern, text)
+    if match is None:
+        raise RuntimeError(f"no {pattern!r} in: {text}")
+    return match[1]

@@ -1,0 +1,103 @@
+"""The commands about workloads: what they say, and that a failed run leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+import workloads
+from tuner.cli.workload import app
+from tuner.errors import SpecError, WorkloadError
+
+RUNNER = CliRunner()
+
+
+def _say(*words: str) -> str:
+    result = RUNNER.invoke(app, list(words), env={"COLUMNS": "200"})
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture
+def own(tmp_path: Path, mapping: dict[str, Any]) -> Path:
+    """Return a workload file."""
+    path = tmp_path / "own.yaml"
+    path.write_text(yaml.safe_dump(mapping))
+    return path
+
+
+def test_every_packaged_workload_is_listed_shown_and_good() -> None:
+    listed, checked = _say("list"), _say("check")
+    for name in workloads.packaged():
+        assert name in listed
+        assert f"{name}: good; " in checked
+        shown = _say("show", name)
+        assert "component" in shown
+        assert "stage " in shown
+
+
+def test_showing_says_how_large_and_how_often() -> None:
+    shown = _say("show", "swbuild", "--scale", "0.1")
+    assert "3000 operations, 70 % stat, 7 % rewrite" in shown
+    assert "(warm-up)" in shown
+    document = json.loads(_say("show", "office", "--json"))
+    assert workloads.parse(document).name == "office"
+
+
+def test_a_run_shows_times_and_leaves_nothing(own: Path, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    shown = _say("run", str(own), "--dir", str(place))
+    assert "weighted geometric mean of the times" in shown
+    assert "stage read is meant for a cold cache" in shown
+    assert list(place.iterdir()) == []
+
+
+def test_two_runs_with_one_seed_do_the_same(own: Path, tmp_path: Path) -> None:
+    def sequence(seed: int) -> dict[str, str]:
+        words = ("run", str(own), "--dir", str(tmp_path), "--seed", str(seed), "--json")
+        found: dict[str, str] = json.loads(_say(*words))["operations_sha256"]
+        return found
+
+    assert sequence(1) == sequence(1)
+    assert sequence(2) != sequence(1)
+
+
+def test_a_wrong_file_is_one_line(own: Path, tmp_path: Path) -> None:
+    own.write_text(own.read_text().replace("processes: 2", "processes: 0"))
+    with pytest.raises(SpecError, match=r"own\.yaml: processes: must be between 1 and"):
+        _say("check", str(own))
+    own.write_text("{")
+    with pytest.raises(SpecError, match="not YAML"):
+        _say("show", str(own))
+    with pytest.raises(SpecError, match="no workload and no file"):
+        _say("show", "nothing")
+    with pytest.raises(SpecError, match="no such directory"):
+        _say("run", "mixed-use", "--dir", str(tmp_path / "absent"))
+
+
+def test_a_failed_run_is_named_and_removed(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+
+    def refuse(path: str, target: str) -> None:
+        raise PermissionError(13, "Permission denied", path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("workloads.names.os.link", refuse)
+        changed = yaml.safe_load(own.read_text())
+        changed["stages"][1]["phases"][1]["operation"] = "link"
+        own.write_text(yaml.safe_dump(changed))
+        with pytest.raises(WorkloadError, match=r"os-error: link .*: Permission denied"):
+            _say("run", str(own), "--dir", str(place))
+    assert os.listdir(place) == []

@@ -1,0 +1,82 @@
+"""Results of several clients put together: the merged histogram is the sum of the parts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.workloads.conftest import Engine
+from workloads import merge
+from workloads.merge import histogram
+
+CLIENTS, PROCESSES = 4, 8
+
+
+@pytest.fixture
+def documents(
+    engine: Callable[..., Engine], tmp_path: Path, mapping: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Return what four clients measured, each with eight processes."""
+    mapping["filesets"]["small"]["files"] = 80
+    one = engine(processes=PROCESSES)
+    found = []
+    for number in range(CLIENTS):
+        directory = tmp_path / f"client{number}"
+        directory.mkdir()
+        answer = Engine(one.pyz, one.spec, directory).run("write", seed=number)
+        assert answer.status == 0
+        found.append(answer.document)
+    return found
+
+
+def test_four_clients_with_eight_processes_are_the_sum_of_their_parts(
+    documents: list[dict[str, Any]],
+) -> None:
+    merged: Any = merge(documents)
+    assert merged["clients"] == CLIENTS
+    assert merged["cpu_s"] == pytest.approx(sum(each["cpu_s"] for each in documents))
+    for name, component in merged["components"].items():
+        parts = [each["components"][name] for each in documents]
+        for key in ("operations", "bytes"):
+            assert component[key] == sum(part[key] for part in parts)
+        assert component["elapsed_s"] == max(part["elapsed_s"] for part in parts)
+        assert component["latency"]["max_s"] == max(part["latency"]["max_s"] for part in parts)
+        for operation, found in component["by_operation"].items():
+            own = [histogram(part["by_operation"][operation]["histogram"]) for part in parts]
+            total = histogram(found["histogram"])
+            assert total.counts == sum((part.counts for part in own), Counter())
+            assert total.total == found["operations"] == sum(part.total for part in own)
+            assert total.sum_ns == sum(part.sum_ns for part in own)
+    assert merged["components"]["write"]["by_operation"]["create"]["operations"] == 80 * CLIENTS
+
+
+def test_one_client_alone_stays_as_it_is(documents: list[dict[str, Any]]) -> None:
+    merged: Any = merge(documents[:1])
+    assert merged["components"] == documents[0]["components"]
+    assert merged["verified"] == documents[0]["verified"]
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"ok": False}, "failed"),
+        ({"stage": "read"}, "stage differs"),
+        ({"spec": {}}, "spec differs"),
+        ({"engine": {}}, "engine differs"),
+        ({"components": {}}, "not the same components"),
+    ],
+)
+def test_only_what_belongs_together_is_put_together(
+    documents: list[dict[str, Any]], change: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        merge([*documents[:1], {**documents[1], **change}])
+
+
+def test_nothing_cannot_be_put_together() -> None:
+    with pytest.raises(ValueError, match="nothing"):
+        merge([])

@@ -1,0 +1,81 @@
+"""Reading in bounded memory: everything is compared, off the clock, however much there is."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from pathlib import Path
+
+import pytest
+
+from workloads.content import Content
+from workloads.image import Image
+from workloads.reads import Read
+from workloads.steps import Checked, Job, Mishap, Step, Stopwatch
+
+RECORD = 1 << 16
+CONTENT = Content(7, "run")
+SIZE = 40 * RECORD + 5
+
+
+def _job(root: Path) -> Job:
+    images = [Image(number).whole(SIZE, 1) for number in range(3)]
+    for number, image in enumerate(images):
+        with (root / str(number)).open("wb") as file:
+            for parts in CONTENT.records(image, 0, SIZE, RECORD):
+                file.writelines(parts)
+    steps = [
+        Step("read", str(number), image=image, end=SIZE, record_bytes=RECORD)
+        for number, image in enumerate(images)
+    ]
+    return Job(str(root), steps, CONTENT, held_bytes=4 * RECORD)
+
+
+def test_more_than_fits_is_compared_window_by_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = _job(tmp_path)
+    pauses = []
+    paused = Stopwatch.paused
+
+    def counted(watch: Stopwatch) -> object:
+        pauses.append(watch)
+        return paused(watch)
+
+    monkeypatch.setattr(Stopwatch, "paused", counted)
+    read = Read(job)
+    before = time.monotonic_ns()
+    for index in range(3):
+        read.perform(index)
+    spent = time.monotonic_ns() - before
+    assert read.check() == Checked(3 * SIZE, 3, 3 * SIZE)
+    assert len(pauses) >= 3 * SIZE // (4 * RECORD) - 1
+    assert set(map(id, pauses)) == {id(job.watch)}
+    assert 0 < job.watch.paused_ns < spent
+
+
+@pytest.mark.parametrize(("number", "offset"), [(0, 3), (1, 20 * RECORD), (2, SIZE - 1)])
+def test_a_wrong_byte_anywhere_is_found(tmp_path: Path, number: int, offset: int) -> None:
+    job = _job(tmp_path)
+    data = bytearray((tmp_path / str(number)).read_bytes())
+    data[offset] ^= 1
+    (tmp_path / str(number)).write_bytes(data)
+    read = Read(job)
+
+    def run() -> None:
+        for index in range(3):
+            read.perform(index)
+        read.check()
+
+    with pytest.raises(Mishap, match=f"byte {offset} differs, and 0 more") as caught:
+        run()
+    assert (caught.value.kind, caught.value.index) == ("mismatch", number)
+
+
+def test_compressible_data_compresses_as_declared() -> None:
+    content = Content(7, "run")
+    content.make_pool(80)
+    for percent, least, most in ((0, 0.99, 1.01), (80, 0.18, 0.25)):
+        image = Image(1, (), percent).whole(1 << 20, 1)
+        data = b"".join(b"".join(parts) for parts in content.records(image, 0, 1 << 20, 1 << 16))
+        assert least < len(zlib.compress(data)) / len(data) < most

@@ -1,0 +1,143 @@
+"""Scaling a workload and putting several together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from workloads import SpecError, parse, resolve
+
+
+def _none(name: str) -> object:
+    raise AssertionError(name)
+
+
+def test_scaling_leaves_a_spec_as_it_is_at_one(mapping: dict[str, Any]) -> None:
+    assert resolve(mapping, _none, 1.0) is mapping
+
+
+def test_a_file_set_says_what_it_has_less_of(mapping: dict[str, Any]) -> None:
+    mapping["filesets"] = {
+        **mapping["filesets"],
+        "big": {**mapping["filesets"]["big"], "scale": "size"},
+        "still": {**mapping["filesets"]["small"], "scale": "fixed"},
+        "even": {
+            "files": 1000,
+            "directories": 100,
+            "scale": "size",
+            "size": {"distribution": "table", "buckets": [[0, 10, 1], [1000, 4000, 2]]},
+        },
+    }
+    small, big, still, even = parse(resolve(mapping, _none, 0.5)).filesets
+    assert (small.files, small.directories, small.sizes.most) == (10, 2, 9000)
+    assert (big.files, big.total_bytes) == (1, 2_500_000)
+    assert (still.files, still.directories) == (20, 3)
+    assert (even.files, even.directories, even.sizes.most) == (1000, 100, 2000)
+
+
+@pytest.mark.parametrize("by", [1e-6, 0.01, 3.0])
+def test_every_scale_leaves_a_spec_that_can_be_run(mapping: dict[str, Any], by: float) -> None:
+    mapping["processes"] = 3
+    mix = {"operation": "mix", "fileset": "small", "operations": 50, "choose": {"read": 1}}
+    mapping["stages"][1]["phases"].append(mix)
+    spec = parse(resolve(mapping, _none, by))
+    assert spec.scaled_by == by
+    small = spec.filesets[0]
+    assert small.files >= small.directories >= 3
+    phase = spec.stages[1].phases[-1]
+    assert phase.mix is not None
+    assert phase.mix.operations == max(3, round(50 * by))
+
+
+def test_scales_multiply(mapping: dict[str, Any]) -> None:
+    twice = resolve(resolve(mapping, _none, 0.5), _none, 0.5)
+    assert parse(twice).scaled_by == 0.25
+
+
+def _mix(**changes: object) -> dict[str, Any]:
+    return {
+        "name": "both",
+        "description": "two of them",
+        "workloads": [
+            {"workload": "one", "weight": 0.75},
+            {"workload": "two", "weight": 0.25, "scale": 0.5},
+        ],
+        **changes,
+    }
+
+
+@pytest.fixture
+def shelf(mapping: dict[str, Any]) -> dict[str, Any]:
+    """Return two workloads by name; the second runs in one process."""
+    small = {
+        **mapping,
+        "name": "small",
+        "processes": 1,
+        "stages": [{**stage, "name": stage["name"]} for stage in mapping["stages"]],
+    }
+    return {"one": mapping, "two": small}
+
+
+def test_workloads_put_together_keep_what_they_are(shelf: dict[str, Any]) -> None:
+    spec = parse(resolve(_mix(), shelf.__getitem__))
+    first, second = (parse(each) for each in shelf.values())
+    assert [stage.name for stage in spec.stages] == [
+        *(f"every-operation-{stage.name}" for stage in first.stages),
+        *(f"small-{stage.name}" for stage in second.stages),
+    ]
+    assert [stage.processes for stage in spec.stages] == [2, 2, 2, 1, 1, 1]
+    assert [stage.cache for stage in spec.stages] == ["as-is", "cold", "as-is"] * 2
+    weights = {part.name: part.weight for part in spec.components}
+    assert weights["every-operation-stream"] == pytest.approx(0.15)
+    assert weights["small-stream"] == pytest.approx(0.05)
+    assert spec.filesets[0].files == 2 * spec.filesets[2].files == 20
+    assert spec.wall_clock_limit_s == 120
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "problem"),
+    [
+        ({"workloads": []}, "workloads", "must not be empty"),
+        ({"processes": 2}, "processes", "not a known key"),
+        (
+            {"workloads": [{"workload": "one", "weight": 0.5}]},
+            "workloads",
+            "must sum to 1, not 0.5",
+        ),
+        (
+            {"workloads": [{"workload": "one", "weight": 0.5}] * 2},
+            "workloads[1].workload",
+            "there twice",
+        ),
+        ({"workloads": [{"workload": "one"}]}, "workloads[0].weight", "is missing"),
+        (
+            {"workloads": [{"workload": "bad", "weight": 1}]},
+            "workloads[0].workload",
+            "'bad': name: is missing",
+        ),
+        (
+            {"workloads": [{"workload": "mix", "weight": 1}]},
+            "workloads[0].workload",
+            "itself put together",
+        ),
+        (
+            {
+                "workloads": [
+                    {"workload": "one", "weight": 0.9},
+                    {"workload": "two", "weight": 0.1},
+                ]
+            },
+            "weights.small-stream",
+            "between 0.05 and 1",
+        ),
+    ],
+)
+def test_a_mistake_in_a_mix_is_named(
+    shelf: dict[str, Any], changes: dict[str, Any], key: str, problem: str
+) -> None:
+    shelf |= {"bad": {}, "mix": _mix()}
+    with pytest.raises(SpecError) as caught:
+        resolve(_mix(**changes), shelf.__getitem__)
+    assert caught.value.key == key
+    assert problem in caught.value.problem

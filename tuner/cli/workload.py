@@ -1,0 +1,233 @@
+"""Commands that tell about workloads, check one of the user's own, and try one in a directory."""
+
+from __future__ import annotations
+
+import json
+import math
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+import workloads
+from tuner.errors import SpecError, WorkloadError
+from tuner.measure.workload import load_workload
+from tuner.report.tables import Column, Listing, show
+from workloads import rundir
+from workloads.engine import Manner, run_stage
+from workloads.failure import WorkloadFailure
+from workloads.phases import Phase
+from workloads.result import ComponentResult, components
+from workloads.spec import Spec
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Workloads: what is measured, and how long it takes in a directory of your choice.",
+)
+
+_MIB = 1 << 20
+
+Name = Annotated[str, typer.Argument(help="A workload's name, or a file of your own.")]
+Scale = Annotated[
+    float, typer.Option("--scale", min=1e-6, max=1e6, help="How much of the full size.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
+
+
+@app.command("list")
+def list_workloads() -> None:
+    """List the workloads that come with fstune."""
+    columns = (
+        Column("name", rigid=True),
+        Column("components", rigid=True, right=True),
+        Column("processes", rigid=True, right=True),
+        Column("MiB", rigid=True, right=True),
+        Column("description"),
+    )
+    rows = []
+    for name in workloads.packaged():
+        spec = load_workload(name).spec
+        processes = max(stage.processes for stage in spec.stages)
+        size = f"{_size_bytes(spec) / _MIB:,.0f}"
+        rows.append((name, str(len(spec.components)), str(processes), size, spec.description))
+    _list(columns, rows)
+
+
+@app.command("show")
+def show_workload(name: Name, scale: Scale = 1.0, as_json: AsJson = False) -> None:
+    """Show a workload: what is timed, what each number weighs, and every phase."""
+    workload = load_workload(name, scale)
+    spec = workload.spec
+    if as_json:
+        typer.echo(json.dumps(json.loads(workload.document), indent=2, ensure_ascii=False))
+        return
+    _say(f"{spec.name}: {spec.description}")
+    size = f"{_size_bytes(spec) / _MIB:,.0f} MiB in files"
+    _say(f"{size}; no longer than {spec.wall_clock_limit_s:g} s a stage\n")
+    _list(
+        (Column("component", rigid=True), Column("weight", rigid=True, right=True)),
+        [(part.name, f"{part.weight:.3g}") for part in spec.components],
+    )
+    for stage in spec.stages:
+        cache = "with a cold cache" if stage.cache == "cold" else "with the cache as it is"
+        count = f"{stage.processes} process{'es' if stage.processes > 1 else ''}"
+        _say(f"\nstage {stage.name}: {count}, {cache}")
+        columns = (
+            Column("timed as", rigid=True),
+            Column("operation", rigid=True),
+            Column("file set", rigid=True),
+            Column("how"),
+        )
+        _list(columns, [_row(phase) for phase in stage.phases])
+
+
+@app.command("check")
+def check(
+    file: Annotated[
+        str | None, typer.Argument(help="A workload of your own; without it, all of fstune's.")
+    ] = None,
+) -> None:
+    """Check that a workload file is whole and can be run."""
+    for name in workloads.packaged() if file is None else [file]:
+        spec = load_workload(name).spec
+        typer.echo(
+            f"{name}: good; {len(spec.components)} components in {len(spec.stages)} stages, "
+            f"{_size_bytes(spec) / _MIB:,.0f} MiB in files"
+        )
+
+
+@app.command("run")
+def run(
+    name: Name,
+    directory: Annotated[
+        Path, typer.Option("--dir", help="Where to run it; what it makes there it removes.")
+    ],
+    scale: Scale = 1.0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**64 - 1, help="The same seed does the same.")
+    ] = 1,
+    as_json: AsJson = False,
+    progress: Annotated[
+        bool, typer.Option("--progress", help="A line a phase on standard error.")
+    ] = False,
+) -> None:
+    """Run a workload in a directory and show its times; caches are left as they are."""
+    spec = load_workload(name, scale).spec
+    if not directory.is_dir():
+        raise SpecError(f"{directory}: no such directory; name one with --dir")
+    manner = Manner(progress=(lambda line: typer.echo(line, err=True)) if progress else _quiet)
+    found: dict[str, ComponentResult] = {}
+    sequences = {}
+    with _voided(spec, directory) as run_id:
+        for stage in spec.stages:
+            result = run_stage(spec, stage.name, str(directory), run_id, seed, manner)
+            found |= result.components
+            sequences[stage.name] = result.operations_sha256
+    times = {part.name: found[part.name].elapsed_s for part in spec.components}
+    score_s = math.exp(math.fsum(p.weight * math.log(times[p.name]) for p in spec.components))
+    if as_json:
+        document = {
+            "workload": spec.name,
+            "scaled_by": spec.scaled_by,
+            "seed": seed,
+            "score_s": score_s,
+            "components": components(found),
+            "operations_sha256": sequences,
+        }
+        typer.echo(json.dumps(document, indent=2))
+        return
+    _show_times(spec, found)
+    _say(f"\nweighted geometric mean of the times: {score_s:.3f} s")
+    cold = [stage.name for stage in spec.stages if stage.cache == "cold"]
+    if cold:
+        _say(f"stage {', '.join(cold)} is meant for a cold cache, which this command cannot make")
+
+
+@contextmanager
+def _voided(spec: Spec, directory: Path) -> Iterator[str]:
+    """Yield an identifier for a run; whatever ends the run early, remove what it made."""
+    run_id = f"try-{secrets.token_hex(4)}"
+    try:
+        yield run_id
+    except WorkloadFailure as problem:
+        _remove(directory, run_id)
+        raise WorkloadError(f"workload {spec.name}: {problem}") from problem
+    except BaseException:
+        _remove(directory, run_id)
+        raise
+
+
+def _remove(directory: Path, run_id: str) -> None:
+    try:
+        rundir.remove(rundir.path_of(str(directory), run_id), run_id)
+    except WorkloadFailure as problem:
+        typer.echo(f"left behind: {problem}", err=True)
+
+
+def _size_bytes(spec: Spec) -> int:
+    return sum(fileset.total_bytes for fileset in spec.filesets)
+
+
+def _row(phase: Phase) -> tuple[str, ...]:
+    how = []
+    if phase.mix is not None:
+        how.append(f"{phase.mix.operations} operations")
+        total = math.fsum(weight for _, weight in phase.mix.choose)
+        how.extend(f"{100 * weight / total:.3g} % {name}" for name, weight in phase.mix.choose)
+        how.extend(step.operation for step in phase.mix.cycle)
+    else:
+        how.append(f"{phase.fileset.files} files in {phase.fileset.directories} directories")
+    if phase.passes > 1:
+        how.append(f"{phase.passes} passes")
+    if phase.order != "sequential":
+        how.append(phase.order)
+    if phase.rate_per_s:
+        how.append(f"{phase.rate_per_s:g} a second")
+    role = "(warm-up)" if phase.warm_up else "(set-up)"
+    return (phase.component or role, phase.operation, phase.fileset.name, ", ".join(how))
+
+
+def _show_times(spec: Spec, found: Mapping[str, ComponentResult]) -> None:
+    columns = (
+        Column("component", rigid=True),
+        Column("weight", rigid=True, right=True),
+        Column("seconds", rigid=True, right=True),
+        Column("operations", rigid=True, right=True),
+        Column("MiB/s", rigid=True, right=True),
+        Column("median ms", rigid=True, right=True),
+        Column("p99 ms", rigid=True, right=True),
+    )
+    rows = []
+    for part in spec.components:
+        result = found[part.name]
+        total = result.total
+        rate = total.moved_bytes / _MIB / result.wall_s
+        rows.append(
+            (
+                part.name,
+                f"{part.weight:.3g}",
+                f"{result.elapsed_s:.3f}",
+                str(total.operations),
+                f"{rate:,.1f}" if total.moved_bytes else "-",
+                f"{total.latency.quantile_ns(0.5) / 1e6:.3f}",
+                f"{total.latency.quantile_ns(0.99) / 1e6:.3f}",
+            )
+        )
+    _list(columns, rows)
+
+
+def _quiet(line: str) -> None:
+    """Progress that nobody asked for."""
+
+
+def _say(text: str) -> None:
+    show(Console(), Text(text))
+
+
+def _list(columns: tuple[Column, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    show(Console(), Listing(columns, tuple(tuple(Text(cell) for cell in row) for row in rows)))

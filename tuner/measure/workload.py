@@ -1,0 +1,47 @@
+"""Workloads as campaigns use them: looked up, composed, scaled and checked."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import yaml
+
+import workloads
+from tuner.errors import SpecError
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A workload that can be run: the checked spec, and its document as the engine takes it
+    (JSON).
+    """
+
+    spec: workloads.Spec
+    document: bytes
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        return tuple(component.name for component in self.spec.components)
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        return tuple(component.weight for component in self.spec.components)
+
+
+def load_workload(name_or_path: str, scale: float = 1.0) -> Workload:
+    """A workload by packaged name or path, at ``scale`` times its full size. Raises SpecError."""
+    try:
+        mapping = workloads.resolve(_read(name_or_path), _read, scale)
+        return Workload(workloads.parse(mapping), json.dumps(mapping).encode())
+    except workloads.SpecError as problem:
+        raise SpecError(f"workload {name_or_path}: {problem}") from problem
+
+
+def _read(name: str) -> object:
+    source = workloads.load(name)
+    try:
+        return yaml.safe_load(source.text)
+    except (yaml.YAMLError, ValueError) as problem:
+        text = " ".join(str(problem).split())
+        raise workloads.SpecError("", f"not YAML: {text}") from problem

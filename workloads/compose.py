@@ -1,0 +1,100 @@
+"""Puts several workloads together into one, each with its weight; the result is a spec like others.
+
+``workloads`` in the place of stages lists what to run, one after the other, each with a ``weight``
+(they sum to 1) and perhaps a ``scale``. Names are prefixed with the workload's, weights multiplied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import fsum
+from typing import Any
+
+from workloads.fields import Fields, SpecError
+from workloads.scale import scaled
+from workloads.spec import parse
+
+_TOLERANCE = 1e-9
+
+
+def resolve(mapping: object, read: Callable[[str], object], by: float = 1.0) -> Mapping[str, Any]:
+    """Return the spec that ``mapping`` describes, itself or composed, at ``by`` times its size.
+
+    ``read`` gives the mapping of a workload by name or path. Raises SpecError.
+    """
+    fields = Fields(mapping, "")
+    if fields.has("workloads"):
+        found: Mapping[str, Any] = _compose(fields, read)
+    else:
+        parse(mapping)
+        assert isinstance(mapping, Mapping)
+        found = mapping
+    return found if by == 1.0 else scaled(found, by)
+
+
+def _compose(fields: Fields, read: Callable[[str], object]) -> dict[str, Any]:
+    composed: dict[str, Any] = {
+        "name": fields.name("name"),
+        "description": fields.text("description"),
+        "processes": 1,
+        "wall_clock_limit_s": 0.0,
+        "filesets": {},
+        "stages": [],
+        "weights": {},
+    }
+    weights = []
+    seen: set[str] = set()
+    for key, item in fields.items("workloads"):
+        part = Fields(item, key)
+        source = part.text("workload")
+        weight = part.number("weight", 0.0, 1.0)
+        by = part.number("scale", 1e-6, 1e6, default=1.0)
+        part.done()
+        _add(composed, part, source, read(source), weight, by, seen)
+        weights.append(weight)
+    fields.done()
+    if abs(fsum(weights) - 1.0) > _TOLERANCE:
+        raise SpecError("workloads", f"their weights must sum to 1, not {fsum(weights):.10g}")
+    parse(composed)
+    return composed
+
+
+def _add(
+    composed: dict[str, Any],
+    part: Fields,
+    source: str,
+    mapping: object,
+    weight: float,
+    by: float,
+    seen: set[str],
+) -> None:
+    if isinstance(mapping, Mapping) and "workloads" in mapping:
+        raise SpecError(part.path("workload"), f"{source!r} is itself put together from others")
+    try:
+        spec = parse(mapping)
+        assert isinstance(mapping, Mapping)
+        inner = mapping if by == 1.0 else scaled(mapping, by)
+    except SpecError as error:
+        raise SpecError(part.path("workload"), f"{source!r}: {error}") from None
+    if spec.name in seen:
+        raise SpecError(part.path("workload"), f"{spec.name!r} is there twice")
+    seen.add(spec.name)
+
+    def own(name: str) -> str:
+        return f"{spec.name}-{name}"
+
+    composed["wall_clock_limit_s"] += spec.wall_clock_limit_s
+    composed["filesets"].update({own(name): each for name, each in inner["filesets"].items()})
+    composed["weights"].update(
+        {own(name): weight * each for name, each in inner["weights"].items()}
+    )
+    for stage, parsed in zip(inner["stages"], spec.stages):
+        phases = []
+        for phase in stage["phases"]:
+            renamed = {**phase, "fileset": own(phase["fileset"])}
+            if "component" in phase:
+                renamed["component"] = own(phase["component"])
+            phases.append(renamed)
+        composed["stages"].append(
+            {**stage, "name": own(stage["name"]), "processes": parsed.processes, "phases": phases}
+        )

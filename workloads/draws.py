@@ -1,0 +1,45 @@
+"""A stream of drawn numbers that depends on the seed and the labels alone, on every Python."""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+
+from workloads.files import derive
+
+_BLOCK = 512
+_MASK_BITS = 53
+
+
+class Draws:
+    """Numbers from SHAKE-256 in counter mode, 64 bits each."""
+
+    def __init__(self, seed: int, *labels: object) -> None:
+        self._key = derive(seed, "draws", *labels)
+        self._counter = 0
+        self._left: array[int] = array("Q")
+
+    def word(self) -> int:
+        """Return 64 bits."""
+        if not self._left:
+            key = self._key + self._counter.to_bytes(8, "little")
+            self._left = array("Q", hashlib.shake_256(key).digest(8 * _BLOCK))
+            self._counter += 1
+        return self._left.pop()
+
+    def below(self, limit: int) -> int:
+        """Return a whole number of 0..limit-1 (limit above 0)."""
+        return (self.word() * limit) >> 64
+
+    def unit(self) -> float:
+        """Return a number between 0 and 1, neither included."""
+        return ((self.word() >> (64 - _MASK_BITS)) + 0.5) / (1 << _MASK_BITS)
+
+    def one_of(self, weights: tuple[float, ...]) -> int:
+        """Return an index, each with the probability of its weight."""
+        wanted = self.unit() * sum(weights)
+        for index, weight in enumerate(weights):
+            wanted -= weight
+            if wanted < 0:
+                return index
+        return len(weights) - 1

@@ -1,0 +1,81 @@
+"""File sets: how many files, of which sizes, in which directories; and how a spec says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workloads.fields import Fields, SpecError
+from workloads.sizes import Sizes, parse_sizes, spread
+
+MAX_FILES = 1_000_000
+MAX_STEPS = 2_000_000
+MAX_RECORD_BYTES = 4 << 20
+SCALING = ("files", "size", "fixed")
+"""What a scaled workload has less of: files, bytes in each, or nothing."""
+
+_MAX_REPEATED_PERCENT = 90
+
+
+@dataclass(frozen=True)
+class PostmarkRules:
+    """What postmark draws: ``transactions``, chances out of ten, and its own generator's seed."""
+
+    transactions: int
+    read_bias: int
+    create_bias: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class FileSet:
+    """Files of one size distribution, dealt evenly over directories; ``index`` as in the spec.
+
+    ``fanout`` children a directory make a tree, 0 leaves all side by side. ``repeated_percent`` of
+    the data compresses away.
+    """
+
+    name: str
+    index: int
+    files: int
+    directories: int
+    sizes: Sizes
+    record_bytes: int
+    fanout: int = 0
+    repeated_percent: int = 0
+    postmark: PostmarkRules | None = None
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes in all its files together, whatever the seed."""
+        return sum(spread(self.sizes, self.files))
+
+
+def parse_fileset(name: str, index: int, fields: Fields) -> FileSet:
+    """Return the checked file set; raises SpecError."""
+    files = fields.integer("files", 1, MAX_FILES)
+    directories = fields.integer("directories", 1, MAX_FILES, default=1)
+    if directories > files:
+        raise SpecError(
+            fields.path("directories"), f"is above the number of files ({directories} > {files})"
+        )
+    sizes = parse_sizes(Fields(fields.value("size"), fields.path("size")))
+    record_bytes = fields.integer("record_bytes", 1, MAX_RECORD_BYTES, default=128 << 10)
+    fanout = fields.integer("fanout", 1, MAX_FILES, default=0)
+    repeated = fields.integer("compressible_percent", 0, _MAX_REPEATED_PERCENT, default=0)
+    postmark = None
+    if fields.has("postmark"):
+        postmark = _postmark(Fields(fields.value("postmark"), fields.path("postmark")))
+    fields.choice("scale", SCALING, default="files")
+    fields.done()
+    return FileSet(name, index, files, directories, sizes, record_bytes, fanout, repeated, postmark)
+
+
+def _postmark(fields: Fields) -> PostmarkRules:
+    rules = PostmarkRules(
+        transactions=fields.integer("transactions", 1, MAX_STEPS),
+        read_bias=fields.integer("read_bias", 0, 10, default=5),
+        create_bias=fields.integer("create_bias", 0, 10, default=5),
+        seed=fields.integer("seed", 0, (1 << 32) - 1, default=42),
+    )
+    fields.done()
+    return rules

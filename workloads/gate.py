@@ -1,0 +1,62 @@
+"""What holds a stage back until it is let go, so that several clients begin together.
+
+Either a controller says so over standard input, or all begin at one moment of the wall clock.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from collections.abc import Callable
+
+from workloads.failure import Failure, WorkloadFailure
+
+Gate = Callable[[str, float], None]
+"""Called with what is about to begin and the deadline (``time.monotonic``); returns when it may.
+
+Raises WorkloadFailure of kind ``start-gate``.
+"""
+
+_NAP_S = 0.5
+
+
+def open_gate(what: str, deadline: float) -> None:
+    """Hold nothing back."""
+
+
+def asked(what: str, deadline: float) -> None:
+    """Say ``ready WHAT`` on standard error and wait for a line on standard input."""
+    print(f"ready {what}", file=sys.stderr, flush=True)
+    while True:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0 or not select.select([0], [], [], left_s)[0]:
+            raise _held(what, "nobody said so within the spec's wall_clock_limit_s")
+        # Byte by byte: what comes after the line is for the next gate.
+        byte = os.read(0, 1)
+        if not byte:
+            raise _held(what, "standard input ended")
+        if byte == b"\n":
+            return
+
+
+def at(epoch_s: float) -> Gate:
+    """Return a gate that opens at a moment (seconds since 1970, this host's clock)."""
+
+    def wait(what: str, deadline: float) -> None:
+        if epoch_s < time.time():
+            raise _held(what, f"ready {time.time() - epoch_s:.3f} s after the moment to start")
+        while True:
+            left_s = epoch_s - time.time()
+            if left_s <= 0:
+                return
+            if time.monotonic() > deadline:
+                raise _held(what, "the moment is not within the spec's wall_clock_limit_s")
+            time.sleep(min(left_s, _NAP_S))
+
+    return wait
+
+
+def _held(what: str, why: str) -> WorkloadFailure:
+    return WorkloadFailure(Failure("start-gate", "start", what, None, why))

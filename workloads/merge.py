@@ -1,0 +1,87 @@
+"""Puts together what several clients measured that ran the same stage at the same time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from workloads.histogram import Histogram
+from workloads.result import ComponentResult, OperationResult, components
+
+_SAME = ("engine", "spec", "stage")
+
+
+def merge(documents: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    """Return one document for the documents of a stage, one from each client.
+
+    Operations, bytes, histograms and processor seconds are summed; a component's times are those
+    of the slowest client, since all started together. Raises ValueError when there is none, one is
+    a failure, or they are not of one stage, spec and engine; KeyError or TypeError when one is no
+    document at all.
+    """
+    if not documents:
+        raise ValueError("nothing to put together")
+    first = documents[0]
+    for each in documents:
+        if each.get("ok") is not True:
+            raise ValueError("one of the clients failed")
+        for key in _SAME:
+            if each[key] != first[key]:
+                raise ValueError(f"{key} differs: {first[key]} and {each[key]}")
+        if list(_mapping(each["components"])) != list(_mapping(first["components"])):
+            raise ValueError("not the same components")
+    found = {
+        name: _component([_mapping(_mapping(each["components"])[name]) for each in documents])
+        for name in _mapping(first["components"])
+    }
+    return {
+        "ok": True,
+        "clients": len(documents),
+        **{key: first[key] for key in _SAME},
+        "cpu_s": sum(_number(each["cpu_s"]) for each in documents),
+        "components": components(found),
+        "verified": {
+            key: sum(int(_number(_mapping(each["verified"])[key])) for each in documents)
+            for key in ("files", "bytes")
+        },
+    }
+
+
+def histogram(document: Mapping[str, object]) -> Histogram:
+    """Return the histogram that stands in a document; the inverse of what wrote it."""
+    counts = {int(key): int(_number(count)) for key, count in _mapping(document["counts"]).items()}
+    return Histogram(
+        Counter(counts), int(_number(document["max_ns"])), int(_number(document["sum_ns"]))
+    )
+
+
+def _component(parts: Sequence[Mapping[str, object]]) -> ComponentResult:
+    merged = ComponentResult(
+        elapsed_s=max(_number(part["elapsed_s"]) for part in parts),
+        wall_s=max(_number(part["wall_s"]) for part in parts),
+        asked_s=max(_number(part.get("asked_s", 0.0)) for part in parts),
+    )
+    for part in parts:
+        for name, each in _mapping(part["by_operation"]).items():
+            found = _mapping(each)
+            merged.add(
+                name,
+                OperationResult(
+                    int(_number(found["operations"])),
+                    int(_number(found["bytes"])),
+                    histogram(_mapping(found["histogram"])),
+                ),
+            )
+    return merged
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"not a mapping: {value!r}")
+    return value
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"not a number: {value!r}")
+    return value

@@ -1,0 +1,94 @@
+"""Plans postmark's work: the same draws in the same order, so exactly its counts and sizes.
+
+Followed from the behaviour of postmark 1.51 to 1.53 (J. Katcher, Network Appliance): a table of
+twice as many slots as files; a file's directory and length are drawn when it is made, a slot is
+drawn again until one is in use, an append has 1 to (greatest length - length) bytes, a
+transaction is a read or an append and then a create or a delete. Before all that it fills a buffer
+of twice the greatest length with drawn characters. The data here is the engine's own, which can be
+verified, and waits until it is stored.
+"""
+
+from __future__ import annotations
+
+from workloads.files import SET_STRIDE, PlannedFile
+from workloads.population import Population
+from workloads.sizes import Uniform
+from workloads.steps import Step
+from workloads.twister import Twister
+
+_TENTHS = 10
+
+
+class Postmark:
+    """One run of postmark over a file set that says how it draws."""
+
+    def __init__(self, population: Population) -> None:
+        fileset = population.fileset
+        assert fileset.postmark is not None
+        assert isinstance(fileset.sizes, Uniform)
+        self._population = population
+        self._rules = fileset.postmark
+        self._least, self._most = fileset.sizes.min_bytes, fileset.sizes.max_bytes
+        self._draw = Twister(self._rules.seed)
+        self._draw.skip(2 * self._most)
+        self._slots: list[int | None] = [None] * (2 * fileset.files)
+        self._allocated = 0
+        self._created = 0
+
+    def steps(self, operation: str) -> list[Step]:
+        """Return the steps of one of postmark's three phases, which must be asked for in order."""
+        if operation == "postmark-create":
+            return [self._create() for _ in range(self._population.fileset.files)]
+        if operation == "postmark-transactions":
+            found: list[Step] = []
+            for _ in range(self._rules.transactions):
+                if not self._population.files:
+                    break
+                found.extend(self._transaction())
+            return found
+        return [self._delete(slot) for slot, used in enumerate(self._slots) if used is not None]
+
+    def _transaction(self) -> list[Step]:
+        below, found = self._draw.below, []
+        if below(_TENTHS) < self._rules.read_bias:
+            found.append(self._population.read(self._population.files[self._file(self._used())]))
+        else:
+            file = self._population.files[self._file(self._used())]
+            room = self._most - file.image.size_bytes
+            if room > 0:
+                found.append(self._population.append(file, below(room) + 1))
+        if below(_TENTHS) >= self._rules.create_bias:
+            found.append(self._delete(self._used()))
+        elif None in self._slots:
+            found.append(self._create())
+        return found
+
+    def _create(self) -> Step:
+        slot = self._allocated
+        if slot >= len(self._slots) or self._slots[slot] is not None:
+            slot = self._slots.index(None)
+        self._allocated = slot + 1
+        directories = self._population.fileset.directories
+        directory = self._draw.below(directories) if directories > 1 else 0
+        size = self._least + self._draw.below(self._most - self._least)
+        self._created += 1
+        file_id = self._population.fileset.index * SET_STRIDE + self._created
+        planned = PlannedFile(file_id, directory, size)
+        self._slots[slot] = planned.file_id
+        return self._population.create(planned)
+
+    def _delete(self, slot: int) -> Step:
+        step = self._population.unlink(self._population.files[self._file(slot)])
+        self._slots[slot] = None
+        return step
+
+    def _used(self) -> int:
+        while True:
+            slot = self._draw.below(len(self._slots))
+            if self._slots[slot] is not None:
+                return slot
+
+    def _file(self, slot: int) -> int:
+        file_id = self._slots[slot]
+        assert file_id is not None
+        return file_id

@@ -1,0 +1,144 @@
+"""The operations that read file data, and how they are kept honest.
+
+What is read goes into a window of memory, allocated and touched beforehand, and is compared with
+what was written after the clock of the phase has stopped. When the window is full, the process's
+clock is paused, the window compared and used again: so the timed part holds the system calls and
+nothing else, without sampling, without reading twice, and whatever the amount in bounded memory.
+"""
+
+from __future__ import annotations
+
+import os
+
+from workloads.steps import Checked, Job, Mishap
+
+_READ = os.O_RDONLY | os.O_CLOEXEC
+_READ_WRITE = os.O_RDWR | os.O_CLOEXEC
+
+
+class _Window:
+    """Data read and not yet compared."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        most = sum(step.end - step.start for step in job.steps)
+        largest = max((min(s.record_bytes, s.end - s.start) for s in job.steps), default=0)
+        self._memory = memoryview(bytearray(max(largest, min(most, job.held_bytes))))
+        self._used = 0
+        self._pieces: list[tuple[int, int, memoryview]] = []
+        self._compared_bytes = 0
+
+    def take(self, index: int, start: int, length: int) -> memoryview:
+        """Return memory for ``length`` bytes of step ``index`` from ``start`` of its file."""
+        used = self._used
+        if used + length > len(self._memory):
+            with self._job.watch.paused():
+                self.compare()
+            used = 0
+        view = self._memory[used : used + length]
+        self._used = used + length
+        self._pieces.append((index, start, view))
+        return view
+
+    def compare(self) -> int:
+        """Compare all that is in the window, empty it, and return the bytes compared so far."""
+        content, steps = self._job.content, self._job.steps
+        for index, start, view in self._pieces:
+            found = bytes(view)
+            wanted = b"".join(content.parts(steps[index].image, start, start + len(view)))
+            if found != wanted:
+                raise Mishap("mismatch", _difference(found, wanted, start), index)
+            self._compared_bytes += len(wanted)
+        self._pieces.clear()
+        self._used = 0
+        return self._compared_bytes
+
+
+class _Reading:
+    """What the reading operations share."""
+
+    def __init__(self, job: Job) -> None:
+        self._steps = job.steps
+        self._paths = job.paths()
+        self._window = _Window(job)
+
+    def check(self) -> Checked:
+        """Compare what has not been compared yet."""
+        compared = self._window.compare()
+        return Checked(compared, len(self._steps), compared)
+
+
+class Read(_Reading):
+    """Read one whole file, to its end."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self._beyond = [bytearray(1)]
+
+    def perform(self, index: int) -> None:
+        """open(2), readv(2) a record at a time until it gives nothing more, close(2)."""
+        step, take, readv = self._steps[index], self._window.take, os.readv
+        descriptor = os.open(self._paths[index], _READ)
+        at, end, record_bytes = step.start, step.end, step.record_bytes
+        while at < end:
+            length = record_bytes if at + record_bytes < end else end - at
+            got = readv(descriptor, [take(index, at, length)])
+            if got != length:
+                raise Mishap("short-read", f"{got} of {length} bytes of a record read")
+            at += length
+        if readv(descriptor, self._beyond):
+            raise Mishap("mismatch", "goes on after its planned end")
+        os.close(descriptor)
+
+
+class ReadRange(_Reading):
+    """Read a part of one file."""
+
+    def perform(self, index: int) -> None:
+        """open(2), preadv(2), close(2)."""
+        step = self._steps[index]
+        descriptor = os.open(self._paths[index], _READ)
+        length = step.end - step.start
+        if length:
+            view = self._window.take(index, step.start, length)
+            got = os.preadv(descriptor, [view], step.start)
+            if got != length:
+                raise Mishap("short-read", f"{got} of {length} bytes read")
+        os.close(descriptor)
+
+
+class ReadModifyWrite(_Reading):
+    """Read a part of one file and write as much in its place; the new data is the next read's."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self._new = [
+            b"".join(job.content.parts(step.becomes, step.start, step.end)) for step in job.steps
+        ]
+
+    def perform(self, index: int) -> None:
+        """open(2), preadv(2), pwrite(2), close(2), open(2), close(2)."""
+        step, path = self._steps[index], self._paths[index]
+        descriptor = os.open(path, _READ_WRITE)
+        length = step.end - step.start
+        if length:
+            view = self._window.take(index, step.start, length)
+            got = os.preadv(descriptor, [view], step.start)
+            if got != length:
+                raise Mishap("short-read", f"{got} of {length} bytes read")
+            written = os.pwrite(descriptor, self._new[index], step.start)
+            if written != length:
+                raise Mishap("short-write", f"{written} of {length} bytes written")
+        os.close(descriptor)
+        os.close(os.open(path, _READ))
+
+    def check(self) -> Checked:
+        """Compare what was read; as much was written."""
+        checked = super().check()
+        return Checked(2 * checked.moved_bytes, checked.verified_files, checked.verified_bytes)
+
+
+def _difference(found: bytes, wanted: bytes, offset: int) -> str:
+    first = next(index for index in range(len(wanted)) if found[index] != wanted[index])
+    wrong = sum(1 for index in range(len(wanted)) if found[index] != wanted[index])
+    return f"byte {offset + first} differs, and {wrong - 1} more of this record"

@@ -1,0 +1,75 @@
+"""Makes a workload smaller or larger: a mapping in, a mapping of the same shape out.
+
+A file set says what it has less of: ``scale: files`` (its files and directories; the default),
+``size`` (the bytes of each file) or ``fixed`` (nothing, as befits a warm-up). A mix has fewer
+operations, postmark fewer transactions. Passes, rates, records and processes stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from workloads.spec import parse
+
+_IN_SIZE = ("bytes", "min_bytes", "max_bytes", "median_bytes")
+
+
+def scaled(mapping: Mapping[str, Any], by: float) -> dict[str, Any]:
+    """Return the spec ``by`` times as large (above 0); raises SpecError when it is not one."""
+    spec = parse(mapping)
+    if not by > 0:
+        raise ValueError(f"a scale of {by}")
+    processes = max(stage.processes for stage in spec.stages)
+    return {
+        **mapping,
+        "scaled_by": spec.scaled_by * by,
+        "filesets": {
+            name: _fileset(fileset, by, processes) for name, fileset in mapping["filesets"].items()
+        },
+        "stages": [
+            {
+                **stage,
+                "phases": [
+                    _phase(phase, mapping["filesets"][phase["fileset"]], by, parsed.processes)
+                    for phase in stage["phases"]
+                ],
+            }
+            for stage, parsed in zip(mapping["stages"], spec.stages)
+        ],
+    }
+
+
+def _fileset(fileset: Mapping[str, Any], by: float, processes: int) -> dict[str, Any]:
+    rule, changed = fileset.get("scale", "files"), dict(fileset)
+    if rule == "files":
+        # Every process keeps a directory and a file of its own, where it had them.
+        floor = min(fileset["files"], processes)
+        files = max(floor, round(fileset["files"] * by))
+        changed["files"] = files
+        if "directories" in fileset:
+            floor = min(fileset["directories"], processes)
+            changed["directories"] = min(files, max(floor, round(fileset["directories"] * by)))
+        if "postmark" in fileset:
+            transactions = max(1, round(fileset["postmark"]["transactions"] * by))
+            changed["postmark"] = {**fileset["postmark"], "transactions": transactions}
+    elif rule == "size":
+        size = dict(fileset["size"])
+        for key in _IN_SIZE:
+            if size.get(key):
+                size[key] = max(1, round(size[key] * by))
+        if "buckets" in size:
+            size["buckets"] = [
+                [round(low * by), max(1, round(high * by)), weight]
+                for low, high, weight in size["buckets"]
+            ]
+        changed["size"] = size
+    return changed
+
+
+def _phase(
+    phase: Mapping[str, Any], fileset: Mapping[str, Any], by: float, processes: int
+) -> dict[str, Any]:
+    if "operations" not in phase or fileset.get("scale") == "fixed":
+        return dict(phase)
+    return {**phase, "operations": max(processes, round(phase["operations"] * by))}

@@ -1,0 +1,117 @@
+"""The operations that write file data.
+
+Writing ends when the file can be opened again: on some network filesystems ``close`` returns
+before the data is stored, and the next ``open`` of the file blocks until it is. That reopening is
+part of the timed operation. Only reading back proves what was stored.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from workloads.content import Buffers
+from workloads.steps import Checked, Job, Mishap
+
+_READ = os.O_RDONLY | os.O_CLOEXEC
+_WRITE = os.O_WRONLY | os.O_CLOEXEC
+_PREPARED_RECORDS = 100_000
+
+# No step closes its file when it fails: the process that met the failure ends.
+
+
+class _Write:
+    """Open, write a range a record at a time, close, and wait until it can be opened again."""
+
+    flags = _WRITE
+    seeks = True
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._steps = job.steps
+        self._paths = job.paths()
+        self._prepared: list[list[Buffers]] | None = None
+        # Slicing the pool costs less than a microsecond a record, so many records are sliced on
+        # the way: prepared, they would take more memory than their data.
+        if sum((s.end - s.start) // s.record_bytes + 1 for s in job.steps) <= _PREPARED_RECORDS:
+            self._prepared = [list(self._records(index)) for index in range(len(job.steps))]
+
+    def perform(self, index: int) -> None:
+        """open(2), [lseek(2)], write(2) or writev(2) a record at a time, [fsync(2)], close(2),
+        open(2), close(2).
+        """
+        step, path = self._steps[index], self._paths[index]
+        write, writev = os.write, os.writev
+        descriptor = os.open(path, self.flags, 0o644)
+        if step.start and self.seeks:
+            os.lseek(descriptor, step.start, os.SEEK_SET)
+        left = step.end - step.start
+        record_bytes = step.record_bytes
+        for parts in self._prepared[index] if self._prepared else self._records(index):
+            wanted = record_bytes if left > record_bytes else left
+            written = write(descriptor, parts[0]) if len(parts) == 1 else writev(descriptor, parts)
+            if written != wanted:
+                raise Mishap("short-write", f"{written} of {wanted} bytes of a record written")
+            left -= wanted
+        if step.sync:
+            os.fsync(descriptor)
+        os.close(descriptor)
+        os.close(os.open(path, _READ))
+
+    def check(self) -> Checked:
+        """Nothing to compare yet."""
+        return Checked(moved_bytes=sum(step.end - step.start for step in self._steps))
+
+    def _records(self, index: int) -> Iterable[Buffers]:
+        step = self._steps[index]
+        return self._job.content.records(step.image, step.start, step.end, step.record_bytes)
+
+
+class Create(_Write):
+    """Write one new file."""
+
+    flags = _WRITE | os.O_CREAT | os.O_EXCL
+
+
+class Overwrite(_Write):
+    """Write over a range of an existing file, or all of it."""
+
+
+class Append(_Write):
+    """Write at the end of an existing file."""
+
+    flags = _WRITE | os.O_APPEND
+    seeks = False
+
+
+class Truncate:
+    """Cut a file."""
+
+    def __init__(self, job: Job) -> None:
+        self._paths = job.paths()
+        self._ends = [step.end for step in job.steps]
+
+    def perform(self, index: int) -> None:
+        """truncate(2)."""
+        os.truncate(self._paths[index], self._ends[index])
+
+    def check(self) -> Checked:
+        """Nothing to compare: the next stat or read tells."""
+        return Checked()
+
+
+class Fsync:
+    """Ask for a file's data to be stored."""
+
+    def __init__(self, job: Job) -> None:
+        self._paths = job.paths()
+
+    def perform(self, index: int) -> None:
+        """open(2), fsync(2), close(2)."""
+        descriptor = os.open(self._paths[index], _WRITE)
+        os.fsync(descriptor)
+        os.close(descriptor)
+
+    def check(self) -> Checked:
+        """Nothing to compare."""
+        return Checked()
