@@ -24,13 +24,13 @@ def narrow(
 ) -> Space:
     """See Space.narrow."""
     allowed = {Risk.PERFORMANCE, *(_risk(space, word) for word in allow_risk)}
-    for word, names in (("only", only or ()), ("also", also), ("fix", fix), ("ranges", ranges)):
+    for word, names in (("only", only or ()), ("also", also), ("fix", fix), ("range", ranges)):
         if isinstance(names, str):
             raise SpaceError(f"{space.name}: {word}: {names!r} is a word, not a list of them")
         for name in names:
             _known(space, word, name)
     for name in fix:
-        for word, names in (("only", only or ()), ("also", also), ("ranges", ranges)):
+        for word, names in (("only", only or ()), ("also", also), ("range", ranges)):
             if name in names:
                 raise SpaceError(f"{space.name}: fix: {name} is also in {word}")
     changed = {p.name: p for p in space.parameters}
@@ -55,7 +55,7 @@ def narrow(
     _pin_conditions(space, changed, fix)
     for name in ranges:
         if not changed[name].searched:
-            raise SpaceError(f"{space.name}: ranges: {name} is not searched; name it in also")
+            raise SpaceError(f"{space.name}: range: {name} is not searched; name it in also")
     return with_parameters(space, changed)
 
 
@@ -83,7 +83,7 @@ def _risk(space: Space, word: str) -> Risk:
 
 
 def _ranged(space: Space, parameter: Parameter, bounds: Sequence[Value]) -> Parameter:
-    where = f"{space.name}: ranges: {parameter.name}"
+    where = f"{space.name}: range: {parameter.name}"
     if isinstance(bounds, str) or not isinstance(bounds, Sequence):
         raise SpaceError(f"{where}: {bounds!r} is not a list")
     for value in bounds:

@@ -118,7 +118,7 @@ class SpaceSection(_Section):
     """A search space and how the campaign narrows it.
 
     ``only``: search these parameters and no other. ``also``: search these besides the usual ones
-    (negative controls, for example). ``fix``: always set these. ``ranges``: ``[low, high]`` or a
+    (negative controls, for example). ``fix``: always set these. ``range``: ``[low, high]`` or a
     list of words. ``allow_risk``: risk classes that may be searched. ``presets``: configurations of
     the space, by name, to try before anything else.
     """
@@ -127,7 +127,7 @@ class SpaceSection(_Section):
     only: tuple[str, ...] | None = None
     also: tuple[str, ...] = ()
     fix: dict[str, ParameterValue] = Field(default_factory=dict)
-    ranges: dict[str, tuple[ParameterValue, ...]] = Field(default_factory=dict)
+    range: dict[str, tuple[ParameterValue, ...]] = Field(default_factory=dict)
     allow_risk: tuple[str, ...] = ()
     presets: tuple[str, ...] = ()
 
@@ -364,7 +364,7 @@ def load_space(section: SpaceSection, component: str) -> Space:
             only=section.only,
             also=section.also,
             fix=section.fix,
-            ranges=section.ranges,
+            ranges=section.range,
             allow_risk=section.allow_risk,
         )
     except SpaceError as problem:

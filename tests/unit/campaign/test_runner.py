@@ -207,7 +207,7 @@ def test_a_space_that_is_used_up_ends_in_an_answer(begin: Begin) -> None:
         "cache_manager": {
             "name": "openafs-cache-manager-fuse-1.8",
             "only": ["daemons"],
-            "ranges": {"daemons": [5, 6]},
+            "range": {"daemons": [5, 6]},
         },
     }
     effect: dict[str, object] = {

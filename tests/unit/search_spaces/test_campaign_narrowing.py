@@ -47,7 +47,7 @@ def test_a_good_narrowing_is_obeyed(path: Path) -> None:
         assert {name for values in drawn for name in values} == set(section.only)
     for name in section.also:
         assert any(name in values for values in drawn)
-    for name, bounds in section.ranges.items():
+    for name, bounds in section.range.items():
         seen = {values[name] for values in drawn if name in values}
         assert seen
         if isinstance(bounds[0], str):
