@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import typer
+from pydantic import BaseModel
 
-from tuner.campaign.spec import load_space, read_spec
+from tuner.campaign.spec import CampaignSpec, load_space, read_spec
 from tuner.cli.app import app
 from tuner.measure.workload import load_workload
 
@@ -69,8 +71,33 @@ def test_the_example_campaign_is_accepted(tmp_path: Path) -> None:
     load_workload(spec.workload.name, spec.workload.scale)
 
 
-def test_the_quickstart_campaign_is_accepted() -> None:
-    spec = read_spec(ROOT / "deploy" / "quickstart.yaml")
+def _keys(model: type[BaseModel]) -> set[str]:
+    """Every key of a section and of the sections below it, by its own name."""
+    found: set[str] = set()
+    for name, field in model.model_fields.items():
+        found.add(name)
+        for inner in _sections(field.annotation):
+            found |= _keys(inner)
+    return found
+
+
+def _sections(annotation: object) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for inner in get_args(annotation) for found in _sections(inner)]
+
+
+def test_every_key_of_a_campaign_file_is_documented() -> None:
+    text = (ROOT / "docs" / "campaigns.md").read_text()
+    documented = {
+        word for code in re.findall(r"`([^`\n]+)`", text) for word in re.split(r"\W+", code)
+    }
+    assert _keys(CampaignSpec) <= documented
+
+
+@pytest.mark.parametrize("name", ["quickstart.yaml", "simulated.yaml"])
+def test_the_campaigns_that_come_along_are_accepted(name: str) -> None:
+    spec = read_spec(ROOT / "deploy" / name)
     load_space(spec.spaces.cache_manager, "cache_manager")
     load_workload(spec.workload.name, spec.workload.scale)
 

@@ -71,7 +71,7 @@ def recommendation(
         e_value=verdict.e_value,
         threshold=verdict.threshold,
         components=_effects(certificate, rules),
-        notes=(*_risks(chosen, baseline, risks), *_doubts(plan)),
+        notes=(*_together(chosen, baseline), *_risks(chosen, baseline, risks), *_doubts(plan)),
     )
 
 
@@ -83,6 +83,14 @@ def _effects(certificate: Certificate, rules: Rules) -> dict[str, ComponentEffec
 
     found = zip(rules.components, certificate.components, strict=True)
     return {name: effect(component) for name, component in found}
+
+
+def _together(chosen: Configuration, baseline: Configuration) -> tuple[str, ...]:
+    """What a certificate of several settings does not say."""
+    changed = len(set(chosen.items) ^ set(baseline.items))
+    if changed < 2:
+        return ()
+    return ("these settings were certified together; which of them matter was not tested",)
 
 
 def _doubts(plan: Plan) -> tuple[str, ...]:

@@ -115,7 +115,8 @@ def _row(
     baseline: Configuration,
 ) -> LiveTrial:
     estimate, count = estimates.get(trial.number, (None, 0))
-    state = "racing" if plan.phase is Phase.SEARCH else "finalist"
+    states = {Phase.PILOT: "twin", Phase.SEARCH: "racing"}
+    state = states.get(plan.phase, "finalist")
     if trial.number == BASELINE:
         state = "reference"
     elif trial.number == plan.incumbent and plan.phase is Phase.SEARCH:

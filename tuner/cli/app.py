@@ -6,6 +6,7 @@ defect and shows its traceback.
 
 from __future__ import annotations
 
+import errno
 import sys
 from typing import Annotated
 
@@ -68,6 +69,14 @@ def main() -> None:
     """Run the command line; exits with the status of what happened."""
     try:
         app()
+        sys.stdout.flush()
     except TunerError as problem:
         print(f"fstune: {problem}", file=sys.stderr)
         sys.exit(problem.exit_code)
+    except OSError as problem:
+        if problem.errno not in (errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EBADF):
+            raise
+        # Nothing that can be flushed at exit must be left, or the interpreter complains once more.
+        sys.stdout = None
+        print(f"fstune: the output cannot be written: {problem.strerror}", file=sys.stderr)
+        sys.exit(1)

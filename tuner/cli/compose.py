@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.cell import CellError, CellSpec
-from search_spaces import Space
+from search_spaces import Form, Space
 from tuner.campaign.runner import Outcome, Runner
 from tuner.campaign.spec import CampaignSpec, check_parameters, load_space
 from tuner.campaign.stopping import stop_signals
@@ -51,6 +51,7 @@ def _testbed(
 ) -> Testbed:
     cell, simulated = spec.testbed.cell, spec.testbed.simulated
     if cell is not None:
+        _check_programs(spaces)
         try:
             cell_spec = CellSpec(cell.name, cell.clients, cell.link)
         except CellError as problem:
@@ -67,6 +68,17 @@ def _testbed(
         seed=simulated.seed,
     )
     return SimulatedTestbed(spaces, world, simulated.found)
+
+
+def _check_programs(spaces: dict[str, Space]) -> None:
+    """Whether the spaces are of the programs that a private cell runs."""
+    programs = {"fileserver": "dafileserver", "cache_manager": "afsd.fuse"}
+    for component, space in spaces.items():
+        if space.program != programs[component] or space.form is not Form.LIBCMD:
+            raise SpecError(
+                f"spaces.{component}: {space.name} is not for what a private cell runs "
+                f"({programs[component]} of OpenAFS 1.8)"
+            )
 
 
 def conduct(

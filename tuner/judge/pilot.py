@@ -41,6 +41,7 @@ from tuner.judge.verdict import Outcome, Verdict, assess, blocks, change, percen
 _ALPHA_EQUIVALENT: Final = 0.05
 _ALPHA_DIFFERENT: Final = 0.005  # each way: a sound testbed is refused in 1 of 100 pilots
 _ALPHA_WARM_UP: Final = 0.01
+_FEWEST: Final = 8  # blocks: fewer leave the guards blind and the noise anybody's guess
 _PILOT_SIGHT: Final = 1.75  # times what has 80 % power: a sound testbed passes in 98 of 100 pilots
 _LONGEST: Final = 500  # blocks a certification is planned for at most
 
@@ -172,10 +173,11 @@ class Pilot:
 def assess_pilot(pilot_blocks: Sequence[PilotBlock], rules: PilotRules) -> Pilot:
     """Judge the pilot blocks so far, in the order measured; may be called after every block.
 
-    sound: a and b are shown to differ by less than delta, or than what campaign and pilot can tell
-    at this noise if that is more (one-sided .05 twice). refused: they are
-    shown to differ (one-sided .005), or not shown to be equal by max_blocks, or D depends strongly
-    on the block before, or the budget does not hold a certification. undecided: measure on.
+    sound: after 8 blocks or more (or max_blocks, if that is less), a and b are shown to differ by
+    less than delta, or than what campaign and pilot can tell at this noise if that is more
+    (one-sided .05 twice). refused: they are shown to differ (one-sided .005), or not shown to be
+    equal by max_blocks, or D depends strongly on the block before, or the budget does not hold a
+    certification. undecided: measure on.
 
     Raises ValueError for fewer than 3 blocks, for times not above 0 and for wrong numbers of
     components.
@@ -203,7 +205,7 @@ def assess_pilot(pilot_blocks: Sequence[PilotBlock], rules: PilotRules) -> Pilot
     within = _within(noise, outlook, rules)
     verdict = _verdict(d, floor, rules, within)
     refusals = _refusals(verdict, noise, guards, outlook, rules, within)
-    done = verdict.outcome is Outcome.EQUIVALENT
+    done = verdict.outcome is Outcome.EQUIVALENT and verdict.n >= min(_FEWEST, rules.max_blocks)
     return Pilot(
         outcome=(
             PilotOutcome.REFUSED

@@ -101,8 +101,11 @@ def answer(recommendation: Recommendation) -> RenderableType:
         lines += ["", paragraph(r.reason)]
     lines += ["", paragraph(claim(r))]
     if r.e_value is not None and r.threshold is not None:
-        evidence = f"Evidence: e-value {_short(r.e_value)}, {_short(r.threshold)} needed."
-        lines.append(Text(evidence, style=QUIET))
+        evidence = (
+            f"Evidence: e-value {_short(r.e_value)}, {_short(r.threshold)} needed: calibrated for "
+            "differences that are roughly normal and for the blocks allowed."
+        )
+        lines.append(paragraph(evidence, QUIET))
     return Group(*lines)
 
 

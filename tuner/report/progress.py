@@ -87,7 +87,7 @@ class PlainProgress:
             key=lambda r: r.estimate.ratio if r.estimate else 0.0,
             default=None,
         )
-        if best is not None and best.estimate is not None:
+        if best is not None and best.estimate is not None and standing.kind is not BlockKind.PILOT:
             e = best.estimate
             told.append(
                 f"fastest so far trial {best.trial}: {signed(e.ratio)} "

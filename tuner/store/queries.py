@@ -56,7 +56,9 @@ def resolve(connection: Connection, reference: str, where: str) -> str:
     if not names:
         raise NotFoundError(f"there is no campaign in {where}")
     if reference == "last":
-        return next(iter(names))
+        # One that was refused before its first block must not hide the one that the user means.
+        measured = set(connection.scalars(select(tables.block.c.campaign).distinct()))
+        return next((known for known in names if known in measured), next(iter(names)))
     if reference in names:
         return reference
     matching = [known for known in names if reference and known.startswith(reference)]

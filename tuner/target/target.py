@@ -49,7 +49,7 @@ class Target:
     @property
     def identity(self) -> str:
         """Programs and versions, for provenance."""
-        return ", ".join(part.identity for part in self.parts.values())
+        return ", ".join(dict.fromkeys(part.identity for part in self.parts.values()))
 
     @property
     def risks(self) -> dict[str, Risk]:

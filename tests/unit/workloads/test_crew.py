@@ -81,8 +81,11 @@ def test_the_wall_clock_limit_is_a_failure(engine: Callable[..., Engine]) -> Non
     own = engine(wall_clock_limit_s=0.001)
     answer = own.run("write")
     assert answer.status == 3
+    # Which operation it was in depends on the machine.
     error = answer.document["error"]
-    assert (error["kind"], error["operation"]) == ("wall-clock-limit", "enter")
+    assert error["kind"] == "wall-clock-limit"
+    assert error["operation"]
+    assert error["path"] == str(own.root)
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
