@@ -3,14 +3,15 @@
 Owns a simulated campaign in which no configuration differs from the baseline, or all are exactly
 delta faster, and the count of the campaigns in which a rule is wrong and a guard has warned.
 
-A campaign: races of CANDIDATES fresh candidates, each in up to RACE_BLOCKS blocks with the
-baseline and dropped as soon as it is found futile; then up to CERTIFY_BLOCKS fresh blocks of one
-finalist and the baseline.
+A campaign: a pilot, the baseline against a twin of its own configuration; races of CANDIDATES fresh
+candidates, each in up to RACE_BLOCKS blocks with the baseline and dropped as soon as it is found
+futile; then up to CERTIFY_BLOCKS fresh blocks of one finalist and the baseline. One path of noise
+goes through all of it. The guards look at the same campaign with each pilot of PILOTS.
 
 Where guards matter: the campaigns that come to a wrong answer, a certificate without a gain or a
 candidate dropped although it is delta faster. A campaign that ends right loses nothing by silence.
 They count as caught where, on what was measured until then (certificate) or by the end of the
-search (dropped candidate), any guard warns or refuses.
+search (dropped candidate), any guard warns or refuses. What the pilot itself says is not counted.
 """
 
 from __future__ import annotations
@@ -21,18 +22,38 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bench.error_rates.noise import Noise
+from bench.error_rates.noise import Noise, Stage
 from bench.error_rates.rules import ALPHA_CERTIFY, ALPHA_PRUNE, Found, Paths, certified, confirmed
 from tuner.judge.evalue import MIN_PAIRS, Floats, e_values
-from tuner.judge.monitors import Alarm, Guard, dependence, disagreement, skewness, trend
+from tuner.judge.monitors import (
+    Alarm,
+    Guard,
+    GuardKind,
+    dependence,
+    disagreement,
+    skewness,
+    trend,
+)
+from tuner.judge.power import detectable_effect
 from tuner.judge.score import margin
 from tuner.judge.thresholds import threshold
 
 CANDIDATES: Final = 3
 RACE_BLOCKS: Final = 10
 CERTIFY_BLOCKS: Final = 20
+PILOT_BLOCKS: Final = 20
+
+PILOTS: Final = ("none", "as run", "20 blocks")
+"""No pilot; one that ends once it finds the baseline equal to itself, as in a campaign; and one
+that goes on to its last block.
+"""
+
 _DELTA: Final = 0.02
+_ALPHA_EQUAL: Final = 0.05
+_SIGHT: Final = 1.75
+_ASKS_ROBUST: Final = (GuardKind.SKEWNESS, GuardKind.DEPENDENCE, GuardKind.DISAGREEMENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +61,20 @@ class Caught:
     """Counts of one mistake under one noise.
 
     chances: how often it could be made; mistakes: how often it was, promised at most `promised` of
-    the chances. wrong: campaigns with a mistake; warned: those with a guard's warning; left: those
-    in which it stands when the guards' advice is taken. looked_at: campaigns without one that were
-    looked at; noisy: those with a warning.
+    the chances. wrong: share of the campaigns with one. seen: such campaigns that the guards looked
+    at; warned: those with a warning; left: those in which the mistake stands when the guards'
+    advice is taken. quiet: campaigns without one that the guards looked at; noisy: those with a
+    warning.
     """
 
     promised: float
     chances: int
     mistakes: int
-    campaigns: int
-    wrong: int
+    wrong: float
+    seen: int
     warned: int
     left: int
-    looked_at: int
+    quiet: int
     noisy: int
 
     @property
@@ -63,26 +85,56 @@ class Caught:
 
 
 @dataclass(frozen=True, slots=True)
-class Searches:
-    """What the searches measured: differences (campaigns, candidates, blocks), NaN after the end of
-    a candidate; dropped: (campaigns, candidates).
+class Look:
+    """How many campaigns with and without a mistake the guards look at, at most."""
+
+    wrong: int
+    quiet: int
+
+    def at(self, wrong: Found) -> tuple[list[int], list[int]]:
+        """The first campaigns of either kind. wrong: (campaigns,)."""
+        with_one, without = (np.flatnonzero(kind).tolist() for kind in (wrong, ~wrong))
+        return with_one[: self.wrong], without[: self.quiet]
+
+
+@dataclass(frozen=True, slots=True)
+class Campaigns:
+    """What was measured: differences, NaN after the end of a candidate; and who was dropped.
+
+    pilot: (campaigns, blocks), to its last block; pilot_ends: blocks until a campaign's would end.
+    search: (campaigns, candidates, blocks); dropped: (campaigns, candidates). fresh: log times,
+    (campaigns, blocks, 2).
     """
 
-    d: Floats
+    pilot: Floats
+    pilot_ends: NDArray[np.int64]
+    search: Floats
     dropped: Found
+    fresh: Floats
+
+    def before(self, campaign: int, pilot: str) -> Floats:
+        """All series until certification, shape (1 + candidates, blocks), the pilot's first."""
+        search = self.search[campaign]
+        blocks = {"none": 0, "as run": int(self.pilot_ends[campaign])}.get(pilot, PILOT_BLOCKS)
+        series = np.full((1 + len(search), PILOT_BLOCKS + search.shape[1]), np.nan)
+        series[0, :blocks] = self.pilot[campaign, :blocks]
+        series[1:, PILOT_BLOCKS:] = search
+        return series
 
 
-def searches(
+def campaigns_of(
     noise: Noise, rng: np.random.Generator, campaigns: int, races: int, gain: float
-) -> Searches:
-    """Search campaigns; every candidate's true log time is `gain` below the baseline's."""
+) -> Campaigns:
+    """Campaigns in which every candidate's true log time is `gain` below the baseline's."""
+    stages = [Stage(PILOT_BLOCKS, 2, twin=True)]
+    stages += [Stage(RACE_BLOCKS, 1 + CANDIDATES)] * races
+    pilot, *log_s, fresh = noise.through(rng, campaigns, [*stages, Stage(CERTIFY_BLOCKS, 2)])
     width = races * CANDIDATES
     d = np.full((campaigns, width, races * RACE_BLOCKS), np.nan)
     dropped = np.zeros((campaigns, width), dtype=np.bool_)
     level = threshold(ALPHA_PRUNE, RACE_BLOCKS)
-    for race in range(races):
-        log_s = noise.draw(rng, (campaigns, RACE_BLOCKS, 1 + CANDIDATES))
-        of_race = np.moveaxis(log_s[..., 1:] - log_s[..., :1], 2, 1) - gain
+    for race, of_arms in enumerate(log_s):
+        of_race = np.moveaxis(of_arms[..., 1:] - of_arms[..., :1], 2, 1) - gain
         shown = e_values(of_race + margin(_DELTA)) >= level
         shown[..., : MIN_PAIRS - 1] = False
         ever = shown.any(axis=-1)
@@ -92,62 +144,99 @@ def searches(
         columns = slice(race * RACE_BLOCKS, (race + 1) * RACE_BLOCKS)
         d[:, rows, columns] = np.where(gone, np.nan, of_race)
         dropped[:, rows] = ever
-    return Searches(d, dropped)
+    twins = pilot[..., 1] - pilot[..., 0]
+    return Campaigns(twins, pilot_ends(twins), d, dropped, fresh)
+
+
+def pilot_ends(d: Floats) -> NDArray[np.int64]:
+    """Blocks after which `tuner.judge.pilot` finds twins equal, all where it does not.
+
+    d: (campaigns, blocks). Equal: within delta, or within what the campaign can certify or the
+    pilot can tell at this noise, if that is more.
+    """
+    most = d.shape[1]
+    sight = max(
+        detectable_effect(CERTIFY_BLOCKS, ALPHA_CERTIFY),
+        _SIGHT * detectable_effect(most, _ALPHA_EQUAL),
+    )
+    level = threshold(_ALPHA_EQUAL, most)
+    ends = np.full(len(d), most, dtype=np.int64)
+    for n in range(most - 1, MIN_PAIRS - 1, -1):
+        so_far = d[:, :n]
+        within = np.maximum(margin(_DELTA), sight * so_far.std(axis=1, ddof=1))[:, None]
+        above, below = (e_values(x)[:, -1] for x in (so_far + within, within - so_far))
+        ends[np.minimum(above, below) >= level] = n
+    return ends
 
 
 def false_certificates(
-    noise: Noise, rng: np.random.Generator, campaigns: int, races: int, quiet: int
-) -> Caught:
-    """Certificates given although nothing differs. quiet: how many others to look at."""
-    search = searches(noise, rng, campaigns, races, 0.0)
-    paths = Paths(noise.draw(rng, (campaigns, CERTIFY_BLOCKS, 2)))
+    noise: Noise, rng: np.random.Generator, campaigns: int, races: int, look: Look
+) -> Mapping[str, Caught]:
+    """Certificates given although nothing differs, by pilot."""
+    of = campaigns_of(noise, rng, campaigns, races, 0.0)
+    paths = Paths(of.fresh)
     shown, robust = (rule(paths, CERTIFY_BLOCKS) for rule in (certified, confirmed))
-    wrong = shown.any(axis=1)
-    warned = left = 0
-    for one in np.flatnonzero(wrong):
-        claimed = MIN_PAIRS + int(shown[one].argmax())
-        warned += bool(_warnings(search.d[one], paths.d[one, :claimed]))
-        left += _stands(search.d[one], paths.d[one], shown[one], robust[one])
-    others = np.flatnonzero(~wrong)[:quiet]
-    noisy = sum(bool(_warnings(search.d[one], paths.d[one])) for one in others)
-    count = int(wrong.sum())
-    return Caught(
-        ALPHA_CERTIFY, campaigns, count, campaigns, count, warned, left, len(others), noisy
-    )
+    wrong: Found = np.logical_or.reduce(shown, axis=1)
+    seen, quiet = look.at(wrong)
+    found = {}
+    for pilot in PILOTS:
+        warned = left = 0
+        for one in seen:
+            claimed = MIN_PAIRS + int(shown[one].argmax())
+            before = of.before(one, pilot)
+            warned += bool(_warnings(before, paths.d[one, :claimed]))
+            left += _stands(before, paths.d[one], shown[one], robust[one])
+        noisy = sum(bool(_warnings(of.before(one, pilot), paths.d[one])) for one in quiet)
+        found[pilot] = Caught(
+            promised=ALPHA_CERTIFY,
+            chances=campaigns,
+            mistakes=int(wrong.sum()),
+            wrong=float(wrong.mean()),
+            seen=len(seen),
+            warned=warned,
+            left=left,
+            quiet=len(quiet),
+            noisy=noisy,
+        )
+    return found
 
 
 def wrong_drops(
-    noise: Noise, rng: np.random.Generator, campaigns: int, races: int, quiet: int
-) -> Caught:
-    """Candidates dropped although they are delta faster. quiet: how many others to look at."""
-    search = searches(noise, rng, campaigns, races, margin(_DELTA))
-    wrong = search.dropped.any(axis=1)
-    warned = sum(bool(_warnings(search.d[one])) for one in np.flatnonzero(wrong))
-    others = np.flatnonzero(~wrong)[:quiet]
-    noisy = sum(bool(_warnings(search.d[one])) for one in others)
-    count, drops = int(wrong.sum()), search.dropped
-    return Caught(
-        ALPHA_PRUNE,
-        drops.size,
-        int(drops.sum()),
-        campaigns,
-        count,
-        warned,
-        count - warned,
-        len(others),
-        noisy,
-    )
+    noise: Noise, rng: np.random.Generator, campaigns: int, races: int, look: Look
+) -> Mapping[str, Caught]:
+    """Candidates dropped although they are delta faster, by pilot."""
+    of = campaigns_of(noise, rng, campaigns, races, margin(_DELTA))
+    wrong: Found = np.logical_or.reduce(of.dropped, axis=1)
+    seen, quiet = look.at(wrong)
+    found = {}
+    for pilot in PILOTS:
+        warned, noisy = (
+            sum(bool(_warnings(of.before(one, pilot))) for one in some) for some in (seen, quiet)
+        )
+        found[pilot] = Caught(
+            promised=ALPHA_PRUNE,
+            chances=of.dropped.size,
+            mistakes=int(of.dropped.sum()),
+            wrong=float(wrong.mean()),
+            seen=len(seen),
+            warned=warned,
+            left=len(seen) - warned,
+            quiet=len(quiet),
+            noisy=noisy,
+        )
+    return found
 
 
-MISTAKES: Final[Mapping[str, Callable[[Noise, np.random.Generator, int, int, int], Caught]]] = {
+Mistake = Callable[[Noise, np.random.Generator, int, int, Look], Mapping[str, Caught]]
+MISTAKES: Final[Mapping[str, Mistake]] = {
     "false certificate": false_certificates,
     "good one dropped": wrong_drops,
 }
 
 
-def _warnings(search: Floats, fresh: Floats | None = None) -> list[Guard]:
-    """The guards that warn, given the search and the finalist's fresh differences so far."""
-    series = search if fresh is None else _together(search, fresh)
+def _warnings(before: Floats, fresh: Floats | None = None) -> list[Guard]:
+    """The guards that warn, given pilot and search and the finalist's fresh differences so far."""
+    series = before if fresh is None else _together(before, fresh)
     guards = [skewness(series), dependence(series), trend(series)]
     if fresh is not None:
         level = threshold(ALPHA_CERTIFY, CERTIFY_BLOCKS)
@@ -155,21 +244,20 @@ def _warnings(search: Floats, fresh: Floats | None = None) -> list[Guard]:
     return [guard for guard in guards if guard.alarm is not Alarm.NONE]
 
 
-def _stands(search: Floats, fresh: Floats, shown: Found, robust: Found) -> bool:
-    """Whether a look certifies when advice is taken: any warning asks for the sign-flip test's
-    consent at that look, strong dependence refuses.
-    """
+def _stands(before: Floats, fresh: Floats, shown: Found, robust: Found) -> bool:
+    """Whether a look certifies on the terms that the guards leave: those of a campaign."""
     for look in np.flatnonzero(shown):
-        warnings = _warnings(search, fresh[: MIN_PAIRS + int(look)])
+        warnings = _warnings(before, fresh[: MIN_PAIRS + int(look)])
         refused = any(guard.alarm is Alarm.REFUSE for guard in warnings)
-        if not refused and (robust[look] or not warnings):
+        asked = any(guard.kind in _ASKS_ROBUST for guard in warnings)
+        if not refused and (robust[look] or not asked):
             return True
     return False
 
 
-def _together(search: Floats, fresh: Floats) -> Floats:
+def _together(before: Floats, fresh: Floats) -> Floats:
     """The fresh differences as one more series, on blocks of its own."""
-    series = np.full((len(search) + 1, search.shape[1] + fresh.size), np.nan)
-    series[:-1, : search.shape[1]] = search
-    series[-1, search.shape[1] :] = fresh
+    series = np.full((len(before) + 1, before.shape[1] + fresh.size), np.nan)
+    series[:-1, : before.shape[1]] = before
+    series[-1, before.shape[1] :] = fresh
     return series

@@ -1,14 +1,14 @@
 """Kinds of noise: run times of configurations that all perform alike, as random paths.
 
-Owns the table NOISES. A draw gives log times (s), shape (paths, blocks, arms); arm 0 is the
-baseline, and each block runs its arms once in fresh random order. No arm is faster than another in
-the mean of its log time.
+Owns the table NOISES. A path is one campaign's noise through stages of blocks; in each stage it
+gives log times (s), shape (paths, blocks, arms). Arm 0 is the baseline, and each block runs its
+arms once in fresh random order. No arm is faster than another in the mean of its log time.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +16,19 @@ import numpy as np
 
 from tuner.judge.evalue import Floats
 
-Draw = Callable[[np.random.Generator, tuple[int, int, int]], Floats]
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Blocks of the same arms. twin: whether arm 1 is the baseline's configuration too, so that it
+    is as noisy as the baseline, not as a candidate.
+    """
+
+    blocks: int
+    arms: int
+    twin: bool = False
+
+
+Draw = Callable[[np.random.Generator, int, Sequence[Stage]], list[Floats]]
 
 SD: Final = 0.014
 """Standard deviation of a log time unless told otherwise; that of a difference is 2.0 %."""
@@ -31,12 +43,28 @@ _SKEW_SCALE: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """One kind of noise. promised: whether the tests promise their error rates under it."""
+    """One kind of noise. promised: whether the tests promise their error rates under it.
+
+    through: one path after another stage of a campaign; what has a memory keeps it from stage to
+    stage, a candidate being new in each.
+    """
 
     name: str
     meaning: str
     promised: bool
-    draw: Draw
+    through: Draw
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, int, int]) -> Floats:
+        """Paths of a single stage, by shape (paths, blocks, arms)."""
+        return self.through(rng, shape[0], [Stage(shape[1], shape[2])])[0]
+
+
+_Run = Callable[[np.random.Generator, tuple[int, int, int]], Floats]
+
+
+def _alike(runs: _Run) -> Draw:
+    """Runs that remember nothing and are the same for all arms."""
+    return lambda rng, paths, stages: [runs(rng, (paths, s.blocks, s.arms)) for s in stages]
 
 
 def _normal(rng: np.random.Generator, shape: tuple[int, int, int]) -> Floats:
@@ -55,69 +83,104 @@ def _spikes(rng: np.random.Generator, shape: tuple[int, int, int]) -> Floats:
     return SD * rng.standard_normal(shape) + _SPIKE * (rng.random(shape) < _SPIKE_SHARE)
 
 
-def _autocorrelated(rng: np.random.Generator, runs: tuple[int, int], rho: float) -> Floats:
-    """AR(1) series of deviation SD along the last axis."""
-    series = SD * rng.standard_normal(runs)
-    for run in range(1, runs[1]):
-        series[:, run] = rho * series[:, run - 1] + math.sqrt(1.0 - rho**2) * series[:, run]
-    return series
-
-
 def _in_random_order(
-    rng: np.random.Generator, in_time: Floats, shape: tuple[int, int, int]
-) -> Floats:
+    rng: np.random.Generator, in_time: Floats, stages: Sequence[Stage]
+) -> list[Floats]:
     """Give each block's runs, in the order they were made, to its arms by lot."""
-    return rng.permuted(in_time.reshape(shape), axis=-1)
+    found, start = [], 0
+    for stage in stages:
+        end = start + stage.blocks * stage.arms
+        runs = in_time[:, start:end].reshape(len(in_time), stage.blocks, stage.arms)
+        found.append(rng.permuted(runs, axis=-1))
+        start = end
+    return found
 
 
-def _serial(rng: np.random.Generator, shape: tuple[int, int, int]) -> Floats:
-    runs = _autocorrelated(rng, (shape[0], shape[1] * shape[2]), 0.3)
-    return _in_random_order(rng, runs, shape)
+def _runs(paths: int, stages: Sequence[Stage]) -> tuple[int, int]:
+    return paths, sum(stage.blocks * stage.arms for stage in stages)
 
 
-def _drift(rng: np.random.Generator, shape: tuple[int, int, int]) -> Floats:
-    runs = SD * rng.standard_normal((shape[0], shape[1] * shape[2]))
-    return _in_random_order(rng, runs + _DRIFT * np.arange(runs.shape[1]), shape)
+def _follow(series: Floats, rho: float, before: Floats) -> None:
+    """Turn independent values of deviation SD into AR(1) series along the last axis, in place.
+
+    before: the value before the first, NaN where the series begins here.
+    """
+    fresh = math.sqrt(1.0 - rho**2)
+    begun = rho * before + fresh * series[..., 0]
+    series[..., 0] = np.where(np.isnan(before), series[..., 0], begun)
+    for run in range(1, series.shape[-1]):
+        series[..., run] = rho * series[..., run - 1] + fresh * series[..., run]
 
 
-def _walk(rng: np.random.Generator, shape: tuple[int, int, int]) -> Floats:
-    runs = SD * rng.standard_normal((2, shape[0], shape[1] * shape[2]))
-    return _in_random_order(rng, runs[0] + _STEP / SD * np.cumsum(runs[1], axis=-1), shape)
+def _serial(rng: np.random.Generator, paths: int, stages: Sequence[Stage]) -> list[Floats]:
+    runs = SD * rng.standard_normal(_runs(paths, stages))
+    _follow(runs, 0.3, np.full(paths, np.nan))
+    return _in_random_order(rng, runs, stages)
 
 
-def _candidate_tail(rng: np.random.Generator, shape: tuple[int, int, int]) -> Floats:
-    log_s = SD / 4.0 * rng.standard_normal(shape)
-    log_s[..., 1:] += _SKEW_SCALE * (rng.standard_exponential(log_s[..., 1:].shape) - 1.0)
-    return log_s
+def _drift(rng: np.random.Generator, paths: int, stages: Sequence[Stage]) -> list[Floats]:
+    runs = SD * rng.standard_normal(_runs(paths, stages))
+    return _in_random_order(rng, runs + _DRIFT * np.arange(runs.shape[1]), stages)
 
 
-def _baseline_tail(rng: np.random.Generator, shape: tuple[int, int, int]) -> Floats:
-    log_s = SD / 4.0 * rng.standard_normal(shape)
-    log_s[..., 0] += _SKEW_SCALE * (rng.standard_exponential(shape[:2]) - 1.0)
-    return log_s
+def _walk(rng: np.random.Generator, paths: int, stages: Sequence[Stage]) -> list[Floats]:
+    runs = SD * rng.standard_normal((2, *_runs(paths, stages)))
+    return _in_random_order(rng, runs[0] + _STEP / SD * np.cumsum(runs[1], axis=-1), stages)
+
+
+def _tail(*, of_baseline: bool) -> Draw:
+    """Slow runs of the baseline's configuration alone, or of all others."""
+
+    def through(rng: np.random.Generator, paths: int, stages: Sequence[Stage]) -> list[Floats]:
+        found = []
+        for stage in stages:
+            log_s = SD / 4.0 * rng.standard_normal((paths, stage.blocks, stage.arms))
+            baselines = 2 if stage.twin else 1
+            tailed = log_s[..., :baselines] if of_baseline else log_s[..., baselines:]
+            tailed += _SKEW_SCALE * (rng.standard_exponential(tailed.shape) - 1.0)
+            found.append(log_s)
+        return found
+
+    return through
 
 
 def _arm_states(rho: float) -> Draw:
-    def draw(rng: np.random.Generator, shape: tuple[int, int, int]) -> Floats:
-        paths, blocks, arms = shape
-        series = _autocorrelated(rng, (paths * arms, blocks), rho)
-        return np.moveaxis(series.reshape(paths, arms, blocks), 1, 2)
+    """Each arm follows itself; the baseline, which is in every stage, through all of them."""
 
-    return draw
+    def through(rng: np.random.Generator, paths: int, stages: Sequence[Stage]) -> list[Floats]:
+        found, baseline = [], np.full(paths, np.nan)
+        for stage in stages:
+            arms = SD * rng.standard_normal((paths, stage.arms, stage.blocks))
+            before = np.full((paths, stage.arms), np.nan)
+            before[:, 0] = baseline
+            _follow(arms, rho, before)
+            baseline = arms[:, 0, -1]
+            found.append(np.moveaxis(arms, 1, 2))
+        return found
+
+    return through
 
 
 NOISES: Final[tuple[Noise, ...]] = (
-    Noise("normal", "times normal, sd 1.4 %", True, _normal),
-    Noise("log-normal", "log times normal, sd .05", True, _log_normal),
-    Noise("t3", "log times t with 3 degrees of freedom, scale .014", True, _t3),
-    Noise("spikes", "normal, one run in twenty takes 1.3 times as long", True, _spikes),
+    Noise("normal", "times normal, sd 1.4 %", True, _alike(_normal)),
+    Noise("log-normal", "log times normal, sd .05", True, _alike(_log_normal)),
+    Noise("t3", "log times t with 3 degrees of freedom, scale .014", True, _alike(_t3)),
+    Noise("spikes", "normal, one run in twenty takes 1.3 times as long", True, _alike(_spikes)),
     Noise("AR(.3)", "each run follows the one before, autocorrelation .3", True, _serial),
     Noise("drift", "normal, each run .2 % slower than the one before", True, _drift),
     Noise("walk", "normal, and a random walk of 1 % a run", True, _walk),
     Noise(
-        "skewed D, right", "only the candidates have a tail of slow runs", False, _candidate_tail
+        "skewed D, right",
+        "only the candidates have a tail of slow runs",
+        False,
+        _tail(of_baseline=False),
     ),
-    Noise("skewed D, left", "only the baseline has a tail of slow runs", False, _baseline_tail),
+    Noise(
+        "skewed D, left",
+        "only the baseline has a tail of slow runs",
+        False,
+        _tail(of_baseline=True),
+    ),
     Noise("dependent D, .3", "each arm keeps a state, autocorrelation .3", False, _arm_states(0.3)),
     Noise("dependent D, .5", "each arm keeps a state, autocorrelation .5", False, _arm_states(0.5)),
 )

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from bench.error_rates.guards import CANDIDATES, MISTAKES
+from bench.error_rates.guards import CANDIDATES, MISTAKES, PILOTS, Look
 from bench.error_rates.noise import NOISES, Noise
 from bench.error_rates.rules import RULES, errors
 
@@ -51,16 +51,20 @@ class ErrorRow:
 
 @dataclass(frozen=True, slots=True)
 class GuardRow:
-    """How campaigns with a mistake fare with the guards; counts as `guards.Caught`."""
+    """How campaigns with a mistake fare with the guards; counts as `guards.Caught`.
+
+    pilot: one of `guards.PILOTS`; with each the same campaigns.
+    """
 
     noise: str
     mistake: str
     candidates: int
+    pilot: str
     promised: float
     rate: float
     matters: bool
     campaigns: int
-    wrong: int
+    seen: int
     warned_share: float
     rate_left: float
     warned_without_cause: float
@@ -100,33 +104,38 @@ def _error_rows(number: int, paths: int) -> list[ErrorRow]:
     return rows
 
 
-def guard_rows(campaigns: int, quiet: int) -> list[GuardRow]:
-    """Each noise, mistake and length of campaign; `quiet` campaigns without a mistake besides."""
+def guard_rows(campaigns: int, look: Look) -> list[GuardRow]:
+    """Each noise, mistake, length of campaign and pilot."""
     return [
-        _guard_row(noise, mistake, races, campaigns, quiet, [_SEED, number, races, kind])
+        row
         for number, noise in enumerate(NOISES)
         for races in RACES
         for kind, mistake in enumerate(MISTAKES)
+        for row in _guard_rows(noise, mistake, races, campaigns, look, [_SEED, number, races, kind])
     ]
 
 
-def _guard_row(
-    noise: Noise, mistake: str, races: int, campaigns: int, quiet: int, seed: list[int]
-) -> GuardRow:
-    caught = MISTAKES[mistake](noise, np.random.default_rng(seed), campaigns, races, quiet)
-    return GuardRow(
-        noise=noise.name,
-        mistake=mistake,
-        candidates=races * CANDIDATES,
-        promised=caught.promised,
-        rate=caught.mistakes / caught.chances,
-        matters=caught.matters,
-        campaigns=campaigns,
-        wrong=caught.wrong,
-        warned_share=caught.warned / max(caught.wrong, 1),
-        rate_left=caught.left / campaigns,
-        warned_without_cause=caught.noisy / max(caught.looked_at, 1),
-    )
+def _guard_rows(
+    noise: Noise, mistake: str, races: int, campaigns: int, look: Look, seed: list[int]
+) -> list[GuardRow]:
+    found = MISTAKES[mistake](noise, np.random.default_rng(seed), campaigns, races, look)
+    return [
+        GuardRow(
+            noise=noise.name,
+            mistake=mistake,
+            candidates=races * CANDIDATES,
+            pilot=pilot,
+            promised=caught.promised,
+            rate=caught.mistakes / caught.chances,
+            matters=caught.matters,
+            campaigns=campaigns,
+            seen=caught.seen,
+            warned_share=caught.warned / max(caught.seen, 1),
+            rate_left=caught.wrong * caught.left / max(caught.seen, 1),
+            warned_without_cause=caught.noisy / max(caught.quiet, 1),
+        )
+        for pilot, caught in found.items()
+    ]
 
 
 def write_csv(rows: Sequence[ErrorRow] | Sequence[GuardRow], path: Path) -> None:
@@ -157,23 +166,24 @@ def _cell(row: ErrorRow) -> str:
 
 
 def guard_table(rows: Sequence[GuardRow]) -> str:
-    """The rows in which a promise is broken, and sound ones to compare with, in Markdown."""
-    heads = [
-        "noise",
-        "mistake",
-        "candidates",
-        "rate (promised)",
-        "caught",
-        "rate left",
-        "warned without a mistake",
-    ]
+    """The rows in which a promise is broken, and sound ones to compare with, in Markdown.
+
+    Shares by pilot, in the order of PILOTS.
+    """
+    heads = ["noise", "mistake", "candidates", "rate (promised)", "caught", "rate left"]
+    heads.append("warned without a mistake")
     lines = [_line(heads), _line(["---"] * len(heads))]
-    sound = [row for row in rows if row.noise == NOISES[0].name]
-    for row in [*[r for r in rows if r.matters], *sound]:
-        left = f"{_share(row.rate_left)}" if row.mistake == "false certificate" else "-"
+    of_pilots = [rows[i : i + len(PILOTS)] for i in range(0, len(rows), len(PILOTS))]
+    sound = [group for group in of_pilots if group[0].noise == NOISES[0].name]
+    for group in [*[g for g in of_pilots if g[0].matters], *sound]:
+        row = group[0]
+        certificate = row.mistake == "false certificate"
         cells = [row.noise, row.mistake, str(row.candidates)]
-        cells += [f"{_share(row.rate)} ({_share(row.promised)})", f"{row.warned_share:.0%}", left]
-        lines.append(_line([*cells, f"{row.warned_without_cause:.0%}"]))
+        cells.append(f"{_share(row.rate)} ({_share(row.promised)})")
+        cells.append(", ".join(f"{r.warned_share:.0%}" for r in group))
+        cells.append(", ".join(_share(r.rate_left) for r in group) if certificate else "-")
+        cells.append(", ".join(f"{r.warned_without_cause:.0%}" for r in group))
+        lines.append(_line(cells))
     return "\n".join(lines)
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from tuner.campaign.budget import Spent
 from tuner.campaign.certifying import certification, finalist_begun, guards
-from tuner.campaign.piloting import plan_pilot
+from tuner.campaign.piloting import PilotPlan, plan_pilot
 from tuner.campaign.racing import Replay, advance
 from tuner.campaign.rules import Rules
 from tuner.campaign.steps import Finish, Halt, Phase, Plan, Propose, RunBlock
@@ -39,6 +39,7 @@ class Planner:
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self._replay = Replay()
+        self._pilot: PilotPlan | None = None
 
     def plan(
         self, trials: Sequence[Trial], blocks: Sequence[Block], *, earlier_blocks: int = 0
@@ -46,7 +47,10 @@ class Planner:
         """What to do next; see ``plan``. ``blocks`` must begin with those of the last call."""
         failed = {t.number for t in trials if t.state in (TrialState.FAILED, TrialState.CANCELLED)}
         advance(self._replay, trials, blocks, self.rules, failed)
-        return _next(self._replay, trials, blocks, self.rules, failed, earlier_blocks)
+        if self._pilot is None or self._pilot.more:
+            self._pilot = plan_pilot(trials, blocks, self.rules.pilot)
+        # A pilot that was over once stays so, and need not be judged again.
+        return _next(self._replay, self._pilot, trials, blocks, self.rules, failed, earlier_blocks)
 
 
 def plan(
@@ -67,6 +71,7 @@ def plan(
 
 def _next(
     replay: Replay,
+    pilot: PilotPlan,
     trials: Sequence[Trial],
     blocks: Sequence[Block],
     rules: Rules,
@@ -88,7 +93,6 @@ def _next(
     here = Plan(Halt(""), Phase.SEARCH, race, replay.incumbent, live, endings, replay.decisions)
     if (reason := _void_reason(blocks[earlier_blocks:])) is not None:
         return replace(here, step=Halt(reason))
-    pilot = plan_pilot(trials, blocks, rules.pilot)
     here = replace(here, pilot=pilot.found)
     if pilot.more and pilot.twin is not None:
         step = _block(blocks, BlockKind.PILOT, 0, (pilot.twin,), rules)

@@ -69,6 +69,61 @@ def test_dependent_differences_are_noticed() -> None:
     assert alarms(dependence, lambda rng: autocorrelated(rng, (4, 30), -0.5)) == 0
 
 
+def differences(arms: Floats) -> Floats:
+    """Of all other arms against the first; arms: (arms, blocks)."""
+    found: Floats = arms[1:] - arms[0]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("stated", "least"), [(slice(None), 125), (slice(1, None), 175), (slice(1), 45)]
+)
+def test_states_of_all_arms_or_some_are_noticed(stated: slice, least: int) -> None:
+    """All arms at .3 (72 % expected), the candidates or the reference alone (31 %) at .5."""
+    rho = 0.3 if stated == slice(None) else 0.5
+
+    def draw(rng: np.random.Generator) -> Floats:
+        arms = rng.standard_normal((5, 20))
+        arms[stated] = autocorrelated(rng, arms[stated].shape, rho)
+        return differences(arms)
+
+    assert alarms(dependence, draw) > least
+
+
+def test_levels_of_arms_and_blocks_are_no_dependence() -> None:
+    """Races of candidates far apart, dropped on the way, under a drift: 10 of 200 expected."""
+    ends = (10, 3, 6, 8)
+
+    def draw(rng: np.random.Generator) -> Floats:
+        table = np.full((2 * len(ends), 20), math.nan)
+        for race in (0, 1):
+            arms = rng.standard_normal((5, 10)) + np.linspace(0.0, 30.0, 10)
+            found = differences(arms) + 20.0 * rng.standard_normal((4, 1))
+            for row, end in enumerate(ends):
+                table[4 * race + row, 10 * race : 10 * race + end] = found[row, :end]
+        return table
+
+    assert alarms(dependence, draw) <= 20
+
+
+def test_the_arms_behind_two_differences() -> None:
+    """All series complete: every arm's deviations from the block's mean, lag by lag."""
+    rng = np.random.default_rng(8)
+    arms = np.vstack([rng.standard_normal((1, 30)), autocorrelated(rng, (2, 30), 0.5)])
+    left = arms - arms.mean(axis=0)
+    left -= left.mean(axis=1, keepdims=True)
+    lags = (left[:, 1:] * left[:, :-1]).sum(axis=1) / (left**2).sum(axis=1) + 1 / 30
+    assert dependence(differences(arms)).value == pytest.approx(lags.mean())
+
+
+def test_opposite_differences_leave_the_reference_nothing() -> None:
+    """What is left of it is rounding, which must not count as an arm."""
+    x = np.random.default_rng(8).standard_normal((1, 30))
+    twice, once = dependence(np.vstack([x, 3.0 - x])), dependence(x)
+    assert twice.value == pytest.approx(once.value)
+    assert twice.z == pytest.approx(once.z)
+
+
 def test_growing_differences_are_noticed() -> None:
     steps = np.linspace(0.0, 2.0, 20)
     assert alarms(trend, lambda rng: steps + rng.standard_normal((3, 20))) > 175
