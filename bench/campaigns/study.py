@@ -10,6 +10,7 @@ import csv
 import math
 import random
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
@@ -19,6 +20,8 @@ from typing import Final
 from tuner.campaign.runner import Runner
 from tuner.campaign.spec import CampaignSpec
 from tuner.cli.compose import prepare
+from tuner.errors import CampaignHalted
+from tuner.judge.pilot import PilotOutcome
 from tuner.model import Answer, BlockKind, Configuration, Event
 from tuner.report.observer import Standing
 from tuner.store import Store
@@ -30,6 +33,8 @@ _FIRST: Final = (16, 32, 64, 96, 160, 224)
 
 _MOST_TRIALS: Final = 9
 _ALPHA: Final = 0.025
+
+REFUSED: Final = "refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +57,15 @@ SETTINGS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One campaign. truth, ratio, lower, upper: time of the finalist over the baseline's, true,
-    estimated and its 95 % interval; empty without a finalist. false: recommended although it is
-    not faster. found: recommended and faster.
+    """One campaign. answer: REFUSED where the pilot advised against it. truth, ratio, lower,
+    upper: time of the finalist over the baseline's, true, estimated and its 95 % interval; empty
+    without a finalist. false: recommended although it is not faster. found: recommended and faster.
     """
 
     world: str
     seed: int
     trials: int
+    pilot_blocks: int
     search_blocks: int
     certify_blocks: int
     measurements: int
@@ -129,27 +135,34 @@ def campaign(setting: Setting, seed: int) -> Row:
             store, made.id, prepared.spec, prepared.workload, prepared.testbed, _Silent()
         )
         outcome = runner.run()
-        if outcome.error is not None:
+        refused = (
+            isinstance(outcome.error, CampaignHalted)
+            and runner.pilot is not None
+            and runner.pilot.outcome is PilotOutcome.REFUSED
+        )
+        if outcome.error is not None and not refused:
             raise outcome.error
         said, blocks = outcome.campaign.recommendation, store.blocks(made.id)
-        trials = len(store.trials(made.id)) - 1
-    if said is None:
+        trials = sum(trial.race > 0 for trial in store.trials(made.id))
+    if said is None and not refused:
         raise AssertionError(f"campaign {seed} ended without an answer")
-    truth = _truth(spec, said.configuration)
-    recommended = said.answer is Answer.RECOMMENDED
-    fresh = sum(block.kind is BlockKind.CERTIFY for block in blocks)
+    kinds = Counter(block.kind for block in blocks)
+    judged = said is not None and said.ratio is not None
+    truth = 1.0 if said is None else _truth(spec, said.configuration)
+    recommended = said is not None and said.answer is Answer.RECOMMENDED
     return Row(
         world=setting.name,
         seed=seed,
         trials=trials,
-        search_blocks=len(blocks) - fresh,
-        certify_blocks=fresh,
+        pilot_blocks=kinds[BlockKind.PILOT],
+        search_blocks=kinds[BlockKind.SEARCH],
+        certify_blocks=kinds[BlockKind.CERTIFY],
         measurements=sum(len(block.measurements) for block in blocks),
-        answer=said.answer.value,
-        truth=truth if said.ratio is not None else None,
-        ratio=said.ratio,
-        lower=said.lower,
-        upper=said.upper,
+        answer=REFUSED if said is None else said.answer.value,
+        truth=truth if judged else None,
+        ratio=None if said is None else said.ratio,
+        lower=None if said is None else said.lower,
+        upper=None if said is None else said.upper,
         false=recommended and truth >= 1.0,
         found=recommended and truth < 1.0,
     )
@@ -180,15 +193,17 @@ def most_false(campaigns: int) -> float:
 
 def table(rows: Sequence[Row]) -> str:
     """What came of the campaigns, a line a world, in Markdown."""
-    heads = ["world", "campaigns", "with a finalist", "false", "found", "interval right"]
-    heads += ["search blocks", "fresh blocks", "measurements"]
+    heads = ["world", "campaigns", "refused", "with a finalist", "false", "found"]
+    heads += ["interval right", "pilot blocks", "search blocks", "fresh blocks", "measurements"]
     lines = [_line(heads), _line(["---"] * len(heads))]
     for world in dict.fromkeys(row.world for row in rows):
         mine = [row for row in rows if row.world == world]
         judged = [row for row in mine if row.ratio is not None]
         right = sum(_holds(row) for row in judged)
-        cells = [world, len(mine), len(judged), sum(r.false for r in mine)]
+        cells = [world, len(mine), sum(r.answer == REFUSED for r in mine)]
+        cells += [len(judged), sum(r.false for r in mine)]
         cells += [sum(r.found for r in mine), f"{right} of {len(judged)}"]
+        cells += [f"{_mean([r.pilot_blocks for r in mine]):.1f}"]
         cells += [f"{_mean([r.search_blocks for r in mine]):.1f}"]
         cells += [f"{_mean([r.certify_blocks for r in judged]):.1f}"]
         cells += [f"{_mean([r.measurements for r in mine]):.0f}"]

@@ -20,12 +20,17 @@ def test_a_gain_is_found_and_told_as_it_is(tmp_path: Path) -> None:
     found = study.campaign(setting("one is 5 % faster"), 1)
     assert (found.found, found.false, found.answer) == (True, False, "recommended")
     assert found.truth == pytest.approx(1 / 1.05)
+    assert found.pilot_blocks >= 3
     assert found.certify_blocks >= 3
     assert found == study.campaign(setting("one is 5 % faster"), 1)
     study.write_csv([found], tmp_path / "rows.csv")
     header, row = (tmp_path / "rows.csv").read_text(encoding="utf-8").splitlines()
     assert dict(zip(header.split(","), row.split(","), strict=True))["found"] == "True"
-    assert study.table([found]).splitlines()[-1].startswith("| one is 5 % faster | 1 | 1 | 0 | 1 |")
+    assert (
+        study.table([found])
+        .splitlines()[-1]
+        .startswith("| one is 5 % faster | 1 | 0 | 1 | 0 | 1 |")
+    )
 
 
 def test_each_campaign_has_a_winner_of_its_own() -> None:
