@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 from tuner.campaign.runner import rules_of
 from tuner.campaign.spec import CampaignSpec
@@ -16,13 +17,13 @@ from tuner.states import BlockState
 from tuner.store import Store
 
 
-def load_trial(campaign: str, trial: int) -> Sample:
+def load_trial(campaign: str, trial: int, state_dir: Path | None) -> Sample:
     """The geometric-mean time (s) of a stored trial in each of its complete blocks.
 
     ``campaign``: identifier, the beginning of one, or ``last``. Raises NotFoundError when there is
     no such campaign or trial, or it was never measured.
     """
-    with Store.open(state_directory(None)) as store:
+    with Store.open(state_directory(state_dir)) as store:
         found = store.campaign(campaign)
         blocks = store.blocks(found.id)
     spec = CampaignSpec.from_json(found.spec)

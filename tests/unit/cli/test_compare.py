@@ -30,11 +30,9 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_two_stored_trials_are_compared_by_pairs(
-    state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FSTUNE_STATE_DIR", str(state))
-    done = CliRunner().invoke(app, ["compare", "last:0", "last:1", "--json"])
+def test_two_stored_trials_are_compared_by_pairs(state: Path) -> None:
+    where = ["--state-dir", str(state)]
+    done = CliRunner().invoke(app, ["compare", "last:0", "last:1", "--json", *where])
     assert done.exit_code == 0, done.output
     (comparison,) = json.loads(done.output)["comparisons"]
     assert comparison["paired"] is True
