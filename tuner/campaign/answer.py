@@ -56,7 +56,7 @@ def recommendation(
     verdict = certificate.verdict
     return Recommendation(
         answer=Answer.RECOMMENDED if certified else Answer.NO_IMPROVEMENT,
-        reason=certificate.reason,
+        reason=_reason(certificate),
         trial=plan.step.finalist,
         configuration=chosen,
         baseline=baseline,
@@ -85,12 +85,19 @@ def _effects(certificate: Certificate, rules: Rules) -> dict[str, ComponentEffec
     return {name: effect(component) for name, component in found}
 
 
+def _reason(certificate: Certificate) -> str:
+    """Why it ended so. What is still open at the end was cut short by the budget."""
+    if certificate.outcome is not CertificateOutcome.UNDECIDED:
+        return certificate.reason
+    return f"not certified within the budget: {certificate.reason.removeprefix('undecided: ')}"
+
+
 def _together(chosen: Configuration, baseline: Configuration) -> tuple[str, ...]:
     """What a certificate of several settings does not say."""
     changed = len(set(chosen.items) ^ set(baseline.items))
     if changed < 2:
         return ()
-    return ("these settings were certified together; which of them matter was not tested",)
+    return ("these settings were measured together; which of them matter was not tested",)
 
 
 def _doubts(plan: Plan) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tuner.cli.app import app
-from tuner.model import BlockKind
+from tuner.model import Answer, BlockKind
 from tuner.states import CampaignState, TrialState
 from tuner.store import Store
 
@@ -126,3 +126,18 @@ def test_what_the_pilot_says_is_stored_as_events(place: Place) -> None:
     warnings = [e.message for e in events if e.kind == "pilot-warning"]
     assert any("too noisy" in warning for warning in warnings)
     assert json.dumps([dict(e.data) for e in events if e.kind == "pilot"])
+
+
+def test_a_budget_that_ends_before_the_certificate_is_named_as_the_reason(place: Place) -> None:
+    place.write(
+        noise=0.1,
+        effect="{parameter: cache_manager.daemons, low: 1, change: -0.08}",
+        wall_time="5m",
+        blocks=0,
+    )
+    assert place.fstune("run", str(place.file)).exit_code == 0
+    with Store.open(place.state) as store:
+        answer = store.campaign("last").recommendation
+    assert answer is not None
+    assert answer.answer is Answer.NO_IMPROVEMENT
+    assert answer.reason.startswith("not certified within the budget: ")
