@@ -26,6 +26,8 @@ from deploy.cell.process import ProcessId
 
 _INIT = Path(__file__).with_name("node_init.py")
 _START_TIMEOUT_S = 10.0
+#: What a node has of its own, as unshare and nsenter call it.
+_NAMESPACES = ("--mount", "--net", "--pid", "--ipc", "--uts")
 
 #: Where a node sees the directory it shares with the host: files go in and out through it.
 SHARED = "/fstune"
@@ -60,10 +62,9 @@ class Node:
         """Whether the node's first process runs."""
         return self.init.is_alive()
 
-    def enter(self, argv: Sequence[str], *, network_only: bool = False) -> list[str]:
-        """The argument list that runs ``argv`` inside the node (or just in its network)."""
-        which = ["--net"] if network_only else ["--mount", "--net", "--pid", "--ipc", "--uts"]
-        return ["nsenter", f"--target={self.init.pid}", *which, "--", *argv]
+    def enter(self, argv: Sequence[str]) -> list[str]:
+        """The argument list that runs ``argv`` inside the node."""
+        return ["nsenter", f"--target={self.init.pid}", *_NAMESPACES, "--", *argv]
 
     def run(
         self,
@@ -71,7 +72,6 @@ class Node:
         *,
         input: bytes | None = None,
         timeout_s: float = 60.0,
-        network_only: bool = False,
     ) -> Completed:
         """Run a command in the node to its end.
 
@@ -85,15 +85,11 @@ class Node:
             "LC_ALL": "C.UTF-8",
             "HOME": "/root",
         }
-        return run_to_end(
-            self.enter(argv, network_only=network_only), input, timeout_s, environment
-        )
+        return run_to_end(self.enter(argv), input, timeout_s, environment)
 
-    def check(
-        self, argv: Sequence[str], *, timeout_s: float = 60.0, network_only: bool = False
-    ) -> str:
+    def check(self, argv: Sequence[str], *, timeout_s: float = 60.0) -> str:
         """Run a command that must succeed and return what it printed; CellError when it fails."""
-        done = self.run(argv, timeout_s=timeout_s, network_only=network_only)
+        done = self.run(argv, timeout_s=timeout_s)
         if done.status != 0:
             said = (done.stderr or done.stdout).decode(errors="replace").strip()
             raise CellError(f"{self.name}: {' '.join(argv[:3])}: exit status {done.status}: {said}")
@@ -191,8 +187,7 @@ class StartingNode:
             "memory": list(plan.memory),
         }
         self._log = plan.directory / "init.log"
-        namespaces = ["--mount", "--net", "--pid", "--ipc", "--uts"]
-        command = ["unshare", *namespaces, "--fork", "--kill-child=SIGKILL", "--"]
+        command = ["unshare", *_NAMESPACES, "--fork", "--kill-child=SIGKILL", "--"]
         command += [sys.executable, "-I", "-S", str(_INIT), json.dumps(document)]
         with self._log.open("wb") as log:
             self._starter = subprocess.Popen(

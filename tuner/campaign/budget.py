@@ -20,16 +20,20 @@ class Spent:
     def of(cls, blocks: Sequence[Block]) -> Spent:
         return cls(sum(b.duration_s for b in blocks), sum(len(b.measurements) for b in blocks))
 
+    @property
+    def seconds_an_arm(self) -> float:
+        """The pace so far; 0 before anything was measured."""
+        return self.seconds / self.measurements if self.measurements else 0.0
+
     def allows(self, rules: Rules, *, arms: int, kept: float = 0.0) -> bool:
         """Whether so many more arms fit what is left of the budget when a share of it is kept."""
-        arm_s = self.seconds / self.measurements if self.measurements else 0.0
-        if self.seconds + arms * arm_s > (1.0 - kept) * rules.budget_s:
+        if self.seconds + arms * self.seconds_an_arm > (1.0 - kept) * rules.budget_s:
             return False
         limit = rules.budget_measurements
         return limit is None or self.measurements + arms <= (1.0 - kept) * limit
 
     def share(self, rules: Rules, *, arms: int) -> float:
         """The share of the budget that so many arms cost at the present pace."""
-        arm_s = self.seconds / self.measurements if self.measurements else 0.0
         limit = rules.budget_measurements
-        return max(arms * arm_s / rules.budget_s, 0.0 if limit is None else arms / limit)
+        of_time = arms * self.seconds_an_arm / rules.budget_s
+        return max(of_time, 0.0 if limit is None else arms / limit)

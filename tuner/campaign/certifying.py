@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tuner.campaign.rules import Rules
-from tuner.campaign.times import component_times, difference_table
+from tuner.campaign.times import difference_table, times_by_trial
 from tuner.judge.certify import Certificate, CertificateOutcome, PairedTimes, certify
 from tuner.judge.monitors import Alarm, Guard, GuardKind, disagreement, watch
 from tuner.judge.score import score_differences
@@ -87,5 +87,5 @@ def _second_opinion(pairs: Sequence[PairedTimes], rules: Rules) -> tuple[Guard, 
 
 
 def _pair(block: Block, finalist: int, rules: Rules) -> PairedTimes:
-    times = {m.trial: component_times(m, rules.components) for m in block.measurements}
+    times = times_by_trial(block, rules.components)
     return PairedTimes(times[finalist], times[BASELINE])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tuner.campaign.times import component_times
+from tuner.campaign.times import times_by_trial
 from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.pilot import Pilot, PilotBlock, PilotOutcome, PilotRules, assess_pilot
 from tuner.model import BASELINE, Block, BlockKind, Trial
@@ -59,5 +59,5 @@ def _counts(block: Block) -> bool:
 
 
 def _pair(block: Block, twin: int, rules: PilotRules) -> PilotBlock:
-    times = {m.trial: component_times(m, rules.components) for m in block.measurements}
+    times = times_by_trial(block, rules.components)
     return PilotBlock(times[BASELINE], times[twin], block.order[0] == BASELINE, block.duration_s)

@@ -17,7 +17,7 @@ from tuner.campaign.piloting import PilotPlan, plan_pilot
 from tuner.campaign.racing import Replay, advance
 from tuner.campaign.rules import Rules
 from tuner.campaign.steps import Finish, Halt, Phase, Plan, Propose, RunBlock
-from tuner.campaign.times import mean_differences, search_scores
+from tuner.campaign.times import mean_differences
 from tuner.judge.score import margin
 from tuner.model import BASELINE, Block, BlockKind, Trial
 from tuner.states import BlockState, TrialState
@@ -184,7 +184,7 @@ def _best_open(
 
     It may only look so by luck; the fresh blocks decide. Its estimate here is reported nowhere.
     """
-    estimates = mean_differences(search_scores(blocks, rules.components, rules.weights))
+    estimates = mean_differences(blocks, rules.components, rules.weights)
     candidates = [
         (estimates[t.number], t.number)
         for t in trials

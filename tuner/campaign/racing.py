@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tuner.campaign.rules import Rules
 from tuner.campaign.steps import Ending
-from tuner.campaign.times import component_times
+from tuner.campaign.times import times_by_trial
 from tuner.judge.race import Action, Decision, RaceBlock, RaceState, decide
 from tuner.model import BASELINE, Block, BlockKind, Trial
 from tuner.states import BlockState, TrialState
@@ -43,7 +43,7 @@ def advance(
             replay.incumbent = BASELINE
         if block.kind is not BlockKind.SEARCH or block.state is not BlockState.COMPLETE:
             continue
-        times = {m.trial: component_times(m, rules.components) for m in block.measurements}
+        times = times_by_trial(block, rules.components)
         replay.blocks.append(RaceBlock(times, replay.incumbent))
         live = {number for number in by_race.get(block.race, ()) if number in times}
         live = {n for n in live if n not in replay.endings and n not in gone}

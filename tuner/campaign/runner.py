@@ -20,7 +20,7 @@ from tuner.campaign.spec import CampaignSpec, SpaceSection
 from tuner.campaign.standing import standing
 from tuner.campaign.steps import Finish, Halt, Phase, Plan, Propose, RunBlock
 from tuner.campaign.stopping import undisturbed
-from tuner.campaign.times import mean_differences, search_scores
+from tuner.campaign.times import mean_differences
 from tuner.errors import CampaignHalted, ConflictError, SpecError, TunerError
 from tuner.judge.monitors import Alarm
 from tuner.judge.pilot import Pilot, PilotRules
@@ -35,6 +35,9 @@ from tuner.store import NewEvent, Store
 from tuner.testbed.testbed import Bench, Testbed
 
 Data = Mapping[str, str | int | float | bool | None]
+
+#: Kinds of events that a campaign tells once, however often their cause is seen.
+_TOLD_ONCE = ("guard", "trial-promoted")
 
 
 def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
@@ -103,7 +106,7 @@ class Runner:
         self._observer = observer
         self._now = now
         self._pilot_only = pilot_only
-        self._told_guards: set[tuple[str, str]] = set()
+        self._once: list[tuple[str, Data]] | None = None
         self.pilot: Pilot | None = None
         self._ledger = Ledger(testbed.clock)
         self._before = store.campaign(campaign).time_use
@@ -262,7 +265,8 @@ class Runner:
                 )
         for decision in now.decisions:
             if decision.action is Action.PROMOTE and decision.trial == now.incumbent:
-                self._promoted(decision.trial, decision.reason)
+                said = f"trial {decision.trial} is the incumbent: {decision.reason}"
+                self._tell_once("trial-promoted", said, {"trial": decision.trial})
 
     def _tell_pilot(self, trials: list[Trial], now: Plan) -> None:
         """Once the pilot has ended: say what it found, and let the twin go."""
@@ -292,31 +296,31 @@ class Runner:
 
     def _tell_guards(self, now: Plan) -> None:
         """Say each alarm once."""
-        if not self._told_guards:
-            past = [e for e in self._store.events(self._id) if e.kind == "guard"]
-            told = {(str(e.data.get("guard")), str(e.data.get("alarm"))) for e in past}
-            self._told_guards = told | {("", "")}
         for guard in now.guards:
-            key = (str(guard.kind), str(guard.alarm))
-            if guard.alarm is not Alarm.NONE and key not in self._told_guards:
-                self._told_guards.add(key)
-                data: Data = {"guard": key[0], "alarm": key[1], "value": guard.value}
-                self._tell("guard", f"{guard.alarm}: {guard.reason}", data)
+            if guard.alarm is not Alarm.NONE:
+                data: Data = {"guard": str(guard.kind), "alarm": str(guard.alarm)}
+                message = f"{guard.alarm}: {guard.reason}"
+                self._tell_once("guard", message, data, {"value": guard.value})
 
-    def _promoted(self, trial: int, reason: str) -> None:
-        past = self._store.events(self._id)
-        if not any(e.kind == "trial-promoted" and e.data.get("trial") == trial for e in past):
-            self._tell(
-                "trial-promoted", f"trial {trial} is the incumbent: {reason}", {"trial": trial}
-            )
+    def _tell_once(self, kind: str, message: str, what: Data, more: Data | None = None) -> None:
+        """Tell of ``what`` unless this or an earlier run of the campaign has; ``more`` goes with
+        it.
+        """
+        if self._once is None:
+            past = self._store.events(self._id)
+            self._once = [(e.kind, e.data) for e in past if e.kind in _TOLD_ONCE]
+        for told_kind, told in self._once:
+            if told_kind == kind and what.items() <= told.items():
+                return
+        data = {**what, **(more or {})}
+        self._once.append((kind, data))
+        self._tell(kind, message, data)
 
     def _propose(self, bench: Bench, step: Propose, trials: list[Trial]) -> None:
         self._observer.doing(f"proposing configurations for race {step.race}")
         proposals = self._first(bench, trials, step.count)
         if len(proposals) < step.count:
-            estimates = mean_differences(
-                search_scores(self._blocks, self._rules.components, self._rules.weights)
-            )
+            estimates = mean_differences(self._blocks, self._rules.components, self._rules.weights)
             known = [Told(t.configuration, self._value(t, estimates)) for t in trials]
             known += [Told(p.configuration, None) for p in proposals]
             tunables = {

@@ -9,18 +9,18 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from tuner.campaign.budget import Spent
 from tuner.campaign.rules import Rules
 from tuner.campaign.steps import Phase, Plan
-from tuner.campaign.times import component_times
+from tuner.campaign.times import differences
 from tuner.judge.confidence import bounds
 from tuner.judge.evalue import moments
-from tuner.judge.score import log_scores
 from tuner.judge.thresholds import threshold
 from tuner.model import BASELINE, Block, BlockKind, Configuration, Trial
 from tuner.report.drawing import Estimate
 from tuner.report.observer import DroppedTrial, LiveTrial, Standing
 from tuner.report.words import changes
-from tuner.states import BlockState, TrialState
+from tuner.states import TrialState
 
 _ALPHA = 0.025  # each end of the intervals shown: 95 %
 
@@ -31,23 +31,15 @@ def against_baseline(
     """For every trial its time ratio to the baseline with interval, and the number of blocks behind
     it.
     """
-    pairs: dict[int, list[float]] = {}
-    for block in blocks:
-        if block.kind is not kind or block.state is not BlockState.COMPLETE:
-            continue
-        times = {m.trial: component_times(m, rules.components) for m in block.measurements}
-        scores = log_scores(list(times.values()), rules.weights)
-        of = dict(zip(times, scores.tolist(), strict=True))
-        for trial in of.keys() - {BASELINE}:
-            pairs.setdefault(trial, []).append(of[trial] - of[BASELINE])
+    pairs = differences(blocks, rules.components, rules.weights, kind)
     most = rules.certify_blocks if kind is BlockKind.CERTIFY else rules.race.max_blocks
     found: dict[int, tuple[Estimate, int]] = {}
-    for trial, differences in pairs.items():
-        m = moments(np.asarray(differences))
-        level = threshold(_ALPHA, most if len(differences) <= most else None)
+    for trial, values in pairs.items():
+        m = moments(np.asarray(values))
+        level = threshold(_ALPHA, most if len(values) <= most else None)
         low, high = bounds(m, level)
         estimate = Estimate(math.exp(float(m.mean)), _exp(float(low)), _exp(float(high)))
-        found[trial] = (estimate, len(differences))
+        found[trial] = (estimate, len(values))
     return found
 
 
@@ -70,35 +62,36 @@ def standing(
     if plan.phase is Phase.PILOT:
         kind = BlockKind.PILOT
     estimates = against_baseline(blocks, rules, kind)
-    spent_s = sum(block.duration_s for block in blocks)
+    spent = Spent.of(blocks)
     budget_s = rules.budget_s
     if kind is BlockKind.CERTIFY and blocks:
         fresh = sum(b.kind is BlockKind.CERTIFY for b in blocks)
-        block_s = 2.0 * spent_s / max(1, sum(len(b.measurements) for b in blocks))
-        budget_s = min(budget_s, spent_s + block_s * (rules.certify_blocks - fresh))
+        block_s = 2.0 * spent.seconds_an_arm
+        budget_s = min(budget_s, spent.seconds + block_s * (rules.certify_blocks - fresh))
     rows = [_row(t, plan, estimates, trials[BASELINE].configuration) for t in _shown(trials, plan)]
     dropped = [
         DroppedTrial(t.number, t.reason)
         for t in reversed(trials)
         if t.state in (TrialState.PRUNED, TrialState.FAILED)
     ]
-    measured = sum(len(block.measurements) for block in blocks)
     return Standing(
         race=plan.race,
         block=blocks[-1].number if blocks else 0,
         expected_blocks=None,
-        measurements=measured,
-        budget=rules.budget_measurements or _expected(measured, spent_s, rules.budget_s),
+        measurements=spent.measurements,
+        budget=rules.budget_measurements or _expected(spent, rules.budget_s),
         elapsed_s=elapsed_s,
-        expected_left_s=max(0.0, (budget_s - spent_s) * overhead) if blocks else None,
+        expected_left_s=max(0.0, (budget_s - spent.seconds) * overhead) if blocks else None,
         kind=kind,
         rows=tuple(rows),
         dropped=tuple(dropped[:5]),
     )
 
 
-def _expected(measured: int, spent_s: float, budget_s: float) -> int:
-    return max(measured, round(measured * budget_s / spent_s)) if spent_s > 0.0 else 0
+def _expected(spent: Spent, budget_s: float) -> int:
+    if spent.seconds <= 0.0:
+        return 0
+    return max(spent.measurements, round(spent.measurements * budget_s / spent.seconds))
 
 
 def _shown(trials: Sequence[Trial], plan: Plan) -> list[Trial]:

@@ -20,33 +20,44 @@ def component_times(measurement: Measurement, components: Sequence[str]) -> tupl
     return tuple(measurement.components[name].elapsed_s for name in components)
 
 
-def search_scores(
-    blocks: Sequence[Block], components: Sequence[str], weights: Sequence[float]
-) -> list[dict[int, float]]:
-    """The log score of every trial in each complete block of the search, in the order measured."""
-    search = [block for block in blocks if block.kind is BlockKind.SEARCH]
-    return [scores for _, scores in _block_scores(search, components, weights)]
+def times_by_trial(block: Block, components: Sequence[str]) -> dict[int, tuple[float, ...]]:
+    """The component times (s) of every trial that a block has measured."""
+    return {m.trial: component_times(m, components) for m in block.measurements}
 
 
-def _block_scores(
+def block_scores(
     blocks: Sequence[Block], components: Sequence[str], weights: Sequence[float]
-) -> list[tuple[BlockKind, dict[int, float]]]:
-    found: list[tuple[BlockKind, dict[int, float]]] = []
+) -> list[tuple[Block, dict[int, float]]]:
+    """Each complete block with the log score of every trial in it, in the order measured."""
+    found: list[tuple[Block, dict[int, float]]] = []
     for block in blocks:
         if block.state is BlockState.COMPLETE:
-            times = [component_times(m, components) for m in block.measurements]
-            numbers = [m.trial for m in block.measurements]
-            scores = log_scores(times, weights).tolist()
-            found.append((block.kind, dict(zip(numbers, scores, strict=True))))
+            times = times_by_trial(block, components)
+            scores = log_scores(list(times.values()), weights).tolist()
+            found.append((block, dict(zip(times, scores, strict=True))))
     return found
 
 
-def mean_differences(scores: Sequence[dict[int, float]]) -> dict[int, float]:
-    """Mean log time ratio to the baseline of every trial. ``scores``: see ``search_scores``."""
+def differences(
+    blocks: Sequence[Block],
+    components: Sequence[str],
+    weights: Sequence[float],
+    kind: BlockKind = BlockKind.SEARCH,
+) -> dict[int, list[float]]:
+    """Log time ratios to the baseline of every trial, one for each complete block of ``kind``."""
     found: dict[int, list[float]] = {}
-    for block in scores:
-        for trial in block.keys() - {BASELINE}:
-            found.setdefault(trial, []).append(block[trial] - block[BASELINE])
+    of_kind = [block for block in blocks if block.kind is kind]
+    for _, scores in block_scores(of_kind, components, weights):
+        for trial in scores.keys() - {BASELINE}:
+            found.setdefault(trial, []).append(scores[trial] - scores[BASELINE])
+    return found
+
+
+def mean_differences(
+    blocks: Sequence[Block], components: Sequence[str], weights: Sequence[float]
+) -> dict[int, float]:
+    """Mean log time ratio to the baseline of every trial of the search."""
+    found = differences(blocks, components, weights)
     return {trial: fmean(values) for trial, values in found.items()}
 
 
@@ -58,11 +69,11 @@ def difference_table(
     A series is a trial in one kind of block: the pilot's twin and a finalist's fresh blocks are
     series of their own.
     """
-    scored = _block_scores(blocks, components, weights)
-    series = sorted({(kind, trial) for kind, of in scored for trial in of if trial != BASELINE})
-    table = np.full((len(series), len(scored)), np.nan)
-    for column, (kind, of) in enumerate(scored):
-        for row, (of_kind, trial) in enumerate(series):
-            if of_kind is kind and trial in of:
-                table[row, column] = of[trial] - of[BASELINE]
+    scored = block_scores(blocks, components, weights)
+    keys = {(block.kind, trial) for block, of in scored for trial in of if trial != BASELINE}
+    row = {key: number for number, key in enumerate(sorted(keys))}
+    table = np.full((len(row), len(scored)), np.nan)
+    for column, (block, of) in enumerate(scored):
+        for trial in of.keys() - {BASELINE}:
+            table[row[block.kind, trial], column] = of[trial] - of[BASELINE]
     return table, np.array([of[BASELINE] for _, of in scored])

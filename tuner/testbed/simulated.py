@@ -147,14 +147,11 @@ class _SimulatedEngine:
     world: World
     workload: Workload
     clock: VirtualClock
-    left: set[str] = field(default_factory=set)
 
     def run(
         self, run_id: str, seed: int, make_cold: Callable[[], None], stage: Callable[[str], None]
     ) -> Report:
-        configuration = Configuration.of(
-            {f"{c}.{n}": v for c, part in self.parts.items() for n, v in part.values.items()}
-        )
+        configuration = _settings(self.parts)
         culprit = self.world.failure(configuration, "workload")
         if culprit is not None:
             raise WorkloadError(f"simulated mismatch in read of /sim/file, because of {culprit}")
@@ -171,7 +168,14 @@ class _SimulatedEngine:
         return Report(components, 0.0, "simulated")
 
     def clean_leftovers(self, prefix: str) -> None:
-        self.left.clear()
+        """Nothing is ever left."""
+
+
+def _settings(parts: Mapping[str, _SimulatedPart]) -> Configuration:
+    """What is in effect in all parts together."""
+    return Configuration.of(
+        {f"{c}.{n}": v for c, part in parts.items() for n, v in part.values.items()}
+    )
 
 
 class SimulatedTestbed:
@@ -208,6 +212,4 @@ class SimulatedTestbed:
     @property
     def settings(self) -> Configuration:
         """What is in effect now."""
-        return Configuration.of(
-            {f"{c}.{n}": v for c, part in self._parts.items() for n, v in part.values.items()}
-        )
+        return _settings(self._parts)
