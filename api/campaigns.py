@@ -10,8 +10,10 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel
 
+from tuner.campaign.drift import drift
+from tuner.campaign.rules import stored_rules
 from tuner.errors import NotFoundError
-from tuner.model import Campaign
+from tuner.model import BlockKind, Campaign
 from tuner.report.recommend import RecommendationDocument, recommendation_document
 from tuner.states import CampaignState
 from tuner.store import Store
@@ -29,6 +31,15 @@ class CampaignSummary(BaseModel):
     created: datetime
     updated: datetime
     answer: str | None
+
+
+class BaselinePoint(BaseModel):
+    """The baseline in one complete block: its geometric-mean time over its mean of all blocks."""
+
+    block: int
+    kind: BlockKind
+    started: datetime
+    ratio: float
 
 
 class Health(BaseModel):
@@ -71,6 +82,15 @@ def get_recommendation(campaign: str, store: Stored) -> RecommendationDocument:
     if found.recommendation is None:
         raise NotFoundError(f"campaign {found.id} is {found.state} and has no answer yet")
     return recommendation_document(found, found.recommendation, client=store.measured(found.id))
+
+
+@router.get("/v1/campaigns/{campaign}/drift", operation_id="get_drift")
+def get_drift(campaign: str, store: Stored) -> list[BaselinePoint]:
+    """How the baseline moved from block to block, in the order measured."""
+    found = store.campaign(campaign)
+    rules = stored_rules(found)
+    points = drift(store.blocks(found.id), rules.components, rules.weights)
+    return [BaselinePoint.model_validate(point, from_attributes=True) for point in points]
 
 
 def _summary(campaign: Campaign) -> CampaignSummary:

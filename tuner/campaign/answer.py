@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from search_spaces import Risk
-from tuner.campaign.rules import Rules
+from tuner.campaign.rules import ALPHA, Rules
 from tuner.campaign.steps import Finish, Plan
 from tuner.judge.certify import Certificate, CertificateOutcome, ComponentVerdict
 from tuner.judge.monitors import Alarm
@@ -16,9 +16,6 @@ from tuner.judge.score import margin
 from tuner.judge.verdict import percent
 from tuner.model import BASELINE, Answer, ComponentEffect, Configuration, Recommendation, Trial
 from tuner.states import TrialState
-
-#: Two-sided level of the interval that goes with a one-sided certificate at .025.
-CONFIDENCE = 0.95
 
 #: What is at stake with a setting of a risk class other than performance.
 _AT_STAKE = {
@@ -48,7 +45,7 @@ def recommendation(
             baseline=baseline,
             flags=flags(baseline),
             baseline_flags=flags(baseline),
-            confidence=CONFIDENCE,
+            confidence=_confidence(ALPHA),
             blocks=0,
         )
     chosen = trials[plan.step.finalist].configuration
@@ -62,16 +59,21 @@ def recommendation(
         baseline=baseline,
         flags=flags(chosen),
         baseline_flags=flags(baseline),
-        confidence=CONFIDENCE,
+        confidence=_confidence(certificate.alpha),
         blocks=verdict.n,
         ratio=verdict.ratio,
         lower=math.exp(verdict.interval.lower),
         upper=math.exp(verdict.interval.upper),
-        largest_compatible_improvement=certificate.largest_compatible_improvement,
+        largest_compatible_improvement=_still_possible(plan.step, certificate),
         e_value=verdict.e_value,
         threshold=verdict.threshold,
         components=_effects(certificate, rules),
-        notes=(*_together(chosen, baseline), *_risks(chosen, baseline, risks), *_doubts(plan)),
+        notes=(
+            *_together(chosen, baseline),
+            *_risks(chosen, baseline, risks),
+            *_others(plan.step),
+            *_doubts(plan),
+        ),
     )
 
 
@@ -90,6 +92,24 @@ def _reason(certificate: Certificate) -> str:
     if certificate.outcome is not CertificateOutcome.UNDECIDED:
         return certificate.reason
     return f"not certified within the budget: {certificate.reason.removeprefix('undecided: ')}"
+
+
+def _confidence(alpha: float) -> float:
+    """Two-sided level of the interval that goes with a one-sided certificate at ``alpha``."""
+    return 1.0 - 2.0 * alpha
+
+
+def _still_possible(step: Finish, certificate: Certificate) -> float:
+    """The largest improvement not ruled out: of the certified finalist, or else of any."""
+    if certificate.outcome is CertificateOutcome.CERTIFIED:
+        return certificate.largest_compatible_improvement
+    every = (certificate, *step.others.values())
+    return max(c.largest_compatible_improvement for c in every)
+
+
+def _others(step: Finish) -> tuple[str, ...]:
+    """What became of the finalists that are not told of."""
+    return tuple(f"trial {n}, another finalist: {_reason(c)}" for n, c in step.others.items())
 
 
 def _together(chosen: Configuration, baseline: Configuration) -> tuple[str, ...]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tuner.campaign.rules import Rules
+from tuner.campaign.rules import ALPHA, Rules
 from tuner.campaign.times import difference_table, times_by_trial
-from tuner.judge.certify import Certificate, CertificateOutcome, PairedTimes, certify
+from tuner.judge.certify import Certificate, CertificateOutcome, PairedTimes, certify_several
 from tuner.judge.monitors import Alarm, Guard, GuardKind, disagreement, watch
 from tuner.judge.score import score_differences
 from tuner.judge.thresholds import threshold
@@ -16,21 +16,32 @@ from tuner.states import BlockState
 
 #: Guards whose warning makes the claim rest on the sign-flip test too: they hurt the t-type test.
 _HURT_T_TESTS = (GuardKind.SKEWNESS, GuardKind.DEPENDENCE, GuardKind.DISAGREEMENT)
-_ALPHA = 0.025  # of a certificate, one-sided
 
 
 @dataclass(frozen=True, slots=True)
 class Certification:
-    """How the certification of a finalist stands.
+    """How the certification of the finalists stands.
 
-    ``guards``: those of the search, and the second opinion on the fresh pairs. ``more``: another
-    block can change the answer.
+    ``certificates``: by finalist, those that failed left out. ``guards``: those of the search, and
+    the second opinions on the fresh pairs. ``open``: the finalists for whom another block can
+    change the answer.
     """
 
-    finalist: int
-    certificate: Certificate
+    certificates: Mapping[int, Certificate]
     guards: tuple[Guard, ...]
-    more: bool
+    open: tuple[int, ...]
+
+    @property
+    def best(self) -> int | None:
+        """The finalist to tell of: of those certified, or else of all, the one shown to gain most.
+
+        Every certificate holds at once, so that choosing among them costs nothing.
+        """
+        return min(self.certificates, key=self._rank, default=None)
+
+    def _rank(self, finalist: int) -> tuple[bool, float]:
+        certificate = self.certificates[finalist]
+        return not _certified(certificate), certificate.verdict.interval.upper
 
 
 def guards(blocks: Sequence[Block], rules: Rules) -> tuple[Guard, ...]:
@@ -39,40 +50,75 @@ def guards(blocks: Sequence[Block], rules: Rules) -> tuple[Guard, ...]:
     return watch(table, baseline) if table.size else ()
 
 
-def finalist_begun(blocks: Sequence[Block]) -> int | None:
-    """The trial whose certification has begun, if one has: it stays the finalist."""
+def finalists_begun(blocks: Sequence[Block]) -> tuple[int, ...]:
+    """The trials whose certification has begun, if it has: they stay the finalists."""
     begun = next((b for b in blocks if b.kind is BlockKind.CERTIFY), None)
-    return None if begun is None else next((n for n in begun.order if n != BASELINE), None)
+    return () if begun is None else tuple(sorted(n for n in begun.order if n != BASELINE))
 
 
 def certification(
-    finalist: int, blocks: Sequence[Block], rules: Rules, watched: Sequence[Guard]
+    finalists: Sequence[int],
+    blocks: Sequence[Block],
+    rules: Rules,
+    watched: Sequence[Guard],
+    failed: Collection[int] = (),
 ) -> Certification:
-    """Judge a finalist by the fresh blocks so far, on the terms that the guards leave.
+    """Judge the finalists by the fresh blocks so far, on the terms that the guards leave.
 
     A warning of skewed or dependent differences, or of two tests that contradict each other, makes
-    the claim rest on the sign-flip test too; a refusal leaves no claim at all.
+    the claim rest on the sign-flip test too; a refusal leaves no claim at all. A finalist that
+    ``failed`` is out, but keeps its share of the error.
     """
     fresh = [b for b in blocks if b.kind is BlockKind.CERTIFY and b.state is BlockState.COMPLETE]
-    pairs = [_pair(block, finalist, rules) for block in fresh]
-    known = (*watched, *_second_opinion(pairs, rules))
-    certificate = certify(
+    pairs = {f: _pairs(fresh, f, rules) for f in finalists}
+    opinions = {f: _second_opinion(pairs[f], rules) for f in finalists}
+    suspect = any(_hurts(guard) for guard in watched)
+    found = certify_several(
         pairs,
         rules.weights,
         floor=rules.race.floor,
+        alpha=ALPHA,
         max_n=rules.certify_blocks,
         resolution_s=rules.race.resolution_s,
         components=rules.components,
-        robust=any(g.kind in _HURT_T_TESTS and g.alarm is not Alarm.NONE for g in known),
+        robust=[f for f in finalists if suspect or any(map(_hurts, opinions[f]))],
     )
-    refusal = next((g.reason for g in known if g.alarm is Alarm.REFUSE), None)
-    if refusal is not None and certificate.outcome is CertificateOutcome.CERTIFIED:
-        outcome, reason = CertificateOutcome.NOT_CERTIFIED, f"not certified: {refusal}"
-        certificate = replace(certificate, outcome=outcome, reason=reason)
-    undecided = certificate.outcome is CertificateOutcome.UNDECIDED
-    # Once a gain worth acting on is ruled out, more blocks cannot change the advice.
-    worth_it = certificate.largest_compatible_improvement > rules.race.delta
-    return Certification(finalist, certificate, known, undecided and worth_it)
+    refusal = next((g.reason for g in watched if g.alarm is Alarm.REFUSE), None)
+    certificates = {
+        f: _refused(c, refusal) if refusal is not None and _certified(c) else c
+        for f, c in found.items()
+        if f not in failed
+    }
+    known = (*watched, *(guard for f in certificates for guard in opinions[f]))
+    return Certification(certificates, known, _open(certificates, rules))
+
+
+def _open(certificates: Mapping[int, Certificate], rules: Rules) -> tuple[int, ...]:
+    """The finalists worth another block: undecided, and not shown to be no better than another.
+
+    Once a gain worth acting on is ruled out, or one beyond what another is certain to bring, more
+    blocks cannot change the advice.
+    """
+    certain = [c.least_improvement for c in certificates.values() if _certified(c)]
+    needed = max([rules.race.delta, *certain])
+    return tuple(
+        finalist
+        for finalist, c in certificates.items()
+        if c.outcome is CertificateOutcome.UNDECIDED and c.largest_compatible_improvement > needed
+    )
+
+
+def _certified(certificate: Certificate) -> bool:
+    return certificate.outcome is CertificateOutcome.CERTIFIED
+
+
+def _refused(certificate: Certificate, refusal: str) -> Certificate:
+    reason = f"not certified: {refusal}"
+    return replace(certificate, outcome=CertificateOutcome.NOT_CERTIFIED, reason=reason)
+
+
+def _hurts(guard: Guard) -> bool:
+    return guard.kind in _HURT_T_TESTS and guard.alarm is not Alarm.NONE
 
 
 def _second_opinion(pairs: Sequence[PairedTimes], rules: Rules) -> tuple[Guard, ...]:
@@ -82,10 +128,11 @@ def _second_opinion(pairs: Sequence[PairedTimes], rules: Rules) -> tuple[Guard, 
     differences = score_differences(
         [p.candidate_s for p in pairs], [p.baseline_s for p in pairs], rules.weights
     )
-    level = threshold(_ALPHA, max(rules.certify_blocks, len(pairs)))
-    return (disagreement(differences, threshold=level, alpha=_ALPHA),)
+    level = threshold(ALPHA, max(rules.certify_blocks, len(pairs)))
+    return (disagreement(differences, threshold=level, alpha=ALPHA),)
 
 
-def _pair(block: Block, finalist: int, rules: Rules) -> PairedTimes:
-    times = times_by_trial(block, rules.components)
-    return PairedTimes(times[finalist], times[BASELINE])
+def _pairs(fresh: Sequence[Block], finalist: int, rules: Rules) -> list[PairedTimes]:
+    """The finalist's fresh pairs: a block that it failed in, or that came later, has none."""
+    tables = [times_by_trial(block, rules.components) for block in fresh]
+    return [PairedTimes(times[finalist], times[BASELINE]) for times in tables if finalist in times]

@@ -1,6 +1,6 @@
 """The plan of a campaign: from everything measured so far to what is done next. Pure.
 
-Owns the order of things: the pilot, races over proposals, one finalist, certification on fresh
+Owns the order of things: the pilot, races over proposals, finalists, certification on fresh
 blocks, the answer. It replays the stored blocks through the judge, so that a campaign taken up
 again reaches the same decisions from the same measurements.
 """
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tuner.campaign.budget import Spent
-from tuner.campaign.certifying import certification, finalist_begun, guards
+from tuner.campaign.certifying import certification, finalists_begun, guards
 from tuner.campaign.piloting import PilotPlan, plan_pilot
 from tuner.campaign.racing import Replay, advance
 from tuner.campaign.rules import Rules
@@ -101,7 +101,7 @@ def _next(
         advice = "; to go on all the same, resume with --override-pilot"
         return replace(here, step=Halt(f"the pilot advises against: {pilot.refused}{advice}"))
     here = replace(here, guards=guards(blocks, rules))
-    if finalist_begun(blocks) is None:
+    if not finalists_begun(blocks):
         spent = Spent.of(blocks)
         kept = _kept_for_certifying(here, trials, blocks, spent, rules)
         if contenders and spent.allows(rules, arms=1 + len(live), kept=kept):
@@ -116,29 +116,30 @@ def _next(
 def _ending(
     here: Plan, trials: Sequence[Trial], blocks: Sequence[Block], rules: Rules, failed: set[int]
 ) -> Plan:
-    """Certify the finalist, if there is one, and finish."""
+    """Certify the finalists, if there are any, and finish."""
     if blocks and not any(b.state is BlockState.COMPLETE for b in blocks):
         reason = f"not one block could be completed; the last one: {blocks[-1].reason}"
         return replace(here, step=Halt(reason))
-    finalist = finalist_begun(blocks)
-    if finalist is None and here.incumbent != BASELINE:
-        finalist = here.incumbent
-    if finalist is None:
-        finalist = _best_open(here, trials, blocks, rules)
-    if finalist is None or finalist in failed:
+    finalists = finalists_begun(blocks) or _finalists(here, trials, blocks, rules)
+    if not finalists or failed.issuperset(finalists):
         return replace(here, step=Finish(None, None), phase=Phase.DONE, live=())
-    stands = certification(finalist, blocks, rules, here.guards)
+    stands = certification(finalists, blocks, rules, here.guards, failed)
+    best = stands.best
+    assert best is not None  # not all have failed
+    certificate = stands.certificates[best]
     here = replace(
         here,
         phase=Phase.CERTIFY,
-        live=(finalist,),
-        certificate=stands.certificate,
+        live=stands.open,
+        certificate=certificate,
         guards=stands.guards,
     )
-    few = stands.certificate.verdict.n < rules.race.min_blocks
-    if stands.more and (few or Spent.of(blocks).allows(rules, arms=2)):
-        return replace(here, step=_block(blocks, BlockKind.CERTIFY, here.race, (finalist,), rules))
-    return replace(here, step=Finish(finalist, stands.certificate), phase=Phase.DONE)
+    few = any(stands.certificates[f].verdict.n < rules.race.min_blocks for f in stands.open)
+    arms = 1 + len(stands.open)
+    if stands.open and (few or Spent.of(blocks).allows(rules, arms=arms)):
+        return replace(here, step=_block(blocks, BlockKind.CERTIFY, here.race, stands.open, rules))
+    others = {f: c for f, c in stands.certificates.items() if f != best}
+    return replace(here, step=Finish(best, certificate, others), phase=Phase.DONE)
 
 
 def _void_reason(blocks: Sequence[Block]) -> str | None:
@@ -162,7 +163,7 @@ def _kept_for_certifying(
     All of ``certify_share`` once there is something to certify. Before that only what shows a large
     effect, so that a search without a finalist in sight does not end with half its budget unspent.
     """
-    if here.incumbent != BASELINE or _best_open(here, trials, blocks, rules) is not None:
+    if _finalists(here, trials, blocks, rules):
         return rules.certify_share
     return min(rules.certify_share, spent.share(rules, arms=2 * _BLOCKS_FOR_LARGE_EFFECTS))
 
@@ -177,21 +178,24 @@ def _block(
     return RunBlock(number, kind, race, tuple(order))
 
 
-def _best_open(
+def _finalists(
     here: Plan, trials: Sequence[Trial], blocks: Sequence[Block], rules: Rules
-) -> int | None:
-    """Without an incumbent: the trial not ruled out that looks fastest, if by delta or more.
+) -> tuple[int, ...]:
+    """The trials worth certifying, at most so many: the incumbent, then those not ruled out that
+    look fastest, if by delta or more.
 
-    It may only look so by luck; the fresh blocks decide. Its estimate here is reported nowhere.
+    They may only look so by luck; the fresh blocks decide. Their estimates here are reported
+    nowhere.
     """
+    incumbent = () if here.incumbent == BASELINE else (here.incumbent,)
     estimates = mean_differences(blocks, rules.components, rules.weights)
-    candidates = [
+    looks_fast = sorted(
         (estimates[t.number], t.number)
         for t in trials
         if t.number in estimates
+        and t.number != here.incumbent
+        and estimates[t.number] <= -margin(rules.race.delta)
         and (t.number not in here.endings or here.endings[t.number].state is TrialState.COMPLETE)
         and t.state is not TrialState.FAILED
-    ]
-    best = min(candidates, default=None)
-    limit = -margin(rules.race.delta)
-    return best[1] if best is not None and best[0] <= limit else None
+    )
+    return (*incumbent, *(number for _, number in looks_fast))[: rules.finalists]

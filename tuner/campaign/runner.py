@@ -15,7 +15,7 @@ from tuner.campaign.ledger import Ledger
 from tuner.campaign.measuring import BlockRunner
 from tuner.campaign.piloting import TWIN_ORIGIN
 from tuner.campaign.plan import Planner
-from tuner.campaign.rules import Rules
+from tuner.campaign.rules import rules_of
 from tuner.campaign.spec import CampaignSpec, SpaceSection
 from tuner.campaign.standing import standing
 from tuner.campaign.steps import Finish, Halt, Phase, Plan, Propose, RunBlock
@@ -23,8 +23,8 @@ from tuner.campaign.stopping import undisturbed
 from tuner.campaign.times import mean_differences
 from tuner.errors import CampaignHalted, ConflictError, SpecError, TunerError
 from tuner.judge.monitors import Alarm
-from tuner.judge.pilot import Pilot, PilotRules
-from tuner.judge.race import Action, RaceRules
+from tuner.judge.pilot import Pilot
+from tuner.judge.race import Action
 from tuner.measure.workload import Workload
 from tuner.model import BASELINE, Block, Campaign, Configuration, Event, Trial
 from tuner.propose.optuna_proposer import OptunaProposer, Tunable
@@ -38,39 +38,6 @@ Data = Mapping[str, str | int | float | bool | None]
 
 #: Kinds of events that a campaign tells once, however often their cause is seen.
 _TOLD_ONCE = ("guard", "trial-promoted")
-
-
-def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
-    """The rules by which a specification is planned."""
-    pilot = PilotRules(
-        weights=workload.weights,
-        delta=spec.statistics.delta,
-        floor=spec.statistics.floor,
-        max_blocks=max(3, spec.pilot.blocks),
-        budget_s=spec.budget.wall_time,
-        arms=2 + spec.search.trials_per_race,
-        certify_blocks=min(500, spec.certification.blocks),
-        certify_share=spec.certification.share,
-        components=workload.components,
-    )
-    return Rules(
-        components=workload.components,
-        weights=workload.weights,
-        race=RaceRules(
-            delta=spec.statistics.delta,
-            floor=spec.statistics.floor,
-            max_blocks=spec.search.blocks_per_race,
-        ),
-        trials_per_race=spec.search.trials_per_race,
-        budget_s=spec.budget.wall_time,
-        budget_measurements=spec.budget.measurements,
-        max_trials=spec.search.max_trials,
-        certify_blocks=spec.certification.blocks,
-        certify_share=spec.certification.share,
-        seed=spec.seed,
-        pilot=pilot if spec.pilot.blocks else None,
-        pilot_override=spec.pilot.override,
-    )
 
 
 @dataclass(frozen=True, slots=True)

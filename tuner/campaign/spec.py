@@ -203,11 +203,12 @@ class StatisticsSection(_Section):
 
 
 class CertificationSection(_Section):
-    """``blocks``: most fresh blocks for the finalist. ``share``: part of the budget kept for
-    them.
+    """``blocks``: most fresh blocks for the finalists, of which there are ``finalists`` at most.
+    ``share``: part of the budget kept for them.
     """
 
     blocks: int = Field(default=20, ge=3, le=1000)
+    finalists: int = Field(default=1, ge=1, le=10)
     share: Fraction = 0.4
 
 

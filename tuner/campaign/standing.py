@@ -66,7 +66,7 @@ def standing(
     budget_s = rules.budget_s
     if kind is BlockKind.CERTIFY and blocks:
         fresh = sum(b.kind is BlockKind.CERTIFY for b in blocks)
-        block_s = 2.0 * spent.seconds_an_arm
+        block_s = (1 + max(1, len(plan.live))) * spent.seconds_an_arm
         budget_s = min(budget_s, spent.seconds + block_s * (rules.certify_blocks - fresh))
     rows = [_row(t, plan, estimates, trials[BASELINE].configuration) for t in _shown(trials, plan)]
     dropped = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tuner.judge.certify import Certificate
@@ -43,12 +43,13 @@ class RunBlock:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Nothing more is to be measured. ``finalist``: None when there was nothing worth
-    certifying.
+    """Nothing more is to be measured. ``finalist``: the one to tell of, None when there was nothing
+    worth certifying. ``others``: certificates of the other finalists.
     """
 
     finalist: int | None
     certificate: Certificate | None
+    others: Mapping[int, Certificate] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,8 @@ class Plan:
     """The next step and how things stand.
 
     ``endings``: of every trial that the judge has ended. ``decisions``: those of the newest search
-    block. ``pilot``: what it found, once it has enough blocks. ``guards``: of the search so far.
+    block. ``certificate``: of the finalist that stands best. ``pilot``: what it found, once it has
+    enough blocks. ``guards``: of the search so far.
     """
 
     step: Step

@@ -10,14 +10,15 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from tuner.campaign.runner import Outcome, rules_of
+from tuner.campaign.drift import drift
+from tuner.campaign.rules import stored_rules
+from tuner.campaign.runner import Outcome
 from tuner.campaign.spec import CampaignSpec, read_spec
 from tuner.campaign.standing import against_baseline
 from tuner.cli.compose import Prepared, conduct, prepare
 from tuner.cli.options import CampaignReference, StateDir, state_directory
 from tuner.errors import ConflictError, NotFoundError, SpecError
 from tuner.judge.pilot import Pilot, PilotOutcome
-from tuner.measure.workload import load_workload
 from tuner.model import BlockKind, Campaign
 from tuner.report.pilot import pilot_page
 from tuner.report.progress import progress_for
@@ -137,12 +138,12 @@ def show_campaign(campaign: CampaignReference = "last", state_dir: StateDir = No
     with Store.open(state_directory(state_dir)) as store:
         found = store.campaign(campaign)
         blocks = store.blocks(found.id)
-        spec = CampaignSpec.from_json(found.spec)
         try:
-            rules = rules_of(spec, load_workload(spec.workload.name, spec.workload.scale))
+            rules = stored_rules(found)
             estimates = against_baseline(blocks, rules, BlockKind.SEARCH)
+            baseline = drift(blocks, rules.components, rules.weights)
         except (SpecError, KeyError):
-            estimates = {}  # its workload's file is gone, or is another one now
+            estimates, baseline = {}, []  # its workload's file is gone, or is another one now
         events = store.events(found.id)[-_EVENTS_SHOWN:]
         page = campaign_page(
             found,
@@ -150,6 +151,7 @@ def show_campaign(campaign: CampaignReference = "last", state_dir: StateDir = No
             blocks,
             events,
             estimates={number: estimate for number, (estimate, _) in estimates.items()},
+            drift=[point.ratio for point in baseline],
         )
         show(Console(), page)
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from tuner.campaign.runner import rules_of
-from tuner.campaign.spec import CampaignSpec
+from tuner.campaign.rules import stored_rules
 from tuner.campaign.times import block_scores
 from tuner.cli.options import state_directory
 from tuner.errors import NotFoundError
-from tuner.measure.workload import load_workload
 from tuner.report.compare import Sample
 from tuner.store import Store
 
@@ -24,8 +22,7 @@ def load_trial(campaign: str, trial: int, state_dir: Path | None) -> Sample:
     with Store.open(state_directory(state_dir)) as store:
         found = store.campaign(campaign)
         blocks = store.blocks(found.id)
-    spec = CampaignSpec.from_json(found.spec)
-    rules = rules_of(spec, load_workload(spec.workload.name, spec.workload.scale))
+    rules = stored_rules(found)
     scored = block_scores(blocks, rules.components, rules.weights)
     measured = [(block.number, of[trial]) for block, of in scored if trial in of]
     if not measured:

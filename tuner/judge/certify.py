@@ -22,7 +22,7 @@ longer in each, or choose a wider floor before the first block.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -81,7 +81,7 @@ class Certificate:
     improvement exp(-D) - 1, as fractions (.05 = 5 % faster): "at most" and "at least". At most is
     infinite and at least is -1 as long as the data give no bound. verdict.interval is two-sided, of
     level 1 - 2 alpha, for display. robust_e_value: of the sign-flip bet on a gain, with a threshold
-    of 1/alpha.
+    of 1/alpha. alpha: the one-sided level of all of it, a share where there are several finalists.
     """
 
     outcome: CertificateOutcome
@@ -90,6 +90,7 @@ class Certificate:
     largest_compatible_improvement: float
     least_improvement: float
     robust_e_value: float
+    alpha: float
     reason: str
 
 
@@ -145,6 +146,7 @@ def certify(
         largest_compatible_improvement=_improvement(verdict.interval.lower),
         least_improvement=_improvement(verdict.interval.upper),
         robust_e_value=robust_e,
+        alpha=alpha,
         reason=reason,
     )
 
@@ -158,15 +160,16 @@ def certify_several(
     max_n: int | None = None,
     resolution_s: float = 0.0,
     components: Sequence[str] = (),
-    robust: bool = False,
+    robust: Collection[int] = (),
 ) -> dict[int, Certificate]:
     """Judge several finalists so that P(any of them is certified wrongly) <= alpha.
 
     Holm's step-down over their certificates: with k finalists still open each is judged at alpha /
     k; those certified leave, and the rest are judged again at the level for so many fewer. A
     certificate is given at the level at which it was reached; what remains has the last level
-    tried. Arguments, errors and looking after every block as `certify`; the finalists may share
-    baseline measurements. Source: Holm (1979), which asks nothing of their dependence.
+    tried. robust: the finalists whose gain the sign-flip bet must show too. Other arguments, errors
+    and looking after every block as `certify`; the finalists may share baseline measurements.
+    Source: Holm (1979), which asks nothing of their dependence.
     """
     found: dict[int, Certificate] = {}
     still_open = dict(blocks_by_finalist)
@@ -180,7 +183,7 @@ def certify_several(
                 max_n=max_n,
                 resolution_s=resolution_s,
                 components=components,
-                robust=robust,
+                robust=finalist in robust,
             )
             for finalist, blocks in still_open.items()
         }

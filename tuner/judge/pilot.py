@@ -65,8 +65,8 @@ class PilotRules:
 
     delta, floor: fractions, as in `race.RaceRules`. max_blocks: most pilot blocks. arms: runs in a
     block of the search. certify_share: part of budget_s that the search leaves to certification,
-    of at most certify_blocks. resolution_s: resolution of the clock. Raises ValueError for values
-    out of range.
+    of at most certify_blocks with certify_arms runs each. resolution_s: resolution of the clock.
+    Raises ValueError for values out of range.
     """
 
     weights: tuple[float, ...]
@@ -77,6 +77,7 @@ class PilotRules:
     arms: int
     certify_blocks: int
     certify_share: float
+    certify_arms: int = 2
     alpha_certify: float = 0.025
     resolution_s: float = 0.0
     components: tuple[str, ...] = ()
@@ -89,8 +90,10 @@ class PilotRules:
         threshold(self.alpha_certify)
         if self.max_blocks < MIN_PAIRS or not MIN_PAIRS <= self.certify_blocks <= _LONGEST:
             raise ValueError(f"need at least {MIN_PAIRS} blocks, and {_LONGEST} at most to certify")
-        if self.arms < 2 or not self.budget_s > 0.0 or not 0.0 < self.certify_share < 1.0:
-            raise ValueError("need 2 arms or more, a budget above 0 s, a share between 0 and 1")
+        if min(self.arms, self.certify_arms) < 2:
+            raise ValueError("need 2 arms or more in every block")
+        if not self.budget_s > 0.0 or not 0.0 < self.certify_share < 1.0:
+            raise ValueError("need a budget above 0 s, and a share between 0 and 1")
 
 
 class PilotOutcome(StrEnum):
@@ -288,7 +291,7 @@ def _outlook(
 ) -> Outlook:
     if not run_s > 0.0:
         raise ValueError(f"the blocks of a pilot must take more than 0 s, got {run_s:g} s a run")
-    fits = int(rules.certify_share * rules.budget_s / (2.0 * run_s))
+    fits = int(rules.certify_share * rules.budget_s / (rules.certify_arms * run_s))
     n = min(rules.certify_blocks, fits)
     search = int((1.0 - rules.certify_share) * rules.budget_s / (rules.arms * run_s))
     if n < MIN_PAIRS:
@@ -297,7 +300,7 @@ def _outlook(
     alpha = rules.alpha_certify
     smallest = detectable_effect(n, alpha) * noise.sd_difference
     ahead = prospect(_in_sd(margin(rules.delta), noise.sd_difference), n, alpha)
-    hours = ahead.mean_blocks * 2.0 * run_s / 3600.0
+    hours = ahead.mean_blocks * rules.certify_arms * run_s / 3600.0
     floors = tuple(
         prospect(_in_sd(margin(rules.floor), c.sd_difference), n, alpha).power for c in components
     )

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean
 from typing import Final
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -20,7 +22,11 @@ from tuner.report.words import QUIET, clean, log_ratio, signed, tone
 
 SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
-_ASCII: Final = str.maketrans("●━╸╺─├┤│┼…█" + SPINNER, "o=  -[]|+~#" + "|/-\\|/-\\|/")
+_LEVELS: Final = "▁▂▃▄▅▆▇█"
+
+_ASCII: Final = str.maketrans(
+    "●━╸╺─├┤│┼…" + _LEVELS + SPINNER, "o=  -[]|+~" + "_.,-=+*#" + "|/-\\|/-\\|/"
+)
 
 # A space at which textwrap does not break a line.
 _TIED: Final = "\N{NO-BREAK SPACE}"
@@ -100,6 +106,18 @@ def share_bar(share: float, width: int) -> str:
     if share <= 0.0:
         return ""
     return "█" * max(1, round(min(1.0, share) * width))
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+    """A series as a line of small bars, highest for the largest; means of neighbours when it is
+    longer than `width`.
+    """
+    count = min(width, len(values))
+    edges = [round(i * len(values) / count) for i in range(count + 1)] if count else [0]
+    means = [fmean(values[a:b]) for a, b in pairwise(edges)]
+    low, high = min(means, default=0.0), max(means, default=0.0)
+    step = (high - low) / (len(_LEVELS) - 1) or 1.0
+    return "".join(_LEVELS[round((mean - low) / step)] for mean in means)
 
 
 @dataclass(frozen=True, slots=True)

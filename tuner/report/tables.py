@@ -17,7 +17,7 @@ from rich.text import Text
 
 from tuner.judge.verdict import blocks as blocks_text
 from tuner.model import BASELINE, Answer, Block, BlockKind, Campaign, Configuration, Event, Trial
-from tuner.report.drawing import Estimate, Printable, paragraph
+from tuner.report.drawing import Estimate, Printable, paragraph, sparkline
 from tuner.report.findings import claim, headline, section
 from tuner.report.words import (
     FASTER,
@@ -30,6 +30,7 @@ from tuner.report.words import (
     counted,
     duration,
     faster,
+    interval,
     literal,
     moment,
     signed,
@@ -39,6 +40,7 @@ from tuner.report.words import (
 from tuner.states import BlockState, CampaignState, TrialState
 
 EVENTS_SHOWN = 10
+_DRIFT_CELLS = 40
 
 _STATE_STYLES: Mapping[str, str] = {
     CampaignState.RUNNING: STRONG,
@@ -143,12 +145,16 @@ def campaign_page(
     events: Sequence[Event],
     *,
     estimates: Mapping[int, Estimate] | None = None,
+    drift: Sequence[float] = (),
 ) -> RenderableType:
-    """One campaign: where it stands, its trials (`estimates` by their number), its last events."""
+    """One campaign: where it stands, its trials (`estimates` by their number), its last events.
+
+    `drift`: the baseline's time in each complete block over its own mean.
+    """
     parts: list[RenderableType] = [
         Text.assemble((clean(campaign.name), STRONG), (f"  campaign {clean(campaign.id)}", QUIET)),
         "",
-        _facts(campaign, trials, blocks),
+        _facts(campaign, trials, blocks, drift),
     ]
     if campaign.recommendation is not None:
         r = campaign.recommendation
@@ -165,7 +171,9 @@ def _listed(title: str, listing: RenderableType) -> tuple[RenderableType, ...]:
     return ("", Text(title, style=STRONG), listing)
 
 
-def _facts(campaign: Campaign, trials: Sequence[Trial], blocks: Sequence[Block]) -> RenderableType:
+def _facts(
+    campaign: Campaign, trials: Sequence[Trial], blocks: Sequence[Block], drift: Sequence[float]
+) -> RenderableType:
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style=QUIET, no_wrap=True)
     grid.add_column(overflow="fold")
@@ -177,6 +185,10 @@ def _facts(campaign: Campaign, trials: Sequence[Trial], blocks: Sequence[Block])
     grid.add_row("Seed", str(campaign.seed))
     grid.add_row("Trials", _trial_counts(trials))
     grid.add_row("Blocks", _block_counts(blocks))
+    if len(drift) > 1:
+        spread = interval(min(drift), max(drift))
+        line = sparkline(drift, _DRIFT_CELLS)
+        grid.add_row("Baseline", f"{line}  time by block, {spread} than on average")
     use = campaign.time_use
     if use.wall_s > 0.0:
         own = f"{100.0 * use.overhead_share:.1f} % of it fstune itself"

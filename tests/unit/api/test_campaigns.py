@@ -57,6 +57,13 @@ def test_the_recommendation_has_settings_options_and_evidence(client: TestClient
     assert document["client"] == "simulated"
 
 
+def test_the_drift_of_the_baseline_has_a_point_for_each_block(client: TestClient) -> None:
+    points = client.get("/v1/campaigns/last/drift").json()
+    assert [p["block"] for p in points] == list(range(1, len(points) + 1))
+    assert {p["kind"] for p in points} == {"search", "certify"}
+    assert 0.9 < min(p["ratio"] for p in points) < 1 < max(p["ratio"] for p in points) < 1.1
+
+
 @pytest.mark.parametrize("path", ["/v1/campaigns/nosuch", "/v1/nothing"])
 def test_errors_are_problem_details(client: TestClient, path: str) -> None:
     answer = client.get(path)

@@ -18,6 +18,7 @@ from tuner.report.drawing import (
     encodable,
     paragraph,
     share_bar,
+    sparkline,
 )
 
 log_units = st.floats(-3.0, 3.0)
@@ -82,3 +83,17 @@ def test_a_percent_sign_stays_with_its_number(width: int) -> None:
     assert " ".join(lines) == "between 8.0 % and 12.5 % of 100 % at most [red]"
     assert not any(line.startswith("%") for line in lines)
     assert max(map(len, lines)) <= width
+
+
+def test_a_sparkline_rises_and_falls_with_its_values() -> None:
+    assert sparkline([0.0, 1.0, 0.0], 10) == "▁█▁"
+    assert sparkline([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0], 8) == "▁▂▃▄▅▆▇█"
+    assert sparkline([5.0, 5.0], 10) == "▁▁"
+    assert sparkline([], 10) == ""
+
+
+def test_a_sparkline_of_many_values_shows_the_means_of_neighbours() -> None:
+    values = [0.0] * 50 + [1.0] * 50
+    assert sparkline(values, 4) == "▁▁██"
+    assert len(sparkline(values, 33)) == 33
+    assert encodable(sparkline(values, 4), "ascii") == "__##"

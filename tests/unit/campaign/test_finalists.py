@@ -1,0 +1,109 @@
+"""Several finalists: certified in the same blocks, sharing one error."""
+
+from __future__ import annotations
+
+from tests.unit.campaign.histories import History, rules
+from tuner.campaign.answer import recommendation
+from tuner.campaign.steps import Finish, RunBlock
+from tuner.judge.certify import CertificateOutcome
+from tuner.model import BASELINE, Answer, BlockKind, Recommendation
+
+
+def in_race(count: int = 2) -> History:
+    """Three trials of which the first two are fast, but not so that one is the other's better."""
+    return History(rules(max_trials=3, finalists=count), {1: 0.9, 2: 0.905}, noise=0.02)
+
+
+def fresh_orders(history: History) -> list[set[int]]:
+    return [set(b.order) for b in history.blocks if b.kind is BlockKind.CERTIFY]
+
+
+def answered(history: History) -> Recommendation:
+    plan = history.plans[-1]
+    return recommendation(plan, history.trials, history.rules, lambda c: {}, {})
+
+
+def test_as_many_are_certified_as_the_campaign_asks_for() -> None:
+    for count in (1, 2):
+        history = in_race(count)
+        step = history.run()
+        assert isinstance(step, Finish)
+        assert len(fresh_orders(history)[0]) == 1 + count
+        assert len(step.others) == count - 1
+
+
+def test_one_that_does_not_look_fast_is_no_finalist() -> None:
+    history = History(rules(max_trials=3, finalists=3), {1: 0.85})
+    history.run()
+    assert fresh_orders(history)[0] == {BASELINE, 1}
+
+
+def test_both_can_be_certified_and_the_other_is_told_of() -> None:
+    history = in_race()
+    step = history.run()
+    assert isinstance(step, Finish)
+    assert step.certificate is not None
+    every = [step.certificate, *step.others.values()]
+    assert [c.outcome for c in every] == [CertificateOutcome.CERTIFIED] * 2
+    told = answered(history)
+    assert told.answer is Answer.RECOMMENDED
+    (other,) = step.others
+    assert any(f"trial {other}, another finalist: certified" in note for note in told.notes)
+    assert step.certificate.least_improvement >= step.others[other].least_improvement
+
+
+def test_the_error_is_shared() -> None:
+    """Each of two is judged at half the error until one is certified."""
+    history = in_race()
+    step = history.run()
+    assert isinstance(step, Finish)
+    assert step.certificate is not None
+    levels = sorted(c.alpha for c in (step.certificate, *step.others.values()))
+    assert levels[0] == 0.0125
+    alone = in_race(1)
+    alone.run()
+    assert answered(alone).confidence == 0.95
+    assert answered(history).confidence == 1.0 - 2.0 * step.certificate.alpha
+
+
+def test_one_that_is_settled_leaves_the_blocks() -> None:
+    history = in_race()
+    history.run(until=lambda s: isinstance(s, RunBlock) and s.kind is BlockKind.CERTIFY)
+    history.ratios = {1: 1.3, 2: 0.97}
+    step = history.run()
+    assert isinstance(step, Finish)
+    orders = fresh_orders(history)
+    assert orders[0] == {BASELINE, 1, 2}
+    assert orders[-1] == {BASELINE, 2}
+    assert step.finalist == 2
+
+
+def test_when_one_fails_the_other_can_still_be_recommended() -> None:
+    whole = in_race()
+    whole.run()
+    first = next(b.number for b in whole.blocks if b.kind is BlockKind.CERTIFY)
+    best = whole.plans[-1].step
+    assert isinstance(best, Finish)
+    assert best.finalist is not None
+    failing = in_race()
+    failing.fails = {best.finalist: first + 1}
+    step = failing.run()
+    assert isinstance(step, Finish)
+    assert step.finalist == 3 - best.finalist
+    assert not step.others
+    assert answered(failing).answer is Answer.RECOMMENDED
+
+
+def test_without_a_certificate_the_largest_improvement_of_any_is_told() -> None:
+    history = in_race()
+    history.run(until=lambda s: isinstance(s, RunBlock) and s.kind is BlockKind.CERTIFY)
+    history.ratios = {}
+    step = history.run()
+    assert isinstance(step, Finish)
+    assert step.certificate is not None
+    told = answered(history)
+    assert told.answer is Answer.NO_IMPROVEMENT
+    every = [step.certificate, *step.others.values()]
+    assert len(every) == 2
+    largest = max(c.largest_compatible_improvement for c in every)
+    assert told.largest_compatible_improvement == largest
