@@ -38,6 +38,7 @@ def _compose(fields: Fields, read: Callable[[str], object]) -> dict[str, Any]:
         "description": fields.text("description"),
         "processes": 1,
         "wall_clock_limit_s": 0.0,
+        "least_clients": 1,
         "filesets": {},
         "stages": [],
         "weights": {},
@@ -84,6 +85,7 @@ def _add(
         return f"{spec.name}-{name}"
 
     composed["wall_clock_limit_s"] += spec.wall_clock_limit_s
+    composed["least_clients"] = max(composed["least_clients"], spec.least_clients)
     composed["filesets"].update({own(name): each for name, each in inner["filesets"].items()})
     composed["weights"].update(
         {own(name): weight * each for name, each in inner["weights"].items()}

@@ -94,16 +94,17 @@ def _run_phase(
     crew.ask(("prepare", number), name)
     barrier()
     release_ns = time.monotonic_ns()
-    ends_ns = [each.end_ns for each in crew.ask(("go", number), name) if isinstance(each, Done)]
+    done = [each for each in crew.ask(("go", number), name) if isinstance(each, Done)]
     found: dict[str, OperationResult] = {}
     for tallies in crew.ask(("check", number), name):
         assert isinstance(tallies, dict)
         _add(found, tallies)
-    wall_s = (max(ends_ns) - release_ns) / 1e9
+    wall_s = (max(each.end_ns for each in done) - release_ns) / 1e9
     elapsed_s = wall_s
     if planned.phase.rate_per_s:
         elapsed_s = sum(each.latency.sum_ns for each in found.values()) / 1e9 / processes
-    return PhaseResult(planned.phase, elapsed_s, wall_s, found)
+    user_s = sum(each.user_s for each in done)
+    return PhaseResult(planned.phase, elapsed_s, wall_s, user_s, found)
 
 
 def _add(found: dict[str, OperationResult], tallies: Tallies) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 
 from workloads.steps import Checked, Job, Mishap
+from workloads.writes import await_stored
 
 _READ = os.O_RDONLY | os.O_CLOEXEC
 _READ_WRITE = os.O_RDWR | os.O_CLOEXEC
@@ -117,7 +118,7 @@ class ReadModifyWrite(_Reading):
         ]
 
     def perform(self, index: int) -> None:
-        """open(2), preadv(2), pwrite(2), close(2), open(2), close(2)."""
+        """open(2), preadv(2), pwrite(2), close(2), and what ``await_stored`` does."""
         step, path = self._steps[index], self._paths[index]
         descriptor = os.open(path, _READ_WRITE)
         length = step.end - step.start
@@ -130,7 +131,7 @@ class ReadModifyWrite(_Reading):
             if written != length:
                 raise Mishap("short-write", f"{written} of {length} bytes written")
         os.close(descriptor)
-        os.close(os.open(path, _READ))
+        await_stored(path, step.end)
 
     def check(self) -> Checked:
         """Compare what was read; as much was written."""

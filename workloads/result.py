@@ -38,11 +38,15 @@ class OperationResult:
 
 @dataclass(frozen=True)
 class PhaseResult:
-    """One phase's numbers, by operation; ``elapsed_s`` differs from ``wall_s`` where paced."""
+    """One phase's numbers, by operation; ``elapsed_s`` differs from ``wall_s`` where paced.
+
+    ``user_s``: processor seconds of the engine itself on the clock, of all processes together.
+    """
 
     phase: Phase
     elapsed_s: float
     wall_s: float
+    user_s: float
     operations: dict[str, OperationResult]
 
 
@@ -211,6 +215,7 @@ def _phase(found: PhaseResult) -> dict[str, object]:
         "role": role,
         "component": phase.component,
         "elapsed_s": found.elapsed_s,
+        "user_s": found.user_s,
         "operations": sum(each.operations for each in found.operations.values()),
         "bytes": sum(each.moved_bytes for each in found.operations.values()),
     }

@@ -20,6 +20,7 @@ from workloads.phases import Phase, parse_phase
 from workloads.sequence import FileSetState, OutOfOrder, advance
 
 MAX_PROCESSES = 256
+MAX_CLIENTS = 1000
 
 WEIGHT_FLOOR = 0.05
 """Least weight of a component: below it, a setting could ruin the component unnoticed."""
@@ -46,7 +47,8 @@ class Component:
 @dataclass(frozen=True)
 class Spec:
     """A workload that can be run. ``sha256`` is of the mapping's canonical JSON; ``scaled_by`` says
-    how much of the full size it has.
+    how much of the full size it has. ``least_clients``: on fewer clients at once it says little;
+    for who decides where it runs, an engine knows of its own client only.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Spec:
     components: tuple[Component, ...]
     sha256: str
     scaled_by: float
+    least_clients: int = 1
 
     def stage_index(self, name: str) -> int:
         """Return the position of the stage of that name; KeyError when there is none."""
@@ -74,6 +77,7 @@ def parse(mapping: object) -> Spec:
     processes = fields.integer("processes", 1, MAX_PROCESSES)
     limit_s = fields.number("wall_clock_limit_s", 0.001, 86_400.0)
     scaled_by = fields.number("scaled_by", 1e-9, 1e9, default=1.0)
+    least_clients = fields.integer("least_clients", 1, MAX_CLIENTS, default=1)
     filesets = tuple(
         parse_fileset(set_name, index, Fields(value, f"filesets.{set_name}"))
         for index, (set_name, value) in enumerate(fields.mapping("filesets"))
@@ -94,6 +98,7 @@ def parse(mapping: object) -> Spec:
         components,
         _sha256(mapping),
         scaled_by,
+        least_clients,
     )
 
 

@@ -19,7 +19,7 @@ from workloads.histogram import Histogram
 from workloads.operations import TABLE
 from workloads.plan import StagePlan
 from workloads.spec import Spec
-from workloads.steps import Checked, Job, Mishap, Operation, Step, Stopwatch
+from workloads.steps import Checked, Job, Mishap, Operation, Step, Stopwatch, own_user_s
 
 HELD_BYTES = 256 << 20
 """Data read and not yet compared, at most, in all processes together (4 MiB each at least)."""
@@ -27,9 +27,12 @@ HELD_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class Done:
-    """When a process had done its part of a phase (``time.monotonic_ns``), pauses not counted."""
+    """When a process had done its part of a phase (``time.monotonic_ns``), and the processor
+    seconds that it took for that outside of system calls; pauses not counted.
+    """
 
     end_ns: int
+    user_s: float
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,7 @@ class Worker:
 
     def _go(self, phase_number: int) -> Done:
         rate_per_s = self._plan.phases[phase_number].phase.rate_per_s
+        before_s = own_user_s()
         try:
             if rate_per_s:
                 self._run_paced(rate_per_s)
@@ -146,7 +150,8 @@ class Worker:
                 path = f"{self._root}/{step.path}"
                 raise WorkloadFailure(os_failure(error, step.operation, path)) from None
             raise self._failed(error, step.operation, step) from None
-        return Done(time.monotonic_ns() - self._watch.paused_ns)
+        end_ns = time.monotonic_ns() - self._watch.paused_ns
+        return Done(end_ns, max(0.0, own_user_s() - before_s - self._watch.paused_user_s))
 
     def _run_freely(self) -> None:
         """Each step begins when the one before has ended."""

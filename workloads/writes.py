@@ -1,8 +1,10 @@
 """The operations that write file data.
 
-Writing ends when the file can be opened again: on some network filesystems ``close`` returns
-before the data is stored, and the next ``open`` of the file blocks until it is. That reopening is
-part of the timed operation. Only reading back proves what was stored.
+Writing ends when the file can be opened, read and opened again: on some network filesystems
+``close`` returns before the data is stored, and the next ``open`` of the file blocks until it is.
+One open alone is not enough: where FUSE hands the close on in the background, the open may overtake
+it, the more so the more processes write; a read queues behind it. This is part of the timed
+operation. Only reading everything back proves what was stored.
 """
 
 from __future__ import annotations
@@ -20,8 +22,20 @@ _PREPARED_RECORDS = 100_000
 # No step closes its file when it fails: the process that met the failure ends.
 
 
+def await_stored(path: str, end: int) -> None:
+    """Return when what was written up to byte ``end`` of a file, now closed, is stored.
+
+    open(2), pread(2) of the last byte, close(2), open(2), close(2). Raises OSError, Mishap.
+    """
+    descriptor = os.open(path, _READ)
+    if end and not os.pread(descriptor, 1, end - 1):
+        raise Mishap("short-write", f"ends before byte {end}: what was written was not stored")
+    os.close(descriptor)
+    os.close(os.open(path, _READ))
+
+
 class _Write:
-    """Open, write a range a record at a time, close, and wait until it can be opened again."""
+    """Open, write a range a record at a time, close, and wait until it is stored."""
 
     flags = _WRITE
     seeks = True
@@ -38,7 +52,7 @@ class _Write:
 
     def perform(self, index: int) -> None:
         """open(2), [lseek(2)], write(2) or writev(2) a record at a time, [fsync(2)], close(2),
-        open(2), close(2).
+        and what ``await_stored`` does.
         """
         step, path = self._steps[index], self._paths[index]
         write, writev = os.write, os.writev
@@ -56,7 +70,7 @@ class _Write:
         if step.sync:
             os.fsync(descriptor)
         os.close(descriptor)
-        os.close(os.open(path, _READ))
+        await_stored(path, step.end)
 
     def check(self) -> Checked:
         """Nothing to compare yet."""

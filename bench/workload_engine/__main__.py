@@ -1,7 +1,7 @@
-"""Measures the workload engine beside other generators and writes the figures as CSV.
+"""Measures the workload engine, beside other generators and on a cell, and writes CSV files.
 
 Run ``python -m bench.workload_engine [ROUNDS]`` as root on Debian, with 5 GiB of memory free: it
-works under /dev/shm and fetches fio, fsmark and postmark into a directory that it removes.
+works under /dev/shm and fetches fio, fsmark, postmark and OpenAFS into a directory that it removes.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import csv
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import median
 
-from bench.workload_engine import side_by_side, small_files
+from bench.workload_engine import cell, side_by_side, small_files
 from bench.workload_engine.engine import Engine
 from bench.workload_engine.tools import Tools
 
@@ -22,7 +23,7 @@ _TOUCHED_MIB = 4500
 
 
 def main(rounds: int) -> None:
-    """Measure, print, and write the two files beside this one."""
+    """Measure, print, and write the files beside this one."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as scratch:
         place = Path(scratch) / "place"
         place.mkdir()
@@ -30,6 +31,7 @@ def main(rounds: int) -> None:
         engine = Engine.build(Path(scratch))
         _small_files(rounds, tools, engine, place)
         _postmark(rounds, tools, engine, place)
+        _on_a_cell(rounds, Path(scratch) / "state")
 
 
 def _small_files(rounds: int, tools: Tools, engine: Engine, place: Path) -> None:
@@ -73,6 +75,23 @@ def _postmark(rounds: int, tools: Tools, engine: Engine, place: Path) -> None:
     print(f"engine's timed phases / postmark's process: median {median(ratios):.2f}")
     heads = ("round", "program", "timed_s", "process_s", "created", "read", "appended")
     _write("postmark.csv", (*heads, "read_mib", "written_mib"), rows)
+
+
+def _on_a_cell(rounds: int, state: Path) -> None:
+    rows: list[tuple[object, ...]] = []
+    spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    with cell.private_cell(state) as there:
+        for turn in range(rounds):
+            for name, scale in cell.RUNS:
+                for one in cell.costs(there, name, scale):
+                    timed, own = f"{one.elapsed_s:.3f}", f"{one.user_s:.3f}"
+                    rows.append((turn, name, one.component, timed, own))
+                    print(*rows[-1], flush=True)
+                    spent[name][0] += one.elapsed_s
+                    spent[name][1] += one.user_s
+    for name, (elapsed_s, user_s) in spent.items():
+        print(f"{name}: the engine's own processor time is {user_s / elapsed_s:.1%} of the time")
+    _write("cell.csv", ("round", "workload", "component", "elapsed_s", "user_s"), rows)
 
 
 def _touch(place: Path) -> None:

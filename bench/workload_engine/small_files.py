@@ -56,6 +56,9 @@ def loop(place: Path, reopen: bool) -> dict[str, float]:
         os.writev(descriptor, data)
         os.close(descriptor)
         if reopen:
+            descriptor = os.open(path, os.O_RDONLY)
+            os.pread(descriptor, 1, SIZE - 1)
+            os.close(descriptor)
             os.close(os.open(path, os.O_RDONLY))
 
     def read(path: str) -> None:

@@ -1,0 +1,95 @@
+"""Runs the workload engine on a client of a cell as a controller does, and hands on all it says."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deploy.cell import Node
+from deploy.cell.client import VOLUME_PATH
+from deploy.cell.node import SHARED
+from tests.integration.conftest import every_process
+from workloads import rundir, zipapp
+
+SEED = 7
+ARCHIVE = f"{SHARED}/workloads.pyz"
+_LIMIT_S = 100.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How one stage ended: exit status and document."""
+
+    status: int
+    document: dict[str, Any]
+
+    @property
+    def error(self) -> tuple[object, ...]:
+        """Kind, operation, path and errno of a failure, which has no score beside it."""
+        assert self.status == 3, self.document
+        assert self.document["ok"] is False
+        assert "components" not in self.document
+        error = self.document["error"]
+        return error["kind"], error["operation"], error["path"], error["errno"]
+
+
+@dataclass(frozen=True)
+class Runner:
+    """One run of one spec on one client."""
+
+    node: Node
+    run_id: str
+
+    @classmethod
+    def install(cls, node: Node, run_id: str, mapping: Mapping[str, Any]) -> Runner:
+        """Ship engine and spec."""
+        zipapp.build(node.shared / Path(ARCHIVE).name)
+        (node.shared / f"{run_id}.json").write_text(json.dumps(mapping))
+        return cls(node, run_id)
+
+    @property
+    def root(self) -> str:
+        """The run directory."""
+        return rundir.path_of(VOLUME_PATH, self.run_id)
+
+    def command(self, stage: str) -> list[str]:
+        """The command of one stage, inside the node."""
+        spec = f"{SHARED}/{self.run_id}.json"
+        return [
+            *("python3", ARCHIVE, "run", spec, "--dir", VOLUME_PATH),
+            *("--run-id", self.run_id, "--seed", str(SEED), "--stage", stage),
+        ]
+
+    def run(self, stage: str, *before: str) -> Answer:
+        """Run a stage to its end; ``before`` comes before the command."""
+        done = self.node.run([*before, *self.command(stage)], timeout_s=_LIMIT_S)
+        return Answer(done.status, json.loads(done.stdout or b"{}"))
+
+    def clean(self) -> None:
+        """Remove the run directory as a controller does after a failure."""
+        where = ["--dir", VOLUME_PATH, "--run-id", self.run_id]
+        done = self.node.run(["python3", ARCHIVE, "clean", *where], timeout_s=_LIMIT_S)
+        assert done.status == 0, done.stdout
+
+    def left(self) -> list[str]:
+        """What there still is: names in the volume, and processes of the engine."""
+        names = self.node.check(["ls", "-A", VOLUME_PATH]).split()
+        return names + [f"process {pid}" for pid in engine_processes(self.node)]
+
+
+def engine_processes(node: Node) -> list[int]:
+    """The engine's processes in a node, as this host numbers them: the parent first."""
+    own = os.readlink(f"/proc/{node.init.pid}/ns/pid")
+    found = []
+    for pid in sorted(every_process()):
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if ARCHIVE.encode() in words and os.readlink(f"/proc/{pid}/ns/pid") == own:
+                found.append(pid)
+        except OSError:
+            continue  # it has ended meanwhile
+    return found

@@ -1,0 +1,216 @@
+"""Faults on a real cell: each voids the run, is named, leaves nothing behind and gives no score."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import pytest
+
+from deploy.cell import Cell, Cells, CellSpec, Node
+from deploy.cell.client import VOLUME_PATH
+from deploy.cell.server import PARTITION, VOLUME
+from tests.integration.conftest import attach_cache_manager, process_in, wait_for
+from tests.integration.engine_runs import Runner, engine_processes
+
+pytestmark = pytest.mark.cell
+
+SIZE = 200_000
+FILE = "few.d00001/f0000001"
+
+
+@pytest.fixture(scope="module")
+def pair(cells: Cells) -> Iterator[Cell]:
+    """A cell with a second client, from which another meddles."""
+    cells.down("faults")
+    yield cells.up(CellSpec("faults", clients=2))
+    cells.down("faults")
+
+
+def spec(*operations: str, limit_s: float = 60.0) -> dict[str, Any]:
+    """Four files are written in one stage and used in the next, by two processes."""
+
+    def stage(name: str, component: str, words: tuple[str, ...]) -> dict[str, Any]:
+        phases = [{"operation": word, "fileset": "few", "component": component} for word in words]
+        return {"name": name, "cache": "as-is", "phases": phases}
+
+    fixed = {"distribution": "fixed", "bytes": SIZE}
+    return {
+        "name": "faults",
+        "description": "a few files are written and used",
+        "processes": 2,
+        "wall_clock_limit_s": limit_s,
+        "filesets": {
+            "few": {"files": 4, "directories": 2, "size": fixed, "record_bytes": 65536},
+        },
+        "stages": [
+            stage("write", "writing", ("mkdir", "create")),
+            stage("use", "using", operations),
+            stage("end", "ending", ("negative-stat",)),
+        ],
+        "weights": {"writing": 0.4, "using": 0.4, "ending": 0.2},
+    }
+
+
+def flip_a_byte(other: Node, path: str) -> None:
+    place = ["bs=1", "seek=70000", "count=1", "conv=notrunc"]
+    other.check(["sh", "-c", 'printf "\\125" | dd of="$@" 2>&1', "sh", path, *place])
+
+
+def remove(other: Node, path: str) -> None:
+    other.check(["rm", path])
+
+
+def forbid(other: Node, path: str) -> None:
+    other.check(["chmod", "0", path])
+
+
+def cut(other: Node, path: str) -> None:
+    other.check(["truncate", "--size=100000", path])
+
+
+MEDDLING: dict[str, tuple[Callable[[Node, str], None], str, str, int | None]] = {
+    "flipped byte": (flip_a_byte, "read", "mismatch", None),
+    "vanished before a read": (remove, "read", "os-error", errno.ENOENT),
+    "vanished before an append": (remove, "append", "os-error", errno.ENOENT),
+    "vanished before a delete": (remove, "unlink", "os-error", errno.ENOENT),
+    "permission denied": (forbid, "read", "os-error", errno.EACCES),
+    "cut": (cut, "read", "short-read", None),
+}
+
+
+@pytest.mark.parametrize("what", MEDDLING)
+def test_what_another_client_does_to_a_file_voids_the_run(pair: Cell, what: str) -> None:
+    meddle, operation, kind, number = MEDDLING[what]
+    runner = Runner.install(pair.clients[0], "meddling", spec(operation))
+    path = f"{runner.root}/{FILE}"
+    assert runner.run("write").status == 0
+    meddle(pair.clients[1], path)
+    answer = runner.run("use")
+    runner.clean()
+    assert answer.error == (kind, operation, path, number)
+    assert runner.left() == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "kind", "number"),
+    [(100_000, "short-write", None), (131_072, "os-error", errno.EFBIG)],
+)
+def test_a_short_write_voids_the_run(pair: Cell, limit: int, kind: str, number: int | None) -> None:
+    """The write across the greatest size that a process may give a file is short."""
+    runner = Runner.install(pair.clients[0], "short", spec("read"))
+    answer = runner.run("write", "prlimit", f"--fsize={limit}")
+    runner.clean()
+    found, operation, path, said = answer.error
+    assert (found, operation, said) == (kind, "create", number)
+    assert str(path).startswith(f"{runner.root}/few.d0000")
+    assert runner.left() == []
+
+
+@contextmanager
+def small_quota(cell: Cell) -> Iterator[None]:
+    quota = ["vos", "setfields", VOLUME, "-localauth", "-maxquota"]
+    cell.server.check([*quota, "100"])
+    try:
+        yield
+    finally:
+        cell.server.check([*quota, "0"])
+
+
+@contextmanager
+def full_partition(cell: Cell) -> Iterator[None]:
+    resize = ["mount", "--options"]
+    cell.server.check([*resize, "remount,size=256k", PARTITION])
+    try:
+        yield
+    finally:
+        cell.server.check([*resize, "remount,size=50%", PARTITION])
+
+
+FULL = [
+    (small_quota, "os-error", errno.EDQUOT, "Disk quota exceeded"),
+    # The server refuses the data, and this client tells nobody: close(2) has succeeded long since.
+    (full_partition, "short-write", None, f"before byte {SIZE}: what was written was not stored"),
+]
+
+
+@pytest.mark.parametrize(("full", "kind", "number", "message"), FULL)
+def test_a_full_volume_voids_the_run(
+    pair: Cell,
+    full: Callable[[Cell], AbstractContextManager[None]],
+    kind: str,
+    number: int | None,
+    message: str,
+) -> None:
+    # One process: two would race for who meets the full volume, and in which call.
+    runner = Runner.install(pair.clients[0], "full", {**spec("read"), "processes": 1})
+    make_cold = attach_cache_manager(pair).make_cold
+    with full(pair):
+        make_cold()
+        answer = runner.run("write")
+    make_cold()
+    runner.clean()
+    found, operation, path, said = answer.error
+    assert (found, operation, said) == (kind, "create", number)
+    assert str(path).startswith(f"{runner.root}/few.d0000")
+    assert message in answer.document["error"]["message"]
+    assert runner.left() == []
+
+
+def test_a_killed_worker_voids_the_run(pair: Cell) -> None:
+    runner = Runner.install(pair.clients[0], "killed", endless())
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(runner.run, "write")
+        wait_for(lambda: workers(runner.node) != [], "the workers")
+        os.kill(workers(runner.node)[0], signal.SIGKILL)
+        answer = running.result()
+    runner.clean()
+    assert answer.error == ("worker-died", "stat", runner.root, None)
+    assert answer.document["error"]["message"] == "worker 0 was killed by SIGKILL"
+    assert runner.left() == []
+
+
+def test_the_wall_clock_limit_voids_the_run(pair: Cell) -> None:
+    runner = Runner.install(pair.clients[0], "late", endless(limit_s=1.0))
+    answer = runner.run("write")
+    runner.clean()
+    assert answer.error == ("wall-clock-limit", "stat", runner.root, None)
+    assert runner.left() == []
+
+
+def test_a_cache_manager_that_dies_voids_the_run(pair: Cell) -> None:
+    runner = Runner.install(pair.clients[0], "dead", endless())
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(runner.run, "write")
+        wait_for(lambda: workers(runner.node) != [], "the workers")
+        manager = process_in(runner.node, "afsd.fuse")
+        assert manager is not None
+        assert manager.kill()
+        answer = running.result()
+    attach_cache_manager(pair).make_cold()
+    runner.clean()
+    kind, operation, path, number = answer.error
+    assert (kind, operation) == ("os-error", "stat")
+    assert str(path).startswith(f"{runner.root}/few.d0000")
+    assert number in (errno.ENOTCONN, errno.ECONNABORTED)
+    assert runner.left() == []
+
+
+def endless(limit_s: float = 60.0) -> dict[str, Any]:
+    """A first stage that ends with asking for attributes at leisure, longer than any limit."""
+    mapping = spec("read", limit_s=limit_s)
+    leisure = {"operation": "stat", "fileset": "few", "passes": 1000, "rate_per_s": 40}
+    mapping["stages"][0]["phases"].append({**leisure, "component": "writing"})
+    return mapping
+
+
+def workers(node: Node) -> list[int]:
+    """Both workers, when they are busy with the last phase: all files have been written then."""
+    written = node.run(["find", VOLUME_PATH, "-name", "f*", "-size", f"{SIZE}c"]).stdout
+    found = engine_processes(node)
+    return found[1:] if len(found) == 3 and len(written.split()) == 4 else []

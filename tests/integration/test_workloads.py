@@ -1,0 +1,145 @@
+"""Every packaged workload on a real cell: runs, verifies, does what was planned, cleans up."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import workloads
+from deploy.cell import Cell
+from deploy.cell.server import PARTITION
+from tests.integration.engine_runs import SEED, Runner
+from tuner.measure.workload import load_workload
+from tuner.target.openafs.cache_manager import CacheManager
+from workloads.plan import plan_stage
+from workloads.steps import Step
+
+pytestmark = pytest.mark.cell
+
+SCALES = {
+    "database": 0.01,
+    "eda": 0.02,
+    "fileserver": 0.01,
+    "git-tree-copy": 0.05,
+    "iozone-cells": 0.02,
+    "many-clients": 0.25,
+    "mixed-use": 0.1,
+    "office": 0.02,
+    "postmark": 0.01,
+    "source-tree": 0.005,
+    "stream": 0.02,
+    "swbuild": 0.01,
+    "varmail": 0.02,
+    "vda": 0.01,
+    "webserver": 0.02,
+}
+READING = ("read", "next-read", "random-read", "read-modify-write")
+
+
+def test_no_packaged_workload_is_left_out() -> None:
+    assert tuple(sorted(SCALES)) == workloads.packaged()
+
+
+@pytest.mark.parametrize("name", SCALES)
+def test_a_workload_does_what_was_planned_and_leaves_nothing(
+    cell: Cell, cache_manager: CacheManager, name: str
+) -> None:
+    workload = load_workload(name, SCALES[name])
+    spec = workload.spec
+    runner = Runner.install(cell.clients[0], f"wl-{name}", json.loads(workload.document))
+    timed: set[str] = set()
+    for index, stage in enumerate(spec.stages):
+        if stage.cache == "cold":
+            cache_manager.make_cold()
+        answer = runner.run(stage.name)
+        assert answer.status == 0, answer.document
+        document = answer.document
+        plan = plan_stage(spec, index, SEED)
+        assert document["operations_sha256"] == plan.operations_sha256
+        steps = [[step for share in phase.steps for step in share] for phase in plan.phases]
+        assert [phase["operations"] for phase in document["phases"]] == [len(s) for s in steps]
+        read = [step for each in steps for step in each if step.operation in READING]
+        assert document["verified"] == {
+            "files": len(read),
+            "bytes": sum(step.end - step.start for step in read),
+        }
+        for component, one in document["components"].items():
+            mine = [
+                step
+                for phase, each in zip(plan.phases, steps, strict=True)
+                if phase.phase.component == component
+                for step in each
+            ]
+            done = {key: value["operations"] for key, value in one["by_operation"].items()}
+            assert done == Counter(step.operation for step in mine)
+            assert one["bytes"] == sum(moved(step) for step in mine)
+            assert one["elapsed_s"] > 0
+        timed |= set(document["components"])
+    assert timed == {component.name for component in spec.components}
+    assert runner.left() == []
+
+
+def moved(step: Step) -> int:
+    """The bytes that a step reads and writes."""
+    if step.operation == "read-modify-write":
+        return 2 * (step.end - step.start)
+    writing = ("create", "create-empty", "rewrite", "append", "next-write", "random-write")
+    return step.end - step.start if step.operation in (*READING, *writing) else 0
+
+
+@pytest.mark.parametrize(
+    ("processes", "files", "size"), [(1, 1, 32 << 20), (2, 200, 5000), (24, 24, 1 << 20)]
+)
+def test_a_stage_that_writes_ends_when_the_server_has_it_all(
+    cell: Cell, processes: int, files: int, size: int
+) -> None:
+    spec = writing_spec(processes, files, size)
+    runner = Runner.install(cell.clients[0], "wl-stored", spec)
+    before = stored_files(cell, size)
+    answer = runner.run("write")
+    after = stored_files(cell, size)
+    runner.clean()
+    assert answer.status == 0, answer.document
+    assert after - before == files
+    assert runner.left() == []
+
+
+def writing_spec(processes: int, files: int, size: int) -> dict[str, Any]:
+    """Files of one size are written in one stage and removed in another."""
+    few = {
+        "files": files,
+        "directories": min(files, processes),
+        "size": {"distribution": "fixed", "bytes": size},
+        "record_bytes": 1 << 20,
+    }
+    return {
+        "name": "stored",
+        "description": "files of one size",
+        "processes": processes,
+        "wall_clock_limit_s": 60,
+        "filesets": {"few": few},
+        "stages": [
+            {
+                "name": "write",
+                "cache": "as-is",
+                "phases": [
+                    {"operation": "mkdir", "fileset": "few"},
+                    {"operation": "create", "fileset": "few", "component": "write"},
+                ],
+            },
+            {
+                "name": "remove",
+                "cache": "as-is",
+                "phases": [{"operation": "unlink", "fileset": "few", "component": "remove"}],
+            },
+        ],
+        "weights": {"write": 0.5, "remove": 0.5},
+    }
+
+
+def stored_files(cell: Cell, size: int) -> int:
+    """How many files of that size the server has on its partition."""
+    return len(cell.server.check(["find", PARTITION, "-type", "f", "-size", f"{size}c"]).split())
