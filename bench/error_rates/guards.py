@@ -44,6 +44,7 @@ CANDIDATES: Final = 3
 RACE_BLOCKS: Final = 10
 CERTIFY_BLOCKS: Final = 20
 PILOT_BLOCKS: Final = 20
+FEWEST_PILOT_BLOCKS: Final = 8
 
 PILOTS: Final = ("none", "as run", "20 blocks")
 """No pilot; one that ends once it finds the baseline equal to itself, as in a campaign; and one
@@ -151,8 +152,8 @@ def campaigns_of(
 def pilot_ends(d: Floats) -> NDArray[np.int64]:
     """Blocks after which `tuner.judge.pilot` finds twins equal, all where it does not.
 
-    d: (campaigns, blocks). Equal: within delta, or within what the campaign can certify or the
-    pilot can tell at this noise, if that is more.
+    d: (campaigns, blocks). Not before FEWEST_PILOT_BLOCKS. Equal: within delta, or within what the
+    campaign can certify or the pilot can tell at this noise, if that is more.
     """
     most = d.shape[1]
     sight = max(
@@ -161,7 +162,7 @@ def pilot_ends(d: Floats) -> NDArray[np.int64]:
     )
     level = threshold(_ALPHA_EQUAL, most)
     ends = np.full(len(d), most, dtype=np.int64)
-    for n in range(most - 1, MIN_PAIRS - 1, -1):
+    for n in range(most - 1, FEWEST_PILOT_BLOCKS - 1, -1):
         so_far = d[:, :n]
         within = np.maximum(margin(_DELTA), sight * so_far.std(axis=1, ddof=1))[:, None]
         above, below = (e_values(x)[:, -1] for x in (so_far + within, within - so_far))
@@ -235,9 +236,12 @@ MISTAKES: Final[Mapping[str, Mistake]] = {
 
 
 def _warnings(before: Floats, fresh: Floats | None = None) -> list[Guard]:
-    """The guards that warn, given pilot and search and the finalist's fresh differences so far."""
+    """The guards that warn, given pilot and search and the finalist's fresh differences so far.
+
+    They look at what `tuner.judge.monitors.watch` lets them see: the pilot's series is the first.
+    """
     series = before if fresh is None else _together(before, fresh)
-    guards = [skewness(series), dependence(series), trend(series)]
+    guards = [skewness(series[1:]), dependence(series), trend(series)]
     if fresh is not None:
         level = threshold(ALPHA_CERTIFY, CERTIFY_BLOCKS)
         guards.append(disagreement(fresh, threshold=level, alpha=ALPHA_CERTIFY))

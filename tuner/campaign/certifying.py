@@ -14,6 +14,8 @@ from tuner.judge.thresholds import threshold
 from tuner.model import BASELINE, Block, BlockKind
 from tuner.states import BlockState
 
+#: Complete blocks at the first look of the guards.
+_FIRST_LOOK = 10
 #: Guards whose warning makes the claim rest on the sign-flip test too: they hurt the t-type test.
 _HURT_T_TESTS = (GuardKind.SKEWNESS, GuardKind.DEPENDENCE, GuardKind.DISAGREEMENT)
 
@@ -46,8 +48,21 @@ class Certification:
 
 def guards(blocks: Sequence[Block], rules: Rules) -> tuple[Guard, ...]:
     """What speaks against taking the differences measured so far at their word."""
-    table, baseline = difference_table(blocks, rules.components, rules.weights)
-    return watch(table, baseline) if table.size else ()
+    table, baseline, pilot = difference_table(blocks, rules.components, rules.weights)
+    return watch(table, baseline, twins=pilot) if table.size else ()
+
+
+def guards_due(blocks: Sequence[Block]) -> bool:
+    """Whether to tell of what the guards see: at a block of certification, and before that only at
+    10, 20, 40, 80, ... complete blocks.
+
+    Each look of its own is right as often as it says. Told at every block, warnings that further
+    blocks take back would come up in nearly half of all sound campaigns.
+    """
+    if finalists_begun(blocks):
+        return True
+    looks, rest = divmod(sum(b.state is BlockState.COMPLETE for b in blocks), _FIRST_LOOK)
+    return looks > 0 and rest == 0 and looks.bit_count() == 1
 
 
 def finalists_begun(blocks: Sequence[Block]) -> tuple[int, ...]:

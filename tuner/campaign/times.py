@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
 
 from tuner.judge.score import log_scores
-from tuner.model import BASELINE, Block, BlockKind, Measurement
+from tuner.model import BASELINE, Block, BlockKind, ComponentResult, Measurement
 from tuner.states import BlockState
 
 Floats = npt.NDArray[np.float64]
 
 
+def times_of(
+    results: Mapping[str, ComponentResult], components: Sequence[str]
+) -> tuple[float, ...]:
+    """The times (s) of a run in the order of ``components``."""
+    return tuple(results[name].elapsed_s for name in components)
+
+
 def component_times(measurement: Measurement, components: Sequence[str]) -> tuple[float, ...]:
     """The times (s) of a measurement in the order of ``components``."""
-    return tuple(measurement.components[name].elapsed_s for name in components)
+    return times_of(measurement.components, components)
 
 
 def times_by_trial(block: Block, components: Sequence[str]) -> dict[int, tuple[float, ...]]:
@@ -63,8 +70,9 @@ def mean_differences(
 
 def difference_table(
     blocks: Sequence[Block], components: Sequence[str], weights: Sequence[float]
-) -> tuple[Floats, Floats]:
-    """Differences to the baseline (series, blocks), NaN where not measured, and baseline scores.
+) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+    """Differences to the baseline (series, blocks), NaN where not measured, baseline scores, and
+    which series are the pilot's.
 
     A series is a trial in one kind of block: the pilot's twin and a finalist's fresh blocks are
     series of their own.
@@ -72,8 +80,9 @@ def difference_table(
     scored = block_scores(blocks, components, weights)
     keys = {(block.kind, trial) for block, of in scored for trial in of if trial != BASELINE}
     row = {key: number for number, key in enumerate(sorted(keys))}
+    pilot = np.array([kind is BlockKind.PILOT for kind, _ in row], dtype=np.bool_)
     table = np.full((len(row), len(scored)), np.nan)
     for column, (block, of) in enumerate(scored):
         for trial in of.keys() - {BASELINE}:
             table[row[block.kind, trial], column] = of[trial] - of[BASELINE]
-    return table, np.array([of[BASELINE] for _, of in scored])
+    return table, np.array([of[BASELINE] for _, of in scored]), pilot

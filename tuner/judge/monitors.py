@@ -5,18 +5,22 @@ sees. The t-type tests need differences that do not lean to one side and do not 
 the blocks before; both are checked on all comparisons of a campaign together, since one alone is
 too short to show them. Guards warn and refuse; they never drop a value.
 
-Each guard pools a statistic g of K series, one for each comparison, of n blocks each (NaN where a
-block has no such pair), standardised by its mean and deviation under independent normal
-differences: z = sum n g / sqrt(sum n n' sd sd' r^p), with r the correlation of two series over
-their common blocks (they share a reference), and p = 3 for skewness, 2 for lag-1 autocorrelation, 1
-for a trend. Dependence is looked for twice, in the differences and in the arms behind them: all
-arms' scores, without the level of the block and of the arm. The former see a reference that keeps a
-state better, the latter candidates that do, or all arms; the larger z counts.
+Skewness and trend pool a statistic g of K series, one for each comparison, of n blocks each (NaN
+where a block has no such pair), standardised by its mean 0 and deviation under independent normal
+differences: z = sum w g / sqrt(sum w w' sd sd' r^p), with r the correlation of two series over
+their common blocks (they share a reference), and p = 3 for skewness, 1 for a trend. Dependence is
+looked for in the arms behind the differences (`tuner.judge.serial`).
 
-What to expect: with nothing wrong 1 % of the looks warn of skewness (far more where tails are heavy
-on both sides: one large value is on one side), 3 to 5 % of dependence, 1 % of a trend. With 4
-comparisons of 20 blocks, exponential differences are noticed in 99 %, an autocorrelation of .3 in
-about 72 %, of .5 in 98 %.
+A warning costs little: the claim must then convince a second test, and a sentence stands beside it.
+So skewness and dependence warn where missing what is worth noticing would be as likely as warning
+without cause: beyond effect / (2 se) standard errors, with the error se that the measurements at
+hand leave. Few blocks are judged loosely, many strictly, within bounds: a two-sided level of 10 to
+1 % for skewness, one-sided of 10 to 1 % for dependence; and strictly those, as a pilot's, that are
+too few to tell either way. A refusal is strict throughout.
+
+What to expect of 4 comparisons of 20 blocks: with nothing wrong 1 % warn of skewness (far more
+where tails are heavy on both sides), 10 % of dependence, 1 % of a trend; exponential differences
+are noticed in 99 %, an autocorrelation of .3 of all arms in 87 %, of .5 in 99 %.
 """
 
 from __future__ import annotations
@@ -32,23 +36,28 @@ from numpy.typing import NDArray
 
 from tuner.judge.evalue import MIN_PAIRS, Floats, checked_differences, e_value
 from tuner.judge.robust import sign_flip_e_value
+from tuner.judge.serial import SerialCorrelation, lag_one
 from tuner.judge.verdict import change
 
 MIN_BLOCKS: Final = 5
-"""Fewest blocks that a series needs to be looked at."""
+"""Fewest blocks that show the shape of a series, or a trend."""
 
-# Standard errors from which a guard warns.
-_SKEW_LIMIT: Final = 2.576
+# What is worth noticing: a bit less than the L-skewness of an exponential tail, 1/3, which the
+# noise of the other arm blurs; and the autocorrelation that breaks promises threefold.
+_SKEW_EFFECT: Final = 0.3
+_DEPENDENCE_EFFECT: Final = 0.3
+
+# Standard errors from which a guard warns: with few measurements, and with plenty. With so few that
+# either mistake would be made in one of four cases only what is plain is told.
+_SKEW_LIMITS: Final = (1.645, 2.576)
+_DEPENDENCE_LIMITS: Final = (1.282, 2.326)
+_SCARCE: Final = 0.7
 _TREND_LIMIT: Final = 2.576
-_DEPENDENCE_LIMIT: Final = 1.75
 _STRONG_LIMIT: Final = 2.326
 
 STRONG_DEPENDENCE: Final = 0.25
 """Lag-1 autocorrelation of D from which, once clearly shown, claims are refused: false ones are two
 to three times as frequent as promised."""
-
-# Part of the largest residual of a stretch below which one is a rounding error.
-_ROUNDING: Final = 1e-6
 
 # Where the t-type test rejects, the robust one should have come this far towards its 1/alpha.
 _CONFIRMED: Final = 0.25
@@ -89,19 +98,24 @@ class Guard:
 
 
 def skewness(differences: Sequence[float] | Sequence[Sequence[float]] | Floats) -> Guard:
-    """Whether differences lean to one side: pooled sample skewness, NaN-padded (series, blocks).
+    """Whether differences lean to one side: pooled L-skewness, NaN-padded (series, blocks).
 
-    Left-skewed D (value < 0) shows "slower" too often, right-skewed D shows "faster" too often, up
-    to four times as often as promised. Raises ValueError for infinite differences.
+    value: the third L-moments of the series over their second ones, each summed by number of
+    blocks (Hosking 1990), within [-1, 1]; one wild value weighs less in it than in third powers,
+    and a series that lies close together less than one that shows its tail. Left-skewed D (value <
+    0) shows "slower" too often, right-skewed D shows "faster" too often, up to four times as often
+    as promised. Raises ValueError for infinite differences.
     """
     pool = _Pool.of(differences)
-    g = (pool.units**3).sum(axis=1) / np.maximum(pool.n, 1)
-    n = pool.n.astype(np.float64)
-    sd = np.sqrt(6.0 * (n - 2.0) / ((n + 1.0) * (n + 3.0)))
-    value, z = pool.combine(g, 0.0 * n, sd, power=3)
     if pool.total == 0:
         return _too_early(GuardKind.SKEWNESS, "skewness")
-    if abs(z) < _SKEW_LIMIT:
+    scale, third = pool.l_moments()
+    n = pool.n.astype(np.float64)
+    # Of normal values; the first two terms from Hosking and Wallis (1997), the last simulated.
+    sd = np.sqrt((0.1866 + 0.8 / n + 2.0 / n**2) / n)
+    value, error = pool.combine(third / scale, n * scale * pool.scale, sd, power=3)
+    z = value / error
+    if abs(z) < _limit(_SKEW_EFFECT, error, _SKEW_LIMITS):
         alarm, said = Alarm.NONE, "the differences do not lean to one side"
     else:
         alarm = Alarm.WARN
@@ -110,32 +124,31 @@ def skewness(differences: Sequence[float] | Sequence[Sequence[float]] | Floats) 
             f"{'faster' if value > 0.0 else 'slower'} is shown too easily, "
             "rely on the sign-flip test"
         )
-    reason = f"{said} (skewness {value:+.2f}, {abs(z):.1f} standard errors)"
+    reason = f"{said} (L-skewness {value:+.2f}, {abs(z):.1f} standard errors)"
     return Guard(GuardKind.SKEWNESS, alarm, value, z, pool.total, reason)
 
 
 def dependence(differences: Sequence[float] | Sequence[Sequence[float]] | Floats) -> Guard:
-    """Whether differences follow those of the block before: pooled lag-1 autocorrelation.
+    """Whether arms follow themselves from block to block: their lag-1 autocorrelation.
 
     Differences: NaN-padded (series, blocks), in the order measured, all against the same reference;
-    a missing block breaks the chain. value, z: of the differences or of the arms behind them,
-    whichever shows more. Positive autocorrelation inflates every error; a strong one is a reason to
-    refuse a claim. Raises ValueError for infinite differences.
+    a missing block breaks the chain. value: 0 where nothing depends, and of the differences as of
+    each arm where all arms do alike. Positive autocorrelation inflates every error; a strong one is
+    a reason to refuse a claim. Raises ValueError for infinite differences.
     """
-    pool = _Pool.of(differences)
-    if pool.total == 0:
+    pool = _Pool.of(differences, least=MIN_PAIRS)
+    seen = pool.serial()
+    if seen is None:
         return _too_early(GuardKind.DEPENDENCE, "dependence")
-    looks = [seen.lag_one() for seen in (pool, pool.arms()) if seen.total]
-    value, z = max(looks, key=lambda look: look[1])
     alarm, said = Alarm.NONE, "the differences do not depend on those of the block before"
-    if z >= _DEPENDENCE_LIMIT:
-        strong = value >= STRONG_DEPENDENCE and z >= _STRONG_LIMIT
+    if seen.z >= _limit(_DEPENDENCE_EFFECT, seen.error, _DEPENDENCE_LIMITS):
+        strong = seen.value >= STRONG_DEPENDENCE and seen.z >= _STRONG_LIMIT
         alarm = Alarm.REFUSE if strong else Alarm.WARN
         said = "the differences depend on those of the block before: " + (
             "far more is shown than is true" if strong else "more is shown than is true"
         )
-    reason = f"{said} (lag-1 autocorrelation {value:+.2f}, {abs(z):.1f} standard errors)"
-    return Guard(GuardKind.DEPENDENCE, alarm, value, z, pool.total, reason)
+    reason = f"{said} (lag-1 autocorrelation {seen.value:+.2f}, {abs(seen.z):.1f} standard errors)"
+    return Guard(GuardKind.DEPENDENCE, alarm, seen.value, seen.z, pool.total, reason)
 
 
 def trend(differences: Sequence[float] | Sequence[Sequence[float]] | Floats) -> Guard:
@@ -164,17 +177,17 @@ def baseline_dependence(scores: Sequence[float] | Floats) -> Guard:
     Pairing within randomised blocks takes it out of the differences.
     """
     pool = _Pool.of(scores)
-    value, z = pool.lag_one()
-    if pool.total == 0:
+    seen = pool.serial()
+    if seen is None:
         return _too_early(GuardKind.BASELINE_DEPENDENCE, "dependence of the baseline")
-    shown = z >= _DEPENDENCE_LIMIT
+    shown = seen.z >= _limit(_DEPENDENCE_EFFECT, seen.error, _DEPENDENCE_LIMITS)
     said = "the baseline's times " + (
         "depend on those of the block before; pairing within blocks takes care of it"
         if shown
         else "do not depend on those of the block before"
     )
-    reason = f"{said} (lag-1 autocorrelation {value:+.2f})"
-    return Guard(GuardKind.BASELINE_DEPENDENCE, Alarm.NONE, value, z, pool.total, reason)
+    reason = f"{said} (lag-1 autocorrelation {seen.value:+.2f})"
+    return Guard(GuardKind.BASELINE_DEPENDENCE, Alarm.NONE, seen.value, seen.z, pool.total, reason)
 
 
 def baseline_drift(scores: Sequence[float] | Floats) -> Guard:
@@ -225,15 +238,17 @@ def disagreement(
 
 
 def watch(
-    differences: Sequence[Sequence[float]] | Floats, baseline_scores: Sequence[float] | Floats
+    differences: Floats, baseline_scores: Sequence[float] | Floats, *, twins: NDArray[np.bool_]
 ) -> tuple[Guard, ...]:
     """All guards of a campaign but `disagreement`, which is about one comparison.
 
     differences: NaN-padded (series, blocks), each trial against the baseline; baseline_scores: log
-    scores, shape (blocks,). Both in the order measured.
+    scores, shape (blocks,). Both in the order measured. twins: shape (series,), where a series is a
+    second run of the baseline: it leans to no side whatever tails the runs have, and would hide
+    what the others show.
     """
     return (
-        skewness(differences),
+        skewness(differences[~twins]),
         dependence(differences),
         trend(differences),
         baseline_dependence(baseline_scores),
@@ -249,13 +264,12 @@ class _Pool:
     present: NDArray[np.bool_]
     n: NDArray[np.int64]
     scale: Floats
-    share: Floats  # what a block of the series counts, of one that tells as much as it can
 
     @classmethod
     def of(
         cls,
         series: Sequence[float] | Sequence[Sequence[float]] | Floats,
-        share: Floats | None = None,
+        least: int = MIN_BLOCKS,
     ) -> _Pool:
         x = np.atleast_2d(np.asarray(series, dtype=np.float64))
         if x.ndim != 2:
@@ -268,52 +282,21 @@ class _Pool:
         scale = np.sqrt((centred**2).sum(axis=1) / np.maximum(n, 1))
         # Equal readings have no shape; rounding leaves them a spread of some ulps.
         size = np.abs(x).max(axis=1, initial=0.0)
-        usable = (n >= MIN_BLOCKS) & (scale > 1e-12 * size)
+        usable = (n >= least) & (scale > 1e-12 * size)
         return cls(
             units=centred[usable] / scale[usable, None],
             present=present[usable],
             n=n[usable].astype(np.int64),
             scale=scale[usable],
-            share=np.ones(int(usable.sum())) if share is None else share[usable],
         )
-
-    def arms(self) -> _Pool:
-        """The arms behind the differences, the reference first, in each stretch of blocks.
-
-        A stretch ends where a series begins. Levels of arms and blocks are fitted to it by least
-        squares, so that it does not matter which arms a block lacks.
-        """
-        d = self.units * self.scale[:, None]
-        begins = np.zeros(d.shape[1], dtype=np.int64)
-        begins[self.present.argmax(axis=1)] = 1
-        stretches = np.cumsum(begins)
-        tables, shares = [], []
-        for number in range(1, int(stretches[-1]) + 1):
-            here = stretches == number
-            present = self.present[:, here]
-            of_stretch = present.any(axis=1)
-            left, there = _arms_left(d[of_stretch][:, here], present[of_stretch])
-            table = np.full((len(left), d.shape[1]), np.nan)
-            table[:, here] = np.where(there, left, np.nan)
-            tables.append(table)
-            shares.append(np.full(len(left), 1.0 - 1.0 / len(left)))
-        return _Pool.of(np.concatenate(tables), np.concatenate(shares))
 
     @property
     def total(self) -> int:
         return int(self.n.sum())
 
-    @property
-    def weight(self) -> Floats:
-        """Of each series in an average over all."""
-        told: Floats = self.n * self.share
-        return told / float(told.sum())
-
-    def combine(self, g: Floats, mean: Floats, sd: Floats, *, power: int) -> tuple[float, float]:
-        """Average of g by number of blocks, and how many standard errors from its mean it is."""
-        if self.total == 0:
-            return 0.0, 0.0
-        weight = self.weight
+    def combine(self, g: Floats, weight: Floats, sd: Floats, *, power: int) -> tuple[float, float]:
+        """Weighted average of g, and its standard error when each has mean 0 and deviation sd."""
+        weight = weight / float(weight.sum())
         both = self.present.astype(np.float64)
         common = both @ both.T
         shared = self.units @ self.units.T
@@ -326,22 +309,25 @@ class _Pool:
         spread = weight * sd
         variance = float(spread @ (correlation**power * overlap) @ spread)
         alone = float((spread**2).sum())
-        value = float(weight @ g)
-        return value, float(weight @ (g - mean)) / math.sqrt(max(variance, alone))
+        return float(weight @ g), math.sqrt(max(variance, alone))
 
-    def lag_one(self) -> tuple[float, float]:
-        """Lag-1 autocorrelation, corrected for the estimated mean, and its z (Moran 1948)."""
-        n = self.n.astype(np.float64)
-        followed = (self.present[:, 1:] & self.present[:, :-1]).sum(axis=1)
-        # Where blocks are missing there are fewer products; put them on the scale of n - 1.
-        share = (n - 1.0) / np.maximum(followed, 1)
-        r = (self.units[:, 1:] * self.units[:, :-1]).sum(axis=1) / np.maximum(n, 1.0) * share
-        sd = (n - 2.0) / (n * np.sqrt(np.maximum(n - 1.0, 1.0))) * np.sqrt(share)
-        r, sd = np.where(followed > 0, r, -1.0 / n), np.where(followed > 0, sd, 0.0)
-        value, z = self.combine(r, -1.0 / n, sd, power=2)
-        if self.total == 0:
-            return value, z
-        return value + float(self.weight @ (1.0 / n)), z
+    def serial(self) -> SerialCorrelation | None:
+        """Lag-1 autocorrelation of the arms behind the series."""
+        return lag_one(self.units * self.scale[:, None], self.present)
+
+    def l_moments(self) -> tuple[Floats, Floats]:
+        """Second and third sample L-moment of each series, in units of its deviation.
+
+        Source: Hosking (1990), from the unbiased probability-weighted moments of sorted values.
+        """
+        n = self.n[:, None].astype(np.float64)
+        # Missing blocks sort behind all others and count 0.
+        ranked = np.sort(np.where(self.present, self.units, np.inf), axis=1)
+        ranked = np.where(np.isinf(ranked), 0.0, ranked)
+        below = np.arange(ranked.shape[1], dtype=np.float64)
+        once = (below / (n - 1.0) * ranked).sum(axis=1) / self.n
+        twice = (below * (below - 1.0) / ((n - 1.0) * (n - 2.0)) * ranked).sum(axis=1) / self.n
+        return 2.0 * once, 6.0 * (twice - once)
 
     def slope(self) -> tuple[float, float]:
         """Change along a straight line from first to last block, log units, and its z."""
@@ -351,34 +337,20 @@ class _Pool:
         time = np.where(self.present, blocks - mean[:, None], 0.0)
         spread = np.sqrt((time**2).sum(axis=1) / np.maximum(n, 1.0))
         r = (time * self.units).sum(axis=1) / np.maximum(n * spread, 1e-300)
-        _, z = self.combine(r, 0.0 * n, 1.0 / np.sqrt(np.maximum(n - 1.0, 1.0)), power=1)
         if self.total == 0:
             return 0.0, 0.0
+        mean_r, error = self.combine(r, n, 1.0 / np.sqrt(n - 1.0), power=1)
         reach = np.where(self.present, blocks, -np.inf).max(axis=1)
         reach = reach - np.where(self.present, blocks, np.inf).min(axis=1)
         change_of_each = r * self.scale * reach / np.maximum(spread, 1e-300)
-        return float(self.weight @ change_of_each), z
+        return float(n @ change_of_each) / self.total, mean_r / error
 
 
-def _arms_left(d: Floats, present: NDArray[np.bool_]) -> tuple[Floats, NDArray[np.bool_]]:
-    """What the levels of arms and blocks leave of the arms' scores, and where there are any.
-
-    d, present: (candidates, blocks), 0 where missing. Returns (1 + candidates, blocks), reference
-    first.
-    """
-    there = np.vstack([present.any(axis=0), present])
-    held = there.astype(np.float64)
-    scores = np.vstack([np.zeros(d.shape[1]), d])
-    arms = np.maximum(held.sum(axis=0), 1.0)
-    # The normal equations without the blocks' levels; the reference's level is 0.
-    normal = np.diag(held.sum(axis=1)) - (held / arms) @ held.T
-    summed = scores.sum(axis=1) - held @ (scores.sum(axis=0) / arms)
-    level = np.append(0.0, np.linalg.solve(normal[1:, 1:], summed[1:]))
-    left = (scores - level[:, None]) * held
-    left = (left - left.sum(axis=0) / arms) * held
-    # An arm that the others fit exactly keeps rounding errors only.
-    size = np.abs(left).max(axis=1)
-    return np.where((size > _ROUNDING * size.max())[:, None], left, 0.0), there
+def _limit(effect: float, error: float, limits: tuple[float, float]) -> float:
+    """Standard errors at which both mistakes about an effect are as likely, within the limits."""
+    loose, strict = limits
+    balanced = effect / (2.0 * error)
+    return strict if balanced < _SCARCE else min(max(balanced, loose), strict)
 
 
 def _too_early(kind: GuardKind, what: str) -> Guard:

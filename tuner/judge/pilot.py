@@ -25,7 +25,6 @@ from tuner.judge.monitors import (
     baseline_dependence,
     baseline_drift,
     dependence,
-    skewness,
 )
 from tuner.judge.power import Prospect, detectable_effect, prospect
 from tuner.judge.score import (
@@ -158,8 +157,8 @@ class Outlook:
 class Pilot:
     """All that the pilot found. verdict: a against b; refusals: why not to start, sentences.
 
-    warnings: sentences on what is no reason to refuse. guards: skewness and dependence of D,
-    dependence and drift of the baseline.
+    warnings: sentences on what is no reason to refuse. guards: dependence of D, dependence and
+    drift of the baseline; not skewness, since two runs of one configuration lean to no side.
     """
 
     outcome: PilotOutcome
@@ -200,7 +199,7 @@ def assess_pilot(pilot_blocks: Sequence[PilotBlock], rules: PilotRules) -> Pilot
     noise = _noise("score", scores)
     components = tuple(_noise(name, logs[:, :, i]) for i, name in enumerate(names))
     level = scores.mean(axis=0)
-    guards = (skewness(d), dependence(d), baseline_dependence(level), baseline_drift(level))
+    guards = (dependence(d), baseline_dependence(level), baseline_drift(level))
     a_first = np.array([block.a_first for block in pilot_blocks])
     warm_up = _warm_up(np.where(a_first, d, -d), level)
     run_s = float(np.mean([block.duration_s for block in pilot_blocks])) / 2.0

@@ -44,13 +44,13 @@ def alarms(guard: Callable[[Floats], Guard], draw: Callable[[np.random.Generator
 
 
 @pytest.mark.parametrize(
-    ("guard", "most"), [(skewness, 8), (dependence, 20), (trend, 8)], ids=lambda v: str(v)
+    ("guard", "most"), [(skewness, 8), (dependence, 33), (trend, 8)], ids=lambda v: str(v)
 )
 @pytest.mark.parametrize("shared", [0.0, 1.0])
 def test_sound_differences_alarm_seldom(
     guard: Callable[[Floats], Guard], most: int, shared: float
 ) -> None:
-    """At 1, 5 and 1 %: 2, 10 and 2 of 200 expected; the bounds are three deviations above."""
+    """At 1, 10 and 1 %: 2, 20 and 2 of 200 expected; the bounds are three deviations above."""
     found = alarms(
         guard,
         lambda rng: rng.standard_normal((4, 20)) + shared * rng.standard_normal((1, 20)),
@@ -64,7 +64,7 @@ def test_lopsided_differences_are_noticed() -> None:
 
 
 def test_dependent_differences_are_noticed() -> None:
-    assert alarms(dependence, lambda rng: autocorrelated(rng, (4, 30), 0.3)) > 160
+    assert alarms(dependence, lambda rng: autocorrelated(rng, (4, 30), 0.3)) > 170
     assert alarms(dependence, lambda rng: autocorrelated(rng, (4, 30), 0.5)) > 195
     assert alarms(dependence, lambda rng: autocorrelated(rng, (4, 30), -0.5)) == 0
 
@@ -76,10 +76,10 @@ def differences(arms: Floats) -> Floats:
 
 
 @pytest.mark.parametrize(
-    ("stated", "least"), [(slice(None), 125), (slice(1, None), 175), (slice(1), 45)]
+    ("stated", "least"), [(slice(None), 158), (slice(1, None), 178), (slice(1), 35)]
 )
 def test_states_of_all_arms_or_some_are_noticed(stated: slice, least: int) -> None:
-    """All arms at .3 (72 % expected), the candidates or the reference alone (31 %) at .5."""
+    """All arms at .3 (87 % expected), the candidates (95 %) or the reference (27 %) alone at .5."""
     rho = 0.3 if stated == slice(None) else 0.5
 
     def draw(rng: np.random.Generator) -> Floats:
@@ -91,7 +91,7 @@ def test_states_of_all_arms_or_some_are_noticed(stated: slice, least: int) -> No
 
 
 def test_levels_of_arms_and_blocks_are_no_dependence() -> None:
-    """Races of candidates far apart, dropped on the way, under a drift: 10 of 200 expected."""
+    """Races of candidates far apart, dropped on the way, under a drift: 20 of 200 expected."""
     ends = (10, 3, 6, 8)
 
     def draw(rng: np.random.Generator) -> Floats:
@@ -103,25 +103,49 @@ def test_levels_of_arms_and_blocks_are_no_dependence() -> None:
                 table[4 * race + row, 10 * race : 10 * race + end] = found[row, :end]
         return table
 
-    assert alarms(dependence, draw) <= 20
+    assert alarms(dependence, draw) <= 33
 
 
-def test_the_arms_behind_two_differences() -> None:
-    """All series complete: every arm's deviations from the block's mean, lag by lag."""
-    rng = np.random.default_rng(8)
-    arms = np.vstack([rng.standard_normal((1, 30)), autocorrelated(rng, (2, 30), 0.5)])
-    left = arms - arms.mean(axis=0)
-    left -= left.mean(axis=1, keepdims=True)
-    lags = (left[:, 1:] * left[:, :-1]).sum(axis=1) / (left**2).sum(axis=1) + 1 / 30
-    assert dependence(differences(arms)).value == pytest.approx(lags.mean())
+@pytest.mark.parametrize(
+    ("shape", "skewed", "dependent"),
+    [((1, 6), 2.576, 2.326), ((1, 20), 1.645, 2.326), ((40, 30), 2.576, 2.326)],
+    ids=["too few to tell", "few to tell skewness", "many"],
+)
+def test_few_measurements_are_judged_loosely_and_others_strictly(
+    shape: tuple[int, int], skewed: float, dependent: float
+) -> None:
+    rng = np.random.default_rng(4)
+    loud = quiet = 0
+    for _ in range(300):
+        x = rng.standard_normal(shape)
+        for found, limit in ((skewness(x), skewed), (dependence(x), dependent)):
+            z = abs(found.z) if found.kind is GuardKind.SKEWNESS else found.z
+            assert (found.alarm is not Alarm.NONE) == (z >= limit)
+            loud, quiet = loud + (z >= limit), quiet + (z < limit)
+    assert min(loud, quiet) > 1
 
 
-def test_opposite_differences_leave_the_reference_nothing() -> None:
-    """What is left of it is rounding, which must not count as an arm."""
-    x = np.random.default_rng(8).standard_normal((1, 30))
-    twice, once = dependence(np.vstack([x, 3.0 - x])), dependence(x)
-    assert twice.value == pytest.approx(once.value)
-    assert twice.z == pytest.approx(once.z)
+@pytest.mark.parametrize(
+    ("series", "least", "most"), [(4, 1.282, 1.6), (8, 1.5, 2.2)], ids=["loose", "between"]
+)
+def test_both_mistakes_about_an_autocorrelation_of_three_tenths_are_as_likely(
+    series: int, least: float, most: float
+) -> None:
+    """Beyond .15 standard errors of the estimate, and not below 1.282."""
+    rng = np.random.default_rng(4)
+    found = [dependence(rng.standard_normal((series, 20))) for _ in range(300)]
+    assert least <= min(one.z for one in found if one.alarm is not Alarm.NONE) < most
+    assert max(one.z for one in found if one.alarm is Alarm.NONE) < most
+
+
+def test_one_wild_value_is_less_than_a_tail() -> None:
+    """A common tail is seen, the same skewness from a single value is not."""
+    rng = np.random.default_rng(4)
+    tail, wild = rng.exponential(size=(4, 20)), rng.standard_normal((4, 20))
+    wild[0, 0] = 5.0
+    assert stats.skew(wild, axis=None) > 0.6
+    assert skewness(tail).alarm is Alarm.WARN
+    assert skewness(wild).alarm is Alarm.NONE
 
 
 def test_growing_differences_are_noticed() -> None:
@@ -131,10 +155,11 @@ def test_growing_differences_are_noticed() -> None:
 
 def test_statistics_of_one_series() -> None:
     x = np.random.default_rng(3).exponential(size=25)
-    assert skewness(x).value == pytest.approx(float(stats.skew(x)))
+    assert skewness(x).value == pytest.approx(float(stats.lmoment(x, order=3, standardize=True)))
     d = x - x.mean()
     lag_one = float((d[1:] * d[:-1]).sum() / (d**2).sum())
-    assert dependence(x).value == pytest.approx(lag_one + 1 / 25)
+    moran = 23**2 / (25**2 * 24)  # its variance (1948), n = 25; n + 1 times that is the slope
+    assert dependence(x).value == pytest.approx((lag_one + 1 / 25) / (26 * moran))
     line = stats.linregress(np.arange(25), x)
     assert trend(x).value == pytest.approx(24 * line.slope)
     assert trend(x).z == pytest.approx(line.rvalue * math.sqrt(24))
@@ -176,8 +201,11 @@ def test_short_and_constant_series_are_left_out() -> None:
     short = np.full((1, 12), math.nan)
     short[0, :4] = (1.0, -1.0, 5.0, 2.0)
     padded = np.concatenate([x, short, np.full((1, 12), 0.3)])
-    for guard in POOLED:
+    for guard in (skewness, trend):
         assert guard(padded) == guard(x)
+    assert dependence(padded) == dependence(padded[:2])
+    assert dependence(padded).n == 16
+    for guard in POOLED:
         assert guard(short).n == 0
         assert guard(short).reason.startswith("too few blocks")
         assert guard(np.empty((0, 5))).alarm is Alarm.NONE
@@ -267,9 +295,18 @@ def test_disagreement_catches_lopsided_claims_and_spares_sound_ones() -> None:
 
 def test_watch_has_each_guard_once() -> None:
     rng = np.random.default_rng(1)
-    found = watch(rng.standard_normal((3, 12)), rng.standard_normal(12))
+    none = np.zeros(3, dtype=np.bool_)
+    found = watch(rng.standard_normal((3, 12)), rng.standard_normal(12), twins=none)
     assert [g.kind for g in found] == [k for k in GuardKind if k is not GuardKind.DISAGREEMENT]
     assert all(g.reason for g in found)
+
+
+def test_twins_tell_of_dependence_only() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.exponential(size=(3, 20))
+    found = watch(x, rng.standard_normal(20), twins=np.array([True, False, False]))
+    assert found[0] == skewness(x[1:])
+    assert found[1] == dependence(x)
 
 
 def test_bad_arguments() -> None:

@@ -1,0 +1,117 @@
+"""Lag-1 autocorrelation of arms: the formulas against matrices and draws, and what it ignores."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.judge.evalue import Floats
+from tuner.judge.serial import SerialCorrelation, lag_one
+
+
+def found(d: Floats) -> SerialCorrelation:
+    """Of differences (candidates, blocks), NaN where missing."""
+    present = ~np.isnan(d)
+    seen = lag_one(np.where(present, d, 0.0), present)
+    assert seen is not None
+    return seen
+
+
+def races(
+    rng: np.random.Generator, rho: float = 0.0, noise: tuple[float, ...] = (1.0,) * 4
+) -> Floats:
+    """Four races of three candidates that leave after 10, 7 and 4 blocks; noise: of the arms."""
+    table = np.full((12, 40), math.nan)
+    for race in range(4):
+        arms = rng.standard_normal((4, 10))
+        for block in range(1, 10):
+            fresh = math.sqrt(1.0 - rho * rho) * arms[:, block]
+            arms[:, block] = rho * arms[:, block - 1] + fresh
+        arms *= np.array(noise)[:, None]
+        for row, end in enumerate((10, 7, 4)):
+            table[3 * race + row, 10 * race : 10 * race + end] = (arms[row + 1] - arms[0])[:end]
+    return table
+
+
+def test_the_moments_are_those_of_the_matrices() -> None:
+    """One race with a hole, in full matrices: M by its generalised inverse, A by hand."""
+    d = races(np.random.default_rng(2))[:3, :10]
+    d[0, 3] = math.nan
+    there = np.vstack([np.ones(10, dtype=np.bool_), ~np.isnan(d)])
+    arm, block = np.nonzero(there)
+    levels = np.hstack([arm[:, None] == np.arange(4), block[:, None] == np.arange(10)]).astype(
+        float
+    )
+    left_over = np.eye(len(arm)) - levels @ np.linalg.pinv(levels)
+    follows = np.abs(block[:, None] - block) == 1
+    a = 0.5 * ((arm[:, None] == arm) & follows)
+    r = left_over @ np.vstack([np.zeros(10), np.where(np.isnan(d), 0.0, d)])[there]
+    df, ma = np.trace(left_over), left_over @ a
+    told = np.trace(ma @ ma) - np.trace(ma) ** 2 / df
+    statistic = (r @ a @ r) / (r @ r) - np.trace(ma) / df
+    alike = 2.0 * told / (df * (df + 2.0))
+    products = [
+        sum(r[i] * r[j] * a[i, j] for i in block_i for j in block_j) * 2.0
+        for block_i, block_j in (
+            (np.flatnonzero(block == n), np.flatnonzero(block == n + 1)) for n in range(9)
+        )
+    ]
+    scattered = 9 * float(np.var(products, ddof=1)) / (r @ r) ** 2
+    slope = 2.0 * told / df
+    seen = found(d)
+    assert seen.value == pytest.approx(statistic / slope)
+    assert seen.error == pytest.approx(math.sqrt(max(alike, scattered)) / slope)
+    assert seen.z == pytest.approx(seen.value / seen.error)
+
+
+@pytest.mark.parametrize(("rho", "within"), [(0.0, 0.02), (0.3, 0.04), (-0.3, 0.04)])
+def test_it_estimates_the_autocorrelation(rho: float, within: float) -> None:
+    rng = np.random.default_rng(1)
+    seen = [found(races(rng, rho)).value for _ in range(500)]
+    assert np.mean(seen) == pytest.approx(rho, abs=within)
+
+
+@pytest.mark.parametrize("noise", [(1.0,) * 4, (4.0, 1.0, 1.0, 1.0), (1.0, 4.0, 1.0, 1.0)])
+def test_unequal_noise_is_little_dependence(noise: tuple[float, ...]) -> None:
+    """Of 600: 9 and .8 % beyond the levels of 10 and 1 % where arms are alike, 14 and 2.2 % where
+    one is four times as noisy; the bounds are three deviations above the latter.
+    """
+    rng = np.random.default_rng(1)
+    z = np.array([found(races(rng, 0.0, noise)).z for _ in range(600)])
+    assert (z >= 1.282).sum() <= 109
+    assert (z >= 2.326).sum() <= 24
+
+
+def test_one_noisy_stretch_is_little_dependence() -> None:
+    """1.5 % of 600 expected beyond the level of 1 %, and three deviations."""
+    rng = np.random.default_rng(1)
+    z = []
+    for _ in range(600):
+        d = races(rng)
+        d[:3] *= 4.0
+        z.append(found(d).z)
+    assert (np.array(z) >= 2.326).sum() <= 18
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(-50.0, 50.0), st.floats(0.01, 100.0))
+def test_levels_and_unit_do_not_matter(seed: int, level: float, unit: float) -> None:
+    rng = np.random.default_rng(seed)
+    d = races(rng)
+    moved = unit * (d + level * rng.standard_normal((len(d), 1)))
+    plain, other = found(d), found(moved)
+    assert other.value == pytest.approx(plain.value, abs=1e-6)
+    assert other.z == pytest.approx(plain.z, abs=1e-6)
+
+
+def test_too_little_says_nothing() -> None:
+    rng = np.random.default_rng(1)
+    everywhere = np.ones((1, 4), dtype=np.bool_)
+    assert lag_one(rng.standard_normal((1, 4)), everywhere) is None
+    assert lag_one(np.empty((0, 5)), np.empty((0, 5), dtype=np.bool_)) is None
+    alternate = np.arange(12)[None, :] % 2 == 0
+    assert lag_one(rng.standard_normal((1, 12)) * alternate, alternate) is None
+    assert lag_one(np.full((1, 12), 0.3), np.ones((1, 12), dtype=np.bool_)) is None
