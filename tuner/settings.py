@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -18,8 +18,11 @@ def _state_dir() -> Path:
 
 
 class Settings(BaseSettings):
-    """``state_dir``: where campaigns are kept."""
+    """``state_dir``: where campaigns, cells and packages are kept. ``database_url``: the PostgreSQL
+    that keeps the campaigns instead; secret, as it may hold a password.
+    """
 
     model_config = SettingsConfigDict(env_prefix="FSTUNE_", env_ignore_empty=True, frozen=True)
 
     state_dir: Path = Field(default_factory=_state_dir)
+    database_url: SecretStr | None = None

@@ -14,6 +14,7 @@ from tuner.settings import Settings
 def ordinary_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FSTUNE_STATE_DIR", raising=False)
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.delenv("FSTUNE_DATABASE_URL", raising=False)
     monkeypatch.setenv("HOME", "/home-of-someone")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
@@ -53,3 +54,12 @@ def test_state_where_the_user_says(monkeypatch: pytest.MonkeyPatch, euid: int) -
 def test_empty_means_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FSTUNE_STATE_DIR", "")
     assert Settings().state_dir == Path("/home-of-someone/.local/state/fstune")
+
+
+def test_database_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings().database_url is None
+    monkeypatch.setenv("FSTUNE_DATABASE_URL", "postgresql://user:word@host/name")
+    settings = Settings()
+    assert "word" not in repr(settings)
+    assert settings.database_url is not None
+    assert settings.database_url.get_secret_value() == "postgresql://user:word@host/name"

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tuner.settings import Settings
+from tuner.store import Store
 
 StateDir = Annotated[
     Path | None,
@@ -19,10 +20,34 @@ StateDir = Annotated[
     ),
 ]
 
+Database = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        help="PostgreSQL that keeps the campaigns: postgresql://USER@HOST/NAME. "
+        "Default: FSTUNE_DATABASE_URL, else a file in the state directory. A password belongs "
+        "into PGPASSFILE or the environment; others see it on the command line.",
+        show_default=False,
+    ),
+]
+
 CampaignReference = Annotated[
     str,
     typer.Argument(help="A campaign's identifier, the beginning of one, or 'last'."),
 ]
+
+
+def database_address(given: str | None) -> str | None:
+    """The database to use: the option, else the environment; None is the state directory's file."""
+    if given is not None:
+        return given
+    secret = Settings().database_url
+    return None if secret is None else secret.get_secret_value()
+
+
+def open_store(state_dir: Path | None, database: str | None) -> Store:
+    """Open the store that the options name."""
+    return Store.open(state_directory(state_dir), database_address(database))
 
 
 def state_directory(given: Path | None) -> Path:

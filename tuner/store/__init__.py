@@ -2,5 +2,6 @@
 
 from tuner.store.rows import NewEvent
 from tuner.store.store import Store
+from tuner.store.upkeep import Upgraded, backup, problems, upgrade
 
-__all__ = ["NewEvent", "Store"]
+__all__ = ["NewEvent", "Store", "Upgraded", "backup", "problems", "upgrade"]

@@ -6,13 +6,26 @@ from collections import defaultdict
 from difflib import get_close_matches
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Table, func, insert, select, update
 
-from tuner.errors import NotFoundError
-from tuner.model import Campaign, ComponentEffect, Event, Recommendation, TimeUse
-from tuner.states import BlockState
+from tuner import states
+from tuner.errors import ConflictError, NotFoundError
+from tuner.model import (
+    Campaign,
+    ComponentEffect,
+    ComponentResult,
+    Event,
+    Measurement,
+    Recommendation,
+    ReferenceRun,
+    TimeUse,
+)
+from tuner.states import BlockState, State
 from tuner.store import tables
 from tuner.store.rows import NewEvent, record, values
+
+#: What stands for the host of a client in the rows of all clients together.
+ALL = ""
 
 _NEWEST_FIRST = (tables.campaign.c.created.desc(), tables.campaign.c.id.desc())
 
@@ -94,6 +107,39 @@ def block_row(connection: Connection, campaign: str, number: int) -> Row[Any]:
     return row
 
 
+def running_block(connection: Connection, campaign: str, number: int) -> Row[Any]:
+    """Return the row of a block that still runs; NotFoundError, ConflictError."""
+    row = block_row(connection, campaign, number)
+    if row.state is not BlockState.RUNNING:
+        what = block_name(campaign, number)
+        raise ConflictError(f"{what} is {row.state}; it takes no more measurements")
+    return row
+
+
+def move(
+    connection: Connection,
+    table: Table,
+    this: ColumnElement[bool],
+    what: str,
+    new: State,
+    **columns: object,
+) -> None:
+    """Bring the row ``this``, called ``what``, into a state; other columns change with it.
+
+    The one way in which a state changes: from a state that allows it, and only if nobody else has
+    changed it since it was read. Raises NotFoundError and ConflictError.
+    """
+    old = connection.scalar(select(table.c.state).where(this))
+    if old is None:
+        raise NotFoundError(f"there is no {what}")
+    states.move(what, old, new)
+    changed = connection.execute(
+        update(table).where(this, table.c.state == old).values(state=new, **columns)
+    )
+    if changed.rowcount != 1:
+        raise ConflictError(f"{what} is no longer {old}; it cannot become {new}")
+
+
 def end_block(
     connection: Connection,
     campaign: str,
@@ -102,13 +148,55 @@ def end_block(
     reason: str,
     duration_s: float,
 ) -> None:
-    """Write how a block ended."""
+    """Bring a block to its end; NotFoundError, ConflictError."""
     table = tables.block
-    connection.execute(
-        update(table)
-        .where(table.c.campaign == campaign, table.c.number == number)
-        .values(state=state, reason=reason, duration_s=duration_s)
-    )
+    this = (table.c.campaign == campaign) & (table.c.number == number)
+    what = block_name(campaign, number)
+    move(connection, table, this, what, state, reason=reason, duration_s=duration_s)
+
+
+def measurements(connection: Connection, campaign: str, after: int) -> dict[int, list[Measurement]]:
+    """Return the measurements of the blocks above ``after`` by block, in order of position."""
+    table, component = tables.measurement, tables.component
+    results: dict[tuple[int, int], dict[str, dict[str, ComponentResult]]] = defaultdict(dict)
+    for row in connection.execute(
+        select(component)
+        .where(component.c.campaign == campaign, component.c.block > after)
+        .order_by(component.c.client, component.c.component)
+    ):
+        of_client = results[row.block, row.trial].setdefault(row.client, {})
+        of_client[row.component] = record(ComponentResult, row)
+    found: dict[int, list[Measurement]] = defaultdict(list)
+    for row in connection.execute(
+        select(table)
+        .where(table.c.campaign == campaign, table.c.block > after)
+        .order_by(table.c.position)
+    ):
+        clients = results.get((row.block, row.trial), {})
+        together = clients.pop(ALL, {})
+        found[row.block].append(record(Measurement, row, components=together, clients=clients))
+    return found
+
+
+def references(connection: Connection, campaign: str, after: int) -> dict[int, list[ReferenceRun]]:
+    """Return the references' runs of the blocks above ``after`` by block, in order of position."""
+    table, component = tables.reference, tables.reference_component
+    results: dict[tuple[int, str], dict[str, ComponentResult]] = defaultdict(dict)
+    for row in connection.execute(
+        select(component)
+        .where(component.c.campaign == campaign, component.c.block > after)
+        .order_by(component.c.component)
+    ):
+        results[row.block, row.name][row.component] = record(ComponentResult, row)
+    found: dict[int, list[ReferenceRun]] = defaultdict(list)
+    for row in connection.execute(
+        select(table)
+        .where(table.c.campaign == campaign, table.c.block > after)
+        .order_by(table.c.position, table.c.name)
+    ):
+        components = results.get((row.block, row.name), {})
+        found[row.block].append(record(ReferenceRun, row, components=components))
+    return found
 
 
 def add_event(connection: Connection, campaign: str, new: NewEvent) -> Event:

@@ -31,12 +31,14 @@ from sqlalchemy import (
     TypeDecorator,
     UniqueConstraint,
 )
+from sqlalchemy.schema import SchemaItem
 
-from tuner.model import Answer, BlockKind, Configuration
+from tuner.model import Answer, BlockKind, Configuration, PageCache
 from tuner.states import BlockState, CampaignState, TrialState
 
-#: The version of these definitions. A database of any other version is refused.
-SCHEMA_VERSION = 1
+#: The newest revision in ``migrations``: it leads to these definitions, and each change of them
+#: needs one. A database of any other revision is refused.
+REVISION = "0002"
 
 metadata = MetaData(
     naming_convention={
@@ -128,11 +130,12 @@ def _number() -> Column[int]:
     return Column("number", Integer, primary_key=True, autoincrement=False)
 
 
-schema_version = Table(
-    "schema_version",
+#: What transactions leave behind that are sent over a network: see ``PostgreSQL.write``.
+mark = Table(
+    "mark",
     metadata,
-    Column("id", Integer, CheckConstraint("id = 1", name="one"), primary_key=True),
-    Column("version", Integer, nullable=False),
+    Column("id", Text, primary_key=True),
+    Column("at", UtcTime, nullable=False),
 )
 
 campaign = Table(
@@ -214,6 +217,21 @@ measurement = Table(
     ),
 )
 
+
+def _component_numbers() -> tuple[SchemaItem, ...]:
+    """The columns of a component's numbers, with what holds for them."""
+    return (
+        Column("elapsed_s", Double, _time_s("elapsed_s", above_zero=True), nullable=False),
+        Column("operations", BigInteger, nullable=False),
+        Column("bytes", BigInteger, nullable=False),
+        Column("p50_s", Double, _time_s("p50_s")),
+        Column("p95_s", Double, _time_s("p95_s")),
+        Column("p99_s", Double, _time_s("p99_s")),
+        Column("max_s", Double, _time_s("max_s")),
+        CheckConstraint("operations >= 0 AND bytes >= 0", name="amounts"),
+    )
+
+
 component = Table(
     "component",
     metadata,
@@ -221,17 +239,41 @@ component = Table(
     Column("block", Integer, primary_key=True),
     Column("trial", Integer, primary_key=True),
     Column("component", Text, primary_key=True),
-    Column("elapsed_s", Double, _time_s("elapsed_s", above_zero=True), nullable=False),
-    Column("operations", BigInteger, nullable=False),
-    Column("bytes", BigInteger, nullable=False),
-    Column("p50_s", Double, _time_s("p50_s")),
-    Column("p95_s", Double, _time_s("p95_s")),
-    Column("p99_s", Double, _time_s("p99_s")),
-    Column("max_s", Double, _time_s("max_s")),
-    CheckConstraint("operations >= 0 AND bytes >= 0", name="amounts"),
+    # The host of one of several clients; "" for all of them together, which is what is judged.
+    Column("client", Text, primary_key=True),
+    *_component_numbers(),
     ForeignKeyConstraint(
         ["campaign", "block", "trial"],
         ["measurement.campaign", "measurement.block", "measurement.trial"],
+    ),
+)
+
+reference = Table(
+    "reference",
+    metadata,
+    Column("campaign", Text, primary_key=True),
+    Column("block", Integer, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("position", Integer, CheckConstraint("position >= 0", name="place"), nullable=False),
+    Column("started", UtcTime, nullable=False),
+    Column("workload_s", Double, _time_s("workload_s"), nullable=False),
+    Column("page_cache", _words(PageCache)),
+    Column("engine_sha256", Text, nullable=False),
+    Column("seed", Seed, nullable=False),
+    ForeignKeyConstraint(["campaign", "block"], ["block.campaign", "block.number"]),
+)
+
+reference_component = Table(
+    "reference_component",
+    metadata,
+    Column("campaign", Text, primary_key=True),
+    Column("block", Integer, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("component", Text, primary_key=True),
+    *_component_numbers(),
+    ForeignKeyConstraint(
+        ["campaign", "block", "name"],
+        ["reference.campaign", "reference.block", "reference.name"],
     ),
 )
 

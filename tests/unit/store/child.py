@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from itertools import count
 from pathlib import Path
 
 from tests.unit.store import records
-from tuner.errors import ConflictError
+from tuner.errors import ConflictError, StoreError
 from tuner.states import BlockState, TrialState
-from tuner.store import Store
+from tuner.store import Store, problems
 
 ARMS = 4
 
 
-def main(task: str, directory: str, campaign: str) -> None:
+def main(task: str, directory: str, address: str, campaign: str) -> None:
+    if task == "fill":
+        # In namespaces of its own: the mount is nobody else's, and gone when it ends.
+        mount = ["mount", "-t", "tmpfs", "-o", "size=600k,mode=700", "tmpfs", directory]
+        subprocess.run(mount, check=True)
+        (Path(directory) / "ballast").write_bytes(bytes(200_000))
     print("ready", flush=True)
     sys.stdin.readline()
-    with Store.open(Path(directory)) as store:
+    with Store.open(Path(directory), address or None) as store:
         match task:
             case "open":
                 store.campaigns()
@@ -26,6 +32,8 @@ def main(task: str, directory: str, campaign: str) -> None:
             case "count":
                 for _ in range(40):
                     store.add_event(campaign, records.event())
+            case "fill":
+                fill(store, campaign, Path(directory) / "ballast")
             case "take":
                 for trial in store.trials(campaign):
                     take(store, campaign, trial.number)
@@ -39,6 +47,21 @@ def measure(store: Store, campaign: str) -> None:
             store.add_measurement(campaign, number, measurement, records.event("measured"))
             print(number, arm, flush=True)
         store.end_block(campaign, number, BlockState.COMPLETE, "", 1.0, records.event())
+
+
+def fill(store: Store, campaign: str, ballast: Path) -> None:
+    """Write until the disk is full, make room, and write on. Prints what was acknowledged."""
+    campaign = store.create_campaign("c", "{}", 0, records.NOON).id
+    for room in (False, True):
+        if room:
+            ballast.unlink()
+        try:
+            for _ in range(20 if room else 5000):
+                print(store.add_event(campaign, records.event()).number, flush=True)
+        except StoreError as error:
+            print(error, flush=True)
+    assert problems(store) == [], problems(store)
+    print(len(store.events(campaign)), flush=True)
 
 
 def take(store: Store, campaign: str, trial: int) -> None:

@@ -1,13 +1,77 @@
-"""A store of its own for every test."""
+"""A store of its own for every test, in each kind of database."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 
+from tests.postgresql import Server, running
 from tuner.store import Store
+from tuner.store.opening import open_database
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a store is."""
+
+    state_directory: Path
+    address: str | None = None
+
+    def open(self) -> Store:
+        return Store.open(self.state_directory, self.address)
+
+    @contextmanager
+    def raw(self) -> Iterator[Connection]:
+        """A transaction that knows nothing of stores; it is rolled back unless it is committed."""
+        database = open_database(self.state_directory, self.address)
+        try:
+            with database.writer.connect() as connection:
+                yield connection
+        finally:
+            database.close()
+
+
+@pytest.fixture(scope="session")
+def postgresql(root: Path) -> Iterator[Server]:
+    with running(root / "build" / "test-state" / "packages") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def template(postgresql: Server) -> str:
+    """Return a database with our tables, of which others are copies."""
+    name = postgresql.new()
+    Store.open(Path("unused"), postgresql.url(name)).close()
+    return name
+
+
+@pytest.fixture(scope="session")
+def reused(postgresql: Server, template: str) -> str:
+    """Return a database that one test after the other uses: a new one takes 8 MB of disk."""
+    return postgresql.new(template)
+
+
+@pytest.fixture
+def name(postgresql: Server, reused: str) -> str:
+    """Return the name of a database with our tables, all empty."""
+    postgresql.execute("TRUNCATE campaign, mark CASCADE", reused)
+    return reused
+
+
+def place_of(request: pytest.FixtureRequest, directory: Path) -> Place:
+    """An empty place of the parameter's kind, for one test."""
+    if request.param == "sqlite":
+        return Place(directory)
+    server: Server = request.getfixturevalue("postgresql")
+    return Place(directory, server.url(request.getfixturevalue("name")))
+
+
+KINDS = ("sqlite", pytest.param("postgresql", marks=pytest.mark.postgres))
 
 
 @pytest.fixture
@@ -15,7 +79,12 @@ def state_directory(tmp_path: Path) -> Path:
     return tmp_path / "state"
 
 
+@pytest.fixture(params=KINDS)
+def place(request: pytest.FixtureRequest, state_directory: Path) -> Place:
+    return place_of(request, state_directory)
+
+
 @pytest.fixture
-def store(state_directory: Path) -> Iterator[Store]:
-    with Store.open(state_directory) as opened:
+def store(place: Place) -> Iterator[Store]:
+    with place.open() as opened:
         yield opened

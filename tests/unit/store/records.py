@@ -13,7 +13,9 @@ from tuner.model import (
     ComponentResult,
     Configuration,
     Measurement,
+    PageCache,
     Recommendation,
+    ReferenceRun,
     Trial,
 )
 from tuner.states import BlockState, TrialState
@@ -70,6 +72,19 @@ def measurement(of: int, position: int = 0) -> Measurement:
         diagnostics={"calls": 3.0, "calls_waited": 0.7},
         engine_sha256="ab" * 32,
         seed=2**64 - 1,
+    )
+
+
+def reference() -> ReferenceRun:
+    return ReferenceRun(
+        name="local-disk",
+        position=1,
+        started=NOON,
+        workload_s=30.5,
+        components={"copy": ComponentResult(0.25, 12_000, 2**40, 1e-4, 2e-4, 3e-4, 0.5)},
+        page_cache=PageCache.DROPPED,
+        engine_sha256="cd" * 32,
+        seed=7,
     )
 
 

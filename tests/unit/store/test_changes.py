@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -260,7 +261,7 @@ def test_campaign_by_the_beginning_of_its_identifier(store: Store) -> None:
 
 @pytest.mark.parametrize("wrong", ["20260310", "nightly", "nightli", "", "%", "Last"])
 def test_unknown_campaign_names_the_nearest(store: Store, wrong: str) -> None:
-    with pytest.raises(NotFoundError, match=r"no campaign in .*fstune\.sqlite3"):
+    with pytest.raises(NotFoundError, match=f"no campaign in {re.escape(store.where)}$"):
         store.campaign(wrong)
     nearest = store.create_campaign("nightly", "{}", 0, records.NOON)
     with pytest.raises(NotFoundError, match=f"nearest is {nearest.id} .nightly.") as caught:

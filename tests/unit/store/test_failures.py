@@ -1,4 +1,4 @@
-"""A database that cannot be used is reported with its place and with what to do."""
+"""A file that cannot be used is reported with its place and with what to do."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
 from tests.unit.store import records
 from tuner.errors import StoreError
-from tuner.store import Store, engine, tables
-from tuner.store.engine import open_sqlite
-from tuner.store.store import FILE
+from tuner.store import Store, database
+from tuner.store.opening import FILE
+from tuner.store.sqlite import SQLite, open_sqlite
 
 
 @pytest.fixture
@@ -26,11 +26,11 @@ def path(state_directory: Path) -> Path:
     return state_directory / FILE
 
 
-def limited(path: Path, pragma: str) -> Engine:
-    """Return an engine whose connections are held back by a pragma."""
-    limited_engine = open_sqlite(path)
-    event.listen(limited_engine, "connect", lambda connection, _: connection.execute(pragma))
-    return limited_engine
+def limited(path: Path, pragma: str) -> Store:
+    """Return a store whose connections are held back by a pragma."""
+    opened = SQLite(path)
+    event.listen(opened.reader, "connect", lambda connection, _: connection.execute(pragma))
+    return Store(opened)
 
 
 def test_every_connection_is_set_up(path: Path) -> None:
@@ -68,13 +68,15 @@ def test_file_that_cannot_be_opened(tmp_path: Path) -> None:
         Store.open(tmp_path)
 
 
-@pytest.mark.parametrize("version", [0, tables.SCHEMA_VERSION + 1])
-def test_other_schema_is_refused(path: Path, version: int) -> None:
+@pytest.mark.parametrize(
+    ("revision", "advice"), [("0001", "run 'fstune db upgrade'"), ("9999", "use the fstune that")]
+)
+def test_other_revision_is_refused(path: Path, revision: str, advice: str) -> None:
     with closing(sqlite3.connect(path)) as raw:
-        raw.execute("UPDATE schema_version SET version = ?", (version,))
+        raw.execute("UPDATE alembic_version SET version_num = ?", (revision,))
         raw.commit()
     before = path.read_bytes()
-    with pytest.raises(StoreError, match=rf"{FILE} has schema version {version}, this fstune has"):
+    with pytest.raises(StoreError, match=rf"{FILE} has tables of revision {revision}.*{advice}"):
         Store.open(path.parent)
     assert path.read_bytes() == before
 
@@ -104,7 +106,7 @@ def test_damaged_database(path: Path) -> None:
 
 
 def test_locked_database(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "BUSY_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.0)
     with (
         Store.open(path.parent) as store,
         closing(sqlite3.connect(path, isolation_level=None)) as other,
@@ -124,7 +126,7 @@ def fill(store: Store, campaign: str) -> None:
 
 def test_full_disk(path: Path) -> None:
     pages = path.stat().st_size // 4096 + 8
-    store = Store(limited(path, f"PRAGMA max_page_count = {pages}"), str(path))
+    store = limited(path, f"PRAGMA max_page_count = {pages}")
     campaign = store.campaign("last").id
     with pytest.raises(StoreError, match=rf"{FILE}: its disk is full; make room and resume"):
         fill(store, campaign)
@@ -143,7 +145,7 @@ def test_full_disk(path: Path) -> None:
 def test_database_that_may_not_be_written(
     path: Path, change: Callable[[Store, str], object]
 ) -> None:
-    store = Store(limited(path, "PRAGMA query_only = ON"), str(path))
+    store = limited(path, "PRAGMA query_only = ON")
     campaign = store.campaign("last").id
     with pytest.raises(StoreError, match=rf"{FILE}: it may not be written; use the account"):
         change(store, campaign)
@@ -157,15 +159,16 @@ def test_database_without_a_write_ahead_log() -> None:
         opened.connect()
 
 
-def test_failure_of_an_unknown_kind() -> None:
+def test_failure_of_an_unknown_kind(path: Path) -> None:
     class Unknown(Exception):
         pass
 
     with (
-        pytest.raises(StoreError, match=r"over there: it fails \(odd\)"),
-        engine.reported("over there"),
+        closing(SQLite(path)) as opened,
+        pytest.raises(StoreError, match=rf"{FILE}: it fails \(odd\)$"),
+        opened.reported(),
     ):
-        raise OperationalError("SELECT 1", {}, Unknown("odd"))
+        raise OperationalError("SELECT 1", {}, Unknown("odd\nand more"))
 
 
 def test_message_is_one_line_without_statements(path: Path) -> None:

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.unit.store import child, records
+from tests.unit.store.conftest import Place
 from tuner.states import BlockState, TrialState
 from tuner.store import Store
+from tuner.store.opening import FILE
 
-Start = Callable[[str, Path, str], "subprocess.Popen[str]"]
+Start = Callable[[str, Place, str], "subprocess.Popen[str]"]
 
 
 @pytest.fixture
@@ -21,9 +23,10 @@ def start(root: Path) -> Iterator[Start]:
     """Return what starts a child; it waits for a line before it does its task."""
     children: list[subprocess.Popen[str]] = []
 
-    def begin(task: str, directory: Path, campaign: str = "") -> subprocess.Popen[str]:
+    def begin(task: str, place: Place, campaign: str = "") -> subprocess.Popen[str]:
+        words = [task, str(place.state_directory), place.address or "", campaign]
         process = subprocess.Popen(
-            [sys.executable, "-m", child.__name__, task, str(directory), campaign],
+            [sys.executable, "-m", child.__name__, *words],
             cwd=root,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -48,13 +51,13 @@ def go(process: subprocess.Popen[str]) -> None:
 
 @pytest.mark.parametrize("acknowledgements", [1, 6, 19])
 def test_kill_loses_nothing_that_was_acknowledged(
-    state_directory: Path, start: Start, acknowledgements: int
+    place: Place, start: Start, acknowledgements: int
 ) -> None:
-    with Store.open(state_directory) as store:
+    with place.open() as store:
         campaign = records.begun(store, trials=child.ARMS)
     acknowledged: list[tuple[int, int]] = []
     for turn in range(2):
-        process = start("measure", state_directory, campaign)
+        process = start("measure", place, campaign)
         go(process)
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(acknowledgements)]
@@ -65,7 +68,7 @@ def test_kill_loses_nothing_that_was_acknowledged(
             block, arm = line.split()
             acknowledged.append((int(block), int(arm)))
 
-        with Store.open(state_directory) as store:
+        with place.open() as store:
             store.void_running_blocks(campaign, "killed", records.event("void"))
             blocks = store.blocks(campaign)
             events = store.events(campaign)
@@ -85,11 +88,9 @@ def test_kill_loses_nothing_that_was_acknowledged(
                 assert len(b.measurements) == child.ARMS
 
 
-def test_two_processes_number_events_without_gap(
-    store: Store, state_directory: Path, start: Start
-) -> None:
+def test_two_processes_number_events_without_gap(store: Store, place: Place, start: Start) -> None:
     campaign = records.begun(store, trials=0)
-    processes = [start("count", state_directory, campaign) for _ in range(2)]
+    processes = [start("count", place, campaign) for _ in range(2)]
     for process in processes:
         go(process)
     for process in processes:
@@ -98,13 +99,11 @@ def test_two_processes_number_events_without_gap(
     assert [e.number for e in store.events(campaign)] == list(range(1, 82))
 
 
-def test_each_trial_is_taken_by_one_process(
-    store: Store, state_directory: Path, start: Start
-) -> None:
+def test_each_trial_is_taken_by_one_process(store: Store, place: Place, start: Start) -> None:
     campaign = store.create_campaign("c", "{}", 0, records.NOON).id
     for number in range(30):
         store.add_trial(campaign, records.trial(number, TrialState.QUEUED), records.event())
-    processes = [start("take", state_directory, campaign) for _ in range(2)]
+    processes = [start("take", place, campaign) for _ in range(2)]
     for process in processes:
         go(process)
     taken = [int(word) for p in processes for word in p.communicate()[0].split()]
@@ -112,8 +111,30 @@ def test_each_trial_is_taken_by_one_process(
     assert {t.state for t in store.trials(campaign)} == {TrialState.RUNNING}
 
 
-def test_several_processes_make_the_same_store(state_directory: Path, start: Start) -> None:
-    processes = [start("open", state_directory, "") for _ in range(4)]
+def test_a_full_disk_is_told_and_survived(tmp_path: Path, root: Path) -> None:
+    words = [sys.executable, "-m", child.__name__, "fill", str(tmp_path), "", ""]
+    filled = subprocess.run(
+        ["unshare", "--mount", "--map-root-user", "--", *words],
+        cwd=root,
+        input="\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert filled.returncode == 0, filled.stderr
+    ready, *lines, stored = filled.stdout.splitlines()
+    said = [line for line in lines if not line.isdigit()]
+    assert said == [
+        f"{tmp_path / FILE}: its disk is full; make room and resume (database or disk is full)"
+    ]
+    numbers = [int(line) for line in lines if line.isdigit()]
+    assert ready == "ready"
+    assert numbers == list(range(2, int(stored) + 1))
+    assert len(numbers) - lines.index(said[0]) == 20
+
+
+def test_several_processes_make_the_same_store(place: Place, start: Start) -> None:
+    processes = [start("open", place, "") for _ in range(4)]
     for process in processes:
         go(process)
     for process in processes:
@@ -121,7 +142,8 @@ def test_several_processes_make_the_same_store(state_directory: Path, start: Sta
         assert process.returncode == 0
 
 
-def test_a_reader_does_not_wait_for_a_writer(store: Store, state_directory: Path) -> None:
+def test_a_reader_does_not_wait_for_a_writer(store: Store, place: Place) -> None:
     campaign = records.begun(store)
-    with Store.open(state_directory) as other, other._change(campaign):
-        assert len(store.trials(campaign)) == 2
+    with place.open() as other:
+        found = other._change(campaign, lambda *_: store.trials(campaign))
+    assert len(found) == 2

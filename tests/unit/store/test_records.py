@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.postgresql import Server
 from tests.unit.store import records
+from tests.unit.store.conftest import KINDS, Place
 from tuner.model import Block, BlockKind, Configuration, TimeUse, Value
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store
@@ -24,9 +26,16 @@ times_s = st.floats(min_value=0, max_value=1e8)
 parameter_values = st.one_of(st.integers(), st.booleans(), st.text())
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with Store.open(tmp_path_factory.mktemp("state")) as opened:
+@pytest.fixture(scope="module", params=KINDS)
+def shared(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Store]:
+    place = Place(tmp_path_factory.mktemp("state"))
+    if request.param == "postgresql":
+        server: Server = request.getfixturevalue("postgresql")
+        template = request.getfixturevalue("template")
+        place = replace(place, address=server.url(server.new(template)))
+    with place.open() as opened:
         yield opened
 
 
@@ -81,6 +90,25 @@ def test_blocks_with_their_measurements(store: Store) -> None:
         certifying,
     ]
     assert store.blocks(other) == [first]
+
+
+def test_references_of_a_block(store: Store) -> None:
+    campaign = records.begun(store)
+    store.begin_block(campaign, records.block(1), records.event())
+    again = replace(records.reference(), name="nfs", position=0, page_cache=None, components={})
+    for run in (records.reference(), again):
+        store.add_reference(campaign, 1, run, records.event())
+    assert [block.references for block in store.blocks(campaign)] == [(again, records.reference())]
+
+
+def test_results_of_each_client(store: Store) -> None:
+    campaign = records.begun(store)
+    store.begin_block(campaign, records.block(1), records.event())
+    together = records.measurement(0)
+    apart = replace(together, clients={"one": together.components, "two": together.components})
+    store.add_measurement(campaign, 1, apart, records.event())
+    (block,) = store.blocks(campaign)
+    assert block.measurements == (apart,)
 
 
 def test_times_come_back_in_utc(store: Store) -> None:

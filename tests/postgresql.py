@@ -1,0 +1,180 @@
+"""A PostgreSQL for tests, from Debian's packages: nothing is installed, no service is started.
+
+Its data, socket and configuration are in a directory of its own; it listens on no network, and it
+ends with the test run, however that ends.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import psycopg
+
+from deploy.cell.packages import ensure_packages
+
+_VERSION = "15"
+_PACKAGES = (f"postgresql-{_VERSION}", f"postgresql-client-{_VERSION}", "libpq5")
+_PORT = 5432
+_START_TIMEOUT_S = 60.0
+
+#: A role with the rights of every other, which has to show its password.
+SECRET_ROLE, PASSWORD = "keeper", "unheard-of"
+
+_CONFIGURATION = f"""
+listen_addresses = ''
+port = {_PORT}
+max_connections = 50
+fsync = off
+synchronous_commit = on
+full_page_writes = off
+shared_buffers = 16MB
+jit = off
+autovacuum = off
+max_wal_size = 1GB
+"""
+_ACCESS = f"""
+local all {SECRET_ROLE} scram-sha-256
+local all all trust
+"""
+
+
+class Server:
+    """A running server. Its databases are made from templates, which takes no time."""
+
+    def __init__(self, programs: Path, libraries: Path, place: Path) -> None:
+        self.programs = programs
+        self.place = place
+        self._data = place / "data"
+        self._log = place / "log"
+        self._libraries = libraries
+        self._process: subprocess.Popen[bytes] | None = None
+        self._numbers = count(1)
+        # It ends with the thread that started it: one that stays, whoever asks.
+        self._starter = ThreadPoolExecutor(max_workers=1)
+
+    def make(self) -> None:
+        """Make the server's files and start it."""
+        if os.geteuid() == 0:
+            shutil.chown(self.place, "nobody", "nogroup")
+        made = subprocess.run(
+            self._command(
+                "initdb",
+                f"--pgdata={self._data}",
+                "--username=postgres",
+                "--auth=trust",
+                "--encoding=UTF8",
+                "--locale=C.UTF-8",
+                "--no-sync",
+            ),
+            cwd=self.place,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert made.returncode == 0, made.stderr
+        with (self._data / "postgresql.conf").open("a") as configuration:
+            configuration.write(f"{_CONFIGURATION}unix_socket_directories = '{self.place}'\n")
+        (self._data / "pg_hba.conf").write_text(_ACCESS)
+        self.start()
+        self.execute(f"CREATE ROLE {SECRET_ROLE} SUPERUSER LOGIN PASSWORD '{PASSWORD}'")
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        self._process = self._starter.submit(self._postgres).result()
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while True:
+            try:
+                return self.execute("SELECT 1")
+            except psycopg.OperationalError:
+                said = self._log.read_text()[-2000:]
+                assert self._process.poll() is None, said
+                assert time.monotonic() < deadline, said
+            time.sleep(0.01)
+
+    def _postgres(self) -> subprocess.Popen[bytes]:
+        with self._log.open("ab") as log:
+            # In a session of its own: Ctrl-C in the terminal is not meant for it.
+            return subprocess.Popen(
+                self._command("postgres", "-D", str(self._data)),
+                cwd=self.place,
+                env=self.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """Stop it: SIGINT ends every session, SIGQUIT at once, as a crash would."""
+        assert self._process is not None
+        self._process.send_signal(how)
+        self._process.wait(timeout=30)
+
+    def new(self, template: str = "template1") -> str:
+        """Make a database and return its name."""
+        name = f"db{next(self._numbers)}"
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        return name
+
+    def url(self, database: str, user: str = "postgres") -> str:
+        """The address of a database."""
+        return f"postgresql://{user}@/{database}?host={self.place}&port={_PORT}"
+
+    def execute(self, statement: str, database: str = "postgres") -> None:
+        """Run one statement, outside of transactions."""
+        address = f"host={self.place} port={_PORT} user=postgres dbname={database}"
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+    def environment(self) -> dict[str, str]:
+        """The environment in which its programs find their libraries, and each other."""
+        mine = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+        path = f"{self.programs}:{mine.get('PATH', os.defpath)}"
+        return mine | {"LC_ALL": "C.UTF-8", "LD_LIBRARY_PATH": str(self._libraries), "PATH": path}
+
+    def _command(self, program: str, *arguments: str) -> list[str]:
+        # It refuses to run as root. It must not outlive a test run that is killed.
+        become = ["--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+        become = become if os.geteuid() == 0 else []
+        end = ["--pdeathsig=QUIT"] if program == "postgres" else []
+        return ["setpriv", *become, *end, "--", str(self.programs / program), *arguments]
+
+
+@contextmanager
+def running(packages: Path) -> Iterator[Server]:
+    """A server of its own, from the packages kept in ``packages``; they are fetched once."""
+    tree = ensure_packages(packages, lambda said: None, name="postgresql", packages=_PACKAGES)
+    # Not below pytest's directory, which only its owner may enter; and a socket's path is short.
+    place = Path(tempfile.mkdtemp(prefix="fstune-pg-"))
+    try:
+        tree = _reachable(tree, place)
+        (libraries,) = (tree / "usr" / "lib").glob("*-linux-gnu*")
+        server = Server(tree / "usr" / "lib" / "postgresql" / _VERSION / "bin", libraries, place)
+        server.make()
+        try:
+            yield server
+        finally:
+            server.stop(signal.SIGQUIT)
+    finally:
+        shutil.rmtree(place)
+
+
+def _reachable(tree: Path, place: Path) -> Path:
+    """The tree where the server's account may read it: a checkout may be in a home of root's."""
+    place.chmod(0o755)
+    if os.geteuid() != 0 or all(above.stat().st_mode & 0o001 for above in tree.parents):
+        return tree
+    copy = place / "tree"
+    shutil.copytree(tree, copy, symlinks=True)
+    return copy

@@ -1,0 +1,194 @@
+"""Databases of earlier revisions become what a new one is, with all that they hold."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, MetaData, create_engine, inspect, text
+
+from tests.postgresql import Server
+from tests.unit.store import records
+from tests.unit.store.conftest import KINDS, Place
+from tuner.errors import StoreError
+from tuner.model import TimeUse
+from tuner.states import BlockState, CampaignState, TrialState
+from tuner.store import Store, problems, schema, tables, upgrade
+from tuner.store.opening import FILE
+
+MIGRATIONS = Path(schema.__file__).with_name("migrations")
+
+
+@pytest.fixture(params=KINDS)
+def empty(request: pytest.FixtureRequest, state_directory: Path) -> Place:
+    """Return a place without any table."""
+    if request.param == "sqlite":
+        return Place(state_directory)
+    server: Server = request.getfixturevalue("postgresql")
+    return Place(state_directory, server.url(server.new()))
+
+
+@pytest.fixture
+def first(empty: Place, root: Path, tmp_path: Path) -> Place:
+    """Return a place with a database as the first release left it, a finished campaign in it."""
+    dump = (root / "tests" / "data" / "databases" / "revision-0001.sql").read_text()
+    sqlite_file = tmp_path / "first.sqlite3"
+    if empty.address is None:
+        empty.state_directory.mkdir()
+        sqlite_file = empty.state_directory / FILE
+    with closing(sqlite3.connect(sqlite_file)) as raw:
+        raw.executescript(dump)
+        raw.execute("PRAGMA journal_mode = WAL")
+    if empty.address is not None:
+        # The first release knew SQLite alone: the same rows, in tables that the revision makes.
+        with empty.raw() as connection:
+            schema.migrate(connection, "0001")
+            copy_rows(create_engine(f"sqlite:///{sqlite_file}"), connection)
+            connection.execute(text("DROP TABLE alembic_version"))
+            connection.commit()
+    return empty
+
+
+def copy_rows(source: Engine, target: Connection) -> None:
+    old, new = MetaData(), MetaData()
+    old.reflect(source)
+    new.reflect(target)
+    with source.connect() as reading:
+        for table in old.sorted_tables:
+            rows = [dict(row._mapping) for row in reading.execute(table.select())]
+            if table.name == "schema_version":
+                target.execute(text("DELETE FROM schema_version"))
+            target.execute(new.tables[table.name].insert(), rows)
+    source.dispose()
+
+
+def described(connection: Connection) -> dict[str, Any]:
+    """All that the database knows of each table, in an order of its own."""
+    looking = inspect(connection)
+    ways = (
+        looking.get_columns,
+        looking.get_foreign_keys,
+        looking.get_unique_constraints,
+        looking.get_check_constraints,
+        looking.get_indexes,
+    )
+    return {
+        name: [sorted(json.dumps(found, default=str) for found in way(name)) for way in ways]
+        + [looking.get_pk_constraint(name)]
+        for name in looking.get_table_names()
+    }
+
+
+def test_a_migrated_database_is_as_a_new_one(
+    first: Place, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    new = Place(tmp_path / "new")
+    if first.address is not None:
+        server: Server = request.getfixturevalue("postgresql")
+        new = Place(tmp_path, server.url(server.new()))
+    new.open().close()
+    upgrade(first.state_directory, first.address)
+    with first.raw() as migrated, new.raw() as made:
+        assert described(migrated) == described(made)
+        assert compare_metadata(MigrationContext.configure(migrated), tables.metadata) == []
+
+
+def test_the_newest_revision_is_that_of_the_tables() -> None:
+    assert ScriptDirectory(str(MIGRATIONS)).get_current_head() == tables.REVISION
+
+
+def test_everything_is_kept(first: Place) -> None:
+    done = upgrade(first.state_directory, first.address)
+    assert (done.before, done.after) == ("0001", tables.REVISION)
+    with first.open() as store:
+        campaign = store.campaign("last")
+        assert (campaign.name, campaign.seed) == ("first release", 2**64 - 1)
+        assert campaign.state is CampaignState.FINISHED
+        assert campaign.created == records.NOON
+        assert campaign.baseline == records.FOUND
+        assert campaign.time_use == TimeUse(20.0, 1.0, 2.0, 16.0)
+        assert campaign.recommendation == records.recommendation()
+        (block,) = store.blocks(campaign.id)
+        assert block.measurements == (records.measurement(1, 0), records.measurement(0, 1))
+        assert (block.state, block.duration_s) == (BlockState.COMPLETE, 12.25)
+        trials = [trial.state for trial in store.trials(campaign.id)]
+        assert trials == [TrialState.RUNNING, TrialState.COMPLETE]
+        assert [event.number for event in store.events(campaign.id)] == list(range(1, 13))
+        assert problems(store) == []
+        records.begun(store)
+
+
+def test_an_old_database_is_refused_until_it_is_upgraded(first: Place) -> None:
+    with pytest.raises(StoreError, match=r"of revision 0001, this fstune needs .*fstune db upgr"):
+        first.open()
+    upgrade(first.state_directory, first.address)
+    again = upgrade(first.state_directory, first.address)
+    assert (again.before, again.after, again.copy) == (tables.REVISION, tables.REVISION, None)
+    first.open().close()
+
+
+def test_what_was_there_is_copied_first(first: Place) -> None:
+    done = upgrade(first.state_directory, first.address)
+    if first.address is not None:
+        assert done.copy is None
+        return
+    assert done.copy is not None
+    assert done.copy.stat().st_mode & 0o077 == 0
+    with closing(sqlite3.connect(done.copy)) as copy:
+        assert copy.execute("SELECT version FROM schema_version").fetchall() == [(1,)]
+        assert copy.execute("SELECT count(*) FROM measurement").fetchall() == [(2,)]
+
+
+def test_a_migration_that_fails_changes_nothing(first: Place) -> None:
+    with first.raw() as connection:
+        connection.execute(text("CREATE TABLE mark (x INTEGER)"))
+        connection.commit()
+        before = described(connection)
+    with pytest.raises(StoreError, match="mark"):
+        upgrade(first.state_directory, first.address)
+    with first.raw() as connection:
+        assert described(connection) == before
+        connection.execute(text("DROP TABLE mark"))
+        connection.commit()
+    upgrade(first.state_directory, first.address)
+    with first.open() as store:
+        assert len(store.blocks(store.campaign("last").id)) == 1
+
+
+def test_an_empty_database_is_made(empty: Place) -> None:
+    done = upgrade(empty.state_directory, empty.address)
+    assert (done.before, done.after, done.copy) == (None, tables.REVISION, None)
+    empty.open().close()
+
+
+def test_a_newer_database_is_left_alone(store: Store, place: Place) -> None:
+    with place.raw() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '0999'"))
+        connection.commit()
+    try:
+        for use in (place.open, lambda: upgrade(place.state_directory, place.address)):
+            with pytest.raises(StoreError, match=r"of revision 0999, this fstune knows .*newer"):
+                use()
+    finally:
+        with place.raw() as connection:
+            connection.execute(text(f"UPDATE alembic_version SET version_num='{tables.REVISION}'"))
+            connection.commit()
+
+
+def test_another_program_s_database_is_left_alone(empty: Place) -> None:
+    empty.state_directory.mkdir()
+    with empty.raw() as connection:
+        connection.execute(text("CREATE TABLE other (x INTEGER)"))
+        connection.commit()
+    for use in (empty.open, lambda: upgrade(empty.state_directory, empty.address)):
+        with pytest.raises(StoreError, match="belongs to another program; use a database"):
+            use()
+    with empty.raw() as connection:
+        assert inspect(connection).get_table_names() == ["other"]

@@ -1,0 +1,356 @@
+"""A PostgreSQL that goes away, and connections that break: nothing is lost, nothing done twice."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import psycopg
+import pytest
+import yaml
+from sqlalchemy import Connection, event, select
+
+from tests.postgresql import PASSWORD, SECRET_ROLE, Server
+from tests.unit.campaign.campaigns import Campaign, Recorder, faster, spec
+from tests.unit.store import proxy, records
+from tests.unit.store.conftest import Place
+from tests.unit.store.proxy import Moment, Proxy
+from tuner.errors import ConflictError, SpecError, StoreError
+from tuner.model import TimeUse
+from tuner.states import CampaignState, TrialState
+from tuner.store import Store, backup, database, problems, queries, tables
+from tuner.store.opening import FILE
+from tuner.store.postgresql import PostgreSQL
+
+pytestmark = pytest.mark.postgres
+
+PROXY_PORT = 6000
+
+
+@pytest.fixture
+def place(postgresql: Server, name: str, state_directory: Path) -> Place:
+    return Place(state_directory, postgresql.url(name))
+
+
+def test_restarts_in_the_middle_of_writing(postgresql: Server, place: Place, store: Store) -> None:
+    campaign = records.begun(store, trials=0)
+    over = threading.Event()
+
+    def restart() -> None:
+        for how in (signal.SIGINT, signal.SIGQUIT, signal.SIGINT):
+            time.sleep(0.1)
+            postgresql.stop(how)
+            time.sleep(0.1)
+            postgresql.start()
+        over.set()
+
+    restarting = threading.Thread(target=restart)
+    restarting.start()
+    written = 0
+    while not over.is_set():
+        told = replace(records.event(), message=f"event {written}")
+        assert store.add_event(campaign, told).number == written + 2
+        written += 1
+    restarting.join()
+    events = store.events(campaign)
+    assert [e.message for e in events[1:]] == [f"event {number}" for number in range(written)]
+    assert [e.number for e in events] == list(range(1, written + 2))
+
+
+@pytest.fixture
+def broken(postgresql: Server, name: str) -> Iterator[tuple[Store, Proxy]]:
+    """Return a store whose connection breaks on demand."""
+    mine, real = (postgresql.place / f".s.PGSQL.{port}" for port in (PROXY_PORT, 5432))
+    with proxy.between(mine, real) as between:
+        address = postgresql.url(name).replace("5432", str(PROXY_PORT))
+        with Store.open(Path("unused"), address) as opened:
+            yield opened, between
+
+
+WRITES: dict[str, Callable[[Store, str], object]] = {
+    "event": lambda store, campaign: store.add_event(campaign, records.event()),
+    "time use": lambda store, campaign: store.add_time_use(campaign, TimeUse(1.0, 0.5, 0.25, 0.1)),
+    "trial": lambda store, campaign: store.add_trial(campaign, records.trial(2), records.event()),
+    "state": lambda store, campaign: store.move_trial(
+        campaign, 1, TrialState.PRUNED, "slow", records.event()
+    ),
+    "measurement": lambda store, campaign: store.add_measurement(
+        campaign, 1, records.measurement(1), records.event()
+    ),
+    "baseline": lambda store, campaign: store.set_baseline(
+        campaign, records.FOUND, records.event()
+    ),
+    "void": lambda store, campaign: store.void_running_blocks(campaign, "cut", records.event()),
+    "answer": lambda store, campaign: store.save_recommendation(
+        campaign, records.recommendation(), records.event()
+    ),
+}
+
+
+def everything(store: Store, campaign: str) -> tuple[object, ...]:
+    found = store.campaign(campaign)
+    history = store.events(campaign)
+    return replace(found, id=""), store.trials(campaign), store.blocks(campaign), history
+
+
+@pytest.mark.parametrize("moment", ["lost", "answer-lost", "late"])
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES.keys())
+def test_a_write_whose_connection_breaks_happens_once(
+    broken: tuple[Store, Proxy], moment: Moment, write: Callable[[Store, str], object]
+) -> None:
+    store, between = broken
+    disturbed, calm = records.begun(store), records.begun(store)
+    for campaign in (disturbed, calm):
+        store.begin_block(campaign, records.block(1), records.event())
+    between.break_next(moment)
+    answer = write(store, disturbed)
+    assert between.broken == 1
+    assert write(store, calm) == answer
+    assert everything(store, disturbed) == everything(store, calm)
+
+
+@pytest.mark.parametrize("moment", ["lost", "answer-lost", "late"])
+def test_a_campaign_is_made_once(broken: tuple[Store, Proxy], moment: Moment) -> None:
+    store, between = broken
+    between.break_next(moment)
+    made = store.create_campaign("c", "{}", 0, records.NOON)
+    assert between.broken == 1
+    assert store.campaigns() == [made]
+
+
+def test_a_campaign_goes_on_where_its_database_was_restarted(
+    postgresql: Server, store: Store, tmp_path: Path
+) -> None:
+    small = spec(faster())
+    with Store.open(tmp_path / "calm") as calm_store:
+        calm = Campaign(calm_store, small, tmp_path)
+        assert calm.run().error is None
+        expected = [(b.order, b.state, [m.components for m in b.measurements]) for b in calm.blocks]
+        answer = calm_store.campaign(calm.id).recommendation
+
+    stops = {30: signal.SIGINT, 90: signal.SIGQUIT}
+    starting: list[threading.Timer] = []
+
+    def disturb(count: int) -> None:
+        if count in stops:
+            postgresql.stop(stops[count])
+            starting.append(threading.Timer(0.2, postgresql.start))
+            starting[-1].start()
+
+    disturbed = Campaign(store, small, tmp_path)
+    outcome = disturbed.run(Recorder(disturb))
+    for timer in starting:
+        timer.join()
+    assert len(starting) == len(stops)
+    assert (outcome.error, outcome.campaign.state) == (None, CampaignState.FINISHED)
+    assert [
+        (b.order, b.state, [m.components for m in b.measurements]) for b in disturbed.blocks
+    ] == expected
+    assert outcome.campaign.recommendation == answer
+    told = [replace(event, data={}) for event in store.events(disturbed.id)]
+    assert [event.number for event in told] == list(range(1, len(told) + 1))
+    assert len({(event.kind, event.message, event.at) for event in told}) == len(told)
+
+
+def test_patience_has_an_end(
+    postgresql: Server, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = records.begun(store)
+    postgresql.stop()
+    try:
+        monkeypatch.setattr(database, "PATIENCE_S", 0.5)
+        with pytest.raises(StoreError, match="no connection; see that it runs"):
+            store.add_event(campaign, records.event())
+        # What comes after, such as the word that the campaign failed, does not wait once more.
+        monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it waits again"))
+        with pytest.raises(StoreError, match="no connection"):
+            store.events(campaign)
+        monkeypatch.undo()
+    finally:
+        postgresql.start()
+    assert store.add_event(campaign, records.event()).number == 4
+
+
+def test_a_server_that_was_never_there_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it waits"))
+    address = f"postgresql://someone:{PASSWORD}@/data?host={tmp_path}"
+    with pytest.raises(StoreError, match=r"^postgresql://someone@/data: no connection") as caught:
+        Store.open(tmp_path, address)
+    assert PASSWORD not in str(caught.value)
+
+
+def test_a_password_opens_and_is_never_told(
+    postgresql: Server, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = postgresql.url(name, SECRET_ROLE)
+    in_place = address.replace("@", f":{PASSWORD}@")
+    for good in (in_place, f"{address}&password={PASSWORD}"):
+        with Store.open(tmp_path, good) as store:
+            assert store.where == f"postgresql://{SECRET_ROLE}@/{name}"
+    wrong = in_place.replace(PASSWORD, "guess-work")
+    with pytest.raises(StoreError, match="check address, user and password") as caught:
+        Store.open(tmp_path, wrong)
+    assert "guess-work" not in str(caught.value)
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    Store.open(tmp_path, address).close()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "campaigns",
+        "sqlite:///file",
+        "mysql://user:secret@host/name",
+        "postgresql://user:secret@host",
+        "postgresql://user:secret@host:port/name",
+    ],
+)
+def test_an_address_that_is_none(address: str, tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="named as postgresql://USER@HOST/NAME") as caught:
+        Store.open(tmp_path, address)
+    assert "secret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_a_database_that_does_not_exist(postgresql: Server, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r'no connection.*"nowhere" does not exist'):
+        Store.open(tmp_path, postgresql.url("nowhere"))
+
+
+def test_a_lock_is_not_waited_for_for_ever(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.05)
+    with place.open() as store, place.raw() as other:
+        campaign = records.begun(store)
+        queries.campaign_row(other, campaign, lock=True)
+        with pytest.raises(StoreError, match="another process keeps it locked"):
+            store.add_event(campaign, records.event())
+        other.rollback()
+        store.add_event(campaign, records.event())
+
+
+def test_a_state_that_somebody_else_has_changed_stays(store: Store, place: Place) -> None:
+    """Even where one writes past the lock that each change of a campaign takes."""
+    campaign = records.begun(store)
+    table = tables.trial
+    this = (table.c.campaign == campaign) & (table.c.number == 1)
+    with place.raw() as slow:
+
+        def overtake(_: Connection, __: object, statement: str, *others: object) -> None:
+            if statement.startswith("UPDATE"):
+                store.move_trial(campaign, 1, TrialState.PRUNED, "first", records.event())
+
+        event.listen(slow, "before_cursor_execute", overtake)
+        with pytest.raises(ConflictError, match="trial 1 is no longer running; it cannot become c"):
+            queries.move(slow, table, this, "trial 1", TrialState.COMPLETE, reason="second")
+        slow.commit()
+    assert store.trials(campaign)[1].reason == "first"
+
+
+def test_readers_see_one_moment(store: Store, place: Place) -> None:
+    campaign = records.begun(store)
+    with closing(PostgreSQL(str(place.address))) as opened, opened.reader.begin() as reading:
+        before = reading.scalars(select(tables.event.c.number)).all()
+        store.add_event(campaign, records.event())
+        assert reading.scalars(select(tables.event.c.number)).all() == before
+        with pytest.raises(Exception, match="read-only transaction"):
+            reading.execute(tables.mark.delete())
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (psycopg.errors.DiskFull(), "its disk is full; make room and resume"),
+        (psycopg.errors.InsufficientPrivilege(), "the user lacks rights"),
+        (psycopg.errors.DeadlockDetected(), "try again"),
+        (psycopg.errors.SyntaxError(), "it fails"),
+    ],
+)
+def test_advice(place: Place, error: psycopg.Error, advice: str) -> None:
+    assert advice in PostgreSQL(str(place.address)).advice(error)
+
+
+def test_old_marks_are_forgotten(
+    store: Store, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = records.begun(store)
+    with place.raw() as connection:
+        connection.exec_driver_sql("UPDATE mark SET at = at - interval '2 days'")
+        connection.commit()
+    monkeypatch.setattr("secrets.randbelow", lambda _: 0)
+    store.add_event(campaign, records.event())
+    with place.raw() as connection:
+        assert len(connection.execute(select(tables.mark)).all()) == 1
+
+
+def test_a_backup_can_be_restored(
+    postgresql: Server, store: Store, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable, value in postgresql.environment().items():
+        monkeypatch.setenv(variable, value)
+    campaign = records.begun(store)
+    file = tmp_path / "copy"
+    secret = postgresql.url(name, SECRET_ROLE).replace("@", f":{PASSWORD}@")
+    assert backup(tmp_path, file, secret) == f"postgresql://{SECRET_ROLE}@/{name}"
+    assert file.stat().st_mode & 0o077 == 0
+    with pytest.raises(StoreError, match="copy exists; name a new file"):
+        backup(tmp_path, file, secret)
+    restored = postgresql.url(postgresql.new())
+    program = str(postgresql.programs / "pg_restore")
+    subprocess.run([program, "--exit-on-error", f"--dbname={restored}", str(file)], check=True)
+    with Store.open(tmp_path, restored) as copy:
+        assert copy.trials(campaign) == store.trials(campaign)
+        assert copy.events(campaign) == store.events(campaign)
+
+
+def test_a_backup_that_fails_leaves_nothing(
+    postgresql: Server, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable, value in postgresql.environment().items():
+        monkeypatch.setenv(variable, value)
+    missing = tmp_path / "missing" / "copy"
+    with pytest.raises(StoreError, match=f"^{re.escape('postgresql://postgres@')}.*no backup"):
+        backup(tmp_path, missing, postgresql.url(name))
+    assert not missing.exists()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(StoreError, match="pg_dump is missing; install"):
+        backup(tmp_path, tmp_path / "copy", postgresql.url(name))
+
+
+def test_the_command_line_on_a_server(
+    place: Place, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "campaign.yaml"
+    file.write_text(yaml.safe_dump(spec(faster()).model_dump(mode="json", exclude_none=True)))
+    monkeypatch.setenv("FSTUNE_DATABASE_URL", str(place.address))
+    monkeypatch.setenv("FSTUNE_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(root))
+
+    def fstune(*arguments: str) -> str:
+        command = [sys.executable, "-c", "from tuner.cli import main; main()", *arguments]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    fstune("run", str(file))
+    with place.open() as store:
+        campaign = store.campaign("last")
+        assert campaign.state is CampaignState.FINISHED
+        assert problems(store) == []
+    assert campaign.id in fstune("list")
+    assert "sound, 1 campaigns" in fstune("db", "check")
+    assert "nothing to do" in fstune("db", "upgrade")
+    assert not (tmp_path / FILE).exists()
+    monkeypatch.delenv("FSTUNE_DATABASE_URL")
+    assert "sound, 0 campaigns" in fstune("db", "check")
+    assert campaign.id in fstune("list", "--database", str(place.address))

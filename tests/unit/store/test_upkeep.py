@@ -1,0 +1,118 @@
+"""Copies of a database, and what is found in one that is not sound."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from tests.unit.store import records
+from tests.unit.store.conftest import Place
+from tuner.errors import StoreError
+from tuner.states import BlockState, TrialState
+from tuner.store import Store, backup, problems
+from tuner.store.opening import FILE
+
+
+@pytest.fixture
+def campaign(store: Store) -> str:
+    """Return a campaign with a complete block, in which trial 2 did not start, and a void one."""
+    new = records.begun(store, trials=3)
+    for number, state in ((1, BlockState.COMPLETE), (2, BlockState.VOID)):
+        store.begin_block(new, records.block(number, 1, 0, 2), records.event())
+        for position, trial in enumerate((1, 0)):
+            store.add_measurement(
+                new, number, records.measurement(trial, position), records.event()
+            )
+        store.end_block(new, number, state, "", 1.0, records.event())
+    store.move_trial(new, 2, TrialState.FAILED, "it does not start", records.event())
+    return new
+
+
+def test_a_sound_database(store: Store, campaign: str) -> None:
+    assert problems(store) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("DELETE FROM event WHERE number = 3", "its events are not numbered from 1 without gap"),
+        ("UPDATE campaign SET state = 'finished'", "it is finished and has no answer"),
+        ("UPDATE block SET state = 'running' WHERE number = 2", "block 2 runs, though the campaig"),
+        ("UPDATE trial SET state = 'running'", "block 1 is complete and lacks the measurement"),
+        ("""UPDATE block SET "order" = '[0, 1, 1]'""", "block 1 has an arm twice"),
+        ("""UPDATE block SET "order" = '[0, 2]'""", "block 1 has a measurement of no arm of its o"),
+        ("DELETE FROM component WHERE trial = 1", "a measurement of trial 1 without any component"),
+    ],
+)
+def test_what_cannot_be_true_is_found(
+    store: Store, campaign: str, place: Place, change: str, problem: str
+) -> None:
+    with place.raw() as connection:
+        connection.execute(text(change))
+        connection.commit()
+    found = problems(store)
+    assert found
+    assert found[0].startswith(f"campaign {campaign}: ")
+    assert problem in found[0]
+
+
+def test_a_row_that_refers_to_none_is_found(state_directory: Path) -> None:
+    with Store.open(state_directory) as store:
+        records.begun(store)
+        with closing(sqlite3.connect(state_directory / FILE)) as raw:
+            raw.execute("UPDATE trial SET campaign = 'none' WHERE number = 1")
+            raw.commit()
+        assert problems(store) == ["row 2 of trial refers to no row of campaign"]
+
+
+def test_damage_is_found(state_directory: Path) -> None:
+    with Store.open(state_directory) as store:
+        records.begun(store, trials=200)
+    file = state_directory / FILE
+    with closing(sqlite3.connect(file)) as raw:
+        (root,) = raw.execute("SELECT rootpage FROM sqlite_master WHERE name = 'event'").fetchone()
+        (size,) = raw.execute("PRAGMA page_size").fetchone()
+    content = bytearray(file.read_bytes())
+    content[(root - 1) * size + 100 : root * size] = bytes(size - 100)
+    file.write_bytes(content)
+    with Store.open(state_directory) as store:
+        try:
+            found = problems(store)
+        except StoreError as error:
+            found = [str(error)]
+    assert found
+    assert "damaged" in found[0]
+
+
+def test_a_copy_is_a_store_of_that_moment(state_directory: Path, tmp_path: Path) -> None:
+    with Store.open(state_directory) as store:
+        campaign = records.begun(store)
+        before = store.events(campaign)
+        (tmp_path / "other").mkdir()
+        copy = tmp_path / "other" / FILE
+        assert backup(state_directory, copy) == str(state_directory / FILE)
+        store.add_event(campaign, records.event())
+    assert copy.stat().st_mode & 0o077 == 0
+    with Store.open(copy.parent) as copied:
+        assert copied.events(campaign) == before
+        assert problems(copied) == []
+
+
+def test_a_copy_replaces_nothing(state_directory: Path, tmp_path: Path) -> None:
+    Store.open(state_directory).close()
+    (tmp_path / "copy").write_text("mine")
+    with pytest.raises(StoreError, match="copy exists; name a new file"):
+        backup(state_directory, tmp_path / "copy")
+    assert (tmp_path / "copy").read_text() == "mine"
+    with pytest.raises(StoreError, match="missing/copy cannot be made: No such file"):
+        backup(state_directory, tmp_path / "missing" / "copy")
+
+
+def test_there_is_nothing_to_copy(state_directory: Path, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="is empty; there is nothing to copy"):
+        backup(state_directory, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()

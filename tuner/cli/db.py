@@ -1,0 +1,63 @@
+"""Commands that look after the database of campaigns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tuner.cli.options import Database, StateDir, database_address, open_store, state_directory
+from tuner.errors import StoreError
+from tuner.store import backup, problems
+from tuner.store import upgrade as upgrade_database
+
+app = typer.Typer(no_args_is_help=True, help="Look after the database of campaigns.")
+
+
+@app.command()
+def upgrade(state_dir: StateDir = None, database: Database = None) -> None:
+    """Bring the database of an older fstune up to date; end every other fstune first.
+
+    A file of the state directory is copied before anything changes; of PostgreSQL, take a backup
+    yourself ('fstune db backup').
+    """
+    done = upgrade_database(state_directory(state_dir), database_address(database))
+    if done.copy is not None:
+        typer.echo(f"what was there before is in {done.copy}")
+    if done.before is None:
+        typer.echo(f"{done.where}: made, revision {done.after}")
+    elif done.before == done.after:
+        typer.echo(f"{done.where}: revision {done.after}, nothing to do")
+    else:
+        typer.echo(f"{done.where}: revision {done.before} is now {done.after}")
+
+
+@app.command()
+def check(state_dir: StateDir = None, database: Database = None) -> None:
+    """Check that the database is sound: its revision, its files, and what it says of campaigns."""
+    with open_store(state_dir, database) as store:
+        found = problems(store)
+        campaigns = len(store.campaigns())
+        where = store.where
+    for problem in found:
+        typer.echo(problem)
+    if found:
+        raise StoreError(
+            f"{where}: {len(found)} problems; put back a backup, or ask with this output"
+        )
+    typer.echo(f"{where}: sound, {campaigns} campaigns")
+
+
+@app.command("backup")
+def make_backup(
+    file: Annotated[Path, typer.Argument(help="The file to write, which must not exist.")],
+    state_dir: StateDir = None,
+    database: Database = None,
+) -> None:
+    """Copy the database as it is at this moment; campaigns may go on meanwhile.
+
+    The copy of a file is such a file; that of a PostgreSQL is for pg_restore.
+    """
+    where = backup(state_directory(state_dir), file, database_address(database))
+    typer.echo(f"{where}: copied to {file}")

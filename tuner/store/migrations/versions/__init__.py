@@ -1,0 +1,1 @@
+"""The revisions, each from the one before."""

@@ -1,0 +1,33 @@
+"""Which database is meant: the file of a state directory, or one of a PostgreSQL server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tuner.errors import StoreError
+from tuner.store.database import Database
+from tuner.store.sqlite import SQLite
+
+#: The name of the database in its state directory.
+FILE = "fstune.sqlite3"
+
+
+def open_database(state_directory: Path, address: str | None = None) -> Database:
+    """Return the database at ``address`` (postgresql://USER@HOST/NAME), else the directory's file.
+
+    Its tables are not looked at yet. Makes the state directory. Raises StoreError and SpecError.
+    """
+    if address is not None:
+        # Taken in here: most have no use for it, and it takes time.
+        from tuner.store.postgresql import PostgreSQL
+
+        return PostgreSQL(address)
+    directory = state_directory.absolute()
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"{directory}: the state directory cannot be made ({error.strerror}); "
+            "name another with FSTUNE_STATE_DIR"
+        ) from error
+    return SQLite(directory / FILE)

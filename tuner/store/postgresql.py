@@ -1,0 +1,179 @@
+"""All that is known of PostgreSQL: its address, its sessions, its failures, its copies."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import psycopg
+from sqlalchemy import URL, Connection, create_engine, delete, make_url
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.exc import ArgumentError, DBAPIError
+
+from tuner.errors import SpecError, StoreError
+from tuner.store import database, tables
+from tuner.store.database import Database, Result, Work, json_text
+
+_SCHEMES = ("postgresql", "postgres")
+#: Whoever makes or changes our tables holds this advisory lock.
+_TABLES_LOCK = 0x6673_7475_6E65
+_BACKUP_TIMEOUT_S = 3600
+#: A mark is of use for as long as its transaction is tried.
+_KEPT = timedelta(days=1)
+_MARKS_FORGOTTEN_EVERY = 100
+
+#: What a session asks of libpq and of the server, unless the address says otherwise. A network that
+#: swallows packets must not hold a campaign for hours.
+_SESSION = {
+    "application_name": "fstune",
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
+
+_NO_ANSWER = (
+    "no connection; see that it runs, and check address, user and password (PGPASSWORD, PGPASSFILE)"
+)
+_ADVICE = {
+    "08": _NO_ANSWER,
+    "40": "transactions are in each other's way; try again",
+    "42501": "the user lacks rights; use the one that owns the database",
+    "53": "it is out of resources; see its log",
+    "53100": "its disk is full; make room and resume",
+    "55P03": "another process keeps it locked; end that one and try again",
+    "57P": _NO_ANSWER,
+    "58": "its disk fails; check the disk and its log",
+    "XX": "it is damaged; see its log",
+}
+#: Shutting down, crashed, starting up; no connection left.
+_AWAY = ("57P01", "57P02", "57P03", "53300")
+
+
+class PostgreSQL(Database):
+    """A database of a PostgreSQL server, 15 or newer."""
+
+    def __init__(self, address: str) -> None:
+        """Use the database at ``address``: postgresql://USER@HOST/NAME. SpecError when it is none.
+
+        What the address leaves out comes from libpq's environment (PGPASSFILE and others).
+        """
+        self._url = _url(address)
+        options = f"-c timezone=UTC -c lock_timeout={max(1, round(database.BUSY_TIMEOUT_S * 1000))}"
+        asked = {**_SESSION, "options": options}
+        engine = create_engine(
+            self._url,
+            connect_args={name: v for name, v in asked.items() if name not in self._url.query},
+            json_serializer=json_text,
+            max_overflow=-1,
+        )
+        super().__init__(
+            # The query of an address may hold a password as well.
+            _without_password(self._url).set(query={}).render_as_string(),
+            engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True),
+            engine.execution_options(isolation_level="READ COMMITTED"),
+        )
+
+    def write(self, work: Work[Result]) -> Result:
+        """Run ``work`` and keep what it did; it may be run again when the connection breaks.
+
+        Where that happens while the end of the transaction is under way, nobody knows whether it
+        arrived: a mark that is written with it tells. The mark of a second attempt waits for the
+        first one, should the server still be at it.
+        """
+        mark = secrets.token_hex(16)
+        done: list[Result] = []
+
+        def marked(connection: Connection) -> Result:
+            now = datetime.now(UTC)
+            new = insert(tables.mark).values(id=mark, at=now).on_conflict_do_nothing()
+            if connection.scalar(new.returning(tables.mark.c.id)) is not None:
+                if secrets.randbelow(_MARKS_FORGOTTEN_EVERY) == 0:
+                    connection.execute(delete(tables.mark).where(tables.mark.c.at < now - _KEPT))
+                done[:] = [work(connection)]
+            return done[0]
+
+        return super().write(marked)
+
+    @contextmanager
+    def changing_tables(self) -> Iterator[Connection]:
+        with self.reported(), self.writer.begin() as connection:
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_TABLES_LOCK})")
+            yield connection
+
+    def backup(self, file: Path) -> None:
+        program = shutil.which("pg_dump")
+        if program is None:
+            raise StoreError(
+                f"{self.where}: pg_dump is missing; install PostgreSQL's client programs"
+            )
+        if file.exists():
+            raise StoreError(f"{file} exists; name a new file")
+        # Everybody can read the arguments of a process, only its owner the environment.
+        secret = self._url.password or self._url.query.get("password")
+        url = _without_password(self._url)
+        environment = dict(os.environ, LC_ALL="C.UTF-8")
+        if secret is not None:
+            environment["PGPASSWORD"] = str(secret)
+        command = [program, "--format=custom", "--no-password", f"--file={file}"]
+        try:
+            done = subprocess.run(
+                [*command, f"--dbname={url.render_as_string()}"],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                umask=0o077,
+                timeout=_BACKUP_TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            file.unlink(missing_ok=True)
+            raise StoreError(f"{self.where}: pg_dump took more than an hour") from error
+        if done.returncode != 0:
+            file.unlink(missing_ok=True)
+            said = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[0]
+            raise StoreError(f"{self.where}: no backup ({said})")
+
+    def damage(self) -> list[str]:
+        # The server holds every constraint, and finds damaged pages by itself where it is asked to.
+        return []
+
+    def advice(self, error: BaseException | None) -> str:
+        state = getattr(error, "sqlstate", None)
+        if state is None:
+            return _NO_ANSWER if isinstance(error, psycopg.OperationalError) else "it fails"
+        known = (_ADVICE.get(state[:length]) for length in (5, 3, 2))
+        return next(filter(None, known), "it fails")
+
+    def lost(self, error: DBAPIError) -> bool:
+        if error.connection_invalidated:
+            return True
+        state = getattr(error.orig, "sqlstate", None)
+        if state is None:  # no connection came about
+            return isinstance(error.orig, psycopg.OperationalError)
+        return state in _AWAY or state.startswith("08")
+
+
+def _without_password(url: URL) -> URL:
+    """The address as everybody may read it, and libpq too."""
+    query = {name: value for name, value in url.query.items() if "password" not in name}
+    return URL.create("postgresql", url.username, None, url.host, url.port, url.database, query)
+
+
+def _url(address: str) -> URL:
+    try:
+        url = make_url(address)
+    except (ArgumentError, ValueError):
+        url = None
+    # Never repeated: it may hold a password.
+    if url is None or url.get_backend_name() not in _SCHEMES or not url.database:
+        raise SpecError("the database is named as postgresql://USER@HOST/NAME") from None
+    return url.set(drivername="postgresql+psycopg")

@@ -1,0 +1,128 @@
+"""Which tables a database has: made when it is empty, refused or migrated when they are others."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sqlalchemy import (
+    Column,
+    Connection,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    insert,
+    inspect,
+    select,
+    text,
+)
+
+from tuner.errors import StoreError
+from tuner.store import tables
+from tuner.store.database import Database
+from tuner.store.sqlite import SQLite
+
+#: Alembic's own table, as it makes it.
+_version = Table(
+    "alembic_version",
+    MetaData(),
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
+_FIRST = "0001"
+
+
+def prepare(database: Database) -> None:
+    """Make the tables of an empty database. Raises StoreError when it has others than ours now."""
+    found = database.read(lambda connection: _revision(database, connection))
+    if found is None:
+        with database.changing_tables() as connection:
+            # Another process may have been faster.
+            found = _revision(database, connection)
+            if found is None:
+                found = _make(connection)
+    if found < tables.REVISION:
+        raise StoreError(
+            f"{database.where} has tables of revision {found}, this fstune needs "
+            f"{tables.REVISION}; run 'fstune db upgrade'"
+        )
+    _refuse_newer(database, found)
+
+
+def upgrade(database: Database) -> tuple[str | None, Path | None]:
+    """Bring the tables up to date, in one transaction.
+
+    Returns the revision that was found, None of an empty database, and the file that holds what was
+    there, if one was made: SQLite's is copied first. Nobody else may use the database meanwhile.
+    """
+    with database.changing_tables() as connection:
+        found = _revision(database, connection)
+        if found is None:
+            _make(connection)
+            return None, None
+        _refuse_newer(database, found)
+        if found == tables.REVISION:
+            return found, None
+        copy = None
+        if isinstance(database, SQLite):
+            name = f"{database.path.name}.{found}-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
+            copy = database.path.with_name(name)
+            database.backup(copy)
+        migrate(connection)
+    return found, copy
+
+
+def has_tables(connection: Connection) -> bool:
+    """Whether there is anything in a database."""
+    return bool(inspect(connection).get_table_names())
+
+
+def migrate(connection: Connection, revision: str = "head") -> None:
+    """Run what leads from the tables that are there, or from none, to those of a revision."""
+    # Taken in here: it takes longer to import than most commands run.
+    from alembic import command
+    from alembic.config import Config
+
+    names = inspect(connection).get_table_names()
+    if names and _version.name not in names:
+        _version.create(connection)
+        connection.execute(insert(_version).values(version_num=_FIRST))
+    config = Config()
+    scripts = Path(__file__).with_name("migrations")
+    config.set_main_option("script_location", str(scripts).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
+
+
+def _make(connection: Connection) -> str:
+    tables.metadata.create_all(connection)
+    _version.create(connection)
+    connection.execute(insert(_version).values(version_num=tables.REVISION))
+    return tables.REVISION
+
+
+def _revision(database: Database, connection: Connection) -> str | None:
+    """Return the revision of the tables that are there, None if there is no table at all."""
+    names = set(inspect(connection).get_table_names())
+    if not names:
+        return None
+    if tables.campaign.name in names:
+        if _version.name in names:
+            found = connection.scalar(select(_version.c.version_num))
+            if found is not None:
+                return str(found)
+        # The first release kept its version in a table of its own.
+        elif "schema_version" in names and (
+            connection.scalar(text("SELECT version FROM schema_version")) == 1
+        ):
+            return _FIRST
+    raise StoreError(f"{database.where} belongs to another program; use a database of its own")
+
+
+def _refuse_newer(database: Database, found: str) -> None:
+    if found > tables.REVISION:
+        raise StoreError(
+            f"{database.where} has tables of revision {found}, this fstune knows them up to "
+            f"{tables.REVISION}; use the fstune that wrote it, or a newer one"
+        )

@@ -1,0 +1,144 @@
+"""All that is known of SQLite: opening a file, its locks, its failures, its copies."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
+from sqlalchemy.exc import DBAPIError
+
+from tuner.errors import StoreError
+from tuner.store import database
+from tuner.store.database import Database, json_text
+
+_BUSY_PAUSE_S = 0.02
+_WRITES = "fstune_writes"
+
+_ADVICE = {
+    sqlite3.SQLITE_BUSY: "another process keeps it locked; end that one and try again",
+    sqlite3.SQLITE_LOCKED: "another process keeps it locked; end that one and try again",
+    sqlite3.SQLITE_FULL: "its disk is full; make room and resume",
+    sqlite3.SQLITE_READONLY: "it may not be written; use the account that owns it",
+    sqlite3.SQLITE_PERM: "it may not be read; use the account that owns it",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; check its directory and your rights to it",
+    sqlite3.SQLITE_IOERR: "its disk fails or is full; check both and the system log",
+    sqlite3.SQLITE_NOTADB: "it is not a database; move it away or use another state directory",
+    sqlite3.SQLITE_CORRUPT: "it is damaged; put back a copy or use another state directory",
+}
+
+
+class SQLite(Database):
+    """The database in one file, which is made when first used."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file ``path``, an absolute path."""
+        self.path = path
+        engine = open_sqlite(path)
+        super().__init__(str(path), engine, engine.execution_options(**{_WRITES: True}))
+
+    @contextmanager
+    def changing_tables(self) -> Iterator[Connection]:
+        # A table that is replaced by another of its name must not take along what refers to it.
+        engine = open_sqlite(self.path, foreign_keys=False).execution_options(**{_WRITES: True})
+        try:
+            with self.reported(), engine.begin() as connection:
+                yield connection
+                broken = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
+                if broken:
+                    raise StoreError(f"{self.where}: rows refer to none ({broken[0]})")
+        finally:
+            engine.dispose()
+
+    def backup(self, file: Path) -> None:
+        # Made before SQLite opens it, so that there is no moment in which others may read it.
+        try:
+            os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError as error:
+            raise StoreError(f"{file} exists; name a new file") from error
+        except OSError as error:
+            raise StoreError(f"{file} cannot be made: {error.strerror}") from error
+        try:
+            with closing(sqlite3.connect(file)) as copy, self.reader.connect() as connection:
+                source = connection.connection.driver_connection
+                assert isinstance(source, sqlite3.Connection)
+                source.backup(copy)
+        except sqlite3.Error as error:
+            file.unlink()
+            raise StoreError(f"{file} cannot be written: {self.advice(error)} ({error})") from error
+
+    def damage(self) -> list[str]:
+        def look(connection: Connection) -> list[str]:
+            said = connection.exec_driver_sql("PRAGMA integrity_check(10)").scalars().all()
+            broken = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
+            return [f"damaged: {line}" for line in said if line != "ok"] + [
+                f"row {row} of {table} refers to no row of {parent}"
+                for table, row, parent, _ in broken[:10]
+            ]
+
+        return self.read(look)
+
+    def advice(self, error: BaseException | None) -> str:
+        # The low byte is the kind of failure, the rest its particulars.
+        code = getattr(error, "sqlite_errorcode", None)
+        return _ADVICE.get(code & 0xFF, "it fails") if code is not None else "it fails"
+
+    def lost(self, error: DBAPIError) -> bool:
+        return False
+
+
+def open_sqlite(path: Path, *, foreign_keys: bool = True) -> Engine:
+    """Return the engine for the file ``path``, which is made when first used.
+
+    Write-ahead log: readers never wait for the writer. synchronous=FULL: the end of a transaction
+    waits for the disk. A kill of the process would be survived without it, but what is tuned here
+    can take the whole machine down, and a transaction every few seconds costs nothing.
+    """
+    engine = create_engine(
+        URL.create("sqlite", database=str(path)),
+        # The module's own way of beginning transactions takes the write lock too late.
+        connect_args={"timeout": database.BUSY_TIMEOUT_S, "isolation_level": None},
+        json_serializer=json_text,
+        poolclass=QueuePool,
+        max_overflow=-1,
+    )
+
+    @event.listens_for(engine, "connect")
+    def set_up(connection: sqlite3.Connection, _record: object) -> None:
+        journal = _journal_mode(connection)
+        if journal != "wal":
+            raise StoreError(
+                f"{path}: its filesystem has no shared memory for a write-ahead log; "
+                "use a state directory on a local disk"
+            )
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # A writer takes its lock at once: what it reads then still holds when it writes.
+        writes = connection.get_execution_options().get(_WRITES, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _journal_mode(connection: sqlite3.Connection) -> str:
+    """Make it a write-ahead log; returns what it is then."""
+    deadline = time.monotonic() + database.BUSY_TIMEOUT_S
+    while True:
+        try:
+            (journal,) = connection.execute("PRAGMA journal_mode").fetchone()
+            if journal != "wal":
+                (journal,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            return str(journal)
+        except sqlite3.OperationalError as error:
+            # SQLite does not wait by itself while another process makes the same change.
+            busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() > deadline:
+                raise
+        time.sleep(_BUSY_PAUSE_S)

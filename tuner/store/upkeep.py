@@ -1,0 +1,89 @@
+"""Looking after a database as a whole: copies, upgrades, and whether what it says can be true."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.errors import StoreError
+from tuner.model import Block, Campaign
+from tuner.states import BlockState, CampaignState, TrialState
+from tuner.store import schema, tables
+from tuner.store.database import Database
+from tuner.store.opening import open_database
+from tuner.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Upgraded:
+    """An upgrade of the database ``where``: the revisions ``before`` (None: it was empty) and
+    ``after`` it, and the file with a ``copy`` of what was there, if one was made.
+    """
+
+    where: str
+    before: str | None
+    after: str
+    copy: Path | None
+
+
+def upgrade(state_directory: Path, database: str | None = None) -> Upgraded:
+    """Bring a database up to date; it is named as for ``Store.open``. Raises StoreError."""
+    with _opened(state_directory, database) as opened:
+        before, copy = schema.upgrade(opened)
+        return Upgraded(opened.where, before, tables.REVISION, copy)
+
+
+def backup(state_directory: Path, file: Path, database: str | None = None) -> str:
+    """Copy a database of any revision to a new file; returns what it is called. StoreError."""
+    with _opened(state_directory, database) as opened:
+        if not opened.read(schema.has_tables):
+            raise StoreError(f"{opened.where} is empty; there is nothing to copy")
+        opened.backup(file)
+        return opened.where
+
+
+@contextmanager
+def _opened(state_directory: Path, address: str | None) -> Iterator[Database]:
+    database = open_database(state_directory, address)
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def problems(store: Store) -> list[str]:
+    """What is wrong with a database: a sentence for each, none when it is sound."""
+    found = store.damage()
+    if found:
+        return found  # whatever it says of campaigns then is nobody's doing
+    for campaign in store.campaigns():
+        found += [f"campaign {campaign.id}: {what}" for what in _contradictions(store, campaign)]
+    return found
+
+
+def _contradictions(store: Store, campaign: Campaign) -> Iterator[str]:
+    failed = {t.number for t in store.trials(campaign.id) if t.state is TrialState.FAILED}
+    numbers = [event.number for event in store.events(campaign.id)]
+    if numbers != list(range(1, len(numbers) + 1)):
+        yield "its events are not numbered from 1 without gap"
+    if campaign.state is CampaignState.FINISHED and campaign.recommendation is None:
+        yield "it is finished and has no answer"
+    for block in store.blocks(campaign.id):
+        yield from (f"block {block.number} {what}" for what in _of_block(block, campaign, failed))
+
+
+def _of_block(block: Block, campaign: Campaign, failed: set[int]) -> Iterator[str]:
+    measured = {measurement.trial for measurement in block.measurements}
+    if block.state is BlockState.RUNNING and campaign.state is not CampaignState.RUNNING:
+        yield f"runs, though the campaign is {campaign.state}"
+    if len(set(block.order)) != len(block.order):
+        yield "has an arm twice"
+    if not measured <= set(block.order):
+        yield "has a measurement of no arm of its own"
+    if block.state is BlockState.COMPLETE and not set(block.order) - measured <= failed:
+        yield "is complete and lacks the measurement of an arm"
+    for measurement in block.measurements:
+        if not measurement.components:
+            yield f"has a measurement of trial {measurement.trial} without any component"
