@@ -1,7 +1,7 @@
 """A private OpenAFS cell on this machine, in namespaces of its own."""
 
 from deploy.cell.cell import Cell, Cells, CellSpec, require_machine
-from deploy.cell.errors import CellError, MountError
+from deploy.cell.errors import CellError
 from deploy.cell.node import Completed, Node
 
 __all__ = [
@@ -10,7 +10,6 @@ __all__ = [
     "CellSpec",
     "Cells",
     "Completed",
-    "MountError",
     "Node",
     "require_machine",
 ]

@@ -16,12 +16,12 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO
 
 from deploy.cell import client as client_node
-from deploy.cell import network, server
+from deploy.cell import network, server, ssh
 from deploy.cell.errors import CellError
 from deploy.cell.node import Node, NodePlan, StartingNode, processes_below
 from deploy.cell.packages import ensure_packages
@@ -39,12 +39,13 @@ DEFAULT_CLIENT_OPTIONS = ("-blocks", "200000")
 @dataclass(frozen=True, slots=True)
 class CellSpec:
     """What a cell is made of. ``link``: rate of each client's cable (``1gbit``), None for
-    unlimited.
+    unlimited. ``ssh``: its nodes can run an SSH server (see ``ssh.py``).
     """
 
     name: str = "default"
     clients: int = 1
     link: str | None = None
+    ssh: bool = False
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -72,11 +73,6 @@ class Cell:
     @property
     def clients(self) -> tuple[Node, ...]:
         return self.nodes[1:]
-
-    @property
-    def client_options(self) -> tuple[str, ...]:
-        """The options with which its clients were first mounted."""
-        return DEFAULT_CLIENT_OPTIONS
 
     def is_alive(self) -> bool:
         """Whether it was built to the end and every node still runs."""
@@ -229,7 +225,9 @@ class Cells:
         return None
 
     def _build(self, spec: CellSpec, say: Callable[[str], None]) -> Cell:
-        packages = ensure_packages(self._state / "packages", say)
+        store = self._state / "packages"
+        openafs = ensure_packages(store, say)
+        packages = (ssh.ensure_ssh_packages(store, say), openafs) if spec.ssh else (openafs,)
         directory = self._directory(spec.name)
         directory.mkdir(parents=True, mode=0o700)
         cell = Cell(spec, (), ready=False)
@@ -241,6 +239,8 @@ class Cells:
                 if number == 0
                 else _client_plan(directory, packages, number)
             )
+            if spec.ssh:
+                plan = replace(plan, binds={**plan.binds, **ssh.write_accounts(plan.directory)})
             starting = StartingNode(plan)
             cell = Cell(spec, (*cell.nodes, starting.node), ready=False)
             self._record(cell)
@@ -311,7 +311,7 @@ def _require_root() -> None:
         )
 
 
-def _server_plan(directory: Path, packages: Path) -> NodePlan:
+def _server_plan(directory: Path, packages: tuple[Path, ...]) -> NodePlan:
     home = directory / "server"
     server.write_cell_files(home / "etc" / "server")
     server.write_cell_files(home / "etc")
@@ -329,7 +329,7 @@ def _server_plan(directory: Path, packages: Path) -> NodePlan:
     return NodePlan("server", home, packages, binds | _common_binds(home), (server.PARTITION,))
 
 
-def _client_plan(directory: Path, packages: Path, number: int) -> NodePlan:
+def _client_plan(directory: Path, packages: tuple[Path, ...], number: int) -> NodePlan:
     name = f"client{number}"
     home = directory / name
     server.write_cell_files(home / "etc")

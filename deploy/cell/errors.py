@@ -5,7 +5,3 @@ class CellError(Exception):
     """A private cell could not be built, used or taken down; the text says what, where and what to
     do.
     """
-
-
-class MountError(CellError):
-    """A client's cache manager does not come up with the options that it was given."""

@@ -29,6 +29,13 @@ _START_TIMEOUT_S = 10.0
 #: What a node has of its own, as unshare and nsenter call it.
 _NAMESPACES = ("--mount", "--net", "--pid", "--ipc", "--uts")
 
+#: What every program in a node finds in its environment, and nothing else.
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "LC_ALL": "C.UTF-8",
+    "HOME": "/root",
+}
+
 #: Where a node sees the directory it shares with the host: files go in and out through it.
 SHARED = "/fstune"
 
@@ -80,12 +87,7 @@ class Node:
         """
         if not self.is_alive():
             raise CellError(f"node {self.name} is not running; bring the cell up again")
-        environment = {
-            "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            "LC_ALL": "C.UTF-8",
-            "HOME": "/root",
-        }
-        return run_to_end(self.enter(argv), input, timeout_s, environment)
+        return run_to_end(self.enter(argv), input, timeout_s, ENVIRONMENT)
 
     def check(self, argv: Sequence[str], *, timeout_s: float = 60.0) -> str:
         """Run a command that must succeed and return what it printed; CellError when it fails."""
@@ -161,7 +163,8 @@ class NodePlan:
 
     name: str
     directory: Path
-    packages: Path
+    #: Package trees that are laid over the host's files, the uppermost first.
+    packages: tuple[Path, ...]
     #: Directory or file inside the node -> the one on the host that it shows.
     binds: Mapping[str, Path]
     #: Directories inside the node that are kept in memory and start empty.
@@ -181,7 +184,7 @@ class StartingNode:
             directory.mkdir(parents=True, exist_ok=True)
         document = {
             "root": str(root),
-            "packages": str(plan.packages),
+            "packages": [str(tree) for tree in plan.packages],
             "hostname": plan.name,
             "binds": [[str(source), inside] for inside, source in plan.binds.items()],
             "memory": list(plan.memory),

@@ -49,7 +49,7 @@ def _bind(source: str, target: str) -> None:
     _mount(source, target, None, _MS_BIND | _MS_REC)
 
 
-def _build_root(root: str, packages: str, binds: list[list[str]], memory: list[str]) -> None:
+def _build_root(root: str, packages: list[str], binds: list[list[str]], memory: list[str]) -> None:
     """Assemble the node's root directory under ``root`` (a directory that exists and is empty)."""
     # Slave: the host's later unmounts reach the node (it never pins a disk); nothing goes the other
     # way.
@@ -65,8 +65,8 @@ def _build_root(root: str, packages: str, binds: list[list[str]], memory: list[s
             continue
         elif entry.name in _OVERLAID:
             os.mkdir(target)
-            over = os.path.join(packages, entry.name)
-            _mount("overlay", target, "overlay", _MS_RDONLY, f"lowerdir={over}:{entry.path}")
+            layers = [*(os.path.join(tree, entry.name) for tree in packages), entry.path]
+            _mount("overlay", target, "overlay", _MS_RDONLY, f"lowerdir={':'.join(layers)}")
         else:
             os.mkdir(target)
             _bind(entry.path, target)

@@ -39,19 +39,25 @@ _DOWNLOAD_TIMEOUT_S = 300
 _SCRATCH = "fetch-"
 
 
-def ensure_packages(store: Path, say: Callable[[str], None]) -> Path:
-    """Return the unpacked package tree below ``store``, downloading it on first use.
+def ensure_packages(
+    store: Path,
+    say: Callable[[str], None],
+    *,
+    name: str = "openafs",
+    packages: tuple[str, ...] = PACKAGES,
+) -> Path:
+    """Return the tree ``name`` of unpacked packages below ``store``, downloaded on first use.
 
     The tree appears under its final name only when complete, so that an interrupted download is
     simply done again. Raises CellError when apt is missing or cannot fetch the packages.
     """
-    tree = store / "openafs"
+    tree = store / name
     if tree.is_dir():
         return tree
     for tool in ("apt-get", "dpkg-deb", "tar"):
         if shutil.which(tool) is None:
             raise CellError(
-                f"{tool} is missing: a private cell needs Debian 12 or a system with its packages"
+                f"{tool} is missing: {name} needs Debian 12 or a system with its packages"
             )
     store.mkdir(parents=True, exist_ok=True)
     with (store / "lock").open("a") as lock:
@@ -61,8 +67,8 @@ def ensure_packages(store: Path, say: Callable[[str], None]) -> Path:
         for leftover in store.glob(f"{_SCRATCH}*"):
             shutil.rmtree(leftover)
         with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=store) as scratch:
-            say("fetching the OpenAFS packages (once)")
-            archives = _download(Path(scratch))
+            say(f"fetching the packages of {name} (once)")
+            archives = _download(Path(scratch), packages)
             unpacked = Path(scratch) / "tree"
             _unpack(archives, unpacked)
             unpacked.chmod(0o755)
@@ -70,7 +76,7 @@ def ensure_packages(store: Path, say: Callable[[str], None]) -> Path:
     return tree
 
 
-def _download(scratch: Path) -> list[Path]:
+def _download(scratch: Path, packages: tuple[str, ...]) -> list[Path]:
     cache = scratch / "apt"
     lists = scratch / "lists"
     for directory in (cache / "archives" / "partial", lists / "partial"):
@@ -83,7 +89,7 @@ def _download(scratch: Path) -> list[Path]:
         "--reinstall",
         "--no-install-recommends",
         "--yes",
-        *PACKAGES,
+        *packages,
     ]
     # The host's package lists first; where they are missing or stale, fresh ones of our own.
     if _apt([*private_cache, *fetch]) is not None:

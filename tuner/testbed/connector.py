@@ -14,6 +14,10 @@ from tuner.errors import TestbedError, TransportError
 
 #: How much of a failed command's output an error repeats.
 _TAIL_CHARACTERS = 400
+_NAME_CHARACTERS = 100
+
+#: The most that a command may write to standard output, and to standard error.
+OUTPUT_LIMIT_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +45,29 @@ class CommandFailed(TestbedError):
 
     def __init__(self, host: str, result: CommandResult) -> None:
         self.result = result
-        program = " ".join(result.argv[:2])
-        super().__init__(f"{host}: {program}: exit status {result.status}: {result.tail}")
+        super().__init__(
+            f"{host}: {program(result.argv)}: exit status {result.status}: {result.tail}"
+        )
 
 
 class CommandTimeout(TransportError):
     """A command was reached but did not end within its time; it was killed."""
 
 
+class OutputTooLarge(TestbedError):
+    """A command wrote more than is taken from one; nothing of it was kept."""
+
+    slug = "output-too-large"
+
+    def __init__(self, host: str, argv: Sequence[str]) -> None:
+        limit = OUTPUT_LIMIT_BYTES >> 20
+        super().__init__(f"{host}: {program(argv)}: it wrote more than {limit} MiB")
+
+
 class Connector(Protocol):
-    """A host, reached somehow. Raises CommandTimeout when a command does not end in time, else
-    TransportError when it does not come back.
+    """A host, reached somehow; for several threads at once. Raises CommandTimeout when a command
+    does not end in time, OutputTooLarge when it writes too much, else TransportError when it does
+    not come back.
     """
 
     @property
@@ -69,6 +85,10 @@ class Connector(Protocol):
         """Write a file on the host, whole or not at all."""
         ...
 
+    def get(self, path: str) -> bytes:
+        """The content of a file on the host. Raises CommandFailed when it cannot be read."""
+        ...
+
 
 def check(connector: Connector, argv: Sequence[str], *, timeout_s: float = 60.0) -> str:
     """Run a command that must succeed; returns its standard output. Raises CommandFailed."""
@@ -76,3 +96,31 @@ def check(connector: Connector, argv: Sequence[str], *, timeout_s: float = 60.0)
     if result.status != 0:
         raise CommandFailed(connector.host, result)
     return result.stdout
+
+
+def program(argv: Sequence[str]) -> str:
+    """What a command is called in messages: its beginning, since the rest may be long or secret."""
+    said = " ".join(argv[:2])
+    return said if len(said) <= _NAME_CHARACTERS else f"{said[:_NAME_CHARACTERS]}..."
+
+
+def decoded(
+    host: str, argv: Sequence[str], status: int, stdout: bytes, stderr: bytes
+) -> CommandResult:
+    """The result of a command from its bytes. Raises OutputTooLarge."""
+    if max(len(stdout), len(stderr)) > OUTPUT_LIMIT_BYTES:
+        raise OutputTooLarge(host, argv)
+    said = [data.decode(errors="replace") for data in (stdout, stderr)]
+    return CommandResult(tuple(argv), status, said[0], said[1])
+
+
+def write_whole(connector: Connector, path: str, content: bytes, mode: int) -> None:
+    """Write a file by commands: beside its place first, then moved there. Raises CommandFailed."""
+    fresh = f"{path}.new"
+    for argv, data in (
+        (["install", f"--mode={mode:o}", "--", "/dev/stdin", fresh], content),
+        (["mv", "--no-target-directory", "--", fresh, path], b""),
+    ):
+        result = connector.run(argv, input=data)
+        if result.status != 0:
+            raise CommandFailed(connector.host, result)

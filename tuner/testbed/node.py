@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deploy.cell import CellError, Node
+from deploy.cell import CellError, Completed, Node
+from deploy.cell.node import ENVIRONMENT
 from tuner.errors import TransportError
-from tuner.testbed.connector import CommandFailed, CommandResult, CommandTimeout
+from tuner.testbed.connector import (
+    CommandFailed,
+    CommandResult,
+    CommandTimeout,
+    decoded,
+    write_whole,
+)
+from tuner.testbed.conversation import ProcessConversation
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,25 +31,30 @@ class NodeConnector:
     def run(
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
     ) -> CommandResult:
+        done = self._run(argv, input, timeout_s)
+        return decoded(self.host, argv, done.status, done.stdout, done.stderr)
+
+    def converse(self, argv: Sequence[str]) -> ProcessConversation:
+        """See SpeakingConnector.converse."""
+        if not self.node.is_alive():
+            raise TransportError(f"{self.host}: the node is not running; bring the cell up again")
+        return ProcessConversation(self.host, argv, self.node.enter(argv), ENVIRONMENT)
+
+    def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
+        write_whole(self, path, content, mode)
+
+    def get(self, path: str) -> bytes:
+        argv = ["cat", "--", path]
+        done = self._run(argv)
+        result = decoded(self.host, argv, done.status, done.stdout, done.stderr)
+        if result.status != 0:
+            raise CommandFailed(self.host, result)
+        return done.stdout
+
+    def _run(self, argv: Sequence[str], input: bytes = b"", timeout_s: float = 60.0) -> Completed:
         try:
-            done = self.node.run(argv, input=input, timeout_s=timeout_s)
+            return self.node.run(argv, input=input, timeout_s=timeout_s)
         except TimeoutError as problem:
             raise CommandTimeout(f"{self.host}: {problem}") from problem
         except CellError as problem:
             raise TransportError(str(problem)) from problem
-        return CommandResult(
-            tuple(argv),
-            done.status,
-            done.stdout.decode(errors="replace"),
-            done.stderr.decode(errors="replace"),
-        )
-
-    def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
-        fresh = f"{path}.new"
-        for argv, data in (
-            (["install", f"--mode={mode:o}", "/dev/stdin", fresh], content),
-            (["mv", "--no-target-directory", fresh, path], b""),
-        ):
-            result = self.run(argv, input=data)
-            if result.status != 0:
-                raise CommandFailed(self.host, result)

@@ -117,4 +117,4 @@ def test_restoring_puts_back_what_was_found() -> None:
     assert len(bench.target.restore(lambda doing: None)) == 2
     assert testbed.settings.as_dict() == found
     assert testbed.close() is None
-    assert testbed.claim() is False
+    assert testbed.claim("some") is False

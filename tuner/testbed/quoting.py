@@ -1,0 +1,24 @@
+"""Turns an argument list into the one string that an SSH server hands to a login shell."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+
+def quote(argv: Sequence[str]) -> str:
+    """The command line that a POSIX shell reads back as exactly ``argv``.
+
+    Raises ValueError for an argument with a null character: no program can be given one.
+    """
+    refuse_null(argv)
+    return shlex.join(argv)
+
+
+def refuse_null(argv: Sequence[str]) -> None:
+    """Raise ValueError when an argument holds a null character, or when there is no program."""
+    if not argv:
+        raise ValueError("a command without a program")
+    for number, word in enumerate(argv):
+        if "\0" in word:
+            raise ValueError(f"argument {number} of {argv[0]!r} holds a null character")

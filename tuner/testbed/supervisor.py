@@ -1,0 +1,397 @@
+"""Runs commands on a host for fstune; sent there with every request and run by that host's python3.
+
+Owns the host's side of ``exchange.py``: it starts a command in a session of its own, gives it its
+input, keeps its output within limits, kills its whole process group when its time is up, and tells
+how it ended. It stands alone: standard library only, Python 3.9 or newer, nothing of ours imported.
+
+A request is one line of JSON on standard input and then the bytes of the command's input; an answer
+is the request's mark, one line of JSON, and the bytes of standard output and error. Standard input
+stays open on the other side meanwhile: its end means that nobody waits any more, and the command of
+a plain request is killed then. While a command runs, a newline is written now and then, so that the
+other side knows that host and connection live.
+
+A detached command has a directory named by its run: whoever makes it starts the command, everybody
+else finds it there, so that a run is started once however often it is asked for. Its keeper holds a
+lock in it as long as it lives, and leaves the answer there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import signal
+import stat
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+#: How often a running command's output is measured, and a run that goes on is looked at.
+_TICK_S = 0.05
+_LOOK_S = 0.2
+#: How long a command that was killed may take to be gone, and a keeper to say so.
+_DEATH_S = 5.0
+_START_TICKS_FIELD = 19  # field 22 of proc(5) stat, counted after the command name
+
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+#: Where programs are, for accounts whose own path leaves out those of administrators.
+_PROGRAMS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+_OPEN_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+
+#: What is told of a command: how it ended, its exit status, and what it wrote.
+Answer = tuple[dict[str, Any], bytes, bytes]
+
+
+class Gone(Exception):
+    """Nobody waits for the answer any more."""
+
+
+class Client:
+    """Whoever asked: its request, whether it is still there, and the way back to it."""
+
+    def __init__(self) -> None:
+        line = sys.stdin.buffer.readline()
+        self.request: dict[str, Any] = json.loads(line) if line.endswith(b"\n") else {}
+        length = self.request.get("input_bytes", -1)
+        self.input = sys.stdin.buffer.read(max(0, length))
+        if len(self.input) != length:
+            raise Gone  # cut off in the middle: nothing was done
+        self._silent_since = time.monotonic()
+
+    def check(self) -> None:
+        """Raise Gone when the other side is; keep it informed that we are not."""
+        hung_up = select.poll()
+        hung_up.register(0, select.POLLIN)
+        if hung_up.poll(0) and not os.read(0, 1):
+            raise Gone
+        if time.monotonic() - self._silent_since >= self.request["beat_s"]:
+            self._silent_since = time.monotonic()
+            _write(1, b"\n")
+
+    def tell(self, answer: Answer) -> None:
+        """Send the answer. Raises Gone."""
+        _write(1, b"\n" + self.request["mark"].encode() + _packed(answer))
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    try:
+        while view:
+            view = view[os.write(descriptor, view) :]
+    except BrokenPipeError:
+        raise Gone from None
+
+
+def _packed(answer: Answer) -> bytes:
+    header, out, err = answer
+    lengths = {"stdout_bytes": len(out), "stderr_bytes": len(err)}
+    return json.dumps(header | lengths).encode() + b"\n" + out + err
+
+
+class Command:
+    """A command under way. Its output goes to memory, not to pipes: a daemon that it leaves behind
+    may keep its descriptors.
+    """
+
+    def __init__(self, request: dict[str, Any], given: bytes) -> None:
+        self._limit_bytes: int = request["limit_bytes"]
+        self._timeout_s: float = request["timeout_s"]
+        # The kernel's word that a child ended arrives as a byte here and cuts the waiting short.
+        self._woken, self._wake = os.pipe()
+        os.set_blocking(self._woken, False)
+        os.set_blocking(self._wake, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._wake)
+        self._inp, self._out, self._err = (os.memfd_create(name) for name in ("in", "out", "err"))
+        _write(self._inp, given)
+        os.lseek(self._inp, 0, os.SEEK_SET)
+        for descriptor in (self._out, self._err):
+            fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_APPEND)
+        self.pid = os.fork()
+        if self.pid == 0:
+            self._become([word.encode("utf-8", "surrogateescape") for word in request["argv"]])
+
+    def _become(self, argv: list[bytes]) -> None:
+        """In the child: turn into the command, or say why not, as a shell does."""
+        try:
+            os.setsid()
+            for number, descriptor in enumerate((self._inp, self._out, self._err)):
+                os.dup2(descriptor, number)
+            for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGHUP):
+                signal.signal(number, signal.SIG_DFL)
+            os.execvpe(argv[0], argv, _environment())
+        except FileNotFoundError:
+            os.write(2, argv[0] + b": not found\n")
+            os._exit(127)
+        except BaseException as problem:
+            os.write(2, argv[0] + f": {problem}\n".encode())
+            os._exit(126)
+
+    def finish(self, check: Callable[[], None]) -> Answer:
+        """Wait for its end; kill it when its time or its output is beyond the limit, or when
+        ``check`` raises.
+        """
+        deadline = time.monotonic() + self._timeout_s
+        woken = select.poll()
+        woken.register(self._woken, select.POLLIN)
+        ended = ""
+        try:
+            while (status := self._status()) is None:
+                check()
+                left_s = deadline - time.monotonic()
+                ended = "timeout" if left_s <= 0 else "too-large" if self._too_large() else ""
+                if ended:
+                    break
+                woken.poll(1000 * min(_TICK_S, left_s))
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._woken, 4096)
+        except BaseException:
+            self._kill()
+            raise
+        if status is None:
+            dead = self._kill()
+            return {"ended": ended, "status": 0, "dead": dead}, b"", b""
+        if self._too_large():
+            return {"ended": "too-large", "status": status, "dead": True}, b"", b""
+        written = [_content(descriptor) for descriptor in (self._out, self._err)]
+        return {"ended": "exit", "status": status, "dead": True}, written[0], written[1]
+
+    def _status(self) -> int | None:
+        """Its exit status, negative for the signal that ended it; None while it runs."""
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        return os.waitstatus_to_exitcode(status) if pid else None
+
+    def _too_large(self) -> bool:
+        sizes = [os.fstat(descriptor).st_size for descriptor in (self._out, self._err)]
+        return max(sizes) > self._limit_bytes
+
+    def _kill(self) -> bool:
+        """Kill its group; whether it is gone. What the kernel holds does not die."""
+        deadline = time.monotonic() + _DEATH_S
+        while time.monotonic() < deadline:
+            for end in (os.killpg, os.kill):  # its group may not be there yet
+                with contextlib.suppress(ProcessLookupError):
+                    end(self.pid, signal.SIGKILL)
+            if self._status() is not None:
+                return True
+            time.sleep(0.005)
+        return False
+
+
+def _content(descriptor: int) -> bytes:
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    with os.fdopen(os.dup(descriptor), "rb") as file:
+        return file.read()
+
+
+def _environment() -> dict[str, str]:
+    """The account's own, but messages in English and administrators' programs within reach."""
+    path = os.environ.get("PATH", "").split(":")
+    path += [place for place in _PROGRAMS if place not in path]
+    kept = {k: v for k, v in os.environ.items() if k not in ("LANGUAGE", "LC_CTYPE")}
+    settled = {"PATH": ":".join(filter(None, path)), "LANG": "C", "LC_ALL": "C.UTF-8"}
+    return kept | settled
+
+
+def boot_id() -> str:
+    """What tells one start of the machine from the next."""
+    with open(BOOT_ID) as file:
+        return file.read().strip()
+
+
+class Run:
+    """A detached command's directory: ``lock`` (held by the keeper), ``request``, ``process`` and
+    ``answer``.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._home = _own_directory(client.request["directory"].format(uid=os.geteuid()))
+        self._place = os.path.join(self._home, client.request["run_id"])
+        self._identity = {"argv": client.request["argv"], "boot_id": boot_id()}
+
+    def attend(self) -> Answer:
+        """Start the command unless the run is there; wait some time for its answer."""
+        request = self._client.request
+        if request["boot_id"] != self._identity["boot_id"]:
+            return _only("rebooted")
+        if not os.path.isdir(self._place):
+            if request["known"]:
+                return _only("unknown")
+            self._start()
+        try:
+            return self._wait()
+        except FileNotFoundError:
+            if not os.path.isdir(self._place):
+                return _only("unknown")  # somebody else has its answer and removed it
+            self._end_process()
+            return _only("lost")
+
+    def _wait(self) -> Answer:
+        """Its answer, when it comes in time. Raises FileNotFoundError when there will be none."""
+        request = self._client.request
+        found = json.loads(self._read("request"))
+        if found["boot_id"] != request["boot_id"]:
+            return _only("rebooted")
+        if found["argv"] != request["argv"]:
+            return _only("other")
+        until = time.monotonic() + request["wait_s"]
+        while self._kept():
+            self._client.check()
+            if time.monotonic() >= until:
+                return _only("running")
+            time.sleep(_LOOK_S if request["timeout_s"] > 10 else _TICK_S)
+        return _unpacked(self._read("answer"))
+
+    def forget(self) -> Answer:
+        """End the command if it still runs, and remove all of it."""
+        if os.path.isdir(self._place):
+            deadline = time.monotonic() + 2 * _DEATH_S
+            while self._of_now() and self._kept() and time.monotonic() < deadline:
+                self._client.check()
+                self._end_process()
+                time.sleep(_TICK_S)
+            aside = f"{self._place}.{os.getpid()}"
+            os.rename(self._place, aside)  # at once for all who still look for its answer
+            _remove(aside)
+        return _only("forgotten")
+
+    def _start(self) -> None:
+        # Made aside and moved into place, so that a run is seen locked or not at all. To move it on
+        # one that is there already fails: that one was first.
+        fresh = f"{self._place}.{os.getpid()}"
+        os.mkdir(fresh, 0o700)
+        lock = os.open(os.path.join(fresh, "lock"), _OPEN_NEW, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _store(fresh, "request", json.dumps(self._identity).encode())
+        try:
+            os.rename(fresh, self._place)
+        except OSError:
+            _remove(fresh)
+        else:
+            _sync(self._home)
+            if os.fork() == 0:
+                self._keep()
+        os.close(lock)
+
+    def _keep(self) -> None:
+        """In the child: be the command's keeper, whatever becomes of the connection."""
+        try:
+            os.setsid()
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            null = os.open("/dev/null", os.O_RDWR)
+            for descriptor in (0, 1, 2):
+                os.dup2(null, descriptor)
+            command = Command(self._client.request, self._client.input)
+            # By number and start time: another process may have the number later.
+            _store(self._place, "process", f"{command.pid} {_started(command.pid)}".encode())
+            _store(self._place, "answer", _packed(command.finish(lambda: None)))
+        finally:
+            os._exit(0)
+
+    def _kept(self) -> bool:
+        with open(os.path.join(self._place, "lock")) as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+    def _end_process(self) -> None:
+        """Kill the command's group, should it be there; its keeper then leaves an answer."""
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError, ValueError):
+            pid, started = self._read("process").split()
+            if self._of_now() and _started(int(pid)) == started.decode():
+                os.killpg(int(pid), signal.SIGKILL)
+
+    def _of_now(self) -> bool:
+        """Whether the machine has not been restarted since the run began."""
+        return bool(json.loads(self._read("request"))["boot_id"] == self._identity["boot_id"])
+
+    def _read(self, name: str) -> bytes:
+        with open(os.path.join(self._place, name), "rb") as file:
+            return file.read()
+
+
+def _only(ended: str) -> Answer:
+    return {"ended": ended, "status": 0, "dead": True}, b"", b""
+
+
+def _unpacked(stored: bytes) -> Answer:
+    line, _, body = stored.partition(b"\n")
+    header = json.loads(line)
+    size = header["stdout_bytes"]
+    return header, body[:size], body[size:]
+
+
+def _own_directory(path: str) -> str:
+    """A directory that nobody else can write; made when it is missing."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise PermissionError(f"{path} is not a directory of this account alone (mode 0700)")
+    return path
+
+
+def _store(directory: str, name: str, content: bytes) -> None:
+    """Write a file that is there whole or not at all, even after a crash."""
+    path = os.path.join(directory, name)
+    descriptor = os.open(f"{path}.new", _OPEN_NEW, 0o600)
+    _write(descriptor, content)
+    os.fsync(descriptor)
+    os.close(descriptor)
+    os.rename(f"{path}.new", path)
+    _sync(directory)
+
+
+def _remove(directory: str) -> None:
+    for name in os.listdir(directory):
+        os.unlink(os.path.join(directory, name))
+    os.rmdir(directory)
+
+
+def _sync(directory: str) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.close(descriptor)
+
+
+def _started(pid: int) -> str:
+    """When a process began, in ticks since the machine started; "" when there is none."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[_START_TICKS_FIELD]
+    except OSError:
+        return ""
+
+
+def _answer(client: Client) -> Answer:
+    kind = client.request["do"]
+    if kind == "run":
+        return Command(client.request, client.input).finish(client.check)
+    if kind == "attend":
+        return Run(client).attend()
+    if kind == "forget":
+        return Run(client).forget()
+    return {**_only("greeted")[0], "boot_id": boot_id()}, b"", b""
+
+
+def main() -> None:
+    """Answer the one request on standard input. Commands start in /: no file system is held."""
+    os.chdir("/")
+    with contextlib.suppress(Gone):
+        client = Client()
+        try:
+            answer = _answer(client)
+        except OSError as problem:
+            answer = (_only("failed")[0], b"", str(problem).encode())
+        client.tell(answer)
+        os._exit(0)  # at once: there are only so many sessions on a connection
+
+
+if __name__ == "__main__":
+    main()
