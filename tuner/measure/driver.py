@@ -1,7 +1,8 @@
 """Drives the workload engine on a client: ships it, runs its stages, reads its reports.
 
 Owns what happens around a run: caches made cold where a stage needs it, time limits, cleaning up
-after a run that failed. What the workload does is the engine's matter (``workloads``).
+after a run that failed. What the workload does is the engine's matter (``workloads``); several
+clients at once are that of ``together``.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +18,30 @@ from tuner.errors import TestbedError, WorkloadError
 from tuner.measure.workload import Workload
 from tuner.model import ComponentResult
 from tuner.testbed.connector import CommandResult, CommandTimeout, Connector
+from workloads import Spec
 from workloads.zipapp import build
 
 #: Time beyond the workload's own limit before its process is given up.
-_GRACE_S = 20.0
+GRACE_S = 20.0
 _CLEAN_TIMEOUT_S = 60.0
 _WORKLOAD_FAILED = 3
+#: Operations of the engine all of whose bytes are written.
+_WRITING = ("create", "rewrite", "append", "next-write", "random-write")
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A whole run: every component once. ``cpu_s``: processor time of the engine itself."""
+    """A whole run: every component once. ``cpu_s``: processor time of the engine itself.
+
+    ``clients``: the components of each client by its host, when several ran the workload; they are
+    put together in ``components``. ``written_bytes``: what the timed operations wrote, at least.
+    """
 
     components: Mapping[str, ComponentResult]
     cpu_s: float
     engine_sha256: str
+    clients: Mapping[str, Mapping[str, ComponentResult]] = field(default_factory=dict)
+    written_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +73,15 @@ class Engine:
 
         Raises WorkloadError naming operation, path and reason; the run's files are removed then.
         """
-        components: dict[str, ComponentResult] = {}
-        cpu_s = 0.0
+
+        def one(name: str, cold_before: int) -> Report:
+            return self.run_stage(name, run_id, seed)
+
         try:
-            for part in self.workload.spec.stages:
-                if part.cache == "cold":
-                    make_cold()
-                stage(part.name)
-                document = self._run_stage(part.name, run_id, seed)
-                components |= document.components
-                cpu_s += document.cpu_s
+            return run_stages(self.workload.spec, make_cold, stage, one)
         except BaseException:
             self.clean(run_id)
             raise
-        return Report(components, cpu_s, self.sha256)
 
     def clean(self, run_id: str) -> None:
         """Remove what a run left behind, if anything; a client that does not answer is left
@@ -100,36 +105,102 @@ class Engine:
             if run_id != name and run_id.startswith(prefix):
                 self.clean(run_id)
 
-    def _run_stage(self, stage: str, run_id: str, seed: int) -> Report:
-        limit_s = self.workload.spec.wall_clock_limit_s + _GRACE_S
-        command = [*self._command("run"), f"{self.directory}/workload.json", "--dir", self.target]
-        command += ["--run-id", run_id, "--seed", str(seed), "--stage", stage]
+    def run_stage(self, stage: str, run_id: str, seed: int) -> Report:
+        """Run one stage. Raises WorkloadError; what it left behind stays."""
+        limit_s = self.workload.spec.wall_clock_limit_s + GRACE_S
         try:
-            result = self.client.run(command, timeout_s=limit_s)
+            result = self.client.run(self.command(stage, run_id, seed), timeout_s=limit_s)
         except CommandTimeout as problem:
             raise WorkloadError(f"stage {stage}: no end within {limit_s:g} s") from problem
         return read_report(result, stage)
 
+    def command(self, stage: str, run_id: str, seed: int) -> list[str]:
+        """The command that runs one stage on the client."""
+        command = [*self._command("run"), f"{self.directory}/workload.json", "--dir", self.target]
+        return [*command, "--run-id", run_id, "--seed", str(seed), "--stage", stage]
+
     def _command(self, verb: str) -> list[str]:
         return ["python3", f"{self.directory}/workloads.pyz", verb]
+
+
+def run_stages(
+    spec: Spec,
+    make_cold: Callable[[], None],
+    stage: Callable[[str], None],
+    run_one: Callable[[str, int], Report],
+) -> Report:
+    """Run every stage of a spec by ``run_one`` (its name, the number of cold stages up to it), with
+    a cold cache where it needs one; all reports put together.
+    """
+    components: dict[str, ComponentResult] = {}
+    clients: dict[str, dict[str, ComponentResult]] = {}
+    cpu_s = 0.0
+    sha256 = ""
+    written_bytes = 0
+    cold = 0
+    for part in spec.stages:
+        if part.cache == "cold":
+            make_cold()
+            cold += 1
+        stage(part.name)
+        found = run_one(part.name, cold)
+        components |= found.components
+        for host, own in found.clients.items():
+            clients.setdefault(host, {}).update(own)
+        cpu_s += found.cpu_s
+        sha256 = found.engine_sha256
+        written_bytes += found.written_bytes
+    return Report(components, cpu_s, sha256, clients, written_bytes)
 
 
 def read_report(result: CommandResult, stage: str) -> Report:
     """What the engine reported of one stage. Raises WorkloadError when it failed, or said
     nothing.
     """
+    return report_of(read_document(result, stage), stage)
+
+
+def read_document(result: CommandResult, stage: str) -> dict[str, Any]:
+    """The engine's document of a stage that is to be counted. Raises WorkloadError."""
     if result.status not in (0, _WORKLOAD_FAILED):
         raise WorkloadError(f"stage {stage}: the engine ended with {result.status}: {result.tail}")
     try:
-        document = json.loads(result.stdout)
+        document: dict[str, Any] = json.loads(result.stdout)
         if document["ok"]:
-            sha256 = str(document["engine"]["sha256"])
-            return Report(_components(document["components"]), float(document["cpu_s"]), sha256)
+            return document
         error = document["error"]
         what = f"{error['kind']} in {error['operation']} of {error['path']}: {error['message']}"
     except (ValueError, KeyError, TypeError) as problem:
-        raise WorkloadError(f"stage {stage}: no report from the engine: {result.tail}") from problem
+        raise _no_report(stage, result.tail) from problem
     raise WorkloadError(f"stage {stage}: {what}")
+
+
+def report_of(document: Mapping[str, Any], stage: str) -> Report:
+    """A document as a report. Raises WorkloadError when something is missing in it."""
+    try:
+        sha256 = str(document["engine"]["sha256"])
+        components = document["components"]
+        return Report(
+            _components(components),
+            float(document["cpu_s"]),
+            sha256,
+            written_bytes=_written_bytes(components),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise _no_report(stage, repr(problem)) from problem
+
+
+def _no_report(stage: str, said: str) -> WorkloadError:
+    return WorkloadError(f"stage {stage}: no report from the engine: {said}")
+
+
+def _written_bytes(found: Mapping[str, dict[str, Any]]) -> int:
+    return sum(
+        int(one["bytes"])
+        for component in found.values()
+        for operation, one in component.get("by_operation", {}).items()
+        if operation in _WRITING
+    )
 
 
 def _components(found: Mapping[str, dict[str, Any]]) -> dict[str, ComponentResult]:

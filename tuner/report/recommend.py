@@ -6,7 +6,7 @@ Owns the document's schema. Percentages in it follow tuner.judge.verdict: positi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -14,9 +14,10 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tuner.model import Answer, Campaign, Configuration, Recommendation, Value
+from tuner.report.beside import Comparison, comparison_sentence, references_section
 from tuner.report.drawing import Fitted, Printable
 from tuner.report.findings import claim, findings, flag_line
-from tuner.report.words import QUIET, STRONG, clean, percent_faster
+from tuner.report.words import QUIET, STRONG, clean, percent_faster, unbounded
 
 SCHEMA: Final = "fstune-recommendation/1"
 
@@ -52,6 +53,24 @@ class Component(Effect):
     floor_held: bool
 
 
+class Reference(_Part):
+    """The service's time over that of a path that is not tuned; None: not bounded yet.
+
+    ``settings``: of the service. ``clients``: so many ran its workload at once, one the
+    reference's. ``cold``: whether the reference's cold reads were cold for certain.
+    """
+
+    reference: str
+    settings: str
+    ratio: float
+    lower_ratio: float | None
+    upper_ratio: float | None
+    blocks: int
+    clients: int
+    cold: bool
+    text: str
+
+
 class Options(_Part):
     """The command-line options of one program: one by one, and as a line for a POSIX shell."""
 
@@ -81,6 +100,7 @@ class RecommendationDocument(_Part):
     e_value: float | None
     threshold: float | None
     notes: list[str]
+    references: list[Reference]
 
     def json_text(self) -> str:
         """The document as JSON, ending with a newline."""
@@ -88,7 +108,11 @@ class RecommendationDocument(_Part):
 
 
 def recommendation_document(
-    campaign: Campaign, recommendation: Recommendation, *, client: str = ""
+    campaign: Campaign,
+    recommendation: Recommendation,
+    *,
+    client: str = "",
+    references: Sequence[Comparison] = (),
 ) -> RecommendationDocument:
     """The document for a recommendation; numbers without a bound become None."""
     r = recommendation
@@ -118,6 +142,23 @@ def recommendation_document(
         e_value=_finite(r.e_value),
         threshold=_finite(r.threshold),
         notes=list(r.notes),
+        references=[_reference(comparison) for comparison in references],
+    )
+
+
+def _reference(comparison: Comparison) -> Reference:
+    c, e = comparison, comparison.estimate
+    bounded = not unbounded(e.lower, e.upper)
+    return Reference(
+        reference=c.reference,
+        settings=c.settings,
+        ratio=e.ratio,
+        lower_ratio=e.lower if bounded else None,
+        upper_ratio=e.upper if bounded else None,
+        blocks=c.blocks,
+        clients=c.clients,
+        cold=c.cold,
+        text=comparison_sentence(c),
     )
 
 
@@ -155,12 +196,16 @@ def _rounded(percent: float) -> float | None:
 
 
 def recommendation_page(
-    campaign: Campaign, recommendation: Recommendation, *, client: str = ""
+    campaign: Campaign,
+    recommendation: Recommendation,
+    *,
+    client: str = "",
+    references: Sequence[Comparison] = (),
 ) -> RenderableType:
     """The recommendation for a person."""
     about = f"  campaign {clean(campaign.id)}" + (f", for {clean(client)}" if client else "")
     title = Text.assemble((clean(campaign.name), STRONG), (about, QUIET))
-    whole = Group(title, "", findings(recommendation))
+    whole = Group(title, "", findings(recommendation), *references_section(references))
     return Printable(Fitted(lambda _: whole))
 
 

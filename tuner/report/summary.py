@@ -11,6 +11,7 @@ from rich.text import Text
 
 from tuner.judge.verdict import blocks
 from tuner.model import Campaign, Recommendation, TimeUse
+from tuner.report.beside import Comparison, references_section
 from tuner.report.drawing import Fitted, Printable, paragraph, share_bar
 from tuner.report.findings import findings, section
 from tuner.report.words import QUIET, STRONG, clean, counted, duration
@@ -34,6 +35,7 @@ def campaign_summary(
     *,
     effort: Effort,
     restored: Sequence[str] = (),
+    references: Sequence[Comparison] = (),
 ) -> RenderableType:
     """The end of a campaign on one page. `restored`: a sentence for each thing that was put back.
 
@@ -46,6 +48,7 @@ def campaign_summary(
             parts.append(paragraph(campaign.reason))
     else:
         parts.append(findings(recommendation))
+    parts += references_section(references)
     parts.append(section("Effort", Text(effort_text(effort)), *_time(campaign.time_use)))
     if restored:
         parts.append(section("Restored", *map(paragraph, restored)))

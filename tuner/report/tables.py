@@ -17,6 +17,8 @@ from rich.text import Text
 
 from tuner.judge.verdict import blocks as blocks_text
 from tuner.model import BASELINE, Answer, Block, BlockKind, Campaign, Configuration, Event, Trial
+from tuner.report.beside import Comparison, clients_text, references_section
+from tuner.report.diagnostics import Row, diagnostics_rows
 from tuner.report.drawing import Estimate, Printable, paragraph, sparkline
 from tuner.report.findings import claim, headline, section
 from tuner.report.words import (
@@ -146,10 +148,13 @@ def campaign_page(
     *,
     estimates: Mapping[int, Estimate] | None = None,
     drift: Sequence[float] = (),
+    references: Sequence[Comparison] = (),
+    clients: Mapping[str, float] | None = None,
 ) -> RenderableType:
     """One campaign: where it stands, its trials (`estimates` by their number), its last events.
 
-    `drift`: the baseline's time in each complete block over its own mean.
+    `drift`: the baseline's time in each complete block over its own mean. `clients`: the time of
+    each of several over the mean of all, by host.
     """
     parts: list[RenderableType] = [
         Text.assemble((clean(campaign.name), STRONG), (f"  campaign {clean(campaign.id)}", QUIET)),
@@ -159,8 +164,14 @@ def campaign_page(
     if campaign.recommendation is not None:
         r = campaign.recommendation
         parts.append(section("Answer", headline(r), paragraph(claim(r))))
+    parts += references_section(references)
+    if clients:
+        parts.append(section("Clients", clients_text(clients)))
     if trials:
         parts += _listed("Trials", trials_table(campaign, trials, estimates or {}))
+    shown = _compared(campaign)
+    if rows := diagnostics_rows(blocks, shown):
+        parts += _listed("Counted around a run (median)", _diagnostics(rows, shown))
     if events:
         parts += _listed("Last events", _events(events[-EVENTS_SHOWN:]))
     return Printable(Group(*parts))
@@ -247,6 +258,18 @@ def _trial(
             cells.append(Text(signed_interval(known.lower, known.upper)))
     changed = "baseline" if is_baseline else changes(baseline, trial.configuration)
     return (*cells, literal(changed), literal(trial.reason, QUIET))
+
+
+def _compared(campaign: Campaign) -> tuple[int, ...]:
+    """The baseline, and the trial that the answer is about."""
+    r = campaign.recommendation
+    return (BASELINE,) if r is None or r.trial == BASELINE else (BASELINE, r.trial)
+
+
+def _diagnostics(rows: Sequence[Row], trials: Sequence[int]) -> RenderableType:
+    heads = ["baseline" if number == BASELINE else f"trial {number}" for number in trials]
+    columns = (Column("What"), *(Column(head, right=True) for head in heads))
+    return Listing(columns, tuple(tuple(map(literal, (row.what, *row.texts))) for row in rows))
 
 
 def _events(events: Sequence[Event]) -> RenderableType:

@@ -51,6 +51,9 @@ class Client:
     def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
         self.files[path] = content
 
+    def get(self, path: str) -> bytes:
+        return self.files[path]
+
 
 def install(answer: Callable[[Sequence[str]], CommandResult]) -> tuple[Client, Engine]:
     client = Client(answer)

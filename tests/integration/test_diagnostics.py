@@ -1,0 +1,164 @@
+"""Counters of a real cell: they move as the workload demands, and prove what was cold."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.cell import Cell, Cells, CellSpec
+from deploy.cell.client import VOLUME_PATH
+from deploy.cell.network import SERVER_ADDRESS
+from deploy.cell.node import SHARED
+from tests.integration.conftest import attach_cache_manager
+from tuner.errors import WorkloadError
+from tuner.measure.diagnostics.probe import Probe
+from tuner.measure.diagnostics.watch import ArmWatch, Watch
+from tuner.measure.driver import Engine, Report
+from tuner.measure.together import Together
+from tuner.measure.workload import load_workload
+from tuner.target.openafs.cache_manager import CacheManager
+from tuner.target.openafs.fileserver import Fileserver
+from tuner.testbed.node import NodeConnector
+
+pytestmark = pytest.mark.cell
+
+SMALL = load_workload(str(Path(__file__).parents[1] / "data" / "small-workload.yaml"))
+#: What its stages write, and read for the first time: 20 files of 4 KiB and one of 2 MiB.
+BYTES = 20 * 4096 + (2 << 20)
+#: Directories are fetched too.
+OVERHEAD_BYTES = 64 << 10
+
+
+def watch_of(cell: Cell) -> Watch:
+    server = NodeConnector(cell.server)
+    clients = [NodeConnector(node) for node in cell.clients]
+    return Watch(
+        SMALL.spec,
+        (Probe.server(server, server.host, "dafileserver", SERVER_ADDRESS),),
+        tuple(Probe.client(client, client.host, "afsd.fuse", SHARED) for client in clients),
+    )
+
+
+def measured(
+    cell: Cell, run_id: str, make_cold: Callable[[], None], seed: int = 7
+) -> tuple[dict[str, float | str], Report, ArmWatch]:
+    """One run of the small workload and what was counted around it."""
+    clients = [NodeConnector(node) for node in cell.clients]
+    engine: Engine | Together = (
+        Engine.install(clients[0], SHARED, VOLUME_PATH, SMALL)
+        if len(clients) == 1
+        else Together.install(clients, SHARED, VOLUME_PATH, SMALL)
+    )
+    arm = ArmWatch(watch_of(cell), seed)
+
+    def cold() -> None:
+        arm.before_cold()
+        make_cold()
+
+    arm.begin()
+    report = engine.run(run_id, seed, cold, arm.stage)
+    return arm.end(report.written_bytes), report, arm
+
+
+def number(found: dict[str, float | str], name: str) -> float:
+    value: Any = found[name]
+    assert isinstance(value, float)
+    return value
+
+
+def test_counters_move_as_the_workload_demands(cell: Cell, cache_manager: CacheManager) -> None:
+    cache_manager.make_cold()
+    found, report, arm = measured(cell, "diag-1", cache_manager.make_cold)
+    assert report.written_bytes == BYTES
+    for where in ("server.fs", "client1.cm"):
+        for what in ("fetched_bytes", "stored_bytes"):
+            assert BYTES <= number(found, f"{where}.{what}") <= BYTES + OVERHEAD_BYTES
+    assert number(found, "server.fs.create_file_calls") == 22  # with the mark of the run directory
+    assert number(found, "server.fs.remove_file_calls") >= 20
+    assert number(found, "client1.cm.dcache_misses") >= 21
+    assert number(found, "server.rx.packets_received") * 1500 > BYTES
+    assert number(found, "server.udp.datagrams_received") > number(found, "server.rx.resends")
+    for where in ("server", "client1"):
+        assert number(found, f"{where}.context_switches") > 0
+        assert number(found, f"{where}.peak_memory_bytes") > 1 << 20
+        assert number(found, f"{where}.threads") > 1
+        assert number(found, f"{where}.cpu_s") >= 0
+    assert number(found, "host.busy_s") > 0
+    assert number(found, "host.steal_s") >= 0
+    assert found["stored"] == "proven"
+    assert not arm.remarks
+
+
+def test_a_cold_stage_is_proven(cell: Cell, cache_manager: CacheManager) -> None:
+    found, _, _ = measured(cell, "diag-2", cache_manager.make_cold)
+    assert found["cold.read.reading"] == "proven"
+    assert found["cold.read.needed_bytes"] == BYTES
+    assert number(found, "cold.read.fetched_bytes") >= BYTES
+    assert number(found, "cold.read.dcache_misses") >= 21
+
+
+def test_a_cold_stage_that_was_warm_is_refuted(cell: Cell, cache_manager: CacheManager) -> None:
+    cache_manager.make_cold()
+
+    def forgotten() -> None:
+        """Nothing is emptied."""
+
+    with pytest.raises(WorkloadError, match=r"^reading did not read from a cold cache: stage read"):
+        measured(cell, "diag-3", forgotten)
+
+
+def test_a_memory_cache_counts_as_well(cell: Cell, cache_manager: CacheManager) -> None:
+    cache_manager.apply({"memcache": True})
+    found, _, _ = measured(cell, "diag-4", cache_manager.make_cold)
+    assert found["cold.read.reading"] == "proven"
+
+
+def test_a_restarted_server_counts_from_zero(
+    cell: Cell, fileserver: Fileserver, cache_manager: CacheManager
+) -> None:
+    cache_manager.make_cold()
+    watch = watch_of(cell)
+    before = watch.read().samples["server"]
+    fileserver.apply({"threads": 24})
+    after = watch.read().samples["server"]
+    assert before.life != after.life
+    assert after.counters["fs.store_data_calls"] == 0
+    found, _, _ = measured(cell, "diag-5", cache_manager.make_cold)
+    assert number(found, "server.fs.stored_bytes") >= BYTES
+
+
+def test_reading_everything_takes_little_of_an_arm(cell: Cell, cache_manager: CacheManager) -> None:
+    cache_manager.make_cold()
+    watch = watch_of(cell)
+    client = watch.clients[0].host
+    alone, together = [], []
+    for _ in range(5):
+        start = time.monotonic()
+        client.run(["true"])
+        alone.append(time.monotonic() - start)
+        start = time.monotonic()
+        assert not watch.read().missing
+        together.append(time.monotonic() - start)
+    # Relative to what any command in a node costs; an arm restarts programs, which is many of them.
+    assert min(together) < 40 * min(alone)
+
+
+@pytest.fixture
+def two_clients(cells: Cells) -> Iterator[Cell]:
+    cells.down("diagnosed")
+    yield cells.up(CellSpec("diagnosed", clients=2))
+    cells.down("diagnosed")
+
+
+def test_several_clients_are_counted_together(two_clients: Cell) -> None:
+    manager = attach_cache_manager(two_clients)
+    found, _, arm = measured(two_clients, "diag-6", manager.make_cold)
+    assert found["cold.read.needed_bytes"] == 2 * BYTES
+    assert found["cold.read.reading"] == "proven"
+    assert found["stored"] == "proven"
+    assert number(found, "client2.cm.stored_bytes") >= BYTES
+    assert not arm.remarks

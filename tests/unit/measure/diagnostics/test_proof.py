@@ -1,0 +1,104 @@
+"""What the counters prove."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+import workloads
+from tuner.measure.diagnostics.proof import (
+    UNTIMED,
+    Proof,
+    cold_proofs,
+    first_reads,
+    stored_proof,
+)
+from tuner.measure.workload import load_workload
+
+MB = 1_000_000
+NEEDED = {"small": 10 * MB, "large": 90 * MB, UNTIMED: MB}
+
+
+@pytest.mark.parametrize(
+    ("fetched", "small", "large"),
+    [
+        (101 * MB, Proof.PROVEN, Proof.PROVEN),
+        (140 * MB, Proof.PROVEN, Proof.PROVEN),  # something was fetched twice
+        (100.5 * MB, Proof.UNKNOWN, Proof.PROVEN),  # half of it may be lacking of the small files
+        (100.95 * MB, Proof.PROVEN, Proof.PROVEN),
+        (91 * MB, Proof.REFUTED, Proof.REFUTED),
+        (0.0, Proof.REFUTED, Proof.REFUTED),
+        (None, Proof.UNKNOWN, Proof.UNKNOWN),
+    ],
+)
+def test_cold_means_that_everything_was_fetched(
+    fetched: float | None, small: Proof, large: Proof
+) -> None:
+    assert cold_proofs(NEEDED, fetched) == {"small": small, "large": large}
+
+
+def test_counters_are_rounded() -> None:
+    assert cold_proofs({"tiny": 4096}, 2048.0) == {"tiny": Proof.PROVEN}
+    assert cold_proofs({"tiny": 4096}, 0.0) == {"tiny": Proof.REFUTED}
+    assert cold_proofs({"tiny": 8192}, 4096.0) == {"tiny": Proof.REFUTED}
+    assert cold_proofs({"tiny": 8192}, 4096.0, clients=2) == {"tiny": Proof.PROVEN}
+
+
+def test_stored() -> None:
+    assert stored_proof(10 * MB, 10 * MB) is Proof.PROVEN
+    assert stored_proof(10 * MB, 9 * MB) is Proof.REFUTED
+    assert stored_proof(0, 0.0) is Proof.PROVEN
+    assert stored_proof(10 * MB, None) is Proof.UNKNOWN
+
+
+def spec(*phases: dict[str, object]) -> workloads.Spec:
+    """A workload whose cold stage has these phases over four files of 1000 bytes."""
+    filesets = {"f": {"files": 4, "size": {"distribution": "fixed", "bytes": 1000}}}
+    write = [{"operation": "mkdir", "fileset": "f"}, {"operation": "create", "fileset": "f"}]
+    document = {
+        "name": "x",
+        "description": "x",
+        "processes": 1,
+        "wall_clock_limit_s": 60,
+        "filesets": filesets | {"own": filesets["f"]},
+        "stages": [
+            {"name": "write", "cache": "as-is", "phases": write},
+            {"name": "cold", "cache": "cold", "phases": [{"fileset": "f", **p} for p in phases]},
+        ],
+        "weights": {"c": 1.0},
+    }
+    return workloads.parse(yaml.safe_load(yaml.safe_dump(document)))
+
+
+READ: dict[str, object] = {"operation": "read"}
+TIMED: dict[str, object] = {"operation": "read", "component": "c"}
+
+
+def test_a_second_read_needs_nothing() -> None:
+    assert first_reads(spec(TIMED), "cold", [1]) == {"c": 4000}
+    assert first_reads(spec({**TIMED, "passes": 5}), "cold", [1]) == {"c": 4000}
+    assert first_reads(spec(READ, TIMED), "cold", [1]) == {UNTIMED: 4000}
+    assert first_reads(spec(TIMED), "cold", [1, 2, 3]) == {"c": 12000}
+
+
+def test_what_the_stage_wrote_itself_is_not_needed() -> None:
+    for change in ("rewrite", "rename", "truncate"):
+        assert first_reads(spec({"operation": change}, TIMED), "cold", [1]) == {}
+    own: dict[str, object] = {"fileset": "own"}
+    made: list[dict[str, object]] = [{"operation": "mkdir", **own}, {"operation": "create", **own}]
+    assert first_reads(spec(*made, {**TIMED, **own}), "cold", [1]) == {}
+
+
+def test_looking_at_a_file_does_not_fetch_it() -> None:
+    for look in ("stat", "list", "access"):
+        assert first_reads(spec({"operation": look}, TIMED), "cold", [1]) == {"c": 4000}
+
+
+def test_the_default_workload_must_fetch_what_it_wrote(root: Path) -> None:
+    workload = load_workload("mixed-use", 0.1)
+    found = first_reads(workload.spec, "read", [7])
+    assert set(found) == {UNTIMED, "small-read-cold", "large-read-cold"}
+    assert found["large-read-cold"] == 10066330
+    assert found[UNTIMED] == 24 * 16384

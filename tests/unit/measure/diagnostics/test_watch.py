@@ -1,0 +1,137 @@
+"""When counters are read around an arm, and what becomes of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.measure.diagnostics.hosts import Host
+from tuner.errors import WorkloadError
+from tuner.measure.diagnostics.probe import Probe
+from tuner.measure.diagnostics.watch import ArmWatch, Watch
+from tuner.measure.workload import load_workload
+
+SMALL = load_workload(str(Path(__file__).parents[3] / "data" / "small-workload.yaml"))
+#: What its stages write and read: 20 files of 4 KiB, one of 2 MiB.
+KIB = 80 + 2048
+
+
+class Testbed:
+    """A server and a client, and an arm that runs the small workload on them."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        self.server, self.client = Host.server(), Host.client()
+        watch = Watch(
+            SMALL.spec,
+            (Probe.server(self.server, "fs1", "dafileserver", "10.77.0.1"),),
+            (Probe.client(self.client, "ws1", "afsd.fuse", "/srv"),),
+            "kept",
+        )
+        self.arm = ArmWatch(watch, 7)
+
+    def run(
+        self, *, remount: bool = True, fetched_kib: int = KIB, stored_kib: int = KIB
+    ) -> dict[str, float | str]:
+        self.arm.begin()
+        self.arm.stage("write")
+        self.client.count(stored_kib=stored_kib, cpu=50, peak_kib=900)
+        self.server.count(stored_kib=stored_kib)
+        self.arm.before_cold()
+        if remount:
+            self.client.remount()
+        self.arm.stage("read")
+        self.client.count(fetched_kib=fetched_kib, misses=28, cpu=25, peak_kib=300)
+        self.server.count(fetched_kib=fetched_kib)
+        return self.arm.end(KIB * 1024)
+
+
+def test_an_arm_is_counted_whole_although_the_client_was_mounted_again() -> None:
+    testbed = Testbed()
+    testbed.client.count(stored_kib=77777, cpu=9999)
+    found = testbed.run()
+    assert found["ws1.cm.stored_bytes"] == KIB * 1024
+    assert found["ws1.cm.fetched_bytes"] == KIB * 1024
+    assert found["fs1.fs.stored_bytes"] == KIB * 1024
+    assert found["ws1.cpu_s"] == 0.75
+    assert found["ws1.peak_memory_bytes"] == 900 * 1024
+    assert found["server.page_cache"] == "kept"
+
+
+def test_cold_reads_are_proven_with_their_numbers() -> None:
+    found = Testbed().run()
+    assert found["cold.read.reading"] == "proven"
+    assert found["cold.read.needed_bytes"] == KIB * 1024
+    assert found["cold.read.fetched_bytes"] == KIB * 1024
+    assert found["cold.read.dcache_misses"] == 28
+    assert found["stored"] == "proven"
+
+
+def test_reads_from_a_warm_cache_void_the_run() -> None:
+    testbed = Testbed()
+    with pytest.raises(
+        WorkloadError,
+        match=r"^reading did not read from a cold cache: stage read read 2179072 bytes for the "
+        r"first time, but fetched 81920 from the server \(28 cache misses\)$",
+    ):
+        testbed.run(remount=False, fetched_kib=80)
+
+
+def test_what_was_fetched_before_the_cold_stage_proves_nothing() -> None:
+    testbed = Testbed()
+    testbed.client.count(fetched_kib=10 * KIB)
+    with pytest.raises(WorkloadError, match="but fetched 0 from the server"):
+        testbed.run(remount=False, fetched_kib=0)
+
+
+def test_without_the_clients_counters_those_of_the_server_count() -> None:
+    testbed = Testbed()
+    testbed.client.template = ""
+    found = testbed.run()
+    assert found["cold.read.reading"] == "proven"
+    assert "cold.read.dcache_misses" not in found
+    assert testbed.arm.remarks["ws1 xstat"].startswith("diagnostics without ws1 xstat: xstat")
+
+
+def test_without_any_counters_nothing_is_claimed() -> None:
+    testbed = Testbed()
+    testbed.client.reachable = testbed.server.reachable = False
+    found = testbed.run(fetched_kib=0)
+    assert found["cold.read.reading"] == "unknown"
+    assert found["stored"] == "unknown"
+    assert testbed.arm.remarks == {
+        "fs1": "diagnostics without fs1: fs1: out of reach",
+        "ws1": "diagnostics without ws1: ws1: out of reach",
+    }
+
+
+def test_a_source_that_falls_silent_in_the_middle_is_left_out() -> None:
+    testbed = Testbed()
+    testbed.arm.begin()
+    testbed.arm.stage("write")
+    testbed.arm.before_cold()
+    testbed.server.reachable = False
+    testbed.arm.stage("read")
+    testbed.client.count(fetched_kib=KIB)
+    found = testbed.arm.end(0)
+    assert not any(name.startswith("fs1.") for name in found)
+    assert found["cold.read.reading"] == "proven"
+
+
+def test_data_that_arrives_late_is_remarked() -> None:
+    testbed = Testbed()
+    found = testbed.run(stored_kib=100)
+    assert found["stored"] == "refuted"
+    assert testbed.arm.remarks["stored"].startswith("times of writing may be too short: ")
+
+
+def test_without_probes_nothing_is_said() -> None:
+    arm = ArmWatch(Watch(SMALL.spec), 7)
+    arm.begin()
+    arm.stage("write")
+    arm.before_cold()
+    arm.stage("read")
+    assert arm.end(5) == {}
+    assert not arm.remarks

@@ -1,0 +1,50 @@
+"""Clients that are directories and processes of this machine: the real engine, no cell."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tuner.errors import TransportError
+from tuner.testbed.connector import CommandResult
+from tuner.testbed.conversation import ProcessConversation
+
+ENVIRONMENT = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+
+@dataclass
+class LocalClient:
+    """A client host in name. ``wrap`` may put another command in the place of one spoken with."""
+
+    host: str
+    wrap: Callable[[list[str]], list[str]] = lambda argv: argv
+    reachable: bool = True
+    seen: list[list[str]] = field(default_factory=list)
+
+    def run(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
+    ) -> CommandResult:
+        self.seen.append(list(argv))
+        done = subprocess.run(argv, input=input, capture_output=True, timeout=60, env=ENVIRONMENT)
+        return CommandResult(
+            tuple(argv), done.returncode, done.stdout.decode(), done.stderr.decode()
+        )
+
+    def converse(self, argv: Sequence[str]) -> ProcessConversation:
+        if not self.reachable:
+            raise TransportError(f"{self.host}: out of reach")
+        self.seen.append(list(argv))
+        return ProcessConversation(self.host, argv, self.wrap(list(argv)), ENVIRONMENT)
+
+    def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
+        with tempfile.NamedTemporaryFile(dir=Path(path).parent, delete=False) as file:
+            file.write(content)
+        Path(file.name).rename(path)
+
+    def get(self, path: str) -> bytes:
+        return Path(path).read_bytes()

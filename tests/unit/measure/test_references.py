@@ -1,0 +1,137 @@
+"""References: which paths are taken, and what becomes of the page cache before cold reads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.unit.measure.local import LocalClient
+from tuner.errors import SpecError, WorkloadError
+from tuner.measure import uncache
+from tuner.measure.references import ReferencePath, ReferencePlan, install_references
+from tuner.measure.workload import load_workload
+from tuner.model import PageCache
+
+SMALL = Path(__file__).parents[2] / "data" / "small-workload.yaml"
+SPEC: dict[str, Any] = yaml.safe_load(SMALL.read_text())
+MEMORY = Path("/dev/shm")
+
+
+@pytest.fixture
+def disk(root: Path) -> Iterator[Path]:
+    """A directory on a disk; temporary ones may be in memory."""
+    path = root / "build" / f"reference-{os.getpid()}"
+    path.mkdir(parents=True)
+    yield path
+    subprocess.run(["rm", "-r", path], check=True)
+
+
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    """A directory of which nothing can be dropped from memory."""
+    path = MEMORY / f"fstune-reference-{os.getpid()}"
+    path.mkdir()
+    yield path
+    subprocess.run(["rm", "-r", path], check=True)
+
+
+def install(client: LocalClient, tmp_path: Path, path: Path, tuned: Path = MEMORY) -> ReferencePath:
+    plan = ReferencePlan("here", str(path))
+    workload = load_workload(str(SMALL))
+    (found,) = install_references(client, str(tmp_path), str(tuned), [plan], workload)
+    return found
+
+
+def test_a_run_on_a_disk_has_its_pages_dropped(tmp_path: Path, disk: Path) -> None:
+    reference = install(LocalClient("client1"), tmp_path, disk)
+    stages: list[str] = []
+    report, page_cache = reference.run("r-1-ref1", 7, stages.append)
+    assert stages == ["write", "read"]
+    assert set(report.components) == {"writing", "large", "reading", "deleting"}
+    assert page_cache is PageCache.DROPPED
+    assert list(disk.iterdir()) == []
+
+
+def test_what_is_in_memory_cannot_be_dropped(tmp_path: Path, memory: Path) -> None:
+    reference = install(LocalClient("client1"), tmp_path, memory, tuned=Path("/proc"))
+    _, page_cache = reference.run("r-1-ref1", 7, lambda stage: None)
+    assert page_cache is PageCache.NOT_CONTROLLABLE
+
+
+def test_without_a_cold_stage_nothing_is_said(tmp_path: Path, disk: Path) -> None:
+    warm = tmp_path / "warm.yaml"
+    stages = [stage | {"cache": "as-is"} for stage in SPEC["stages"]]
+    warm.write_text(yaml.safe_dump(SPEC | {"stages": stages}))
+    plan = ReferencePlan("here", str(disk))
+    workload = load_workload(str(warm))
+    client = LocalClient("client1")
+    reference = ReferencePath.install(client, str(tmp_path), str(MEMORY), plan, workload)
+    assert reference.run("r-1-ref1", 7, lambda stage: None)[1] is None
+
+
+def test_a_run_that_fails_names_what_and_leaves_nothing(tmp_path: Path, disk: Path) -> None:
+    reference = install(LocalClient("client1"), tmp_path, disk)
+    theirs = disk / "fstune-r-1-ref1"
+    theirs.mkdir()
+    with pytest.raises(WorkloadError, match="stage write: run-directory in mkdir of"):
+        reference.run("r-1-ref1", 7, lambda stage: None)
+    theirs.rmdir()
+
+    def vanish(stage: str) -> None:
+        if stage == "write":
+            (tmp_path / "uncache.py").write_text("raise SystemExit('no such thing here')")
+
+    with pytest.raises(WorkloadError, match="page cache cannot be dropped: no such thing here"):
+        reference.run("r-1-ref1", 7, vanish)
+    assert list(disk.iterdir()) == []
+
+
+def test_leftovers_are_removed(tmp_path: Path, disk: Path) -> None:
+    reference = install(LocalClient("client1"), tmp_path, disk)
+    reference.engine.run_stage("write", "r-1-ref1", 7)
+    assert [path.name for path in disk.iterdir()] == ["fstune-r-1-ref1"]
+    reference.clean_leftovers("r-")
+    assert list(disk.iterdir()) == []
+
+
+def test_paths_that_are_no_reference(tmp_path: Path, disk: Path, memory: Path) -> None:
+    client = LocalClient("client1")
+    with pytest.raises(SpecError, match=r"^references: here: /no/such on client1: .*No such file"):
+        install(client, tmp_path, Path("/no/such"))
+    with pytest.raises(SpecError, match="is no directory but a regular file"):
+        install(client, tmp_path, Path(sys.executable))
+    with pytest.raises(SpecError, match="cannot be written to"):
+        install(client, tmp_path, Path("/proc/self"))
+    with pytest.raises(SpecError, match="is on the file system that is tuned"):
+        install(client, tmp_path, memory)
+    link = disk / "link"
+    link.symlink_to(memory)
+    with pytest.raises(SpecError, match="is on the file system that is tuned"):
+        install(client, tmp_path, link)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_dropping_is_counted_in_whole_pages(disk: Path, memory: Path) -> None:
+    for place, stays in ((disk, 0), (memory, 3 * 4096)):
+        (place / "below").mkdir()
+        (place / "empty").touch()
+        (place / "below" / "file").write_bytes(b"x" * 9000)
+        found = uncache.drop(str(place))
+        assert (found["files"], found["bytes"]) == (2, 9000)
+        assert found["resident_bytes"] == stays
+
+
+def test_a_large_file_is_looked_at_in_pieces(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uncache, "_WINDOW_BYTES", 8192)
+    path = disk / "file"
+    path.write_bytes(b"x" * 20000)
+    with path.open("rb") as file:
+        assert uncache._resident_bytes(file.fileno(), 20000) == 5 * 4096
+    assert uncache.drop(str(disk))["resident_bytes"] == 0

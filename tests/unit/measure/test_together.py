@@ -1,0 +1,272 @@
+"""The workload on several clients at once: one result, one fate."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.unit.measure.local import LocalClient
+from tuner.errors import TestbedError, TransportError, WorkloadError
+from tuner.measure.together import Together
+from tuner.measure.workload import load_workload
+from tuner.model import ComponentResult
+from tuner.testbed.connector import CommandResult
+from workloads import rundir
+
+SMALL: dict[str, Any] = yaml.safe_load(
+    (Path(__file__).parents[2] / "data" / "small-workload.yaml").read_text()
+)
+CLIENTS, PROCESSES = 4, 8
+
+
+@dataclass(frozen=True)
+class Site:
+    """Clients of this machine that share a directory to measure."""
+
+    clients: list[LocalClient]
+    target: Path
+    together: Together
+
+    def run(
+        self, make_cold: Callable[[], None] = lambda: None, run_id: str = "r-1-0"
+    ) -> dict[str, ComponentResult]:
+        report = self.together.run(run_id, 7, make_cold, lambda stage: None)
+        return dict(report.components)
+
+    @property
+    def left(self) -> list[str]:
+        return sorted(path.name for path in self.target.iterdir())
+
+    def processes(self) -> list[int]:
+        """The processes of engines that still run here."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words = path.read_bytes().decode(errors="replace")
+            except OSError:
+                continue
+            if str(self.target) in words and int(path.parent.name) != os.getpid():
+                found.append(int(path.parent.name))
+        return found
+
+
+def site(tmp_path: Path, clients: list[LocalClient], **changes: Any) -> Site:
+    engine, target = tmp_path / "engine", tmp_path / "target"
+    engine.mkdir()
+    target.mkdir()
+    spec = tmp_path / "small.yaml"
+    spec.write_text(yaml.safe_dump(SMALL | changes))
+    workload = load_workload(str(spec))
+    together = Together.install(clients, str(engine), str(target), workload)
+    return Site(clients, target, together)
+
+
+def several(count: int = CLIENTS) -> list[LocalClient]:
+    return [LocalClient(f"client{number + 1}") for number in range(count)]
+
+
+def test_four_clients_with_eight_processes_are_one_run(tmp_path: Path) -> None:
+    filesets = SMALL["filesets"] | {"few": SMALL["filesets"]["few"] | {"files": 40}}
+    place = site(tmp_path, several(), processes=PROCESSES, filesets=filesets)
+    said: list[str] = []
+    report = place.together.run("r-1-0", 7, lambda: said.append("cold"), said.append)
+    assert said == ["write", "cold", "read"]
+    assert set(report.clients) == {"client1", "client2", "client3", "client4"}
+    for name, merged in report.components.items():
+        parts = [own[name] for own in report.clients.values()]
+        assert merged.elapsed_s == max(part.elapsed_s for part in parts)
+        assert merged.operations == sum(part.operations for part in parts)
+        assert merged.bytes == sum(part.bytes for part in parts)
+        assert merged.max_s == max(part.max_s or 0.0 for part in parts)
+    # 2 directories and 40 files a client.
+    assert report.components["writing"].operations == CLIENTS * 42
+    assert place.left == []
+    assert place.processes() == []
+
+
+def test_nobody_reads_what_it_wrote(tmp_path: Path) -> None:
+    place = site(tmp_path, several(3))
+    place.run()
+    worked_on = []
+    for client in place.clients:
+        runs = [argv for argv in client.seen if "run" in argv]
+        worked_on.append([argv[argv.index("--run-id") + 1] for argv in runs])
+        seeds = [argv[argv.index("--seed") + 1] for argv in runs]
+        assert len(set(seeds)) == 2
+    assert worked_on == [
+        ["r-1-0-1", "r-1-0-2"],
+        ["r-1-0-2", "r-1-0-3"],
+        ["r-1-0-3", "r-1-0-1"],
+    ]
+
+
+def test_one_of_four_that_dies_ends_all_and_is_named(tmp_path: Path) -> None:
+    clients = several()
+    clients[2].wrap = lambda argv: ["sh", "-c", "sleep 1; kill -KILL $$"]
+    place = site(tmp_path, clients)
+    with pytest.raises(WorkloadError, match=r"^client3: stage write: the engine ended with -9"):
+        place.run()
+    assert place.processes() == []
+    assert place.left == []
+
+
+def test_one_that_is_killed_in_the_middle_ends_all(tmp_path: Path) -> None:
+    again = {"operation": "stat", "fileset": "few", "passes": 3000, "component": "writing"}
+    phases = [*SMALL["stages"][0]["phases"], *[again] * 8]
+    stages = [{**SMALL["stages"][0], "phases": phases}]
+    weights = {"writing": 0.5, "large": 0.5}
+    place = site(tmp_path, several(2), stages=stages, weights=weights)
+    caught: list[Exception] = []
+
+    def run() -> None:
+        try:
+            place.run()
+        except WorkloadError as problem:
+            caught.append(problem)
+
+    running = threading.Thread(target=run)
+    running.start()
+    deadline = time.monotonic() + 60.0
+    while len(place.left) < 2 or not (found := place.processes()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(min(found), signal.SIGKILL)
+    running.join(60)
+    assert place.processes() == []
+    assert len(caught) == 1
+    assert "client" in str(caught[0])
+    assert place.left == []
+
+
+def test_a_late_client_is_named_and_waited_for_no_longer_than_allowed(tmp_path: Path) -> None:
+    clients = several(3)
+    clients[1].wrap = lambda argv: ["sh", "-c", 'sleep 300; exec "$@"', "sh", *argv]
+    place = site(tmp_path, clients, wall_clock_limit_s=2)
+    with pytest.raises(WorkloadError, match=r"client2 was not ready in time; client[13]: stage"):
+        place.run()
+    assert place.processes() == []
+    assert place.left == []
+
+
+def test_one_whose_workload_fails_ends_all_and_is_named(tmp_path: Path) -> None:
+    place = site(tmp_path, several(3))
+    (place.target / "fstune-r-1-0-2").mkdir()
+    with pytest.raises(WorkloadError, match=r"^client2: stage write: run-directory in mkdir of"):
+        place.run()
+    assert place.processes() == []
+    # What is not ours is left alone.
+    assert place.left == ["fstune-r-1-0-2"]
+
+
+def test_a_client_out_of_reach_is_a_matter_of_the_testbed(tmp_path: Path) -> None:
+    clients = several(2)
+    place = site(tmp_path, clients)
+    clients[1].reachable = False
+    with pytest.raises(TestbedError, match="client2: out of reach"):
+        place.run()
+    assert place.processes() == []
+    assert place.left == []
+
+
+def test_an_interrupted_run_is_cleaned_up_on_all(tmp_path: Path) -> None:
+    place = site(tmp_path, several(2))
+
+    def interrupt() -> None:
+        assert place.left == ["fstune-r-1-0-1", "fstune-r-1-0-2"]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        place.run(interrupt)
+    assert place.left == []
+
+
+def test_leftovers_of_all_parts_are_found(tmp_path: Path) -> None:
+    place = site(tmp_path, several(2))
+    for run_id in ("r-1-0-1", "r-1-0-2", "s-1-0-1"):
+        rundir.create(rundir.path_of(str(place.target), run_id), {"run_id": run_id}, 0, 0)
+    place.together.clean_leftovers("r-")
+    assert place.left == ["fstune-s-1-0-1"]
+
+
+class Scripted:
+    """A conversation whose lines are given one by one."""
+
+    def __init__(self, host: str, log: list[str], lines: list[str], result: CommandResult) -> None:
+        self.host, self._log, self._lines, self._result = host, log, lines, result
+        self._may_go = threading.Semaphore(1)
+
+    def listen(self) -> str | None:
+        assert self._may_go.acquire(timeout=60)
+        if not self._lines:
+            return None
+        self._log.append(f"{self.host} {self._lines[0]}")
+        return self._lines.pop(0)
+
+    def say(self, line: str) -> None:
+        self._log.append(f"{line} {self.host}")
+        self._may_go.release()
+
+    def kill(self) -> None:
+        self._may_go.release()
+
+    def end(self) -> CommandResult:
+        return self._result
+
+
+def scripted(tmp_path: Path, scripts: dict[str, list[str]], stdout: str) -> tuple[Site, list[str]]:
+    """Clients that say what their scripts have, then report ``stdout``."""
+    log: list[str] = []
+    clients = [LocalClient(host) for host in scripts]
+    place = site(tmp_path, clients)
+    for client in clients:
+        result = CommandResult(("python3",), 0, stdout, "")
+        talk = Scripted(client.host, log, list(scripts[client.host]), result)
+        client.converse = lambda argv, talk=talk: talk  # type: ignore[method-assign,misc]
+    return place, log
+
+
+def test_nobody_goes_on_before_all_are_ready(tmp_path: Path) -> None:
+    scripts = {f"client{n}": ["ready write 0", "ready write 1"] for n in (1, 2, 3)}
+    place, log = scripted(tmp_path, scripts, "{}")
+    with pytest.raises(WorkloadError, match="no report from the engine"):
+        place.run()
+    for phase in (0, 1):
+        said = log[phase * 6 : phase * 6 + 6]
+        assert sorted(said[:3]) == [f"client{n} ready write {phase}" for n in (1, 2, 3)]
+        assert sorted(said[3:]) == [f"go client{n}" for n in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    "scripts",
+    [
+        {"client1": ["ready write 0"], "client2": ["ready write 0", "ready write 1"]},
+        {"client1": ["ready write 0"], "client2": ["ready write 1"]},
+    ],
+)
+def test_clients_out_of_step_are_no_run(tmp_path: Path, scripts: dict[str, list[str]]) -> None:
+    place, _ = scripted(tmp_path, scripts, '{"ok": true}')
+    with pytest.raises(WorkloadError, match="the clients are not in step"):
+        place.run()
+
+
+def test_a_process_that_cannot_be_reached_any_more_is_told() -> None:
+    client = LocalClient("client1", wrap=lambda argv: ["sh", "-c", "echo ready a >&2; read x"])
+    talk = client.converse(["engine"])
+    assert talk.listen() == "ready a"
+    talk.say("go")
+    assert talk.listen() is None
+    assert talk.end().status == 0
+    talk.say("nobody listens")
+    talk.kill()
+    client.reachable = False
+    with pytest.raises(TransportError):
+        client.converse(["engine"])

@@ -1,0 +1,54 @@
+"""One process as the kernel counts it: proc(5) ``stat`` and ``status``. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from tuner.target.openafs.parse import process_status
+
+#: The unit of processor time in all of proc(5): USER_HZ, the same on every common architecture.
+TICKS_PER_S = 100
+
+#: Fields of ``stat`` after the command name, counted from 0 (proc(5) 14, 15 and 22).
+_USER_TICKS, _SYSTEM_TICKS, _START_TICKS = 11, 12, 19
+
+
+def process_life(stat: str) -> str:
+    """Tells a process from a later one with the same number. Raises ValueError."""
+    ticks = _fields(stat)[_START_TICKS]
+    return f"{stat.split(maxsplit=1)[0]} since {ticks}"
+
+
+def cpu_s(stat: str) -> float:
+    """Processor time in seconds, user and system, of all threads ever. Raises ValueError."""
+    fields = _fields(stat)
+    return (int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS])) / TICKS_PER_S
+
+
+def context_switches(text: str) -> float:
+    """Context switches of both kinds, summed over the ``_ctxt_switches`` lines of every thread's
+    ``status``. A thread that ended takes its own along. Raises ValueError.
+    """
+    counts = re.findall(r"^(?:non)?voluntary_ctxt_switches:\s+(\d+)$", text, re.MULTILINE)
+    if not counts:
+        raise ValueError(f"status: no context switches in {text.strip()[:200]!r}")
+    return float(sum(map(int, counts)))
+
+
+def process_gauges(status: str) -> dict[str, float]:
+    """Peak of resident memory since the start in bytes, and threads. Raises ValueError."""
+    found = process_status(status)
+    try:
+        return {
+            "peak_memory_bytes": found["VmHWM"] * 1024.0,
+            "threads": float(found["Threads"]),
+        }
+    except KeyError as problem:
+        raise ValueError(f"status: no {problem} in {status.strip()[:200]!r}") from None
+
+
+def _fields(stat: str) -> list[str]:
+    fields = stat.rpartition(")")[2].split()
+    if len(fields) <= _START_TICKS:
+        raise ValueError(f"stat: no process in {stat.strip()[:200]!r}")
+    return fields

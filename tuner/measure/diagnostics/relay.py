@@ -1,0 +1,51 @@
+"""Runs on a client host, on its own: lets a tool that knows only the cache manager's usual UDP port
+ask one that has another.
+
+``relay.py PORT COMMAND...``: while the command runs, what it sends to port 7001 of this host goes
+to PORT, and the answers back. Ends with the command, or ends it after some seconds. Standard
+library only and Python 3.9 or newer.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import sys
+import time
+
+_USUAL_PORT = 7001
+_LIMIT_S = 5.0
+_POLL_S = 0.002
+_LARGEST = 65536
+
+
+def main(port: int, command: list[str]) -> int:
+    """Relay until the command ends; returns its exit status."""
+    front = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    front.bind(("127.0.0.1", _USUAL_PORT))
+    back = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    back.connect(("127.0.0.1", port))
+    deadline = time.monotonic() + _LIMIT_S
+    child = os.posix_spawnp(command[0], command, os.environ)
+    caller = None
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 1
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+        for ready in select.select([front, back], [], [], _POLL_S)[0]:
+            try:
+                if ready is front:
+                    data, caller = front.recvfrom(_LARGEST)
+                    back.send(data)
+                elif caller is not None:
+                    front.sendto(back.recv(_LARGEST), caller)
+            except ConnectionError:
+                continue  # nobody listens there (any more): the command will say so
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), sys.argv[2:]))

@@ -1,0 +1,179 @@
+"""Reads the counters around every arm, and around each of its stages that needs a cold cache.
+
+Owns when they are read and what becomes of them: the diagnostics of a measurement, and the proof
+that its cold reads were cold, without which the run is void, and that its data was stored when the
+workload said so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from tuner.errors import WorkloadError
+from tuner.measure.diagnostics.probe import Probe, Reading
+from tuner.measure.diagnostics.proof import Proof, cold_proofs, first_reads, stored_proof
+from tuner.measure.diagnostics.sample import Sample, difference
+from tuner.measure.together import part_seed
+from workloads import Spec
+
+Diagnostics = dict[str, float | str]
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """The probes of an open testbed; without any, nothing is read and nothing claimed.
+
+    ``spec``: of the workload. ``servers``, ``clients``: the probes of the file servers and of the
+    clients that run it. ``page_cache``: what becomes of the servers' page caches before cold reads,
+    in words.
+    """
+
+    spec: Spec
+    servers: tuple[Probe, ...] = ()
+    clients: tuple[Probe, ...] = ()
+    page_cache: str = ""
+    _demands: dict[tuple[str, int], dict[str, int]] = field(default_factory=dict)
+
+    def read(self) -> Reading:
+        """Read every host once, all at the same time."""
+        probes = (*self.servers, *self.clients)
+        if not probes:
+            return Reading()
+        with ThreadPoolExecutor(len(probes)) as pool:
+            readings = list(pool.map(Probe.read, probes))
+        samples = {name: one for reading in readings for name, one in reading.samples.items()}
+        missing = {key: said for reading in readings for key, said in reading.missing.items()}
+        return Reading(samples, missing)
+
+    def demand(self, stage: str, seed: int) -> dict[str, int]:
+        """See ``first_reads``: of all clients together, worked out once for the arms of a block."""
+        if (stage, seed) not in self._demands:
+            for old in [known for known in self._demands if known[1] != seed]:
+                del self._demands[old]
+            seeds = [part_seed(seed, part) for part in range(len(self.clients))]
+            self._demands[stage, seed] = first_reads(self.spec, stage, seeds)
+        return self._demands[stage, seed]
+
+
+class ArmWatch:
+    """The counters around one arm: ``begin``, then ``before_cold`` and ``stage`` as the driver
+    comes to them, then ``end``.
+    """
+
+    def __init__(self, watch: Watch, seed: int) -> None:
+        self._watch = watch
+        self._seed = seed
+        self._cold = {stage.name for stage in watch.spec.stages if stage.cache == "cold"}
+        self._stage = ""
+        self._last: Mapping[str, Sample] = {}
+        self._spans: list[dict[str, float]] = []
+        self._gauges: dict[str, float] = {}
+        self._words: Diagnostics = {}
+        self._refuted: list[str] = []
+        #: What somebody should know: sentences, by what they are about (``server xstat``).
+        self.remarks: dict[str, str] = {}
+
+    def begin(self) -> None:
+        """The configuration is in effect, the workload has not begun."""
+        self._last = self._read()
+
+    def before_cold(self) -> None:
+        """The caches are about to be emptied: what a client counted may begin at zero after it."""
+        self._close()
+
+    def stage(self, name: str) -> None:
+        """A stage is about to begin."""
+        if self._stage in self._cold:
+            self._close()
+        self._stage = name
+
+    def end(self, written_bytes: float) -> Diagnostics:
+        """The workload has ended, and wrote so many bytes. Returns all diagnostics.
+
+        Raises WorkloadError when the counters refute that cold reads were cold.
+        """
+        if not (self._watch.servers or self._watch.clients):
+            return {}
+        self._close()
+        every = set.intersection(*(set(span) for span in self._spans))
+        found: Diagnostics = {name: sum(span[name] for span in self._spans) for name in every}
+        found |= self._gauges
+        found |= self._words
+        found |= self._stored(found, written_bytes)
+        if self._watch.page_cache:
+            found["server.page_cache"] = self._watch.page_cache
+        if self._refuted:
+            raise WorkloadError("; ".join(self._refuted))
+        return dict(sorted(found.items()))
+
+    def _read(self) -> Mapping[str, Sample]:
+        reading = self._watch.read()
+        self.remarks |= {
+            source: f"diagnostics without {source}: {why}"
+            for source, why in reading.missing.items()
+        }
+        for prefix, sample in reading.samples.items():
+            for name, value in sample.gauges.items():
+                whole = f"{prefix}.{name}"
+                self._gauges[whole] = max(value, self._gauges.get(whole, value))
+        return reading.samples
+
+    def _close(self) -> None:
+        """Add up what was counted since the last time; it ends the stage that has just run."""
+        now = self._read()
+        span = {
+            f"{prefix}.{name}": value
+            for prefix, sample in now.items()
+            for name, value in difference(self._last.get(prefix), sample).items()
+        }
+        self._last = now
+        self._spans.append(span)
+        if self._stage in self._cold:
+            self._prove_cold(self._stage, span)
+        self._stage = ""
+
+    def _prove_cold(self, stage: str, span: Mapping[str, float]) -> None:
+        needed = self._watch.demand(stage, self._seed)
+        clients = len(self._watch.clients)
+        fetched = self._counted(span, "fetched_bytes")
+        misses = _summed(span, [f"{probe.where}.cm.dcache_misses" for probe in self._watch.clients])
+        self._words[f"cold.{stage}.needed_bytes"] = float(sum(needed.values()))
+        if fetched is not None:
+            self._words[f"cold.{stage}.fetched_bytes"] = fetched
+        if misses is not None:
+            self._words[f"cold.{stage}.dcache_misses"] = misses
+        for component, proof in cold_proofs(needed, fetched, clients).items():
+            self._words[f"cold.{stage}.{component}"] = proof.value
+            if proof is Proof.REFUTED:
+                missed = "an unknown number of" if misses is None else f"{misses:.0f}"
+                self._refuted.append(
+                    f"{component} did not read from a cold cache: stage {stage} read "
+                    f"{sum(needed.values())} bytes for the first time, but fetched {fetched:.0f} "
+                    f"from the server ({missed} cache misses)"
+                )
+
+    def _stored(self, found: Mapping[str, float | str], written_bytes: float) -> Diagnostics:
+        numbers = {name: value for name, value in found.items() if isinstance(value, float)}
+        stored = self._counted(numbers, "stored_bytes")
+        proof = stored_proof(written_bytes, stored, len(self._watch.clients))
+        if proof is Proof.REFUTED:
+            self.remarks["stored"] = (
+                f"times of writing may be too short: the workload wrote {written_bytes:.0f} bytes, "
+                f"{stored:.0f} had reached the server when it went on"
+            )
+        return {"stored": proof.value, "written_bytes": float(written_bytes)}
+
+    def _counted(self, span: Mapping[str, float], name: str) -> float | None:
+        """What the clients counted; if one of them did not, what the servers did."""
+        clients = _summed(span, [f"{probe.where}.cm.{name}" for probe in self._watch.clients])
+        servers = _summed(span, [f"{probe.where}.fs.{name}" for probe in self._watch.servers])
+        return servers if clients is None else clients
+
+
+def _summed(span: Mapping[str, float], names: list[str]) -> float | None:
+    """The sum of these numbers; None when one of them is not known, or there are none."""
+    if not names or not all(name in span for name in names):
+        return None
+    return sum(span[name] for name in names)

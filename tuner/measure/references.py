@@ -1,0 +1,107 @@
+"""References: paths that are not tuned, measured with the same workload beside the one that is.
+
+Owns what a path must be to be one, and how its cold reads are made cold: the contents of the run's
+own files are dropped from the client's page cache, never the caches of the whole host.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.errors import SpecError, WorkloadError
+from tuner.measure.driver import Engine, Report
+from tuner.measure.workload import Workload
+from tuner.model import PageCache
+from tuner.testbed.connector import CommandTimeout, Connector, check
+
+_UNCACHE = Path(__file__).with_name("uncache.py")
+_UNCACHE_TIMEOUT_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReferencePlan:
+    """A reference as asked for: its name in reports, its directory on the client, and in every how
+    manieth block it is measured.
+    """
+
+    name: str
+    path: str
+    every: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ReferencePath:
+    """A reference on a client host. ``install`` makes one."""
+
+    plan: ReferencePlan
+    engine: Engine
+
+    @classmethod
+    def install(
+        cls, client: Connector, directory: str, tuned: str, plan: ReferencePlan, workload: Workload
+    ) -> ReferencePath:
+        """Ship what it needs to ``directory`` of the client. ``tuned``: what is tuned, there.
+
+        Raises SpecError when the path is missing, cannot be written to or is itself tuned.
+        """
+        _check_path(client, tuned, plan)
+        client.put(f"{directory}/uncache.py", _UNCACHE.read_bytes())
+        return cls(plan, Engine.install(client, directory, plan.path, workload))
+
+    def run(
+        self, run_id: str, seed: int, stage: Callable[[str], None]
+    ) -> tuple[Report, PageCache | None]:
+        """Run every stage once; also what became of the page cache before the cold ones, None when
+        there are none. Raises WorkloadError, see ``Engine.run``.
+        """
+        cold: list[PageCache] = []
+        report = self.engine.run(run_id, seed, lambda: cold.append(self._make_cold(run_id)), stage)
+        if PageCache.NOT_CONTROLLABLE in cold:
+            return report, PageCache.NOT_CONTROLLABLE
+        return report, PageCache.DROPPED if cold else None
+
+    def clean_leftovers(self, prefix: str) -> None:
+        """See ``Engine.clean_leftovers``."""
+        self.engine.clean_leftovers(prefix)
+
+    def _make_cold(self, run_id: str) -> PageCache:
+        program = f"{self.engine.directory}/uncache.py"
+        command = ["python3", program, f"{self.plan.path}/fstune-{run_id}"]
+        try:
+            result = self.engine.client.run(command, timeout_s=_UNCACHE_TIMEOUT_S)
+        except CommandTimeout as problem:
+            raise WorkloadError(f"its page cache cannot be dropped: {problem}") from problem
+        if result.status != 0:
+            raise WorkloadError(f"its page cache cannot be dropped: {result.tail}")
+        left = int(json.loads(result.stdout)["resident_bytes"])
+        return PageCache.NOT_CONTROLLABLE if left else PageCache.DROPPED
+
+
+def install_references(
+    client: Connector,
+    directory: str,
+    tuned: str,
+    plans: Sequence[ReferencePlan],
+    workload: Workload,
+) -> tuple[ReferencePath, ...]:
+    """All references of a testbed, on one client. Raises as ``ReferencePath.install``."""
+    return tuple(ReferencePath.install(client, directory, tuned, plan, workload) for plan in plans)
+
+
+def _check_path(client: Connector, tuned: str, plan: ReferencePlan) -> None:
+    where = f"references: {plan.name}: {plan.path} on {client.host}"
+    result = client.run(["stat", "--dereference", "--format=%d %F", "--", plan.path])
+    if result.status != 0:
+        raise SpecError(f"{where}: {result.tail}; make the directory, or name another")
+    device, _, kind = result.stdout.strip().partition(" ")
+    if kind != "directory":
+        raise SpecError(f"{where} is no directory but a {kind}")
+    # Not by its name alone: a link or a bind mount would hide where it leads.
+    own = check(client, ["stat", "--dereference", "--format=%d", "--", tuned]).strip()
+    if device == own:
+        raise SpecError(f"{where} is on the file system that is tuned; name one that is not")
+    if client.run(["test", "-w", plan.path]).status != 0:
+        raise SpecError(f"{where} cannot be written to")

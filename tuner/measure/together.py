@@ -1,0 +1,197 @@
+"""Runs the workload on several clients at once: released together before every phase, their
+results put together.
+
+Owns what one client alone does not need: the gate that all wait at, the end of all when one fails,
+and whose files each client works on. Every client has files of its own; each stage that needs a
+cold cache moves every client on to the files of the next, so that nobody reads what it wrote.
+"""
+
+from __future__ import annotations
+
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tuner.errors import WorkloadError
+from tuner.measure.driver import GRACE_S, Engine, Report, read_document, report_of, run_stages
+from tuner.measure.workload import Workload
+from tuner.testbed.connector import CommandResult
+from tuner.testbed.conversation import Conversation, SpeakingConnector
+from workloads import merge
+
+_READY = "ready "
+
+#: What a client is waiting to begin, what its command came to, or why it came to nothing.
+Message = str | CommandResult | Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """The workload engine on several client hosts; ``speakers`` are those of ``engines``, in the
+    same order.
+    """
+
+    engines: tuple[Engine, ...]
+    speakers: tuple[SpeakingConnector, ...]
+    workload: Workload
+
+    @classmethod
+    def install(
+        cls, clients: Sequence[SpeakingConnector], directory: str, target: str, workload: Workload
+    ) -> Together:
+        """Ship engine and spec to every client, to all at once."""
+        with ThreadPoolExecutor(len(clients)) as pool:
+            engines = pool.map(
+                lambda client: Engine.install(client, directory, target, workload), clients
+            )
+            return cls(tuple(engines), tuple(clients), workload)
+
+    def run(
+        self, run_id: str, seed: int, make_cold: Callable[[], None], stage: Callable[[str], None]
+    ) -> Report:
+        """Run every stage once, on all clients; see ``Engine.run``. A failure names its client."""
+
+        def one(name: str, cold_before: int) -> Report:
+            return self._run_stage(name, run_id, seed, cold_before)
+
+        try:
+            return run_stages(self.workload.spec, make_cold, stage, one)
+        except BaseException:
+            self._clean(run_id)
+            raise
+
+    def clean_leftovers(self, prefix: str) -> None:
+        """See ``Engine.clean_leftovers``: all clients see the same files, so one cleans up."""
+        self.engines[0].clean_leftovers(prefix)
+
+    def _run_stage(self, stage: str, run_id: str, seed: int, cold_before: int) -> Report:
+        """Run one stage on all clients, ``cold_before`` places on from their own files."""
+        commands = []
+        for number, engine in enumerate(self.engines):
+            part = (number + cold_before) % len(self.engines)
+            own = engine.command(stage, _part_id(run_id, part), part_seed(seed, part))
+            commands.append([*own, "--gate", "phase"])
+        limit_s = self.workload.spec.wall_clock_limit_s + GRACE_S
+        documents = _Stage(stage, self.speakers, time.monotonic() + limit_s, limit_s).run(commands)
+        try:
+            merged: dict[str, Any] = merge(documents)
+        except (ValueError, KeyError, TypeError) as problem:
+            raise WorkloadError(f"stage {stage}: {problem}") from problem
+        hosts = [engine.client.host for engine in self.engines]
+        clients = {
+            host: report_of(document, stage).components
+            for host, document in zip(hosts, documents, strict=True)
+        }
+        return replace(report_of(merged, stage), clients=clients)
+
+    def _clean(self, run_id: str) -> None:
+        """Remove what a run left behind, each client one part of it."""
+        with ThreadPoolExecutor(len(self.engines)) as pool:
+            list(
+                pool.map(
+                    lambda part: self.engines[part].clean(_part_id(run_id, part)),
+                    range(len(self.engines)),
+                )
+            )
+
+
+class _Stage:
+    """One stage on several hosts: a thread listens to each, this one alone lets them go on."""
+
+    def __init__(
+        self, name: str, speakers: Sequence[SpeakingConnector], deadline: float, limit_s: float
+    ) -> None:
+        self._name = name
+        self._speakers = speakers
+        self._deadline = deadline
+        self._limit_s = limit_s
+        self._talks: list[Conversation] = []
+        self._inbox: queue.SimpleQueue[tuple[int, Message]] = queue.SimpleQueue()
+
+    def run(self, commands: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+        """What every host reported, in their order. Nothing of it runs any more afterwards."""
+        threads: list[threading.Thread] = []
+        try:
+            for number, (speaker, command) in enumerate(zip(self._speakers, commands, strict=True)):
+                self._talks.append(speaker.converse(command))
+                thread = threading.Thread(target=self._listen, args=(number,), daemon=True)
+                threads.append(thread)
+                thread.start()
+            return self._conduct()
+        finally:
+            for talk in self._talks:
+                talk.kill()
+            for thread in threads:
+                thread.join(GRACE_S)
+
+    def _listen(self, number: int) -> None:
+        talk = self._talks[number]
+        try:
+            while (line := talk.listen()) is not None:
+                if line.startswith(_READY):
+                    self._inbox.put((number, line.removeprefix(_READY)))
+            self._inbox.put((number, talk.end()))
+        except Exception as problem:  # whatever it is, the one who waits for it must hear of it
+            self._inbox.put((number, problem))
+
+    def _conduct(self) -> list[dict[str, Any]]:
+        """Let all go on whenever all are ready, until every host has reported."""
+        ready: dict[int, str] = {}
+        done: dict[int, dict[str, Any]] = {}
+        while len(done) < len(self._talks):
+            number, message = self._next({*ready, *done})
+            if isinstance(message, Exception):
+                raise message
+            if isinstance(message, CommandResult):
+                with self._blamed(number, {*ready, *done, number}):
+                    done[number] = read_document(message, self._name)
+            else:
+                ready[number] = message
+            if ready and done:
+                raise WorkloadError(f"stage {self._name}: the clients are not in step")
+            if len(ready) == len(self._talks):
+                if len(set(ready.values())) > 1:
+                    raise WorkloadError(f"stage {self._name}: the clients are not in step")
+                ready.clear()
+                for talk in self._talks:
+                    talk.say("go")
+        return [done[number] for number in range(len(self._talks))]
+
+    def _next(self, heard: set[int]) -> tuple[int, Message]:
+        try:
+            return self._inbox.get(timeout=max(0.0, self._deadline - time.monotonic()))
+        except queue.Empty:
+            who = self._hosts(set(range(len(self._talks))) - heard)
+            raise WorkloadError(
+                f"{who}: stage {self._name}: no end within {self._limit_s:g} s"
+            ) from None
+
+    @contextmanager
+    def _blamed(self, number: int, heard: set[int]) -> Iterator[None]:
+        """Name the client that failed; and one that the others waited for in vain."""
+        try:
+            yield
+        except WorkloadError as problem:
+            said = f"{self._hosts({number})}: {problem}"
+            late = set(range(len(self._talks))) - heard
+            if late and "start-gate" in said:
+                said = f"{self._hosts(late)} was not ready in time; {said}"
+            raise WorkloadError(said) from problem
+
+    def _hosts(self, numbers: set[int]) -> str:
+        return ", ".join(self._speakers[number].host for number in sorted(numbers))
+
+
+def _part_id(run_id: str, part: int) -> str:
+    return f"{run_id}-{part + 1}"
+
+
+def part_seed(seed: int, part: int) -> int:
+    """Every part has other files: nothing is equal that would not be so with real users."""
+    return seed if part == 0 else random.Random(f"{seed}:part:{part}").randrange(2**32)

@@ -1,0 +1,76 @@
+"""What a campaign measured beside its arms, as a person reads it: references, and single clients.
+
+Owns the sentence that compares with a reference. It is no claim of the campaign: nothing was chosen
+by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from tuner.judge.verdict import blocks as blocks_text
+from tuner.report.drawing import Estimate, paragraph
+from tuner.report.findings import section
+from tuner.report.words import clean, faster, unbounded
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The time of the tuned service over that of a reference, with its interval of 95 %.
+
+    ``settings``: those of the service, ``as found`` or ``as recommended``. ``clients``: so many ran
+    the service's workload at once, while one runs the reference's. ``cold``: False when the
+    reference's cold reads may have been answered from memory.
+    """
+
+    reference: str
+    settings: str
+    estimate: Estimate
+    blocks: int
+    clients: int
+    cold: bool
+
+
+def comparison_sentence(comparison: Comparison) -> str:
+    """ "The service as found takes 1.80 times as long as local-disk (95 % interval 1.62 to 2.01, 12
+    blocks)."
+    """
+    c, e = comparison, comparison.estimate
+    bounded = (
+        "95 % interval not yet bounded"
+        if unbounded(e.lower, e.upper)
+        else f"95 % interval {_times(e.lower)} to {_times(e.upper)}"
+    )
+    said = f"The service {c.settings} takes {_times(e.ratio)} times as long as {clean(c.reference)}"
+    said += f" ({bounded}, {blocks_text(c.blocks)})"
+    if c.clients > 1:
+        said += f"; {c.clients} clients at once against one"
+    if not c.cold:
+        said += "; the reference's cold reads may have come from memory"
+    return f"{said}."
+
+
+def _times(ratio: float) -> str:
+    """Three digits, as many as the noise of a campaign ever allows."""
+    return f"{ratio:.2f}" if ratio < 9.995 else f"{ratio:.1f}" if ratio < 99.95 else f"{ratio:.0f}"
+
+
+def references_section(comparisons: Sequence[Comparison]) -> tuple[RenderableType, ...]:
+    """A sentence for each comparison under one title; nothing when there is none."""
+    if not comparisons:
+        return ()
+    return (section("Beside it", *(paragraph(comparison_sentence(c)) for c in comparisons)),)
+
+
+def clients_text(ratios: Mapping[str, float]) -> RenderableType:
+    """A line for each client: how it does against the mean of all; `ratios` of times by host."""
+    return Text("\n".join(f"{clean(host)}: {_among(ratio)}" for host, ratio in ratios.items()))
+
+
+def _among(ratio: float) -> str:
+    said = faster(ratio)
+    return "like the mean of all" if said == "no change" else f"{said} than the mean of all"

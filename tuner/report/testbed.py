@@ -1,0 +1,79 @@
+"""What the hosts of a testbed say of themselves, and what would be run there, for people."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from tuner.report.drawing import Printable
+from tuner.report.tables import Column, Listing
+from tuner.report.words import FASTER, QUIET, SLOWER, STRONG, clean, literal
+from tuner.testbed.facts import HostFacts, ServerFacts
+from tuner.testbed.preflight import Finding
+
+_GIB = 1 << 30
+
+
+def seen_page(
+    name: str, server: HostFacts, programs: ServerFacts, clients: Sequence[HostFacts]
+) -> RenderableType:
+    """The hosts and the fileserver."""
+    columns = (
+        Column("Host", rigid=True),
+        Column("System"),
+        Column("CPUs", rigid=True, right=True),
+        Column("Memory", rigid=True, right=True),
+        Column("Free", rigid=True, right=True),
+        Column("Clock", rigid=True, right=True),
+    )
+    hosts = Listing(columns, tuple(_row(facts) for facts in (server, *clients)))
+    quota = f"{programs.quota_kib >> 10} MiB" if programs.quota_kib else "none"
+    lines = (
+        f"state     {clean(programs.state)}",
+        *(f"command   {clean(command)}" for command in programs.commands[:1]),
+        f"volumes   {', '.join(sorted(programs.volumes))}",
+        f"quota     {quota}, {programs.used_kib >> 10} MiB used",
+        f"clients   {', '.join(sorted(programs.clients)) or 'none lately'}",
+    )
+    title = Text(f"Testbed {clean(name)}", style=STRONG)
+    heading = Text(f"Fileserver on {clean(server.host)}", style=STRONG)
+    return Printable(Group(title, "", hosts, "", heading, Text("\n".join(lines))))
+
+
+def _row(facts: HostFacts) -> tuple[Text, ...]:
+    free = min((count for _, count in facts.free_bytes), default=0)
+    exact = abs(facts.clock_ahead_s) <= facts.asked_s
+    return (
+        literal(facts.host, STRONG),
+        literal(f"{facts.system}, {facts.kernel}, Python {facts.python}"),
+        Text(str(facts.cpus)),
+        Text(f"{facts.available_bytes / _GIB:.1f} of {facts.memory_bytes / _GIB:.1f} GiB"),
+        Text(f"{free / _GIB:.1f} GiB"),
+        Text("as here" if exact else f"{facts.clock_ahead_s:+.1f} s"),
+    )
+
+
+def findings_page(findings: Sequence[Finding]) -> RenderableType:
+    """What speaks against changing the hosts, refusals first."""
+    if not findings:
+        return Text("Nothing speaks against a campaign here.", style=FASTER)
+    lines = Text()
+    for finding in sorted(findings, key=lambda f: not f.refuses):
+        word, style = ("refused", SLOWER) if finding.refuses else ("warning", STRONG)
+        lines.append(f"{word}  ", style)
+        lines.append(f"{clean(finding.host)}: {clean(finding.message)}\n")
+    lines.rstrip()
+    return Printable(lines)
+
+
+def commands_page(would: Iterable[tuple[str, tuple[str, ...]]]) -> RenderableType:
+    """Commands by host, a line each, quoted for a shell."""
+    lines = Text()
+    for host, argv in would:
+        lines.append(f"{clean(host)}: ", QUIET)
+        lines.append(f"{clean(shlex.join(argv))}\n")
+    lines.rstrip()
+    return Printable(lines)
