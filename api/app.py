@@ -22,12 +22,16 @@ _PROBLEM = "application/problem+json"
 
 
 def create_app(state_directory: Path | None = None) -> FastAPI:
-    """The application for one state directory; that of the settings when none is given."""
-    directory = state_directory if state_directory is not None else Settings().state_dir
+    """The application for one state directory; without one, for what the settings name."""
+    settings = Settings()
+    directory, database = state_directory, None
+    if directory is None:
+        directory, secret = settings.state_dir, settings.database_url
+        database = None if secret is None else secret.get_secret_value()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        with Store.open(directory) as store:
+        with Store.open(directory, database) as store:
             app.state.store = store
             yield
 

@@ -10,6 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel
 
+from tuner.campaign.comparing import stored_comparisons
 from tuner.campaign.drift import drift
 from tuner.campaign.rules import stored_rules
 from tuner.errors import NotFoundError
@@ -81,7 +82,12 @@ def get_recommendation(campaign: str, store: Stored) -> RecommendationDocument:
     found = store.campaign(campaign)
     if found.recommendation is None:
         raise NotFoundError(f"campaign {found.id} is {found.state} and has no answer yet")
-    return recommendation_document(found, found.recommendation, client=store.measured(found.id))
+    return recommendation_document(
+        found,
+        found.recommendation,
+        client=store.measured(found.id),
+        references=stored_comparisons(found, store.blocks(found.id)),
+    )
 
 
 @router.get("/v1/campaigns/{campaign}/drift", operation_id="get_drift")

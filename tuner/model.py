@@ -97,7 +97,10 @@ class Measurement:
 
     ``requested`` and ``effective``: what was asked for and what was read back, by qualified name.
     ``actions``: what had to be done to get there (``fileserver: restart``). ``diagnostics``:
-    numbers gathered around the run. ``apply_s`` and ``workload_s``: how long both took.
+    what was counted around the run, and what that proves. ``apply_s`` and ``workload_s``: how long
+    both took.
+    ``clients``: the components of each client by its host, where several ran the workload at once;
+    ``components`` puts them together (times of the slowest, operations and bytes of all).
     """
 
     trial: int
@@ -109,7 +112,33 @@ class Measurement:
     apply_s: float
     workload_s: float
     components: Mapping[str, ComponentResult]
-    diagnostics: Mapping[str, float] = field(default_factory=dict)
+    diagnostics: Mapping[str, float | str] = field(default_factory=dict)
+    engine_sha256: str = ""
+    seed: int = 0
+    clients: Mapping[str, Mapping[str, ComponentResult]] = field(default_factory=dict)
+
+
+class PageCache(StrEnum):
+    """What became of a client's page cache before a reference's cold reads."""
+
+    DROPPED = "dropped"
+    NOT_CONTROLLABLE = "not_controllable"
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceRun:
+    """One run of the workload on a path that is not tuned, within a block, never an arm of it.
+
+    ``position``: the number of arms that the block began before it. ``page_cache``: None when the
+    workload has no cold stage.
+    """
+
+    name: str
+    position: int
+    started: datetime
+    workload_s: float
+    components: Mapping[str, ComponentResult]
+    page_cache: PageCache | None = None
     engine_sha256: str = ""
     seed: int = 0
 
@@ -119,7 +148,7 @@ class Block:
     """One round: each arm of ``order`` measured once, in that order. ``number`` counts from 1.
 
     ``duration_s`` is known when the block has ended. Only the measurements of a complete block
-    count.
+    count. ``references``: what was measured beside the arms, by position.
     """
 
     number: int
@@ -130,6 +159,7 @@ class Block:
     measurements: tuple[Measurement, ...] = ()
     duration_s: float = 0.0
     reason: str = ""
+    references: tuple[ReferenceRun, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

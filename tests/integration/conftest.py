@@ -15,13 +15,14 @@ import pytest
 import search_spaces
 from deploy.cell import Cell, Cells, CellSpec, Node
 from deploy.cell.network import SERVER_ADDRESS
-from deploy.cell.node import SHARED
 from deploy.cell.process import ProcessId
 from tuner.target.openafs.cache_manager import CacheManager
 from tuner.target.openafs.fileserver import Fileserver, FileserverPlace
+from tuner.target.openafs.fuse import PROGRAM, FuseClient
+from tuner.testbed.cell import FUSE_PLACE, RESTORE
 from tuner.testbed.node import NodeConnector
 
-PLACE = FileserverPlace(SERVER_ADDRESS, f"{SHARED}/restore-fileserver.json")
+PLACE = FileserverPlace(SERVER_ADDRESS, RESTORE)
 BOS_CONFIG = Path("etc/BosConfig")
 NAMESPACES = ("mnt", "net", "pid", "ipc", "uts")
 
@@ -151,7 +152,8 @@ def attach_fileserver(cell: Cell) -> Fileserver:
 
 def attach_cache_manager(cell: Cell) -> CacheManager:
     space = search_spaces.load("openafs-cache-manager-fuse-1.8")
-    return CacheManager.attach(cell.clients, cell.client_options, space)
+    clients = [FuseClient.attach(NodeConnector(node), FUSE_PLACE) for node in cell.clients]
+    return CacheManager.attach(clients, PROGRAM, space)
 
 
 @pytest.fixture

@@ -135,7 +135,7 @@ def test_leftovers_of_other_runs_and_of_other_people_stay(cell: Cell, tmp_path: 
     engine = install(cell, tmp_path)
     client = cell.clients[0]
     for run_id in ("it-6-1", "it-7-1"):
-        engine._run_stage("write", run_id, 7)
+        engine.run_stage("write", run_id, 7)
     client.check(["mkdir", f"{VOLUME_PATH}/fstune-it-6-mine", f"{VOLUME_PATH}/it-6-1"])
     engine.clean_leftovers("it-6-")
     assert sorted(runs(cell)) == ["fstune-it-6-mine", "fstune-it-7-1", "it-6-1"]

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from deploy.cell import Cell
-from deploy.cell.client import FIXED_OPTIONS
 from deploy.cell.network import SERVER_ADDRESS
 from search_spaces import Chance, Preset, Space, Takes, draw, load
 from tests.integration.conftest import process_in, wait_for
@@ -168,7 +167,7 @@ def test_sampled_configurations_are_in_effect_on_the_cache_manager(
         assert space.violations(values, facts) == []
         apply(cache_manager, values)
         seen.check(space, values, facts)
-        options = [*FIXED_OPTIONS, *cache_manager.rest, *space.render(values)]
+        options = [*cache_manager.rests[0], *space.render(values)]
         assert running(cell, "afsd.fuse")[1:] == options
     proposed = {name for values in configurations for name in values}
     assert proposed == space.by_name.keys()
@@ -217,8 +216,8 @@ def test_published_options_run_on_the_cache_manager(
     cell: Cell, cache_manager: CacheManager, seen: Seen, preset: Preset
 ) -> None:
     """As published, where the cache is large enough for them."""
-    rest = [word for word in preset.rest if word not in cache_manager.rest]
-    manager = dataclasses.replace(cache_manager, rest=(*cache_manager.rest, *rest))
+    rest = [word for word in preset.rest if word not in cache_manager.rests[0]]
+    manager = dataclasses.replace(cache_manager, rests=[(*cache_manager.rests[0], *rest)])
     values = manager.space.fit(preset.values, manager.facts)
     if preset.name != "container":
         assert values == preset.values
@@ -231,20 +230,19 @@ def test_published_options_run_on_the_cache_manager(
 def test_volume_server_settings_are_in_effect(cell: Cell, fileserver: Fileserver) -> None:
     space = everything(load("openafs-volserver-1.8"))
     ask = Chance(3, 0.8)
+    apply(fileserver, {"threads": 20})  # from here on the host knows what to go back to
     for _ in range(5):
         values = draw(space, ask, fileserver.facts)
         program = fileserver.original[1].split()[0]
         command = " ".join([program, *space.render(values)])
         others = (fileserver.original[0], command, *fileserver.original[2:])
-        fileserver.running = ()
-        dataclasses.replace(fileserver, original=others).restore()
+        dataclasses.replace(fileserver, original=others).apply(fileserver.found)
         assert running(cell, "davolserver")[1:] == space.render(values)
         wait_for(lambda: _serves_volumes(cell), "the volume server")
         sockets = cell.server.check(["ss", "-uamnH"])
         for expected in space.effective(values, fileserver.facts).values():
             assert expected.key == "ss.rb"
             assert parse.udp_receive_buffer(sockets, 7005) == expected.shown
-    fileserver.running = ()
 
 
 def _serves_volumes(cell: Cell) -> bool:

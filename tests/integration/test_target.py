@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -187,26 +187,30 @@ def test_a_run_that_was_cut_off_is_undone_by_the_next(unchanged: None, cell: Cel
     first = attach_fileserver(cell)
     found = dict(first.found)
     first.apply({"threads": 20})
-    journal = cell.server.shared / Path(PLACE.journal).name
-    assert journal.stat().st_mode & 0o077 == 0
+    journal = cell.server.shared / "restore" / "fileserver"
+    for path in (journal, *journal.iterdir()):
+        assert path.stat().st_mode & 0o077 == 0
     # As it is when a run ends between "bos delete" and "bos create".
     first._bos("stop", "-wait")
     first._bos("delete")
     second = attach_fileserver(cell)
     assert (second.original, dict(second.found)) == (first.original, found)
-    assert "restarted with its original options" in second.restore()
+    assert "fileserver on server restarted as found" in second.restore()
+    assert not journal.exists()
     assert attach_fileserver(cell).running == first.original
-    assert attach_fileserver(cell).restore().startswith("fileserver on server left with")
+    assert attach_fileserver(cell).restore().startswith("fileserver on server left as found")
     second.read_back(found)
 
 
 def test_a_damaged_journal_is_never_guessed_at(cell: Cell) -> None:
-    journal = cell.server.shared / Path(PLACE.journal).name
-    for text in ("", "[]", json.dumps({"commands": 7})):
-        journal.write_text(text)
+    journal = cell.server.shared / "restore" / "fileserver"
+    journal.mkdir(parents=True)
+    for text in (None, "", "without its end"):
+        if text is not None:
+            (journal / "commands").write_text(text)
         with pytest.raises(TestbedError, match=r"journal .* is damaged"):
             attach_fileserver(cell)
-    journal.unlink()
+    shutil.rmtree(journal)
 
 
 def test_without_an_instance_nothing_is_attached(cell: Cell) -> None:
@@ -246,8 +250,8 @@ def test_options_are_mounted_and_read_back(cache_manager: CacheManager, values: 
 def test_options_that_cannot_be_mounted_say_why(
     cell: Cell, cache_manager: CacheManager, options: list[str], reason: str
 ) -> None:
-    wrong = replace(cache_manager, rest=tuple(options))
-    with pytest.raises(ConfigurationError, match=f"does not start: client1: afsd.*{reason}"):
+    wrong = replace(cache_manager, rests=[(*cache_manager.rests[0], *options)])
+    with pytest.raises(ConfigurationError, match=f"does not start: afsd.*{reason}"):
         wrong.apply({})
     cache_manager.apply(cache_manager.found)
     cell.clients[0].check(["ls", VOLUME_PATH])
@@ -349,9 +353,11 @@ def test_an_interruption_at_any_moment_can_be_undone(
     server, manager = attach_fileserver(cell), attach_cache_manager(cell)
     target = Target({"fileserver": server, "cache_manager": manager})
     target.restore(silent)
+    for node in cell.nodes:
+        assert list((node.shared / "restore").glob("*/restore.sh")) == []
     target.apply(target.baseline, silent)
     cell.clients[0].check(["ls", VOLUME_PATH])
-    wait_for(lambda: not list(cell.server.shared.glob("*.json")), "the journal's end")
+    target.restore(silent)
 
 
 def test_a_server_that_crashed_and_came_back_is_noticed(cell: Cell, fileserver: Fileserver) -> None:

@@ -25,8 +25,8 @@ class Ledger:
         self._since = self._began
 
     @contextmanager
-    def on(self, account: Account) -> Iterator[None]:
-        """Charge the time of this block to ``account``."""
+    def on(self, account: Account | None) -> Iterator[None]:
+        """Charge the time of this block to ``account``; None for our own overhead."""
         outer = self._switch(account)
         try:
             yield

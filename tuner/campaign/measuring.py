@@ -2,28 +2,31 @@
 
 A configuration that does not run fails its trial and the block goes on without it. A void workload
 run voids the block, because pairing needs the same minutes; twice from one trial, and the trial
-fails. What happens to the baseline voids the block; a testbed that does not answer ends the run.
+fails. What happens to the baseline voids the block, and so does a lost connection; the second in a
+row ends the run, as does a testbed that does not do its part.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
+from tuner.campaign.beside import Beside, MakeEvent, workload_seed
 from tuner.campaign.ledger import Ledger
 from tuner.campaign.steps import RunBlock
-from tuner.errors import CampaignHalted, ConfigurationError, WorkloadError
+from tuner.errors import CampaignHalted, ConfigurationError, TransportError, WorkloadError
+from tuner.measure.diagnostics.watch import ArmWatch
+from tuner.measure.driver import Report
 from tuner.model import BASELINE, Block, Event, Measurement, Trial
 from tuner.report.observer import Observer
 from tuner.states import BlockState, TrialState
-from tuner.store import NewEvent, Store
+from tuner.store import Store
 from tuner.testbed.testbed import Bench
 
 #: Void workload runs of one trial before it counts as failed.
 _MOST_WORKLOAD_FAILURES = 2
-
-MakeEvent = Callable[[str, str, Mapping[str, str | int | float | bool | None] | None], NewEvent]
+#: Blocks in a row that a lost connection may cut off before the run ends.
+_MOST_CUT_OFF = 1
 
 
 class _BlockVoid(Exception):
@@ -51,12 +54,16 @@ class BlockRunner:
         self._event = event
         self._seed = seed
         self._workload_failures: dict[int, int] = {}
+        self._cut_off = 0
+        self._remarked: set[str] = set()
+        self._beside = Beside(store, campaign, bench.references, ledger, observer, event, seed)
 
     def run(self, step: RunBlock, trials: Mapping[int, Trial]) -> None:
         """Measure a block and store how it ended.
 
-        Raises TestbedError when a host does not answer, CampaignHalted when not even the baseline
-        can be put back; the block is void then, as it is on Ctrl-C.
+        Raises TestbedError when a host does not do its part or, for the second time in a row, does
+        not answer; CampaignHalted when not even the baseline can be put back. The block is void
+        then, as it is on Ctrl-C.
         """
         began = self._ledger.clock()
         block = Block(step.number, step.kind, step.race, step.order, BlockState.RUNNING)
@@ -66,9 +73,16 @@ class BlockRunner:
         try:
             self._observer.say(begun)
             for position, number in enumerate(step.order):
+                self._beside.run(step, position)
                 self._arm(step, position, trials[number])
+            self._beside.run(step, len(step.order))
         except _BlockVoid as problem:
             self._end(step, BlockState.VOID, str(problem), began)
+        except TransportError as problem:
+            self._end(step, BlockState.VOID, f"cut off: {problem}", began)
+            self._cut_off += 1
+            if self._cut_off > _MOST_CUT_OFF:
+                raise
         except BaseException as problem:
             self._end(
                 step, BlockState.VOID, f"cut off: {str(problem) or type(problem).__name__}", began
@@ -76,6 +90,7 @@ class BlockRunner:
             raise
         else:
             self._end(step, BlockState.COMPLETE, "", began)
+            self._cut_off = 0
 
     def _end(self, step: RunBlock, state: BlockState, reason: str, began: float) -> None:
         seconds = self._ledger.clock() - began
@@ -114,15 +129,18 @@ class BlockRunner:
             applied = self._bench.target.apply(trial.configuration, doing)
             lives = self._bench.target.incarnations()
         # All arms of a block do the same work; the next block does another.
-        seed = random.Random(f"{self._seed}:workload:{step.number}").randrange(2**32)
+        seed = workload_seed(self._seed, step.number)
+        watch = ArmWatch(self._bench.watch, seed)
+        watch.begin()
         with self._ledger.on("workload"):
             report = self._bench.engine.run(
                 f"{self._id}-{step.number}-{trial.number}",
                 seed,
-                lambda: self._make_cold(doing),
-                lambda stage: doing(f"workload, stage {stage}"),
+                lambda: self._make_cold(watch, doing),
+                lambda stage: self._stage(watch, stage, doing),
             )
         self._check_lives(lives)
+        diagnostics = self._diagnosed(watch, report)
         apply_after, workload_after = self._spent()
         return Measurement(
             trial=trial.number,
@@ -134,9 +152,10 @@ class BlockRunner:
             apply_s=apply_after - apply_before,
             workload_s=workload_after - workload_before,
             components=report.components,
-            diagnostics={"engine_cpu_s": report.cpu_s},
+            diagnostics=diagnostics,
             engine_sha256=report.engine_sha256,
             seed=seed,
+            clients=report.clients,
         )
 
     def _check_lives(self, before: Mapping[str, str]) -> None:
@@ -149,7 +168,26 @@ class BlockRunner:
                     f"the {component} was restarted during the run: {after[component]}"
                 )
 
-    def _make_cold(self, doing: Callable[[str], None]) -> None:
+    def _stage(self, watch: ArmWatch, stage: str, doing: Callable[[str], None]) -> None:
+        with self._ledger.on(None):
+            watch.stage(stage)
+        doing(f"workload, stage {stage}")
+
+    def _diagnosed(self, watch: ArmWatch, report: Report) -> dict[str, float | str]:
+        """What was counted around the run; each remark on it is told once. Raises WorkloadError
+        when the counters refute the run.
+        """
+        try:
+            return {"engine_cpu_s": report.cpu_s, **watch.end(report.written_bytes)}
+        finally:
+            for about in sorted(watch.remarks.keys() - self._remarked):
+                event = self._event("diagnostics", watch.remarks[about], {"about": about})
+                self._observer.say(self._store.add_event(self._id, event))
+            self._remarked |= watch.remarks.keys()
+
+    def _make_cold(self, watch: ArmWatch, doing: Callable[[str], None]) -> None:
+        with self._ledger.on(None):
+            watch.before_cold()
         doing("emptying the client's cache")
         with self._ledger.on("apply"):
             self._bench.make_cold()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from tuner.campaign import answer
+from tuner.campaign.certifying import guards_due
 from tuner.campaign.ledger import Ledger
 from tuner.campaign.measuring import BlockRunner
 from tuner.campaign.piloting import TWIN_ORIGIN
@@ -95,7 +96,7 @@ class Runner:
             self._move(CampaignState.RUNNING, "", "campaign-started", "campaign started")
             self._check_workload()
             with self._ledger.on("testbed"):
-                if self._testbed.claim():
+                if self._testbed.claim(self._id):
                     self._tell("testbed-owned", "the testbed is brought up for this campaign")
                 bench = self._testbed.open(self._workload, self._doing)
             self._prepare(bench)
@@ -171,6 +172,8 @@ class Runner:
         identity = bench.target.identity
         self._tell("testbed-ready", f"testbed ready: {identity}", {"identity": identity})
         bench.engine.clean_leftovers(self._id)
+        for reference in bench.references:
+            reference.clean_leftovers(self._id)
         found = bench.target.baseline
         try:
             event = self._event("baseline", "the baseline is the configuration as found")
@@ -211,6 +214,8 @@ class Runner:
                 case Propose():
                     self._propose(bench, now.step, trials)
                 case RunBlock():
+                    if (reason := self._testbed.unavailable()) is not None:
+                        raise KeyboardInterrupt(reason)
                     blocks.run(now.step, {t.number: t for t in trials})
                     # A block that has ended never changes: only the new ones need to be read.
                     last = self._blocks[-1].number if self._blocks else 0
@@ -262,8 +267,8 @@ class Runner:
         )
 
     def _tell_guards(self, now: Plan) -> None:
-        """Say each alarm once."""
-        for guard in now.guards:
+        """Say each alarm once, at the looks that are due."""
+        for guard in now.guards if guards_due(self._blocks) else ():
             if guard.alarm is not Alarm.NONE:
                 data: Data = {"guard": str(guard.kind), "alarm": str(guard.alarm)}
                 message = f"{guard.alarm}: {guard.reason}"

@@ -7,50 +7,23 @@ names (spaces, workload) is looked up here too, so that a campaign never starts 
 from __future__ import annotations
 
 import difflib
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
-import yaml
 from pydantic import (
-    BaseModel,
+    AfterValidator,
     BeforeValidator,
-    ConfigDict,
     Field,
-    ValidationError,
     field_validator,
     model_validator,
 )
 
 import search_spaces
 from search_spaces import Risk, Space, SpaceError
-from search_spaces.reading import document as document_of
+from tuner.documents import Duration, Fraction, Name, Section, read_document
 from tuner.errors import SpecError
 from tuner.model import Value
-
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|m|h|d)")
-_NAME = re.compile(r"[\w .-]{1,80}")
-_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-
-
-def _duration_s(value: object) -> object:
-    if isinstance(value, str):
-        match = _DURATION.fullmatch(value.strip())
-        if match is None:
-            raise ValueError("write a duration such as 90s, 8m, 6h or 3d")
-        return float(match[1]) * _SECONDS[match[2]]
-    return value
-
-
-def _fraction(value: object) -> object:
-    if isinstance(value, str):
-        text = value.strip()
-        try:
-            return float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
-        except ValueError:
-            raise ValueError("write a share such as 2% or 0.02") from None
-    return value
 
 
 def _value(value: object) -> object:
@@ -60,23 +33,20 @@ def _value(value: object) -> object:
 
 
 ParameterValue = Annotated[Value, BeforeValidator(_value)]
-Duration = Annotated[float, BeforeValidator(_duration_s), Field(gt=0.0)]
-Fraction = Annotated[float, BeforeValidator(_fraction), Field(gt=0.0, lt=1.0)]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+class CellSection(Section):
+    """A private cell on this machine, brought up for the campaign unless it is up already.
 
-
-class CellSection(_Section):
-    """A private cell on this machine, brought up for the campaign unless it is up already."""
+    The workload runs on all of its ``clients`` at once.
+    """
 
     name: str = "default"
-    clients: int = Field(default=1, ge=1, le=1)
+    clients: int = Field(default=1, ge=1)
     link: str | None = None
 
 
-class EffectSection(_Section):
+class EffectSection(Section):
     """A true effect of a simulated testbed; see ``tuner.testbed.simulated.Effect``."""
 
     parameter: str
@@ -88,7 +58,7 @@ class EffectSection(_Section):
     fails: Literal["", "start", "workload"] = ""
 
 
-class SimulatedSection(_Section):
+class SimulatedSection(Section):
     """A testbed that is only arithmetic, with known effects and noise: to try fstune, and to test
     it.
     """
@@ -97,24 +67,26 @@ class SimulatedSection(_Section):
     block_noise: float = Field(default=0.0, ge=0.0)
     seed: int = 1
     effects: tuple[EffectSection, ...] = ()
+    references: dict[str, Annotated[float, Field(gt=0.0)]] = Field(default_factory=dict)
     found: dict[str, ParameterValue] = Field(default_factory=dict)
 
 
-class TestbedSection(_Section):
-    """Where to measure: exactly one kind."""
+class TestbedSection(Section):
+    """Where to measure: exactly one kind. ``hosts``: a testbed file, see ``tuner.testbed.file``."""
 
     __test__ = False
     cell: CellSection | None = None
+    hosts: str | None = None
     simulated: SimulatedSection | None = None
 
     @model_validator(mode="after")
     def _one_kind(self) -> TestbedSection:
-        if (self.cell is None) == (self.simulated is None):
-            raise ValueError("name exactly one kind: 'cell: {}' or 'simulated: {}'")
+        if sum(kind is not None for kind in (self.cell, self.hosts, self.simulated)) != 1:
+            raise ValueError("name exactly one kind: 'cell: {}', 'hosts: FILE' or 'simulated: {}'")
         return self
 
 
-class SpaceSection(_Section):
+class SpaceSection(Section):
     """A search space and how the campaign narrows it.
 
     ``only``: search these parameters and no other. ``also``: search these besides the usual ones
@@ -139,7 +111,7 @@ def _named(value: object) -> object:
 NamedSpace = Annotated[SpaceSection, BeforeValidator(_named)]
 
 
-class SpacesSection(_Section):
+class SpacesSection(Section):
     """Which parameters may be changed: for each component a packaged search space or a file.
 
     A component without a space keeps the settings it was found with.
@@ -149,7 +121,7 @@ class SpacesSection(_Section):
     cache_manager: NamedSpace
 
 
-class WorkloadSection(_Section):
+class WorkloadSection(Section):
     """What is measured: a packaged workload or a file, at ``scale`` times its full size."""
 
     name: str
@@ -159,7 +131,7 @@ class WorkloadSection(_Section):
 NamedWorkload = Annotated[WorkloadSection, BeforeValidator(_named)]
 
 
-class SearchSection(_Section):
+class SearchSection(Section):
     """How to search. A race compares ``trials_per_race`` new configurations with the incumbent."""
 
     trials_per_race: int = Field(default=3, ge=1, le=50)
@@ -168,7 +140,7 @@ class SearchSection(_Section):
     sampler: Literal["tpe", "random"] = "tpe"
 
 
-class BudgetSection(_Section):
+class BudgetSection(Section):
     """What the campaign may cost: measuring time (bringing the testbed up not counted) and
     measurements.
     """
@@ -177,7 +149,7 @@ class BudgetSection(_Section):
     measurements: int | None = Field(default=None, ge=8)
 
 
-class PilotSection(_Section):
+class PilotSection(Section):
     """The pilot: the baseline against itself, before anything is tuned. ``blocks``: at most so
     many, 0 for none. ``override``: go on although the pilot advises against.
     """
@@ -193,7 +165,7 @@ class PilotSection(_Section):
         return blocks
 
 
-class StatisticsSection(_Section):
+class StatisticsSection(Section):
     """``delta``: smallest difference worth acting on. ``floor``: largest loss allowed to a
     component.
     """
@@ -202,7 +174,7 @@ class StatisticsSection(_Section):
     floor: Fraction = 0.05
 
 
-class CertificationSection(_Section):
+class CertificationSection(Section):
     """``blocks``: most fresh blocks for the finalists, of which there are ``finalists`` at most.
     ``share``: part of the budget kept for them.
     """
@@ -212,16 +184,24 @@ class CertificationSection(_Section):
     share: Fraction = 0.4
 
 
-def _name(value: object) -> object:
-    if isinstance(value, str) and not _NAME.fullmatch(value):
-        raise ValueError("use 1 to 80 letters, digits, spaces, dots, hyphens and underscores")
-    return value
+def _absolute(path: str) -> str:
+    if not path.startswith("/") or not path.isprintable():
+        raise ValueError("write the whole path, from /")
+    return path
 
 
-Name = Annotated[str, BeforeValidator(_name)]
+class ReferenceSection(Section):
+    """A path that is not tuned, on the first client, measured in the same blocks.
+
+    ``every``: in every how manieth block.
+    """
+
+    name: Name
+    path: Annotated[str, AfterValidator(_absolute)]
+    every: int = Field(default=1, ge=1, le=1000)
 
 
-class CampaignSpec(_Section):
+class CampaignSpec(Section):
     """A whole campaign. ``first``: configurations to try before the proposer's own."""
 
     name: Name
@@ -233,8 +213,17 @@ class CampaignSpec(_Section):
     budget: BudgetSection = BudgetSection()
     statistics: StatisticsSection = StatisticsSection()
     certification: CertificationSection = CertificationSection()
+    references: tuple[ReferenceSection, ...] = Field(default=(), max_length=20)
     seed: int = Field(default=1, ge=0, lt=2**63)
     first: tuple[dict[str, ParameterValue], ...] = ()
+
+    @field_validator("references")
+    @classmethod
+    def _told_apart(cls, references: tuple[ReferenceSection, ...]) -> tuple[ReferenceSection, ...]:
+        names = [reference.name for reference in references]
+        if len(set(names)) < len(names):
+            raise ValueError("two references have the same name")
+        return references
 
     def to_json(self) -> str:
         """The checked specification with every default filled in; ``from_json`` reads it back."""
@@ -249,57 +238,10 @@ class CampaignSpec(_Section):
 def read_spec(path: Path) -> CampaignSpec:
     """Read and check a campaign file. Raises SpecError: file, key and reason, in one line.
 
-    Relative paths of spaces and workloads in it are taken from the file's own directory.
+    Relative paths in it (spaces, workload, testbed) are taken from the file's own directory.
     """
-    try:
-        document = document_of(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SpecError(f"{path}: there is no such campaign file") from None
-    except OSError as problem:
-        raise SpecError(f"{path}: cannot be read: {problem.strerror}") from problem
-    except UnicodeDecodeError as problem:
-        raise SpecError(f"{path}: cannot be read: it is not UTF-8 text") from problem
-    except RecursionError:
-        raise SpecError(f"{path}: not a campaign file: it is nested too deeply") from None
-    except (yaml.YAMLError, ValueError) as problem:
-        raise SpecError(f"{path}: not YAML: {' '.join(str(problem).split())}") from problem
-    if not isinstance(document, dict):
-        raise SpecError(f"{path}: a campaign file is a mapping that starts with 'name:'")
-    try:
-        spec = CampaignSpec.model_validate(document)
-    except ValidationError as problem:
-        raise SpecError(f"{path}: {_first_problem(problem)}") from None
+    spec = read_document(path, CampaignSpec, "a campaign file")
     return _with_resolved_paths(spec, path.resolve().parent)
-
-
-def _first_problem(problem: ValidationError) -> str:
-    error = problem.errors(include_url=False)[0]
-    where = ".".join(str(part) for part in error["loc"]) or "the file"
-    if error["type"] == "missing":
-        return f"{where}: missing"
-    if error["type"] == "extra_forbidden":
-        known = _words_beside(error["loc"])
-        nearest = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
-        hint = f"; did you mean {nearest[0]!r}?" if nearest else f"; known: {', '.join(known)}"
-        return f"{where}: unknown key{hint}"
-    message = error["msg"].removeprefix("Value error, ")
-    return f"{where}: {message[0].lower()}{message[1:]}"
-
-
-def _words_beside(location: tuple[int | str, ...]) -> list[str]:
-    """The keys that are allowed where an unknown one was found."""
-    model: type[BaseModel] = CampaignSpec
-    for part in location[:-1]:
-        if isinstance(part, str):  # else the place in a list
-            model = next(_models_in(model.model_fields[part].annotation))
-    return sorted(model.model_fields)
-
-
-def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for inner in get_args(annotation):
-        yield from _models_in(inner)
 
 
 def _with_resolved_paths(spec: CampaignSpec, directory: Path) -> CampaignSpec:
@@ -316,7 +258,11 @@ def _with_resolved_paths(spec: CampaignSpec, directory: Path) -> CampaignSpec:
         cache_manager=space(spec.spaces.cache_manager),
     )
     workload = spec.workload.model_copy(update={"name": resolved(spec.workload.name)})
-    return spec.model_copy(update={"spaces": spaces, "workload": workload})
+    testbed = spec.testbed
+    if testbed.hosts is not None:
+        testbed = testbed.model_copy(update={"hosts": str(directory / testbed.hosts)})
+    found = {"testbed": testbed, "spaces": spaces, "workload": workload}
+    return spec.model_copy(update=found)
 
 
 def check_parameters(spec: CampaignSpec, spaces: Mapping[str, Space]) -> None:
@@ -328,6 +274,7 @@ def check_parameters(spec: CampaignSpec, spaces: Mapping[str, Space]) -> None:
             (f"testbed.simulated.effects.{n}", e.parameter) for n, e in enumerate(world.effects)
         ]
         named += [("testbed.simulated.found", name) for name in world.found]
+        _check_references(spec, world)
     for component, space in spaces.items():
         _check_presets(getattr(spec.spaces, component), space)
     for where, name in named:
@@ -335,6 +282,14 @@ def check_parameters(spec: CampaignSpec, spaces: Mapping[str, Space]) -> None:
             nearest = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
             raise SpecError(f"{where}: no parameter {name!r} in the campaign's search spaces{hint}")
+
+
+def _check_references(spec: CampaignSpec, world: SimulatedSection) -> None:
+    names = [reference.name for reference in spec.references]
+    for name in world.references.keys() - set(names):
+        nearest = difflib.get_close_matches(name, names, n=1)
+        hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+        raise SpecError(f"testbed.simulated.references: no reference {name!r}{hint}")
 
 
 def _check_presets(section: SpaceSection, space: Space) -> None:

@@ -4,25 +4,18 @@ Pure.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from tuner.campaign.budget import Spent
+from tuner.campaign.comparing import estimate
 from tuner.campaign.rules import Rules
 from tuner.campaign.steps import Phase, Plan
 from tuner.campaign.times import differences
-from tuner.judge.confidence import bounds
-from tuner.judge.evalue import moments
-from tuner.judge.thresholds import threshold
 from tuner.model import BASELINE, Block, BlockKind, Configuration, Trial
 from tuner.report.drawing import Estimate
 from tuner.report.observer import DroppedTrial, LiveTrial, Standing
 from tuner.report.words import changes
 from tuner.states import TrialState
-
-_ALPHA = 0.025  # each end of the intervals shown: 95 %
 
 
 def against_baseline(
@@ -35,16 +28,8 @@ def against_baseline(
     most = rules.certify_blocks if kind is BlockKind.CERTIFY else rules.race.max_blocks
     found: dict[int, tuple[Estimate, int]] = {}
     for trial, values in pairs.items():
-        m = moments(np.asarray(values))
-        level = threshold(_ALPHA, most if len(values) <= most else None)
-        low, high = bounds(m, level)
-        estimate = Estimate(math.exp(float(m.mean)), _exp(float(low)), _exp(float(high)))
-        found[trial] = (estimate, len(values))
+        found[trial] = (estimate(values, most), len(values))
     return found
-
-
-def _exp(value: float) -> float:
-    return math.inf if value > 700.0 else math.exp(value)
 
 
 def standing(
@@ -107,7 +92,7 @@ def _row(
     estimates: Mapping[int, tuple[Estimate, int]],
     baseline: Configuration,
 ) -> LiveTrial:
-    estimate, count = estimates.get(trial.number, (None, 0))
+    known, count = estimates.get(trial.number, (None, 0))
     states = {Phase.PILOT: "twin", Phase.SEARCH: "racing"}
     state = states.get(plan.phase, "finalist")
     if trial.number == BASELINE:
@@ -115,4 +100,4 @@ def _row(
     elif trial.number == plan.incumbent and plan.phase is Phase.SEARCH:
         state = "incumbent"
     told = changes(baseline, trial.configuration)
-    return LiveTrial(trial.number, trial.origin, state, count, told, estimate)
+    return LiveTrial(trial.number, trial.origin, state, count, told, known)

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 import tuner
-from tuner.cli import campaigns, cell, serve, space, workload
+from tuner.cli import campaigns, cell, db, serve, space, testbed, workload
 from tuner.cli.compare import compare_command
 from tuner.cli.samples import load_trial
 from tuner.errors import TunerError
@@ -40,7 +40,9 @@ app.command("recommend")(campaigns.recommend)
 app.command("compare")(compare_command(load_trial))
 app.command("serve")(serve.serve)
 app.add_typer(cell.app, name="cell")
+app.add_typer(db.app, name="db")
 app.add_typer(space.app, name="space")
+app.add_typer(testbed.app, name="testbed")
 app.add_typer(workload.app, name="workload")
 
 

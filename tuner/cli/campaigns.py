@@ -10,13 +10,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from tuner.campaign.comparing import client_ratios, stored_comparisons
 from tuner.campaign.drift import drift
 from tuner.campaign.rules import stored_rules
 from tuner.campaign.runner import Outcome
 from tuner.campaign.spec import CampaignSpec, read_spec
 from tuner.campaign.standing import against_baseline
 from tuner.cli.compose import Prepared, conduct, prepare
-from tuner.cli.options import CampaignReference, StateDir, state_directory
+from tuner.cli.options import CampaignReference, Database, StateDir, open_store, state_directory
 from tuner.errors import ConflictError, NotFoundError, SpecError
 from tuner.judge.pilot import Pilot, PilotOutcome
 from tuner.model import BlockKind, Campaign
@@ -58,6 +59,7 @@ def run(
     file: CampaignFile,
     override_pilot: OverridePilot = False,
     state_dir: StateDir = None,
+    database: Database = None,
 ) -> None:
     """Run a campaign to its end: pilot, search, certify, recommend, put the testbed back.
 
@@ -65,11 +67,11 @@ def run(
     """
     directory = state_directory(state_dir)
     prepared = _prepared(file, directory, override_pilot)
-    with Store.open(directory) as store:
+    with open_store(directory, database) as store:
         _tell_end(store, _conduct(store, _created(store, prepared.spec), prepared, directory)[0])
 
 
-def pilot(file: CampaignFile, state_dir: StateDir = None) -> None:
+def pilot(file: CampaignFile, state_dir: StateDir = None, database: Database = None) -> None:
     """Measure only the baseline against itself: how noisy is the testbed, what can be found on it?
 
     The campaign is paused after it; 'fstune resume' begins the search.
@@ -78,7 +80,7 @@ def pilot(file: CampaignFile, state_dir: StateDir = None) -> None:
     prepared = _prepared(file, directory, override_pilot=False)
     if not prepared.spec.pilot.blocks:
         raise SpecError(f"{file}: pilot.blocks is 0; give it blocks")
-    with Store.open(directory) as store:
+    with open_store(directory, database) as store:
         campaign = _created(store, prepared.spec)
         outcome, found = _conduct(store, campaign, prepared, directory, pilot_only=True)
     if found is not None:
@@ -94,10 +96,11 @@ def resume(
     campaign: CampaignReference = "last",
     override_pilot: OverridePilot = False,
     state_dir: StateDir = None,
+    database: Database = None,
 ) -> None:
     """Take up a campaign that was paused, failed or killed, and run it to its end."""
     directory = state_directory(state_dir)
-    with Store.open(directory) as store:
+    with open_store(directory, database) as store:
         found = store.campaign(campaign)
         if found.state in (CampaignState.FINISHED, CampaignState.CANCELLED):
             raise ConflictError(
@@ -127,23 +130,27 @@ def _created(store: Store, spec: CampaignSpec) -> Campaign:
     return store.create_campaign(spec.name, spec.to_json(), spec.seed, datetime.now(UTC))
 
 
-def list_campaigns(state_dir: StateDir = None) -> None:
+def list_campaigns(state_dir: StateDir = None, database: Database = None) -> None:
     """List all campaigns, newest first."""
-    with Store.open(state_directory(state_dir)) as store:
+    with open_store(state_dir, database) as store:
         show(Console(), campaigns_table(store.campaigns()))
 
 
-def show_campaign(campaign: CampaignReference = "last", state_dir: StateDir = None) -> None:
+def show_campaign(
+    campaign: CampaignReference = "last", state_dir: StateDir = None, database: Database = None
+) -> None:
     """Show a campaign: its trials with verdicts, and what happened last."""
-    with Store.open(state_directory(state_dir)) as store:
+    with open_store(state_dir, database) as store:
         found = store.campaign(campaign)
         blocks = store.blocks(found.id)
         try:
             rules = stored_rules(found)
             estimates = against_baseline(blocks, rules, BlockKind.SEARCH)
             baseline = drift(blocks, rules.components, rules.weights)
+            clients = client_ratios(blocks, rules)
         except (SpecError, KeyError):
-            estimates, baseline = {}, []  # its workload's file is gone, or is another one now
+            # Its workload's file is gone, or is another one now.
+            estimates, baseline, clients = {}, [], {}
         events = store.events(found.id)[-_EVENTS_SHOWN:]
         page = campaign_page(
             found,
@@ -152,6 +159,8 @@ def show_campaign(campaign: CampaignReference = "last", state_dir: StateDir = No
             events,
             estimates={number: estimate for number, (estimate, _) in estimates.items()},
             drift=[point.ratio for point in baseline],
+            references=stored_comparisons(found, blocks),
+            clients=clients,
         )
         show(Console(), page)
 
@@ -160,22 +169,29 @@ def recommend(
     campaign: CampaignReference = "last",
     form: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TEXT,
     state_dir: StateDir = None,
+    database: Database = None,
 ) -> None:
     """Print what a finished campaign recommends, and on what evidence.
 
     'json' is for programs; 'flags' prints the options to set, a line for each program.
     """
-    with Store.open(state_directory(state_dir)) as store:
+    with open_store(state_dir, database) as store:
         found = store.campaign(campaign)
         client = store.measured(found.id)
+        references = stored_comparisons(found, store.blocks(found.id))
     if found.recommendation is None:
         todo = "wait for it" if found.state is CampaignState.RUNNING else "see 'fstune resume'"
         raise NotFoundError(f"campaign {found.id} is {found.state} and has no answer yet; {todo}")
     match form:
         case Format.TEXT:
-            show(Console(), recommendation_page(found, found.recommendation, client=client))
+            page = recommendation_page(
+                found, found.recommendation, client=client, references=references
+            )
+            show(Console(), page)
         case Format.JSON:
-            document = recommendation_document(found, found.recommendation, client=client)
+            document = recommendation_document(
+                found, found.recommendation, client=client, references=references
+            )
             typer.echo(document.json_text())
         case Format.FLAGS:
             typer.echo(recommendation_flags(found.recommendation), nl=False)
@@ -204,7 +220,11 @@ def _tell_end(store: Store, outcome: Outcome) -> None:
         void_blocks=sum(block.state is BlockState.VOID for block in blocks),
     )
     page = campaign_summary(
-        campaign, campaign.recommendation, effort=effort, restored=outcome.restored
+        campaign,
+        campaign.recommendation,
+        effort=effort,
+        restored=outcome.restored,
+        references=stored_comparisons(campaign, blocks),
     )
     show(console, page)
     if outcome.error is not None:

@@ -17,7 +17,7 @@ from typing import Annotated, Final, Protocol
 import typer
 from rich.console import Console
 
-from tuner.cli.options import StateDir
+from tuner.cli.options import Database, StateDir
 from tuner.errors import SpecError
 from tuner.judge.ministat import CONFIDENCES, Edition
 from tuner.judge.two_sample import MIN_VALUES
@@ -35,11 +35,13 @@ _LINES_NAMED: Final = 5
 class TrialLoader(Protocol):
     """Where stored trials come from."""
 
-    def __call__(self, campaign: str, trial: int, state_dir: Path | None) -> Sample:
+    def __call__(
+        self, campaign: str, trial: int, state_dir: Path | None, database: str | None
+    ) -> Sample:
         """The geometric-mean time (s) of the trial in each of its complete blocks, with the blocks.
 
-        ``state_dir``: where it is stored, None for the usual place. Raises NotFoundError where
-        there is no such campaign or trial.
+        ``state_dir``, ``database``: where it is stored, None for the usual place. Raises
+        NotFoundError where there is no such campaign or trial.
         """
 
 
@@ -77,11 +79,16 @@ def compare_command(load_trial: TrialLoader) -> Callable[..., None]:
             bool, typer.Option("-s", "--separate", help="With --ministat: a line for each bar.")
         ] = False,
         state_dir: StateDir = None,
+        database: Database = None,
     ) -> None:
         """Compare samples of numbers: how much do they differ, and is that shown?"""
         _check_confidence(confidence, ministat)
         names = _checked(samples, ministat)
-        found = [_sample(name, column, load_trial, state_dir) for name in names]
+
+        def load(campaign: str, trial: int) -> Sample:
+            return load_trial(campaign, trial, state_dir, database)
+
+        found = [_sample(name, column, load) for name in names]
         result = None
         if ministat:
             result = classic(found, confidence=confidence, edition=edition, corrected=holm)
@@ -139,13 +146,13 @@ def _number(text: str) -> float | None:
     return value if math.isfinite(value) and "_" not in text else None
 
 
-def _sample(name: str, column: int, load_trial: TrialLoader, state_dir: Path | None) -> Sample:
+def _sample(name: str, column: int, load: Callable[[str, int], Sample]) -> Sample:
     if name == "-":
         return Sample("<stdin>", _read(sys.stdin.buffer.read(), "standard input", column))
     path = Path(name)
     reference = _REFERENCE.fullmatch(name)
     if reference is not None and not path.exists():
-        sample = load_trial(reference["campaign"], int(reference["trial"]), state_dir)
+        sample = load(reference["campaign"], int(reference["trial"]))
         if len(sample.values) < MIN_VALUES:
             blocks = len(sample.values)
             raise SpecError(f"{name}: {blocks} complete blocks, at least {MIN_VALUES} needed")

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import search_spaces
 from deploy.cell import CellError, CellSpec
 from search_spaces import Form, Space
 from tuner.campaign.runner import Outcome, Runner
@@ -15,11 +16,15 @@ from tuner.campaign.spec import CampaignSpec, check_parameters, load_space
 from tuner.campaign.stopping import stop_signals
 from tuner.errors import ConflictError, SpecError
 from tuner.judge.pilot import Pilot
+from tuner.measure.references import ReferencePlan
 from tuner.measure.workload import Workload, load_workload
 from tuner.model import Campaign
 from tuner.report.observer import Observer
 from tuner.store import Store
+from tuner.testbed.assembly import Wanted
 from tuner.testbed.cell import CellTestbed
+from tuner.testbed.file import read_testbed
+from tuner.testbed.hosts import HostsTestbed
 from tuner.testbed.simulated import Effect, SimulatedTestbed, World
 from tuner.testbed.testbed import Testbed
 
@@ -43,6 +48,7 @@ def prepare(spec: CampaignSpec, state_directory: Path, *, owned: bool = False) -
     if spec.spaces.fileserver is not None:
         spaces = {"fileserver": load_space(spec.spaces.fileserver, "fileserver"), **spaces}
     check_parameters(spec, spaces)
+    _check_clients(spec, workload)
     return Prepared(spec, workload, _testbed(spec, spaces, state_directory, owned))
 
 
@@ -50,14 +56,20 @@ def _testbed(
     spec: CampaignSpec, spaces: dict[str, Space], state_directory: Path, owned: bool
 ) -> Testbed:
     cell, simulated = spec.testbed.cell, spec.testbed.simulated
+    references = tuple(ReferencePlan(r.name, r.path, r.every) for r in spec.references)
     if cell is not None:
         _check_programs(spaces)
         try:
             cell_spec = CellSpec(cell.name, cell.clients, cell.link)
         except CellError as problem:
             raise SpecError(f"testbed.cell: {problem}") from problem
-        server = spaces.get("fileserver")
-        return CellTestbed(state_directory, cell_spec, server, spaces["cache_manager"], owned=owned)
+        wanted = Wanted(spaces.get("fileserver"), spaces["cache_manager"], references)
+        return CellTestbed(state_directory, cell_spec, wanted, owned=owned)
+    if spec.testbed.hosts is not None:
+        _check_programs(spaces)
+        path = Path(spec.testbed.hosts)
+        wanted = Wanted(spaces.get("fileserver"), spaces["cache_manager"], references)
+        return HostsTestbed(read_testbed(path), path.parent, state_directory, wanted)
     assert simulated is not None
     world = World(
         effects=tuple(
@@ -66,17 +78,36 @@ def _testbed(
         noise=simulated.noise,
         block_noise=simulated.block_noise,
         seed=simulated.seed,
+        references=simulated.references,
     )
-    return SimulatedTestbed(spaces, world, simulated.found)
+    return SimulatedTestbed(spaces, world, simulated.found, references)
+
+
+def usual_wishes() -> Wanted:
+    """What a campaign may want of hosts at most: all that the packaged spaces search."""
+    return Wanted(
+        search_spaces.load("openafs-fileserver-1.8"),
+        search_spaces.load("openafs-cache-manager-fuse-1.8"),
+    )
+
+
+def _check_clients(spec: CampaignSpec, workload: Workload) -> None:
+    """Whether the testbed has the clients that the workload makes sense on."""
+    cell, least = spec.testbed.cell, workload.spec.least_clients
+    if cell is not None and cell.clients < least:
+        raise SpecError(
+            f"testbed.cell.clients: workload {workload.spec.name} is for {least} clients at least, "
+            f"this cell has {cell.clients}"
+        )
 
 
 def _check_programs(spaces: dict[str, Space]) -> None:
-    """Whether the spaces are of the programs that a private cell runs."""
+    """Whether the spaces are of the programs that a cell or a host by a testbed file runs."""
     programs = {"fileserver": "dafileserver", "cache_manager": "afsd.fuse"}
     for component, space in spaces.items():
         if space.program != programs[component] or space.form is not Form.LIBCMD:
             raise SpecError(
-                f"spaces.{component}: {space.name} is not for what a private cell runs "
+                f"spaces.{component}: {space.name} is not for what this testbed runs "
                 f"({programs[component]} of OpenAFS 1.8)"
             )
 

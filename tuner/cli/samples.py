@@ -7,19 +7,18 @@ from pathlib import Path
 
 from tuner.campaign.rules import stored_rules
 from tuner.campaign.times import block_scores
-from tuner.cli.options import state_directory
+from tuner.cli.options import open_store
 from tuner.errors import NotFoundError
 from tuner.report.compare import Sample
-from tuner.store import Store
 
 
-def load_trial(campaign: str, trial: int, state_dir: Path | None) -> Sample:
+def load_trial(campaign: str, trial: int, state_dir: Path | None, database: str | None) -> Sample:
     """The geometric-mean time (s) of a stored trial in each of its complete blocks.
 
     ``campaign``: identifier, the beginning of one, or ``last``. Raises NotFoundError when there is
     no such campaign or trial, or it was never measured.
     """
-    with Store.open(state_directory(state_dir)) as store:
+    with open_store(state_dir, database) as store:
         found = store.campaign(campaign)
         blocks = store.blocks(found.id)
     rules = stored_rules(found)

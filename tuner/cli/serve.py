@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 import uvicorn
 
-from tuner.cli.options import StateDir, state_directory
+from tuner.cli.options import Database, StateDir, database_address, state_directory
 from tuner.errors import SpecError
 
 
@@ -19,6 +19,7 @@ def serve(
     host: Annotated[str, typer.Option(help="Loopback address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8710,
     state_dir: StateDir = None,
+    database: Database = None,
 ) -> None:
     """Answer over HTTP: campaigns and what they recommend, read-only.
 
@@ -33,4 +34,6 @@ def serve(
         raise SpecError(f"--host {host}: only loopback is served, there is no authentication yet")
     # The application reads its settings from the environment: it runs as if on its own.
     os.environ["FSTUNE_STATE_DIR"] = str(state_directory(state_dir).absolute())
+    if (address := database_address(database)) is not None:
+        os.environ["FSTUNE_DATABASE_URL"] = address
     uvicorn.run("api.app:create_app", factory=True, host=host, port=port, log_level="warning")

@@ -12,19 +12,26 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from deploy.cell import Cell, CellError, Cells, CellSpec
-from deploy.cell.client import VOLUME_PATH
+from deploy.cell.client import CACHE_DIRECTORY, MOUNT_POINT, VOLUME_PATH
 from deploy.cell.network import SERVER_ADDRESS
 from deploy.cell.node import SHARED
-from search_spaces import Space
 from tuner.errors import TestbedError
-from tuner.measure.driver import Engine
 from tuner.measure.workload import Workload
-from tuner.target.openafs.cache_manager import CacheManager
-from tuner.target.openafs.fileserver import Fileserver, FileserverPlace
-from tuner.target.part import Part
-from tuner.target.target import Target
+from tuner.target.openafs.fileserver import FileserverPlace
+from tuner.target.openafs.fuse import FusePlace
+from tuner.testbed.assembly import FuseHost, Layout, Wanted, assemble
 from tuner.testbed.node import NodeConnector
 from tuner.testbed.testbed import Bench
+
+#: Where the nodes keep what is needed to put them back.
+RESTORE = f"{SHARED}/restore"
+FUSE_PLACE = FusePlace(MOUNT_POINT, CACHE_DIRECTORY, VOLUME_PATH, RESTORE)
+LAYOUT = Layout(
+    directory=SHARED,
+    path=VOLUME_PATH,
+    server=FileserverPlace(SERVER_ADDRESS, RESTORE),
+    page_cache="not controllable: the volumes are in memory",
+)
 
 
 @contextmanager
@@ -49,24 +56,27 @@ class CellTestbed:
         self,
         state_directory: Path,
         spec: CellSpec,
-        fileserver: Space | None,
-        cache_manager: Space,
+        wanted: Wanted,
         *,
         owned: bool = False,
     ) -> None:
         with translated():
             self._cells = Cells(state_directory)
         self._spec = spec
-        self._spaces = (fileserver, cache_manager)
+        self._wanted = wanted
         self._stack = ExitStack()
         self._owned = owned
 
-    def claim(self) -> bool:
+    def claim(self, campaign: str) -> bool:
         """See Testbed.claim."""
         with translated():
             existing = self._cells.load(self._spec.name)
         self._owned = self._owned or existing is None or not existing.is_alive()
         return self._owned
+
+    def unavailable(self) -> str | None:
+        """See Testbed.unavailable."""
+        return None
 
     def open(self, workload: Workload, say: Callable[[str], None]) -> Bench:
         """See Testbed.open."""
@@ -86,13 +96,5 @@ class CellTestbed:
 
     def _bench(self, cell: Cell, workload: Workload) -> Bench:
         server = NodeConnector(cell.server)
-        client = NodeConnector(cell.clients[0])
-        place = FileserverPlace(SERVER_ADDRESS, f"{SHARED}/restore-fileserver.json")
-        fileserver, cache_space = self._spaces
-        cache = CacheManager.attach(cell.clients, cell.client_options, cache_space)
-        parts: dict[str, Part] = {}
-        if fileserver is not None:
-            parts["fileserver"] = Fileserver.attach(server, place, fileserver)
-        parts["cache_manager"] = cache
-        engine = Engine.install(client, SHARED, VOLUME_PATH, workload)
-        return Bench(Target(parts), engine, cache.make_cold)
+        clients = [FuseHost(NodeConnector(node), FUSE_PLACE) for node in cell.clients]
+        return assemble(server, clients, LAYOUT, self._wanted, workload)

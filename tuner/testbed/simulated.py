@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from search_spaces import Space
 from tuner.errors import ConfigurationError, WorkloadError
+from tuner.measure.diagnostics.watch import Watch
 from tuner.measure.driver import Report
+from tuner.measure.references import ReferencePlan
 from tuner.measure.workload import Workload
-from tuner.model import ComponentResult, Configuration, Value
+from tuner.model import ComponentResult, Configuration, PageCache, Value
 from tuner.target.part import Part
 from tuner.target.target import Target
 from tuner.testbed.testbed import Bench
@@ -67,13 +69,15 @@ class World:
     """The truth: effects, and noise as standard deviations of log times.
 
     ``noise``: of each component of each run; ``block_noise``: shared by the runs of a block, which
-    pairing takes out.
+    pairing takes out. ``references``: how many times as long a reference takes as a configuration
+    without effects, by its name; 1 when it is not here.
     """
 
     effects: tuple[Effect, ...] = ()
     noise: float = 0.014
     block_noise: float = 0.0
     seed: int = 1
+    references: Mapping[str, float] = field(default_factory=dict)
 
     def log_change(self, configuration: Configuration, component: str) -> float:
         """The true log time ratio of one component to a configuration without effects."""
@@ -155,20 +159,51 @@ class _SimulatedEngine:
         culprit = self.world.failure(configuration, "workload")
         if culprit is not None:
             raise WorkloadError(f"simulated mismatch in read of /sim/file, because of {culprit}")
-        # By run and not by stream: a campaign taken up again draws what it would have drawn.
-        block, trial = run_id.rsplit("-", 2)[1:]
-        draw = random.Random(f"{self.world.seed}:{block}:{trial}")
-        shared = random.Random(f"{self.world.seed}:{block}").gauss(0.0, self.world.block_noise)
-        components: dict[str, ComponentResult] = {}
-        for name in self.workload.components:
-            log_s = shared + self.world.log_change(configuration, name)
-            elapsed_s = _COMPONENT_S * math.exp(log_s + draw.gauss(0.0, self.world.noise))
-            components[name] = ComponentResult(elapsed_s, operations=1, bytes=0)
-            self.clock.now_s += elapsed_s
-        return Report(components, 0.0, "simulated")
+        return _draw(run_id, self.world, self.workload, self.clock, configuration)
 
     def clean_leftovers(self, prefix: str) -> None:
         """Nothing is ever left."""
+
+
+@dataclass(frozen=True, slots=True)
+class _SimulatedReference:
+    """A path whose times are drawn like those of the service."""
+
+    plan: ReferencePlan
+    world: World
+    workload: Workload
+    clock: VirtualClock
+
+    def run(
+        self, run_id: str, seed: int, stage: Callable[[str], None]
+    ) -> tuple[Report, PageCache | None]:
+        ratio = self.world.references.get(self.plan.name, 1.0)
+        return _draw(run_id, self.world, self.workload, self.clock, Configuration(), ratio), None
+
+    def clean_leftovers(self, prefix: str) -> None:
+        """Nothing is ever left."""
+
+
+def _draw(
+    run_id: str,
+    world: World,
+    workload: Workload,
+    clock: VirtualClock,
+    configuration: Configuration,
+    ratio: float = 1.0,
+) -> Report:
+    """Draw the times of one run and let them pass."""
+    # By run and not by stream: a campaign taken up again draws what it would have drawn.
+    block, trial = run_id.rsplit("-", 2)[1:]
+    draw = random.Random(f"{world.seed}:{block}:{trial}")
+    shared = random.Random(f"{world.seed}:{block}").gauss(0.0, world.block_noise)
+    components: dict[str, ComponentResult] = {}
+    for name in workload.components:
+        log_s = shared + world.log_change(configuration, name) + math.log(ratio)
+        elapsed_s = _COMPONENT_S * math.exp(log_s + draw.gauss(0.0, world.noise))
+        components[name] = ComponentResult(elapsed_s, operations=1, bytes=0)
+        clock.now_s += elapsed_s
+    return Report(components, 0.0, "simulated")
 
 
 def _settings(parts: Mapping[str, _SimulatedPart]) -> Configuration:
@@ -182,20 +217,29 @@ class SimulatedTestbed:
     """A testbed with a known truth."""
 
     def __init__(
-        self, spaces: Mapping[str, Space], world: World, found: Mapping[str, Value] | None = None
+        self,
+        spaces: Mapping[str, Space],
+        world: World,
+        found: Mapping[str, Value] | None = None,
+        references: Sequence[ReferencePlan] = (),
     ) -> None:
         """``spaces`` by component; ``found``: what is set there, by qualified name."""
         self.clock = VirtualClock()
         self._world = world
+        self._references = references
         of = Configuration.of(found or {})
         self._parts = {
             component: _SimulatedPart(space, world, self.clock, found=of.part(component))
             for component, space in spaces.items()
         }
 
-    def claim(self) -> bool:
+    def claim(self, campaign: str) -> bool:
         """See Testbed.claim."""
         return False
+
+    def unavailable(self) -> str | None:
+        """See Testbed.unavailable."""
+        return None
 
     def open(self, workload: Workload, say: Callable[[str], None]) -> Bench:
         """See Testbed.open."""
@@ -203,7 +247,12 @@ class SimulatedTestbed:
             part.values = dict(part.found)
         parts: dict[str, Part] = dict(self._parts)
         engine = _SimulatedEngine(self._parts, self._world, workload, self.clock)
-        return Bench(Target(parts), engine, lambda: None)
+        references = tuple(
+            _SimulatedReference(plan, self._world, workload, self.clock)
+            for plan in self._references
+        )
+        watch = Watch(workload.spec)
+        return Bench(Target(parts), engine, lambda: None, watch, references)
 
     def close(self) -> str | None:
         """See Testbed.close."""

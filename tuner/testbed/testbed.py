@@ -6,13 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from tuner.measure.diagnostics.watch import Watch
 from tuner.measure.driver import Report
+from tuner.measure.references import ReferencePlan
 from tuner.measure.workload import Workload
+from tuner.model import PageCache
 from tuner.target.target import Target
 
 
 class Engine(Protocol):
-    """Runs the workload of a campaign on a client."""
+    """Runs the workload of a campaign on its clients."""
 
     def run(
         self, run_id: str, seed: int, make_cold: Callable[[], None], stage: Callable[[str], None]
@@ -27,16 +30,40 @@ class Engine(Protocol):
         ...
 
 
+class Reference(Protocol):
+    """Runs the workload of a campaign on a path that is not tuned."""
+
+    @property
+    def plan(self) -> ReferencePlan:
+        """What was asked for."""
+        ...
+
+    def run(
+        self, run_id: str, seed: int, stage: Callable[[str], None]
+    ) -> tuple[Report, PageCache | None]:
+        """Run every stage once; see ``measure.references``. Raises WorkloadError when the run is
+        void.
+        """
+        ...
+
+    def clean_leftovers(self, prefix: str) -> None:
+        """Remove what runs whose identifier begins with ``prefix`` left behind."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """An open testbed: the target, and the engine on the client that is measured.
+    """An open testbed: the target, and the engine on the clients that are measured.
 
-    ``make_cold`` empties the client's caches between the stages of a workload.
+    ``make_cold`` empties the clients' caches between the stages of a workload. ``watch`` reads what
+    programs and hosts count.
     """
 
     target: Target
     engine: Engine
     make_cold: Callable[[], None]
+    watch: Watch
+    references: tuple[Reference, ...] = ()
 
 
 class Testbed(Protocol):
@@ -47,10 +74,14 @@ class Testbed(Protocol):
         """Seconds, monotonic: the time that passes on this testbed."""
         ...
 
-    def claim(self) -> bool:
-        """Whether ``open`` will bring it up, so that ``close`` takes it down. Asked before
-        ``open``.
+    def claim(self, campaign: str) -> bool:
+        """Whether ``open`` will bring it up for this campaign, so that ``close`` takes it down.
+        Asked before ``open``.
         """
+        ...
+
+    def unavailable(self) -> str | None:
+        """What keeps a campaign from going on here now; None when nothing does."""
         ...
 
     def open(self, workload: Workload, say: Callable[[str], None]) -> Bench:

@@ -12,8 +12,7 @@ import shlex
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from tuner.cli import main
@@ -25,17 +24,21 @@ def arm(writes: int, side: str) -> None:
     real = Store._change
     count = 0
 
-    @contextmanager
-    def change(store: Store, campaign: str) -> Iterator[Any]:
+    def change(store: Store, campaign: str, work: Callable[..., Any]) -> Any:
         nonlocal count
         count += 1
         last = count == writes
-        with real(store, campaign) as inner:
-            yield inner
+
+        def cut_short(*arguments: Any) -> Any:
+            result = work(*arguments)
             if last and side == "before":  # nothing of it is on disk yet
                 os.kill(os.getpid(), signal.SIGKILL)
+            return result
+
+        result = real(store, campaign, cut_short)
         if last:
             os.kill(os.getpid(), signal.SIGKILL)
+        return result
 
     Store._change = change  # type: ignore[method-assign, assignment]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -285,12 +286,12 @@ def test_a_store_that_fails_still_leaves_the_testbed_restored(
     real = Store._change
     count = 0
 
-    def full(store: Store, of: str) -> object:
+    def full(store: Store, of: str, work: Callable[..., object]) -> object:
         nonlocal count
         count += 1
         if count > after:
             raise StoreError("its disk is full")
-        return real(store, of)
+        return real(store, of, work)
 
     monkeypatch.setattr(Store, "_change", full)
     with pytest.raises(StoreError, match="disk is full"):

@@ -39,7 +39,7 @@ workload: mixed-use
         (
             "openafs-fileserver-1.6",
             "openafs-cache-manager-fuse-1.8",
-            "spaces.fileserver: openafs-fileserver-1.6 is not for what a private cell runs",
+            "spaces.fileserver: openafs-fileserver-1.6 is not for what this testbed runs",
         ),
         (
             "openafs-fileserver-1.8",

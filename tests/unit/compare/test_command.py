@@ -16,7 +16,7 @@ from tuner.errors import NotFoundError, SpecError
 from tuner.report.compare import Sample
 
 
-def stored(campaign: str, trial: int, state_dir: Path | None) -> Sample:
+def stored(campaign: str, trial: int, state_dir: Path | None, database: str | None) -> Sample:
     """Trials of one campaign, measured in the same blocks: each 5 % faster than the one before."""
     if campaign != "7f3a":
         raise NotFoundError(f"no campaign {campaign}")

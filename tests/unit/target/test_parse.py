@@ -178,3 +178,30 @@ def test_a_tool_that_got_no_answer_is_refused(recorded: Recorded) -> None:
     cut = recorded("cmdebug-cache").rpartition("Cache size")[0]
     with pytest.raises(ValueError, match="Cache size"):
         parse.cache_configuration(cut)
+
+
+def test_clients_connected(recorded: Recorded) -> None:
+    text = recorded("rxdebug-server-connections")
+    assert parse.clients_connected(text) == {"10.77.0.11", "10.77.0.12"}
+    with pytest.raises(ValueError, match="rxdebug"):
+        parse.clients_connected("getstats call failed with code -1\n")
+
+
+def test_volumes_go_by_their_own_names_whatever_their_state(recorded: Recorded) -> None:
+    assert parse.volumes(recorded("vos-listvol")) == {"bench"}
+    more = recorded("vos-listvol").replace(
+        "\nTotal volumes onLine",
+        "bench.backup                      536870914 BK          2 K On-line\n"
+        "off                               536870915 RW          2 K Off-line\n"
+        "**** Could not attach volume 536870999 ****\n"
+        "\nTotal volumes onLine",
+    )
+    assert parse.volumes(more) == {"bench", "off", "536870999"}
+    with pytest.raises(ValueError, match="vos listvol"):
+        parse.volumes("Could not fetch the list of partitions from the server\n")
+
+
+def test_quota_and_use_of_a_volume(recorded: Recorded) -> None:
+    assert parse.volume_quota(recorded("vos-examine")) == (0, 2)
+    with pytest.raises(ValueError, match="vos examine"):
+        parse.volume_quota("VLDB: no such entry\n")

@@ -1,71 +1,73 @@
-"""The OpenAFS cache manager of a private cell's clients: afsd.fuse, its options, its cold cache.
+"""The OpenAFS cache managers of a testbed's clients: their options, their cold caches.
 
-Owns the mounts of all clients of a testbed together: they always run with the same options. Every
-change is unmount, wipe, mount; the same is how a cache is made cold.
+Owns all clients together: they always run with the same tuned options. Every change begins with an
+empty cache, and the same is how a cache is made cold. How a client is started is its own matter
+(``client.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from deploy.cell import CellError, MountError, Node
-from deploy.cell.client import CACHE_DIRECTORY, CACHE_INFO, mount, unmount
 from search_spaces import Space, SpaceError
-from tuner.errors import ConfigurationError, TestbedError
+from tuner.errors import TestbedError
 from tuner.model import Value
-from tuner.target.openafs import parse
-from tuner.target.openafs.fileserver import memory_bytes
+from tuner.target.openafs.client import Client
+from tuner.target.openafs.limits import memory_bytes
 from tuner.target.part import verified
-from tuner.testbed.connector import check
-from tuner.testbed.node import NodeConnector
+from tuner.testbed.connector import Connector, check
 
-_PROGRAM = "afsd.fuse"
+_CACHE_INFO = "/etc/openafs/cacheinfo"
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class CacheManager:
     """The cache managers under tuning, one a client. ``attach`` makes one of these for all."""
 
-    nodes: Sequence[Node]
+    clients: Sequence[Client]
     space: Space
     identity: str
-    original: tuple[str, ...]
     found: Mapping[str, Value]
     facts: Mapping[str, int]
-    rest: tuple[str, ...]
-    #: Options in effect on every client; None while they may differ from client to client.
+    #: The options of each client that the space does not know.
+    rests: Sequence[tuple[str, ...]]
+    #: Values in effect on every client; None while they may differ from client to client.
     mounted: tuple[str, ...] | None = field(default=None)
 
     @classmethod
-    def attach(cls, nodes: Sequence[Node], original: Sequence[str], space: Space) -> CacheManager:
-        """Take over clients that were brought up with the options ``original``; nothing is changed.
+    def attach(cls, clients: Sequence[Client], program: str, space: Space) -> CacheManager:
+        """Take over clients as they were found; nothing is changed.
 
-        Raises TestbedError when those options cannot be read.
+        ``program``: what they run, for provenance. Raises TestbedError when their options cannot be
+        read, or differ in what the space knows.
         """
-        try:
-            parsed = space.parse(list(original))
-        except SpaceError as problem:
-            raise TestbedError(
-                f"the clients' present options cannot be read: {problem}"
-            ) from problem
-        host = NodeConnector(nodes[0])
-        partition = check(
-            host, ["stat", "--file-system", "--format=%S %b", CACHE_DIRECTORY]
-        ).split()
-        facts = {
-            "memory_bytes": memory_bytes(host),
-            "cache_partition_bytes": int(partition[0]) * int(partition[1]),
-            "cacheinfo_blocks": int(CACHE_INFO.strip().rpartition(":")[2]),
-        }
-        version = check(host, ["fs", "-version"])
-        identity = f"{_PROGRAM} {version.strip()}"
-        return cls(nodes, space, identity, tuple(original), parsed.values, facts, parsed.rest)
+        found: list[Mapping[str, Value]] = []
+        rests: list[tuple[str, ...]] = []
+        for client in clients:
+            try:
+                parsed = space.parse(list(client.options))
+            except SpaceError as problem:
+                raise TestbedError(
+                    f"{client.host.host}: the client's present options cannot be read: {problem}"
+                ) from problem
+            if found and parsed.values != found[0]:
+                raise TestbedError(
+                    f"{client.host.host} and {clients[0].host.host} run with different options "
+                    f"({parsed.values} and {found[0]}); a testbed's clients must be alike"
+                )
+            found.append(parsed.values)
+            rests.append(parsed.rest)
+        version = check(clients[0].host, ["fs", "-version"]).strip()
+        return cls(clients, space, f"{program} {version}", found[0], _facts(clients), rests)
 
     def apply(self, values: Mapping[str, Value]) -> str | None:
         """See Part.apply: a remount with an empty cache, unless these options are in effect."""
-        options = (*self.rest, *self.space.render(values))
+        options = tuple(self.space.render(values))
         if options == self.mounted:
             return None
         self._mount(options)
@@ -76,14 +78,13 @@ class CacheManager:
 
         The surest way: the cache manager ends, its cache is wiped, a new one starts.
         """
-        self._mount(self.original if self.mounted is None else self.mounted)
+        as_found = tuple(self.space.render(self.found))
+        self._mount(as_found if self.mounted is None else self.mounted)
 
     def restore(self) -> str:
         """See Part.restore."""
-        if self.mounted == self.original:
-            return f"{_PROGRAM} left with its original options: {' '.join(self.original)}"
-        self._mount(self.original)
-        return f"{_PROGRAM} mounted again with its original options: {' '.join(self.original)}"
+        self.mounted = None
+        return "; ".join(self._on_all(lambda client, rest: client.restore()))
 
     def incarnation(self) -> str:
         """See Part.incarnation: nothing starts it again, so a crash fails the workload by
@@ -94,34 +95,32 @@ class CacheManager:
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """See Part.read_back: from the cache manager's own answers, for every client."""
         effective: dict[str, Value] = dict(values)
-        for node in self.nodes:
-            effective = verified(self.space, values, self.facts, self._shown(node))
+        for client in self.clients:
+            effective = verified(self.space, values, self.facts, client.shown())
         return effective
-
-    def _shown(self, node: Node) -> dict[str, Value]:
-        host = NodeConnector(node)
-        port = parse.udp_port_of(check(host, ["ss", "-uanpH"]), _PROGRAM)
-        if port is None:
-            raise ConfigurationError(f"{host.host}: {_PROGRAM} does not run any more")
-        text = check(host, ["cmdebug", "127.0.0.1", "-port", str(port), "-cache"])
-        try:
-            shown = parse.cache_configuration(text)
-        except ValueError as problem:
-            raise TestbedError(f"{host.host}: {problem}") from problem
-        return {f"cmdebug.{key}": value for key, value in shown.items()}
 
     def _mount(self, options: tuple[str, ...]) -> None:
         self.mounted = None
-
-        def remount(node: Node) -> None:
-            unmount(node)
-            mount(node, options)
-
-        try:
-            with ThreadPoolExecutor(len(self.nodes)) as pool:
-                list(pool.map(remount, self.nodes))
-        except MountError as problem:
-            raise ConfigurationError(f"the cache manager does not start: {problem}") from problem
-        except (CellError, TimeoutError) as problem:
-            raise TestbedError(f"the clients cannot be mounted again: {problem}") from problem
+        self._on_all(lambda client, rest: client.start((*rest, *options)))
         self.mounted = options
+
+    def _on_all(self, do: Callable[[Client, tuple[str, ...]], T]) -> list[T]:
+        """The same on every client at once; the first failure when all have ended."""
+        with ThreadPoolExecutor(len(self.clients)) as pool:
+            return list(pool.map(do, self.clients, self.rests))
+
+
+def _facts(clients: Sequence[Client]) -> dict[str, int]:
+    """What the hosts of all clients allow: of each figure the smallest."""
+    each = [host_limits(client.host, client.cache) for client in clients]
+    return {name: min(facts[name] for facts in each) for name in each[0]}
+
+
+def host_limits(host: Connector, cache: str) -> dict[str, int]:
+    """What a client's host allows, by the names that the space uses."""
+    partition = check(host, ["stat", "--file-system", "--format=%S %b", cache]).split()
+    return {
+        "memory_bytes": memory_bytes(host),
+        "cache_partition_bytes": int(partition[0]) * int(partition[1]),
+        "cacheinfo_blocks": int(check(host, ["cat", _CACHE_INFO]).strip().rpartition(":")[2]),
+    }

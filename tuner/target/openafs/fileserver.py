@@ -6,15 +6,16 @@ programs and every option that the search space does not know are kept as found.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from search_spaces import Space, SpaceError
 from tuner.errors import ConfigurationError, TestbedError, TransportError
 from tuner.model import Value
+from tuner.target.journal import Journal
 from tuner.target.openafs import parse
+from tuner.target.openafs.limits import kernel_setting, memory_bytes, open_files
 from tuner.target.part import verified
 from tuner.testbed.connector import CommandFailed, Connector, check
 
@@ -28,12 +29,12 @@ _LONGEST_COMMAND = 244
 
 @dataclass(frozen=True, slots=True)
 class FileserverPlace:
-    """Where the fileserver is: address as its clients see it, instance name, log and journal
-    files.
+    """Where the fileserver is: address as its clients see it, the directory where fstune may keep
+    its files on that host, instance name and log file.
     """
 
     address: str
-    journal: str
+    directory: str
     instance: str = "dafs"
     log: str = "/var/log/openafs/FileLog"
 
@@ -51,7 +52,8 @@ class Fileserver:
     found: Mapping[str, Value]
     facts: Mapping[str, int]
     rest: tuple[str, ...]
-    running: tuple[str, ...] = field(default=())
+    running: tuple[str, ...] = ()
+    recorded: bool = False
 
     @classmethod
     def attach(cls, host: Connector, place: FileserverPlace, space: Space) -> Fileserver:
@@ -63,7 +65,7 @@ class Fileserver:
         """
         status = _status(host, place)
         now = () if status is None else status.commands
-        original = _read_journal(host, place) or now
+        original = _journal(host, place).read("commands") or now
         if not original:
             raise TestbedError(f"{host.host}: bosserver has no instance {place.instance!r}")
         program, *options = original[0].split()
@@ -76,11 +78,24 @@ class Fileserver:
         # bosserver's version is the fileserver's, and it answers even when that one is stopped.
         version = check(host, ["rxdebug", place.address, str(parse.BOSSERVER_PORT), "-version"])
         identity = f"{program.rpartition('/')[2]} {version.partition('version:')[2].strip()}"
-        facts = _facts(host, " ".join([program, *parsed.rest]))
+        facts = host_limits(host, " ".join([program, *parsed.rest]))
         return cls(host, place, space, original, identity, parsed.values, facts, parsed.rest, now)
 
     def apply(self, values: Mapping[str, Value]) -> str | None:
         """See Part.apply: a restart, unless the fileserver runs with exactly this command line."""
+        commands = self._commands(values)
+        if commands == self.running:
+            return None
+        log_size = self._change(commands)
+        self._await_start(commands[0], log_size)
+        self.running = commands
+        return "restart"
+
+    def rehearse(self, values: Mapping[str, Value]) -> None:
+        """All commands of ``apply`` that change something, and no wait: for a dry connector."""
+        self._change(self._commands(values))
+
+    def _commands(self, values: Mapping[str, Value]) -> tuple[str, ...]:
         program = self.original[0].split()[0]
         command = " ".join([program, *self.rest, *self.space.render(values)])
         if len(command) > _LONGEST_COMMAND:
@@ -88,14 +103,13 @@ class Fileserver:
                 f"the command line has {len(command)} characters, bosserver keeps "
                 f"{_LONGEST_COMMAND}"
             )
-        return self._run((command, *self.original[1:]))
+        return (command, *self.original[1:])
 
     def restore(self) -> str:
         """See Part.restore."""
-        action = self._run(self.original)
-        check(self.host, ["rm", "--force", self.place.journal])
-        how = "restarted with" if action else "left with"
-        return f"fileserver on {self.host.host} {how} its original options: {self.original[0]}"
+        done = _journal(self.host, self.place).restore() or "left as found"
+        self.running, self.recorded = self.original, False
+        return f"fileserver on {self.host.host} {done}: {self.original[0]}"
 
     def incarnation(self) -> str:
         """See Part.incarnation: bosserver counts, and starts again whatever crashes."""
@@ -125,10 +139,9 @@ class Fileserver:
         shown["ss.rb"] = parse.udp_receive_buffer(check(self.host, ["ss", "-uamnH"]))
         return shown
 
-    def _run(self, commands: tuple[str, ...]) -> str | None:
-        if commands == self.running:
-            return None
-        self._write_journal()
+    def _change(self, commands: tuple[str, ...]) -> int:
+        """Create the instance anew; returns how large its log was just before."""
+        self._record()
         self.running = ()
         # A run that was cut off between delete and create has left no instance.
         if _status(self.host, self.place) is not None:
@@ -136,9 +149,14 @@ class Fileserver:
             self._bos("delete")
         size = self._log_size()
         self._bos("create", "dafs", *commands)
-        self._await_start(commands[0], size)
-        self.running = commands
-        return "restart"
+        return size
+
+    def _record(self) -> None:
+        """Before the first change: write down, on the host itself, what was found."""
+        if not self.recorded:
+            words = {"address": self.place.address, "instance": self.place.instance}
+            _journal(self.host, self.place).begin({"commands": self.original}, words)
+            self.recorded = True
 
     def _bos(self, verb: str, *arguments: str, timeout_s: float = 60.0) -> None:
         command = ["bos", verb, self.place.address, self.place.instance, *arguments, "-localauth"]
@@ -189,11 +207,9 @@ class Fileserver:
         result = self.host.run(["tail", f"--bytes=+{start + 1}", self.place.log])
         return parse.file_log(result.stdout if result.status == 0 else "")
 
-    def _write_journal(self) -> None:
-        """Before the first change: write down, on the host itself, what was found."""
-        if self.host.run(["test", "-e", self.place.journal]).status != 0:
-            document = {"instance": self.place.instance, "commands": list(self.original)}
-            self.host.put(self.place.journal, json.dumps(document).encode(), mode=0o600)
+
+def _journal(host: Connector, place: FileserverPlace) -> Journal:
+    return Journal(host, f"{place.directory}/fileserver", "fileserver-restore.sh")
 
 
 def _status(host: Connector, place: FileserverPlace) -> parse.InstanceStatus | None:
@@ -210,33 +226,11 @@ def _status(host: Connector, place: FileserverPlace) -> parse.InstanceStatus | N
         raise TestbedError(f"{host.host}: {problem}") from problem
 
 
-def _read_journal(host: Connector, place: FileserverPlace) -> tuple[str, ...] | None:
-    result = host.run(["cat", place.journal])
-    if result.status != 0:
-        return None
-    try:
-        return tuple(str(command) for command in json.loads(result.stdout)["commands"])
-    except (ValueError, KeyError, TypeError) as problem:
-        raise TestbedError(
-            f"{host.host}: the restore journal {place.journal} is damaged: {problem!r}"
-        ) from problem
-
-
-def kernel_setting(host: Connector, name: str) -> int:
-    """The value of a sysctl such as ``net.core.rmem_max``."""
-    return int(check(host, ["cat", "/proc/sys/" + name.replace(".", "/")]))
-
-
-def memory_bytes(host: Connector) -> int:
-    """All memory of a host."""
-    return parse.process_status(check(host, ["cat", "/proc/meminfo"]))["MemTotal"] * 1024
-
-
-def _facts(host: Connector, fixed_command: str) -> dict[str, int]:
-    open_files = check(host, ["prlimit", "--nofile", "--noheadings", "--output=HARD"])
+def host_limits(host: Connector, fixed_command: str) -> dict[str, int]:
+    """What a server's host allows, by the names that the space uses."""
     return {
         "net_core_rmem_max": kernel_setting(host, "net.core.rmem_max"),
         "memory_bytes": memory_bytes(host),
-        "nofile": int(open_files),
+        "nofile": open_files(host),
         "fixed_command_length": len(fixed_command),
     }

@@ -97,6 +97,37 @@ def idle_threads(text: str) -> int:
     return int(match.group(1))
 
 
+def clients_connected(text: str) -> frozenset[str]:
+    """The addresses from which clients have called lately, from ``rxdebug HOST PORT
+    -allconnections -onlyserver``.
+    """
+    if "Showing only server connections" not in text:
+        raise ValueError(f"rxdebug: no list of server connections in {text.strip()[:200]!r}")
+    return frozenset(re.findall(r"^Connection from host ([0-9.]+), port", text, re.MULTILINE))
+
+
+def volumes(text: str) -> frozenset[str]:
+    """The names of the volumes that a server has, from ``vos listvol HOST``; backup and read-only
+    copies go by the name of the volume itself.
+    """
+    if "Total volumes onLine" not in text:
+        raise ValueError(f"vos listvol: no list of volumes in {text.strip()[:200]!r}")
+    names = re.findall(r"^(\S+)\s+\d+ (?:RW|RO|BK)\s", text, re.MULTILINE)
+    # One that cannot be attached, or is busy, has no line of its own but is there.
+    nameless = re.findall(r"^\*+ (?:Could not attach volume|Volume) (\d+)", text, re.MULTILINE)
+    of_copies = {name.removesuffix(".readonly").removesuffix(".backup") for name in names}
+    return frozenset(of_copies | set(nameless))
+
+
+def volume_quota(text: str) -> tuple[int, int]:
+    """Quota (0: none) and use of a volume in KiB, from ``vos examine``."""
+    quota = re.search(r"^\s+MaxQuota\s+(\d+) K", text, re.MULTILINE)
+    used = re.search(r"^\S+\s+\d+ RW\s+(\d+) K", text, re.MULTILINE)
+    if quota is None or used is None:
+        raise ValueError(f"vos examine: no quota in {text.strip()[:200]!r}")
+    return int(quota[1]), int(used[1])
+
+
 def udp_receive_buffer(text: str, port: int = FILESERVER_PORT) -> int:
     """The receive buffer in bytes of a UDP port as the kernel counts it, from ``ss -uamnH``."""
     match = re.search(rf"\S+:{port}\s[^\n]*(?:\n\s*)?skmem:\([^)]*\brb(\d+)", text)

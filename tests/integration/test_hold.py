@@ -1,0 +1,154 @@
+"""A hold on a host: one at a time, and put back by the host itself when nobody is heard of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.cell import Cell
+from tests.integration.conftest import attach_fileserver, process_in, wait_for
+from tuner.errors import ConflictError, TestbedError
+from tuner.target.journal import Journal
+from tuner.testbed.connector import CommandFailed, check
+from tuner.testbed.hold import Heartbeats, Hold, Owner, restore_all
+from tuner.testbed.node import NodeConnector
+
+pytestmark = pytest.mark.cell
+
+OURS, THEIRS = Owner("campaign-1", "here"), Owner("campaign-2", "there")
+
+
+@pytest.fixture
+def directory(cell: Cell) -> Iterator[str]:
+    """A directory of its own on the server's node; its watches end with it."""
+    path = f"/fstune/hold-{time.monotonic_ns()}"
+    yield path
+    host = NodeConnector(cell.server)
+    host.run(["rm", "--recursive", "--force", f"{path}/lease"])
+    wait_for(lambda: watches(cell, path) == 0, "the watches' end")
+    host.run(["rm", "--recursive", "--force", path])
+
+
+def watches(cell: Cell, path: str) -> int:
+    """How many watches run in a directory."""
+    found = 0
+    for pid in cell.server.run(["pidof", "sh"]).stdout.decode().split():
+        where = cell.server.run(["readlink", f"/proc/{pid}/cwd"]).stdout.decode().strip()
+        found += where == path
+    return found
+
+
+def take(cell: Cell, path: str, owner: Owner = OURS, after_s: float = 600.0) -> Hold:
+    return Hold.take(NodeConnector(cell.server), path, owner, after_s)
+
+
+def test_only_one_campaign_holds_a_host(cell: Cell, directory: str) -> None:
+    hold = take(cell, directory)
+    with pytest.raises(ConflictError, match=r"server is in use by campaign campaign-1 on here"):
+        take(cell, directory, THEIRS)
+    assert hold.give_back() is None
+    other = take(cell, directory, THEIRS)
+    with pytest.raises(TestbedError, match="server has put itself back"):
+        hold.beat()
+    other.beat()
+    assert other.give_back() is None
+
+
+def test_the_same_campaign_takes_its_host_again(cell: Cell, directory: str) -> None:
+    take(cell, directory)
+    again = take(cell, directory)
+    again.beat()
+    wait_for(lambda: watches(cell, directory) == 1, "the first watch's end")
+    assert again.give_back() is None
+
+
+def journal(cell: Cell, directory: str, script: str) -> Journal:
+    """A journal that is restored by a script of the test's."""
+    host = NodeConnector(cell.server)
+    kept = Journal(host, f"{directory}/restore/part", "fileserver-restore.sh")
+    kept.begin({"commands": ("a", "b")}, {"address": "192.0.2.1"})
+    host.put(f"{directory}/restore/part/restore.sh", script.encode(), mode=0o700)
+    return kept
+
+
+def test_a_host_that_hears_nothing_puts_itself_back(cell: Cell, directory: str) -> None:
+    hold = take(cell, directory, after_s=2.0)
+    kept = journal(cell, directory, 'echo restored > "${0%/*}/../../proof"\n')
+    wait_for(lambda: kept.host.run(["test", "-e", f"{directory}/proof"]).status == 0, "the watch")
+    wait_for(lambda: watches(cell, directory) == 0, "the watch's end")
+    assert kept.read("commands") is None
+    with pytest.raises(TestbedError, match="has put itself back"):
+        hold.beat()
+    with pytest.raises(TestbedError, match="has put itself back"):
+        hold.run(["true"])
+    said = hold.give_back()
+    assert said is not None
+    assert "not heard from for 2 s" in said
+
+
+def test_heartbeats_keep_it_from_doing_so(cell: Cell, directory: str) -> None:
+    hold = take(cell, directory, after_s=2.0)
+    kept = journal(cell, directory, "exit 1\n")
+    beats = Heartbeats([hold])
+    time.sleep(5.0)
+    beats.close()
+    hold.beat()
+    assert kept.read("commands") == ("a", "b")
+    check(kept.host, ["rm", "--recursive", kept.directory])
+    assert hold.give_back() is None
+
+
+def test_a_host_that_is_not_put_back_is_not_given_back(cell: Cell, directory: str) -> None:
+    hold = take(cell, directory)
+    kept = journal(cell, directory, "echo it does not work >&2; exit 1\n")
+    with pytest.raises(CommandFailed, match="it does not work"):
+        restore_all(kept.host, directory)
+    said = hold.give_back()
+    assert said is not None
+    assert "it will try by itself in 10 minutes" in said
+    hold.beat()
+    check(kept.host, ["rm", "--recursive", kept.directory])
+    assert hold.give_back() is None
+
+
+def test_a_stale_lease_is_taken_over_after_its_host_was_put_back(
+    cell: Cell, directory: str
+) -> None:
+    first = take(cell, directory, after_s=30.0)
+    kept = journal(cell, directory, 'echo restored > "${0%/*}/../../proof"\n')
+    first.connector.put(f"{directory}/heartbeat", b"-100000\n")
+    second = take(cell, directory, THEIRS, after_s=30.0)
+    assert kept.host.run(["cat", f"{directory}/proof"]).stdout == "restored\n"
+    assert kept.read("commands") is None
+    assert second.give_back() is None
+
+
+def test_a_journal_that_was_cut_off_in_the_writing_is_none(cell: Cell, directory: str) -> None:
+    """Nothing had been changed yet, so there is nothing to put back."""
+    host = NodeConnector(cell.server)
+    kept = Journal(host, f"{directory}/restore/part", "fileserver-restore.sh")
+    kept.begin({"commands": ("a",)}, {})
+    check(host, ["mv", f"{directory}/restore/part", f"{directory}/restore/.part.new"])
+    assert kept.read("commands") is None
+    assert restore_all(host, directory) == []
+    kept.begin({"commands": ("b",)}, {})
+    assert kept.read("commands") == ("b",)
+
+
+def test_the_journal_alone_puts_the_fileserver_back(cell: Cell) -> None:
+    """As a watch or an administrator does: with nothing of ours but the files on the host."""
+    server = attach_fileserver(cell)
+    server.apply({"threads": 20})
+    script = Path(server.place.directory) / "fileserver" / "restore.sh"
+    said = cell.server.check(["sh", str(script)], timeout_s=60.0)
+    assert said == "restarted as found\n"
+    assert cell.server.check(["sh", str(script)]) == "left as found\n"
+    process = process_in(cell.server, "dafileserver")
+    assert process is not None
+    command = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")[:-1]
+    assert [word.decode() for word in command] == server.original[0].split()
+    server.running = ()
+    assert "left as found" in server.restore()

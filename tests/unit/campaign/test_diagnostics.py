@@ -1,0 +1,126 @@
+"""What a campaign does with what was counted around its arms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from tests.unit.campaign.campaigns import Campaign, Recorder, spec
+from tests.unit.campaign.conftest import Begin
+from tests.unit.measure.diagnostics.hosts import Host
+from tuner.campaign.runner import Outcome, Runner
+from tuner.measure.diagnostics.probe import Probe
+from tuner.measure.diagnostics.watch import Watch
+from tuner.measure.driver import Report, run_stages
+from tuner.measure.workload import Workload
+from tuner.states import BlockState, CampaignState
+from tuner.testbed import testbed as testbeds
+from tuner.testbed.testbed import Bench, Engine
+
+SMALL = {"name": "mixed-use", "scale": 0.02}
+#: More than the workload's cold stage reads.
+PLENTY_KIB = 1 << 20
+
+
+@dataclass
+class Staged:
+    """An engine that comes to every stage, while ``client`` counts what it fetches."""
+
+    inner: Engine
+    workload: Workload
+    client: Host
+    fetched_kib: int
+
+    def run(
+        self, run_id: str, seed: int, make_cold: Callable[[], None], stage: Callable[[str], None]
+    ) -> Report:
+        report = self.inner.run(run_id, seed, make_cold, stage)
+
+        def one(name: str, cold_before: int) -> Report:
+            self.client.count(fetched_kib=self.fetched_kib, cpu=100)
+            return report
+
+        return replace(run_stages(self.workload.spec, make_cold, stage, one), cpu_s=0.5)
+
+    def clean_leftovers(self, prefix: str) -> None:
+        """Nothing is ever left."""
+
+
+@dataclass
+class Counting:
+    """The simulated testbed with a server and a client that count."""
+
+    inner: testbeds.Testbed
+    fetched_kib: int
+    server: Host
+    client: Host
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        return self.inner.clock
+
+    def claim(self, campaign: str) -> bool:
+        return self.inner.claim(campaign)
+
+    def unavailable(self) -> str | None:
+        return self.inner.unavailable()
+
+    def open(self, workload: Workload, say: Callable[[str], None]) -> Bench:
+        bench = self.inner.open(workload, say)
+        watch = Watch(
+            workload.spec,
+            (Probe.server(self.server, "fs1", "dafileserver", "10.77.0.1"),),
+            (Probe.client(self.client, "ws1", "afsd.fuse", "/srv"),),
+            "kept",
+        )
+        engine = Staged(bench.engine, workload, self.client, self.fetched_kib)
+        return replace(bench, engine=engine, watch=watch)
+
+    def close(self) -> str | None:
+        return self.inner.close()
+
+
+def run(campaign: Campaign, fetched_kib: int, server: Host | None = None) -> Outcome:
+    prepared = campaign.prepared()
+    testbed = Counting(prepared.testbed, fetched_kib, server or Host.server(), Host.client())
+    runner = Runner(
+        campaign.store, campaign.id, prepared.spec, prepared.workload, testbed, Recorder()
+    )
+    return runner.run()
+
+
+def test_what_was_counted_is_stored_with_every_measurement(
+    begin: Begin,
+) -> None:
+    campaign = begin(spec(workload=SMALL))
+    assert run(campaign, PLENTY_KIB).campaign.state is CampaignState.FINISHED
+    measured = [m.diagnostics for block in campaign.blocks for m in block.measurements]
+    assert measured
+    for found in measured:
+        assert found["engine_cpu_s"] == 0.5
+        assert found["ws1.cpu_s"] == 2.0  # a second a stage
+        assert found["cold.read.small-read-cold"] == "proven"
+        assert found["server.page_cache"] == "kept"
+
+
+def test_runs_that_read_from_a_warm_cache_are_void(
+    begin: Begin,
+) -> None:
+    campaign = begin(spec(workload=SMALL))
+    outcome = run(campaign, fetched_kib=10)
+    assert outcome.campaign.state is CampaignState.FAILED
+    assert "small-read-cold did not read from a cold cache" in outcome.campaign.reason
+    assert {block.state for block in campaign.blocks} == {BlockState.VOID}
+
+
+def test_a_source_that_cannot_be_read_is_told_once_and_costs_nothing(
+    begin: Begin,
+) -> None:
+    campaign = begin(spec(workload=SMALL))
+    silent = Host.server()
+    silent.reachable = False
+    assert run(campaign, PLENTY_KIB, silent).campaign.state is CampaignState.FINISHED
+    told = [e.message for e in campaign.store.events(campaign.id) if e.kind == "diagnostics"]
+    assert "diagnostics without fs1: fs1: out of reach" in told
+    assert len(told) == len(set(told))
+    assert all(block.state is BlockState.COMPLETE for block in campaign.blocks)

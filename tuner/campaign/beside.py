@@ -1,0 +1,108 @@
+"""Measures the references of a campaign: once a block, anywhere among its arms, never one of them.
+
+A reference that fails is told and voids nothing: no decision rests on it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+
+from tuner.campaign.ledger import Ledger
+from tuner.campaign.steps import RunBlock
+from tuner.errors import WorkloadError
+from tuner.model import ReferenceRun
+from tuner.report.observer import Observer
+from tuner.store import NewEvent, Store
+from tuner.testbed.testbed import Reference
+
+#: Failures one after the other before a run of the campaign leaves a reference out.
+_MOST_FAILURES = 2
+
+MakeEvent = Callable[[str, str, Mapping[str, str | int | float | bool | None] | None], NewEvent]
+
+
+def workload_seed(campaign_seed: int, block: int) -> int:
+    """The seed of all that a block measures: the same files, others than in the next block."""
+    return random.Random(f"{campaign_seed}:workload:{block}").randrange(2**32)
+
+
+class Beside:
+    """The references of one campaign on one open testbed."""
+
+    def __init__(
+        self,
+        store: Store,
+        campaign: str,
+        references: Sequence[Reference],
+        ledger: Ledger,
+        observer: Observer,
+        event: MakeEvent,
+        seed: int,
+    ) -> None:
+        self._store = store
+        self._id = campaign
+        self._references = references
+        self._ledger = ledger
+        self._observer = observer
+        self._event = event
+        self._seed = seed
+        self._failures: dict[str, int] = {}
+
+    def run(self, step: RunBlock, position: int) -> None:
+        """Measure what belongs before the arm at ``position``, or after the last one.
+
+        Raises TestbedError when the host does not answer.
+        """
+        draw = random.Random(f"{self._seed}:references:{step.number}")
+        for number, reference in enumerate(self._references):
+            place = draw.randrange(len(step.order) + 1)
+            due = (step.number - 1) % reference.plan.every == 0
+            if due and place == position and not self._left_out(reference):
+                self._measure(step, position, number, reference)
+
+    def _left_out(self, reference: Reference) -> bool:
+        return self._failures.get(reference.plan.name, 0) >= _MOST_FAILURES
+
+    def _measure(self, step: RunBlock, position: int, number: int, reference: Reference) -> None:
+        name = reference.plan.name
+        started, before_s = datetime.now(UTC), self._ledger.spent_on("workload")
+        seed = workload_seed(self._seed, step.number)
+        try:
+            with self._ledger.on("workload"):
+                report, page_cache = reference.run(
+                    f"{self._id}-{step.number}-ref{number + 1}",
+                    seed,
+                    lambda stage: self._observer.doing(f"{name}: workload, stage {stage}"),
+                )
+        except WorkloadError as problem:
+            self._failed(step, reference, problem)
+            return
+        self._failures.pop(name, None)
+        run = ReferenceRun(
+            name,
+            position,
+            started,
+            self._ledger.spent_on("workload") - before_s,
+            report.components,
+            page_cache,
+            report.engine_sha256,
+            seed,
+        )
+        times = ", ".join(f"{n} {c.elapsed_s:.2f} s" for n, c in run.components.items())
+        event = self._event(
+            "reference-measured",
+            f"block {step.number}, {name}: {times}",
+            {"block": step.number, "reference": name},
+        )
+        self._observer.say(self._store.add_reference(self._id, step.number, run, event))
+
+    def _failed(self, step: RunBlock, reference: Reference, problem: WorkloadError) -> None:
+        name = reference.plan.name
+        self._failures[name] = self._failures.get(name, 0) + 1
+        said = f"block {step.number}, {name}: {problem}"
+        if self._left_out(reference):
+            said += f"; {name} is left out for the rest of this run"
+        event = self._event("reference-failed", said, {"block": step.number, "reference": name})
+        self._observer.say(self._store.add_event(self._id, event))

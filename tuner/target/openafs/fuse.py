@@ -1,0 +1,125 @@
+"""afsd.fuse on one client host: found as it runs, started anew, put back.
+
+Its options as found are those of the running process. Every change is unmount, wipe, mount, done
+by one script on the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tuner.errors import ConfigurationError, TestbedError
+from tuner.model import Value
+from tuner.target.journal import Journal, script
+from tuner.target.openafs import parse
+from tuner.testbed.connector import Connector, check
+
+PROGRAM = "afsd.fuse"
+
+_REMOUNT = "fuse-remount.sh"
+_RESTORE = "fuse-restore.sh"
+_DOES_NOT_SERVE = 4
+#: Longer than the script takes at its slowest: two graces, a start and a first look.
+_REMOUNT_TIMEOUT_S = 75.0
+
+
+@dataclass(frozen=True, slots=True)
+class FusePlace:
+    """Where a client's cache manager is mounted, where it keeps its cache, a path that shows that
+    it serves, and where fstune may keep its files on that host.
+    """
+
+    mount: str
+    cache: str
+    probe: str
+    directory: str
+
+
+@dataclass(slots=True)
+class FuseClient:
+    """One afsd.fuse; see Client. ``command``: program and options as found."""
+
+    host: Connector
+    place: FusePlace
+    command: tuple[str, ...]
+    recorded: bool = False
+
+    @classmethod
+    def attach(cls, host: Connector, place: FusePlace) -> FuseClient:
+        """Read the cache manager as it runs; nothing is changed but a script of ours put there.
+
+        A journal left by a run that was cut off says what was really found; then that counts.
+        Raises TestbedError when there is neither.
+        """
+        command = _journal(host, place).read("command") or _running(host, place)
+        if command is None:
+            raise TestbedError(
+                f"{host.host}: no {PROGRAM} is mounted at {place.mount}: mount it the way you want "
+                "it to be found and left"
+            )
+        check(host, ["mkdir", "--parents", "--mode=0700", place.directory])
+        host.put(f"{place.directory}/{_REMOUNT}", script(_REMOUNT), mode=0o700)
+        return cls(host, place, command)
+
+    @property
+    def cache(self) -> str:
+        """See Client.cache."""
+        return self.place.cache
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """See Client.options."""
+        return self.command[1:]
+
+    def start(self, options: Sequence[str]) -> None:
+        """See Client.start."""
+        place = self.place
+        self._record()
+        argv = ["sh", f"{place.directory}/{_REMOUNT}", place.mount, place.cache, place.probe]
+        argv += [self.command[0], *options]
+        result = self.host.run(argv, timeout_s=_REMOUNT_TIMEOUT_S)
+        if result.status == _DOES_NOT_SERVE:
+            raise ConfigurationError(f"the cache manager does not start: {result.tail}")
+        if result.status != 0:
+            raise TestbedError(f"{self.host.host}: the client cannot be mounted: {result.tail}")
+
+    def shown(self) -> dict[str, Value]:
+        """See Client.shown: the cache manager's own answer."""
+        port = parse.udp_port_of(check(self.host, ["ss", "-uanpH"]), PROGRAM)
+        if port is None:
+            raise ConfigurationError(f"{self.host.host}: {PROGRAM} does not run any more")
+        text = check(self.host, ["cmdebug", "127.0.0.1", "-port", str(port), "-cache"])
+        try:
+            found = parse.cache_configuration(text)
+        except ValueError as problem:
+            raise TestbedError(f"{self.host.host}: {problem}") from problem
+        return {f"cmdebug.{key}": value for key, value in found.items()}
+
+    def restore(self) -> str:
+        """See Client.restore."""
+        done = _journal(self.host, self.place).restore() or "left as found"
+        self.recorded = False
+        return f"{PROGRAM} on {self.host.host} {done}: {' '.join(self.options)}"
+
+    def _record(self) -> None:
+        """Before the first change: write down, on the host itself, what was found."""
+        if not self.recorded:
+            place = self.place
+            words = {"mount": place.mount, "cache": place.cache, "probe": place.probe}
+            _journal(self.host, place).begin({"command": self.command}, words)
+            self.recorded = True
+
+
+def _journal(host: Connector, place: FusePlace) -> Journal:
+    return Journal(host, f"{place.directory}/cache_manager", _RESTORE, (_REMOUNT,))
+
+
+def _running(host: Connector, place: FusePlace) -> tuple[str, ...] | None:
+    """The command line of the cache manager that is mounted there, None when there is none."""
+    for pid in host.run(["pidof", PROGRAM]).stdout.split():
+        shown = host.run(["cat", f"/proc/{pid}/cmdline"])
+        command = tuple(shown.stdout.split("\0")[:-1])
+        if shown.status == 0 and ("-mountdir" not in command or place.mount in command):
+            return command
+    return None

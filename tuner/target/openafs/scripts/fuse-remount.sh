@@ -1,0 +1,96 @@
+#!/bin/sh
+# fuse-remount.sh MOUNT CACHE PROBE PROGRAM [OPTION...]
+#
+# Ends the cache manager at MOUNT, wipes CACHE, starts PROGRAM with its options, and waits until PROBE
+# can be seen. Every argument is data: nothing here is made from values.
+#
+# Exit status: 0 it serves; 3 the old one does not end; 4 the new one does not serve; what is wrong is
+# on standard error.
+set -u
+mount=$1 cache=$2 probe=$3
+shift 3
+program=${1##*/}
+log=${0%/*}/start.log
+grace_s=5
+ready_s=20
+
+fail() {
+    status=$1
+    shift
+    printf '%s\n' "$*" >&2
+    exit "$status"
+}
+
+uptime_s() {
+    read -r up _ < /proc/uptime
+    printf '%s' "${up%%.*}"
+}
+
+past() {
+    [ "$(uptime_s)" -ge "$1" ]
+}
+
+# Not by asking the file system: one that hangs does not answer.
+mounted() {
+    while read -r _ _ _ _ at rest; do
+        [ "$at" = "$mount" ] && case $rest in *' - fuse'*) return 0 ;; esac
+    done < /proc/self/mountinfo
+    return 1
+}
+
+# The processes of this cache manager: others, for other mount points, are left alone.
+daemons() {
+    for pid in $(pidof "$program"); do
+        given=$(tr '\0' '\n' < "/proc/$pid/cmdline" 2> /dev/null) || continue
+        case $given in *-mountdir*)
+            printf '%s\n' "$given" | grep -Fxq -e "$mount" || continue
+            ;;
+        esac
+        printf '%s\n' "$pid"
+    done
+}
+
+there() {
+    mounted || [ -n "$(daemons)" ]
+}
+
+detach() {
+    timeout "$grace_s" umount "$@" "$mount" 2>&1
+}
+
+# Whoever still uses its files gets an error from them.
+end_by_force() {
+    limit=$(($(uptime_s) + grace_s))
+    said=
+    while there; do
+        past "$limit" && fail 3 "$mount cannot be unmounted: ${said:-$program does not die}"
+        pids=$(daemons)
+        # The kernel then fails every request that waits for it. The list is numbers.
+        [ -z "$pids" ] || kill -KILL $pids
+        mounted && said=$(detach --lazy)
+        sleep 0.02
+    done
+}
+
+limit=$(($(uptime_s) + grace_s))
+# The daemon writes its cache back after the unmount: only its end makes wiping safe.
+while there; do
+    if past "$limit"; then
+        end_by_force
+        break
+    fi
+    mounted && detach > /dev/null && continue
+    sleep 0.02
+done
+find "$cache" -mindepth 1 -delete || fail 3 "$cache cannot be wiped"
+
+limit=$(($(uptime_s) + ready_s))
+# A daemon must not keep this script's own output open.
+timeout "$ready_s" "$@" < /dev/null > "$log" 2>&1 || fail 4 "$program: exit status $?: $(cat "$log")"
+while :; do
+    said=$(timeout "$ready_s" stat -c %F -- "$probe" 2>&1) && exit 0
+    if past "$limit" || [ -z "$(daemons)" ]; then
+        fail 4 "$program does not serve $probe: $said $(cat "$log")"
+    fi
+    sleep 0.02
+done

@@ -1,0 +1,207 @@
+"""Testbed files: which hosts a campaign may use, how each is reached, and what must not be touched.
+
+Owns the file's words and their defaults. A testbed file names real machines that somebody needs, so
+everything in it that later becomes an argument of a command is held to what such a thing looks
+like.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from datetime import time
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from tuner.documents import Duration, Name, Section, read_document
+
+# Neither a leading dash, which would be an option, nor a colon, which starts a port.
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
+_USER = re.compile(r"[a-z_][a-z0-9_.-]{0,31}\$?")
+_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+# No space or quote: such a path also stands in the kernel's lists and on command lines.
+_PATH = re.compile(r"(/[A-Za-z0-9_.:+@%=~-]+)+")
+
+
+def _held_to(pattern: re.Pattern[str], what: str) -> AfterValidator:
+    def check(value: str) -> str:
+        if not pattern.fullmatch(value):
+            raise ValueError(f"not {what}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _address(value: str) -> str:
+    try:
+        return str(ipaddress.ip_address(value))
+    except ValueError:
+        raise ValueError(f"{value!r} is not an IP address") from None
+
+
+def _plain_path(value: str) -> str:
+    if not _PATH.fullmatch(value) or {"..", "."} & set(value.split("/")):
+        raise ValueError("not an absolute path of letters, digits and -_.:+@%=~")
+    return value
+
+
+def _clock(value: object) -> object:
+    # Unquoted, YAML takes 20:00 for the number 1200.
+    if not isinstance(value, str):
+        raise ValueError("write a time of day in quotes, such as '20:00'")
+    return value
+
+
+Clock = Annotated[time, BeforeValidator(_clock)]
+Host = Annotated[str, _held_to(_HOST, "a host name or an IPv4 address")]
+User = Annotated[str, _held_to(_USER, "a user name")]
+Word = Annotated[str, _held_to(_WORD, "a name of letters, digits, dots, hyphens and underscores")]
+Address = Annotated[str, AfterValidator(_address)]
+HostPath = Annotated[str, AfterValidator(_plain_path)]
+
+
+class JumpSection(Section):
+    """A host to go through. Its host key is checked like any other."""
+
+    address: Host
+    user: User = "root"
+    port: int = Field(default=22, ge=1, le=65535)
+    key: Path | None = None
+
+
+class SshSection(Section):
+    """A host that is reached by SSH; what is not root becomes root by ``sudo -n``.
+
+    ``key``: a private key file without passphrase; without one the agent's keys are tried.
+    ``known_hosts``: where its host key must stand; nothing is ever added to it.
+    """
+
+    address: Host
+    user: User = "root"
+    port: int = Field(default=22, ge=1, le=65535)
+    key: Path | None = None
+    agent: bool = True
+    known_hosts: Path = Path("~/.ssh/known_hosts")
+    sudo: bool | None = None
+    jump: JumpSection | None = None
+
+    @property
+    def by_sudo(self) -> bool:
+        """Whether commands go through sudo: unless said otherwise, for every user but root."""
+        return self.user != "root" if self.sudo is None else self.sudo
+
+
+class NetnsSection(Section):
+    """A node of a private cell on this machine that is up already."""
+
+    cell: Word
+    node: Word
+
+
+class LocalSection(Section):
+    """This machine."""
+
+
+class ReachSection(Section):
+    """How a host is reached: exactly one way."""
+
+    ssh: SshSection | None = None
+    netns: NetnsSection | None = None
+    local: LocalSection | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> ReachSection:
+        if sum(way is not None for way in (self.ssh, self.netns, self.local)) != 1:
+            raise ValueError("name exactly one way: ssh, netns or local")
+        return self
+
+
+class ServerSection(Section):
+    """The fileserver, in bosserver's hands.
+
+    ``address``: by which clients know it. ``volumes``: those of the campaign. ``other_volumes``:
+    named, these do not stop a campaign either, and suffer every restart.
+    """
+
+    name: Word = "server"
+    reach: ReachSection
+    address: Address
+    instance: Word = "dafs"
+    log: HostPath = "/var/log/openafs/FileLog"
+    volumes: tuple[Word, ...] = Field(min_length=1)
+    other_volumes: tuple[Word, ...] = ()
+
+
+class FuseSection(Section):
+    """afsd.fuse, mounted the way it is to be found and left."""
+
+    mount: HostPath = "/afs"
+    cache: HostPath = "/var/cache/openafs"
+
+
+class ControlSection(Section):
+    """How the client program is started and ended."""
+
+    fuse: FuseSection
+
+
+class ClientSection(Section):
+    """A client host."""
+
+    name: Word
+    reach: ReachSection
+    control: ControlSection
+
+
+class HoursSection(Section):
+    """When measuring may begin, by the clock of the machine that fstune runs on.
+
+    ``start`` later than ``end``: over midnight.
+    """
+
+    start: Clock
+    end: Clock
+
+
+class RestoreSection(Section):
+    """Where each host keeps what is needed to put it back, and after how long a silence of fstune
+    it puts itself back.
+    """
+
+    directory: HostPath = "/var/lib/fstune-restore"
+    after: Duration = 1800.0
+
+
+class TestbedFile(Section):
+    """A testbed of hosts.
+
+    ``path``: where the clients see the volume; the workload runs there. ``other_clients``:
+    addresses that may use the server meanwhile.
+    """
+
+    __test__ = False  # not a test class, whatever pytest thinks of the name
+
+    name: Name
+    path: HostPath
+    server: ServerSection
+    clients: tuple[ClientSection, ...] = Field(min_length=1, max_length=64)
+    other_clients: tuple[Address, ...] = ()
+    hours: HoursSection | None = None
+    restore: RestoreSection = RestoreSection()
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> TestbedFile:
+        names = [self.server.name, *(client.name for client in self.clients)]
+        if len(set(names)) < len(names):
+            raise ValueError("every host needs a name of its own")
+        return self
+
+
+def read_testbed(path: Path) -> TestbedFile:
+    """Read and check a testbed file. Raises SpecError: file, key and reason, in one line.
+
+    Relative paths of keys and known_hosts in it are taken from the file's own directory.
+    """
+    return read_document(path, TestbedFile, "a testbed file")

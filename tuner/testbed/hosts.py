@@ -1,0 +1,299 @@
+"""A testbed of real hosts: connected, looked at, held, and given back the way they were found.
+
+Owns the order in which that happens. Nothing on a host is changed before every host was looked at
+and speaks for it.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from deploy.cell import Cells
+from search_spaces import Space
+from search_spaces.sampling import Chance, draw
+from tuner.errors import ConflictError, TestbedError, WorkloadError
+from tuner.measure.workload import Workload
+from tuner.target.openafs import cache_manager, fileserver
+from tuner.target.openafs.fileserver import Fileserver, FileserverPlace
+from tuner.target.openafs.fuse import FusePlace
+from tuner.testbed.assembly import FuseHost, Layout, Wanted, assemble
+from tuner.testbed.cell import translated
+from tuner.testbed.conversation import SpeakingConnector
+from tuner.testbed.dry import DryConnector
+from tuner.testbed.facts import HostFacts, ServerFacts, host_facts, server_facts
+from tuner.testbed.file import ClientSection, ReachSection, SshSection, TestbedFile
+from tuner.testbed.hold import Heartbeats, Hold, Owner, restore_all
+from tuner.testbed.link import SshHost
+from tuner.testbed.local import LocalConnector
+from tuner.testbed.node import NodeConnector
+from tuner.testbed.preflight import Finding, preflight, within
+from tuner.testbed.ssh import SshConnector
+from tuner.testbed.testbed import Bench
+
+#: So many configurations of a space are drawn to see how much memory the largest may take.
+_DRAWN = 300
+_PAGE_CACHE = "kept: the server's page cache is left alone"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the hosts of a testbed say of themselves, and what speaks against changing them."""
+
+    server: HostFacts
+    programs: ServerFacts
+    clients: tuple[HostFacts, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def refused(self) -> str | None:
+        """Everything for which a campaign must not begin, None when there is nothing."""
+        said = [f"{f.host}: {f.message}" for f in self.findings if f.refuses]
+        return "; ".join(said) or None
+
+
+class Hosts:
+    """Connections to all hosts of a testbed, opened when first used."""
+
+    def __init__(self, file: TestbedFile, base: Path, state_directory: Path) -> None:
+        """``base``: where relative paths in the file begin."""
+        self._stack = ExitStack()
+        try:
+            self.server = self._connect(file.server.reach, base, state_directory)
+            self.clients = tuple(
+                self._connect(client.reach, base, state_directory) for client in file.clients
+            )
+        except BaseException:
+            self._stack.close()
+            raise
+
+    @property
+    def all(self) -> tuple[SpeakingConnector, ...]:
+        """The server, then the clients."""
+        return (self.server, *self.clients)
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self._stack.close()
+
+    def _connect(self, reach: ReachSection, base: Path, state: Path) -> SpeakingConnector:
+        if reach.ssh is not None:
+            return self._stack.enter_context(closing(SshConnector(ssh_host(reach.ssh, base))))
+        if reach.netns is not None:
+            return _node(state, reach.netns.cell, reach.netns.node)
+        return LocalConnector()
+
+
+class HostsTestbed:
+    """Hosts named by a testbed file; see Testbed. They stay up: only their settings change."""
+
+    clock = staticmethod(time.monotonic)
+
+    def __init__(
+        self,
+        file: TestbedFile,
+        base: Path,
+        state_directory: Path,
+        wanted: Wanted,
+    ) -> None:
+        self._file = file
+        self._base = base
+        self._state = state_directory
+        self._owner = Owner("", socket.gethostname())
+        self._wanted = wanted
+        self._stack = ExitStack()
+        self._holds: tuple[Hold, ...] = ()
+        self._heartbeats: Heartbeats | None = None
+
+    def claim(self, campaign: str) -> bool:
+        """See Testbed.claim: hosts are never brought up."""
+        self._owner = Owner(campaign, socket.gethostname())
+        return False
+
+    def open(self, workload: Workload, say: Callable[[str], None]) -> Bench:
+        """See Testbed.open. Raises ConflictError when a campaign holds a host, or when something
+        speaks against changing one.
+        """
+        file = self._file
+        say(f"connecting to {1 + len(file.clients)} hosts")
+        hosts = Hosts(file, self._base, self._state)
+        self._stack.callback(hosts.close)
+        say("looking at the hosts")
+        seen = look(file, hosts, self._wanted)
+        if seen.refused is not None:
+            raise ConflictError(f"testbed {file.name} must not be used now: {seen.refused}")
+        restore = file.restore
+        held = []
+        for connector in hosts.all:
+            held.append(Hold.take(connector, restore.directory, self._owner, restore.after))
+            self._holds = tuple(held)
+        self._heartbeats = Heartbeats(self._holds)
+        server, *clients = held
+        return assemble(server, self._fuse(clients), layout(file), self._wanted, workload)
+
+    def close(self) -> str | None:
+        """See Testbed.close."""
+        if self._heartbeats is not None:
+            self._heartbeats.close()
+            self._heartbeats = None
+        failure: TestbedError | None = None
+        said: list[str] = []
+        for hold in self._holds:
+            try:
+                if (left := hold.give_back()) is not None:
+                    said.append(left)
+            except TestbedError as problem:
+                failure = failure or problem
+        self._holds = ()
+        self._stack.close()
+        if failure is not None:
+            raise failure
+        return "; ".join(said) or None
+
+    def unavailable(self) -> str | None:
+        """See Testbed.unavailable: outside the hours of the file."""
+        hours = self._file.hours
+        if hours is None or within(hours, datetime.now().astimezone().time()):
+            return None
+        span = f"{hours.start:%H:%M} to {hours.end:%H:%M}"
+        return f"the hours of testbed {self._file.name} ({span})"
+
+    def _fuse(self, clients: Sequence[Hold]) -> list[FuseHost]:
+        sections = zip(clients, self._file.clients, strict=True)
+        return [FuseHost(hold, fuse_place(self._file, section)) for hold, section in sections]
+
+
+def look(file: TestbedFile, hosts: Hosts, wanted: Wanted) -> Seen:
+    """Read every host; nothing is changed. Raises TestbedError when one does not answer."""
+    directory = file.restore.directory
+    server = host_facts(hosts.server, [directory])
+    section = file.server
+    programs = server_facts(hosts.server, section.address, section.instance, section.volumes[0])
+    clients = tuple(
+        host_facts(connector, [directory, client.control.fuse.cache])
+        for connector, client in zip(hosts.clients, file.clients, strict=True)
+    )
+    now = datetime.now().astimezone()
+    needs = _needs(file, hosts, wanted, programs)
+    findings = preflight(file, (server, programs), clients, needs, now)
+    return Seen(server, programs, clients, findings)
+
+
+def _needs(
+    file: TestbedFile, hosts: Hosts, wanted: Wanted, programs: ServerFacts
+) -> dict[str, int]:
+    """How much memory the largest configuration may take, by host."""
+    found: dict[str, int] = {}
+    for connector, client in zip(hosts.clients, file.clients, strict=True):
+        limits = cache_manager.host_limits(connector, client.control.fuse.cache)
+        found[connector.host] = _largest_bytes(wanted.cache_manager, limits)
+    if wanted.fileserver is not None:
+        limits = fileserver.host_limits(hosts.server, programs.commands[0])
+        found[hosts.server.host] = _largest_bytes(wanted.fileserver, limits)
+    return found
+
+
+def rehearse(
+    file: TestbedFile, hosts: Hosts, wanted: Wanted, workload: Workload
+) -> list[tuple[str, tuple[str, ...]]]:
+    """Every command that a campaign would run and that changes something, by host, in order: taking
+    the hosts, one arm with the settings as found, putting back, giving the hosts back.
+    """
+    would: list[tuple[str, tuple[str, ...]]] = []
+    dry = [DryConnector(connector, would) for connector in hosts.all]
+    owner = Owner("CAMPAIGN", socket.gethostname())
+    held = [Hold.take(one, file.restore.directory, owner, file.restore.after) for one in dry]
+    server, *clients = held
+    sections = zip(clients, file.clients, strict=True)
+    fuse = [FuseHost(hold, fuse_place(file, section)) for hold, section in sections]
+    bench = assemble(server, fuse, layout(file), wanted, workload)
+    for part in bench.target.parts.values():
+        (part.rehearse if isinstance(part, Fileserver) else part.apply)(part.found)
+    with suppress(WorkloadError):  # nothing ran, so nothing is reported
+        bench.engine.run("CAMPAIGN-1-0", 0, bench.make_cold, lambda stage: None)
+    bench.target.restore(lambda what: None)
+    for hold in held:
+        hold.give_back()
+    return would
+
+
+def restore(hosts: Hosts, directory: str) -> list[str]:
+    """Put every host back from its journals and end what holds it; a sentence for each part.
+
+    Goes on when one fails, then raises that failure (TestbedError).
+    """
+    said: list[str] = []
+    failure: TestbedError | None = None
+    for connector in hosts.all:
+        try:
+            # Whoever holds the host must notice before it is changed.
+            connector.run(["rm", "--recursive", "--force", f"{directory}/lease"])
+            done = restore_all(connector, directory)
+            said += done or [f"{connector.host}: nothing to put back"]
+        except TestbedError as problem:
+            failure = failure or problem
+    if failure is not None:
+        raise failure
+    return said
+
+
+def layout(file: TestbedFile) -> Layout:
+    """Where things are on the hosts of a testbed file."""
+    server, directory = file.server, file.restore.directory
+    place = FileserverPlace(server.address, f"{directory}/restore", server.instance, server.log)
+    return Layout(directory, file.path, place, _PAGE_CACHE)
+
+
+def fuse_place(file: TestbedFile, client: ClientSection) -> FusePlace:
+    """Where a client's cache manager is."""
+    fuse = client.control.fuse
+    return FusePlace(fuse.mount, fuse.cache, file.path, f"{file.restore.directory}/restore")
+
+
+def ssh_host(section: SshSection, base: Path) -> SshHost:
+    """How a host is reached by SSH; relative paths begin at ``base``."""
+
+    def located(path: Path) -> Path:
+        return base / path.expanduser()
+
+    jump = section.jump
+    through = None
+    if jump is not None:
+        through = SshHost(
+            jump.address,
+            jump.user,
+            jump.port,
+            None if jump.key is None else located(jump.key),
+            section.agent,
+            located(section.known_hosts),
+        )
+    return SshHost(
+        address=section.address,
+        user=section.user,
+        port=section.port,
+        key_file=None if section.key is None else located(section.key),
+        agent=section.agent,
+        known_hosts=located(section.known_hosts),
+        sudo=section.by_sudo,
+        jump=through,
+    )
+
+
+def _node(state_directory: Path, cell: str, node: str) -> NodeConnector:
+    with translated():
+        found = Cells(state_directory).load(cell)
+    nodes = {} if found is None else {one.name: one for one in found.nodes}
+    if node not in nodes:
+        raise TestbedError(f"no node {node!r} of a private cell {cell!r} is up; see 'fstune cell'")
+    return NodeConnector(nodes[node])
+
+
+def _largest_bytes(space: Space, limits: Mapping[str, int]) -> int:
+    """The most memory of many configurations that a proposer could come up with."""
+    drawn = (draw(space, Chance(seed, set_probability=0.8), limits) for seed in range(_DRAWN))
+    return max(space.memory_bytes(values, limits) for values in drawn)
