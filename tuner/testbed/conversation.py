@@ -48,7 +48,18 @@ class Conversation(Protocol):
 
 
 class SpeakingConnector(Connector, Protocol):
-    """A host on which a command can be spoken with."""
+    """A host on which commands run long, and can be spoken with meanwhile."""
+
+    def run_long(
+        self, argv: Sequence[str], *, run_id: str, timeout_s: float = 3600.0
+    ) -> CommandResult:
+        """Run a command to its end, also across a lost connection where there is one to lose.
+        ``run_id``: 1 to 100 letters, digits, - and _; no two runs may have the same.
+
+        Raises CommandTimeout when it does not end in time, else TransportError when the host stays
+        out of reach; the command may go on there then.
+        """
+        ...
 
     def converse(self, argv: Sequence[str]) -> Conversation:
         """Start a command. Raises TransportError when the host cannot be reached."""

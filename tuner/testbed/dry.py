@@ -53,6 +53,12 @@ class DryConnector:
         self.would.append((self.host, tuple(argv)))
         return CommandResult(tuple(argv), 0, "", "")
 
+    def run_long(
+        self, argv: Sequence[str], *, run_id: str, timeout_s: float = 3600.0
+    ) -> CommandResult:
+        """See SpeakingConnector.run_long."""
+        return self.run(argv, timeout_s=timeout_s)
+
     def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
         """See Connector.put."""
         self.would.append((self.host, ("write", path, f"{len(content)} bytes, mode {mode:o}")))

@@ -67,12 +67,14 @@ class SshHost:
 @dataclass(frozen=True, slots=True)
 class Patience:
     """How long is waited for what. ``keepalive_s``: a sign of life is asked for that often; a host
-    that gives none for three times as long is given up. ``attempts``: to connect.
+    that gives none for three times as long is given up. ``attempts``: to connect, unless they take
+    longer than ``connect_s`` together. ``reconnect_s``: a long command's host may be out of reach.
     """
 
     connect_s: float = 10.0
     attempts: int = 4
     keepalive_s: float = 15.0
+    reconnect_s: float = 300.0
 
     @property
     def silence_s(self) -> float:
@@ -165,7 +167,8 @@ class Link:
                 return alive, False
             self._drop()
             retrying = tenacity.Retrying(
-                stop=tenacity.stop_after_attempt(self._patience.attempts),
+                stop=tenacity.stop_after_attempt(self._patience.attempts)
+                | tenacity.stop_after_delay(self._patience.connect_s),
                 wait=tenacity.wait_exponential(_FIRST_WAIT_S, _LONGEST_WAIT_S),
                 retry=tenacity.retry_if_exception_type(TransportError),
                 reraise=True,

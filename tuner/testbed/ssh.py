@@ -102,6 +102,15 @@ class SshConnector:
             return SshConversation(self.host, argv, channel, opening.pop_all())
         raise AssertionError("an exit stack hides no error")
 
+    def run_long(
+        self, argv: Sequence[str], *, run_id: str, timeout_s: float = 3600.0
+    ) -> CommandResult:
+        """See SpeakingConnector.run_long."""
+        reconnect_s = self._patience.reconnect_s
+        return self.run_detached(
+            argv, run_id=run_id, timeout_s=timeout_s, reconnect_s=reconnect_s
+        )
+
     def run_detached(
         self,
         argv: Sequence[str],
