@@ -43,10 +43,16 @@ class Journal:
             )
         return tuple(result.stdout.split("\0")[:-1])
 
-    def begin(self, records: Mapping[str, Sequence[str]], words: Mapping[str, str]) -> None:
+    def begin(
+        self,
+        records: Mapping[str, Sequence[str]],
+        words: Mapping[str, str],
+        contents: Mapping[str, bytes] | None = None,
+    ) -> None:
         """Write it, unless it is there already: what was found first is what counts.
 
-        ``records``: lists, kept NUL-separated; ``words``: single values, a line each.
+        ``records``: lists, kept NUL-separated; ``words``: single values, a line each; ``contents``:
+        files as they are.
         """
         if self.host.run(["test", "-d", self.directory]).status == 0:
             return
@@ -58,6 +64,8 @@ class Journal:
             self.host.put(f"{fresh}/{name}", "".join(f"{v}\0" for v in values).encode(), mode=0o600)
         for name, value in words.items():
             self.host.put(f"{fresh}/{name}", f"{value}\n".encode(), mode=0o600)
+        for name, content in (contents or {}).items():
+            self.host.put(f"{fresh}/{name}", content, mode=0o600)
         for helper in self.helpers:
             self.host.put(f"{fresh}/{helper}", script(helper), mode=0o700)
         self.host.put(f"{fresh}/{_RESTORE}", script(self.script), mode=0o700)

@@ -1,0 +1,175 @@
+"""The kernel client in the hands of a systemd unit: its file, and the order of things.
+
+The scripts run for real; what they would ask of the system are stand-ins that behave as real hosts
+were seen to: a stop that succeeds and leaves everything mounted, a start with a bad option.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tuner.errors import ConfigurationError, TestbedError
+from tuner.target.openafs.unit import UnitClient, UnitPlace, options_in, with_options
+from tuner.testbed.local import LocalConnector
+
+FOUND = '# local settings\nAFS_CLIENT=true\nOPTIONS="-chunksize 18 -afsdb"\n'
+
+#: Each keeps the state of the host in files of the directory that it is told in HERE.
+STAND_INS = {
+    "systemctl": """
+case $1 in
+stop)
+    echo stop >> "$HERE/calls"
+    [ -e "$HERE/busy" ] || rm -f "$HERE/mounted" "$HERE/loaded" ;;
+start)
+    echo start >> "$HERE/calls"
+    grep -q -e -nosuch "$HERE/afs.conf" && exit 1
+    touch "$HERE/mounted" "$HERE/loaded" ;;
+esac""",
+    "findmnt": '[ -e "$HERE/mounted" ]',
+    "lsmod": '[ ! -e "$HERE/loaded" ] || echo "openafs 1 0"',
+    "umount": '[ ! -e "$HERE/busy" ] && rm -f "$HERE/mounted"',
+    "afsd": 'echo "afsd $*" >> "$HERE/calls"',
+    "rmmod": '[ ! -e "$HERE/stuck" ] && rm -f "$HERE/loaded"',
+    "journalctl": "echo afsd: Unknown option -nosuch",
+}
+
+
+@dataclass
+class Machine:
+    """A stand-in for a client host, in a directory."""
+
+    here: Path
+
+    def client(self) -> UnitClient:
+        here = str(self.here)
+        place = UnitPlace(
+            unit="openafs-client",
+            file=f"{here}/afs.conf",
+            variable="OPTIONS",
+            mount=f"{here}/afs",
+            cache=f"{here}/cache",
+            probe=here,
+            directory=f"{here}/restore",
+        )
+        return UnitClient.attach(LocalConnector(), place)
+
+    def set(self, *marks: str) -> None:
+        for mark in marks:
+            (self.here / mark).touch()
+
+    def calls(self) -> list[str]:
+        path = self.here / "calls"
+        return path.read_text().split("\n")[:-1] if path.exists() else []
+
+    def options(self) -> tuple[str, ...]:
+        return options_in((self.here / "afs.conf").read_text(), "OPTIONS")
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, body in STAND_INS.items():
+        path = programs / name
+        path.write_text(f"#!/bin/sh\n{body.strip()}\n")
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("HERE", str(tmp_path))
+    (tmp_path / "afs.conf").write_text(FOUND)
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "V1").write_text("cached")
+    found = Machine(tmp_path)
+    found.set("mounted", "loaded")
+    return found
+
+
+def test_options_are_changed_with_an_empty_cache_and_put_back(machine: Machine) -> None:
+    client = machine.client()
+    assert client.options == ("-chunksize", "18", "-afsdb")
+    client.start(["-afsdb", "-chunksize", "20"])
+    assert machine.options() == ("-afsdb", "-chunksize", "20")
+    assert machine.calls() == ["stop", "start"]
+    assert list((machine.here / "cache").iterdir()) == []
+    assert client.restore().endswith("started again as found: -chunksize 18 -afsdb")
+    assert (machine.here / "afs.conf").read_text() == FOUND
+    assert (machine.here / "mounted").exists()
+    assert not (machine.here / "restore" / "cache_manager").exists()
+
+
+def test_nothing_is_started_while_the_old_client_is_there(machine: Machine) -> None:
+    """Each start on a busy mount adds daemons, and the workload would run on the old options."""
+    client = machine.client()
+    machine.set("busy")
+    with pytest.raises(TestbedError, match="stays mounted, held by"):
+        client.start(["-chunksize", "20"])
+    assert machine.calls() == ["stop"]
+    (machine.here / "busy").unlink()
+    client.restore()
+    assert (machine.here / "afs.conf").read_text() == FOUND
+
+
+def test_who_holds_the_files_is_named(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = machine.client()
+    (machine.here / "afs").mkdir()
+    monkeypatch.chdir(machine.here / "afs")
+    machine.set("busy")
+    with pytest.raises(TestbedError, match=rf"held by: .*\b{os.getpid()} \("):
+        client.start([])
+
+
+def test_a_module_that_stays_loaded_asks_for_a_reboot(machine: Machine) -> None:
+    client = machine.client()
+    machine.set("busy", "stuck")
+    (machine.here / "mounted").unlink()
+    with pytest.raises(TestbedError, match="only a reboot is safe"):
+        client.start([])
+    assert machine.calls() == ["stop", "afsd -shutdown"]
+
+
+def test_a_bad_option_is_the_configuration_s_fault(machine: Machine) -> None:
+    client = machine.client()
+    with pytest.raises(ConfigurationError, match="openafs-client does not start: afsd: Unknown"):
+        client.start(["-nosuch"])
+    assert machine.calls() == ["stop", "start", "stop"]
+    client.start(["-chunksize", "19"])
+    assert machine.options() == ("-chunksize", "19")
+
+
+def test_a_run_that_was_cut_off_is_undone_by_the_next(machine: Machine) -> None:
+    machine.client().start(["-chunksize", "20"])
+    again = machine.client()
+    assert again.options == ("-chunksize", "18", "-afsdb")
+    again.restore()
+    assert (machine.here / "afs.conf").read_text() == FOUND
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("", ()),
+        ("OPTIONS=AUTOMATIC\n", ()),
+        ("OPTIONS=-afsdb # usual\n", ("-afsdb",)),
+        ("OPTIONS='-a 1'\nexport OPTIONS=\"-b\t2\"\n", ("-b", "2")),
+        ("#OPTIONS=-x\nXOPTIONS=-y\n", ()),
+    ],
+)
+def test_options_are_those_of_the_last_assignment(text: str, options: tuple[str, ...]) -> None:
+    assert options_in(text, "OPTIONS") == options
+    assert options_in(with_options(text, "OPTIONS", ["-z", "3"]), "OPTIONS") == ("-z", "3")
+
+
+@pytest.mark.parametrize("value", ["$(reboot)", '"$MORE -x"', "`id`", "-a;reboot", "'unclosed"])
+def test_what_only_a_shell_could_read_is_refused(value: str) -> None:
+    with pytest.raises(ValueError, match="OPTIONS"):
+        options_in(f"OPTIONS={value}\n", "OPTIONS")
+
+
+@pytest.mark.parametrize("option", ["$(reboot)", "a b", "a;b", "`id`", 'a"', "a\nb", ""])
+def test_what_a_shell_could_take_for_more_than_a_word_is_never_written(option: str) -> None:
+    with pytest.raises(ConfigurationError, match="cannot stand in"):
+        with_options("", "OPTIONS", ["-a", option])
