@@ -7,17 +7,37 @@ escapes is a defect of fstune and shows its traceback.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
+
+Details = Mapping[str, str | int]
 
 
 class TunerError(Exception):
     """Root of the tree. ``slug`` names the kind for machines, ``http_status`` and ``exit_code``
-    follow it.
+    follow it. ``details``: for machines, such as the command that failed.
     """
 
     slug: ClassVar[str] = "error"
     http_status: ClassVar[int] = 500
     exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str = "", details: Details | None = None) -> None:
+        super().__init__(message)
+        self.details: Details = details or {}
+
+
+def evidence(problem: BaseException) -> dict[str, str | int]:
+    """The kind of a failure, and the details that it or what caused it has."""
+    found: dict[str, str | int] = {}
+    if isinstance(problem, TunerError):
+        found["failure"] = problem.slug
+    cause: BaseException | None = problem
+    while cause is not None:
+        if isinstance(cause, TunerError) and cause.details:
+            return found | dict(cause.details)
+        cause = cause.__cause__
+    return found
 
 
 class SpecError(TunerError):

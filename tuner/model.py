@@ -148,7 +148,7 @@ class Block:
     """One round: each arm of ``order`` measured once, in that order. ``number`` counts from 1.
 
     ``duration_s`` is known when the block has ended. Only the measurements of a complete block
-    count. ``references``: what was measured beside the arms, by position.
+    count. ``references``: what was measured beside the arms, by position. ``testbed``: where.
     """
 
     number: int
@@ -160,6 +160,71 @@ class Block:
     duration_s: float = 0.0
     reason: str = ""
     references: tuple[ReferenceRun, ...] = ()
+    testbed: str | None = None
+
+
+class Wish(StrEnum):
+    """What can be asked of a running campaign."""
+
+    PAUSE = "pause"
+    CANCEL = "cancel"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A wish that nobody has answered yet. ``asked_by``: the host it came from."""
+
+    wish: Wish
+    asked_by: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Aspect:
+    """One of the things that a campaign measures with: ``document`` is JSON, ``digest`` its
+    SHA-256.
+    """
+
+    digest: str
+    document: object
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """What an earlier campaign found of a configuration: its mean log time ratio to the baseline
+    there. It guides proposals and is evidence for nothing. ``origin``: campaign and trial.
+    """
+
+    configuration: Configuration
+    difference: float
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A process that runs a campaign. ``machine``: equal where process numbers mean the same."""
+
+    host: str
+    machine: str
+    pid: int
+    start_ticks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The use of a testbed by one process for one campaign.
+
+    ``beat_age_s``: since its last sign of life, by the clock of the database; after ``limit_s`` it
+    counts as dead. ``token``: tells it from every other lease.
+    """
+
+    testbed: str
+    campaign: str
+    token: str
+    holder: Holder
+    taken: datetime
+    beat_age_s: float
+    limit_s: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,14 @@ from datetime import UTC, datetime
 from tuner.campaign.beside import Beside, MakeEvent, workload_seed
 from tuner.campaign.ledger import Ledger
 from tuner.campaign.steps import RunBlock
-from tuner.errors import CampaignHalted, ConfigurationError, TransportError, WorkloadError
+from tuner.errors import (
+    CampaignHalted,
+    ConfigurationError,
+    TransportError,
+    TunerError,
+    WorkloadError,
+    evidence,
+)
 from tuner.measure.diagnostics.watch import ArmWatch
 from tuner.measure.driver import Report
 from tuner.model import BASELINE, Block, Event, Measurement, Trial
@@ -55,6 +62,7 @@ class BlockRunner:
         self._seed = seed
         self._workload_failures: dict[int, int] = {}
         self._cut_off = 0
+        self._loose = False
         self._remarked: set[str] = set()
         self._beside = Beside(store, campaign, bench.references, ledger, observer, event, seed)
 
@@ -77,27 +85,35 @@ class BlockRunner:
                 self._arm(step, position, trials[number])
             self._beside.run(step, len(step.order))
         except _BlockVoid as problem:
-            self._end(step, BlockState.VOID, str(problem), began)
+            self._end(step, BlockState.VOID, str(problem), began, problem.__cause__)
         except TransportError as problem:
-            self._end(step, BlockState.VOID, f"cut off: {problem}", began)
+            self._end(step, BlockState.VOID, f"cut off: {problem}", began, problem)
             self._cut_off += 1
+            self._loose = True
             if self._cut_off > _MOST_CUT_OFF:
                 raise
         except BaseException as problem:
-            self._end(
-                step, BlockState.VOID, f"cut off: {str(problem) or type(problem).__name__}", began
-            )
+            why = f"cut off: {str(problem) or type(problem).__name__}"
+            self._end(step, BlockState.VOID, why, began, problem)
             raise
         else:
             self._end(step, BlockState.COMPLETE, "", began)
             self._cut_off = 0
 
-    def _end(self, step: RunBlock, state: BlockState, reason: str, began: float) -> None:
+    def _end(
+        self,
+        step: RunBlock,
+        state: BlockState,
+        reason: str,
+        began: float,
+        problem: BaseException | None = None,
+    ) -> None:
         seconds = self._ledger.clock() - began
         said = f"block {step.number} {state}" + (
             f": {reason}" if reason else f" in {seconds:.0f} s"
         )
-        event = self._event(f"block-{state}", said, {"block": step.number})
+        data = {"block": step.number, **({} if problem is None else evidence(problem))}
+        event = self._event(f"block-{state}", said, data)
         ended = self._store.end_block(self._id, step.number, state, reason, seconds, event)
         self._observer.say(ended)
 
@@ -126,8 +142,14 @@ class BlockRunner:
         started = datetime.now(UTC)
         apply_before, workload_before = self._spent()
         with self._ledger.on("apply"):
+            if self._loose:
+                # What a lost connection left going must not go on beside this arm.
+                self._bench.engine.end_runs(self._id)
             applied = self._bench.target.apply(trial.configuration, doing)
             lives = self._bench.target.incarnations()
+            if self._loose:
+                self._bench.engine.clean_leftovers(self._id)
+                self._loose = False
         # All arms of a block do the same work; the next block does another.
         seed = workload_seed(self._seed, step.number)
         watch = ArmWatch(self._bench.watch, seed)
@@ -198,7 +220,7 @@ class BlockRunner:
     def _configuration_failed(self, trial: Trial, problem: ConfigurationError) -> None:
         if trial.number == BASELINE:
             raise _BlockVoid(f"baseline: {problem}") from problem
-        self._fail(trial, str(problem))
+        self._fail(trial, str(problem), problem)
         # Nobody must be left with a server that is down, whatever comes next.
         baseline = self._bench.target.baseline
         try:
@@ -211,12 +233,11 @@ class BlockRunner:
         failures = self._workload_failures.get(trial.number, 0) + 1
         self._workload_failures[trial.number] = failures
         if trial.number != BASELINE and failures >= _MOST_WORKLOAD_FAILURES:
-            self._fail(trial, f"the workload failed {failures} times: {problem}")
+            self._fail(trial, f"the workload failed {failures} times: {problem}", problem)
 
-    def _fail(self, trial: Trial, reason: str) -> None:
-        event = self._event(
-            "trial-failed", f"trial {trial.number} failed: {reason}", {"trial": trial.number}
-        )
+    def _fail(self, trial: Trial, reason: str, problem: TunerError) -> None:
+        said = f"trial {trial.number} failed: {reason}"
+        event = self._event("trial-failed", said, {"trial": trial.number, **evidence(problem)})
         failed: Event = self._store.move_trial(
             self._id, trial.number, TrialState.FAILED, reason, event
         )

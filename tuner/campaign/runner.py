@@ -22,7 +22,7 @@ from tuner.campaign.standing import standing
 from tuner.campaign.steps import Finish, Halt, Phase, Plan, Propose, RunBlock
 from tuner.campaign.stopping import undisturbed
 from tuner.campaign.times import mean_differences
-from tuner.errors import CampaignHalted, ConflictError, SpecError, TunerError
+from tuner.errors import CampaignHalted, ConflictError, SpecError, TunerError, evidence
 from tuner.judge.monitors import Alarm
 from tuner.judge.pilot import Pilot
 from tuner.judge.race import Action
@@ -108,17 +108,24 @@ class Runner:
         except BaseException as problem:
             self._end(bench, CampaignState.FAILED, f"a defect of fstune: {problem!r}")
             raise
-        restored = self._end(bench, state, reason)
+        restored = self._end(bench, state, reason, error)
         return Outcome(self._store.campaign(self._id), restored, error)
 
-    def _end(self, bench: Bench | None, state: CampaignState, reason: str) -> tuple[str, ...]:
+    def _end(
+        self,
+        bench: Bench | None,
+        state: CampaignState,
+        reason: str,
+        error: TunerError | None = None,
+    ) -> tuple[str, ...]:
         """Put the testbed back, then write down how the run ended."""
         with undisturbed(self._doing):
             restored, failure = self._give_back(bench)
             for kind, sentence in restored:
                 self._tell(kind, sentence)
             if failure is not None:
-                self._tell("restore-failed", f"not everything could be put back: {failure}")
+                said = f"not everything could be put back: {failure}"
+                self._tell("restore-failed", said, evidence(failure))
             if self._store.campaign(self._id).state is not CampaignState.RUNNING:
                 return ()  # stopped before it had begun
             self._void_cut_off()
@@ -128,7 +135,7 @@ class Runner:
                 CampaignState.PAUSED: "campaign-paused",
             }.get(state, "campaign-failed")
             said = f"campaign {state}: {reason}" if reason else f"campaign {state}"
-            self._move(state, reason, kind, said)
+            self._move(state, reason, kind, said, {} if error is None else evidence(error))
         if failure is not None:
             raise failure
         return tuple(sentence for _, sentence in restored)
@@ -392,8 +399,15 @@ class Runner:
     def _told(self, event: Event) -> None:
         self._observer.say(event)
 
-    def _move(self, state: CampaignState, reason: str, kind: str, message: str) -> None:
-        event = self._event(kind, message)
+    def _move(
+        self,
+        state: CampaignState,
+        reason: str,
+        kind: str,
+        message: str,
+        data: Data | None = None,
+    ) -> None:
+        event = self._event(kind, message, data)
         self._told(self._store.move_campaign(self._id, state, reason, event))
 
     def _doing(self, what: str) -> None:

@@ -17,13 +17,15 @@ from typing import Any
 from tuner.errors import TestbedError, WorkloadError
 from tuner.measure.workload import Workload
 from tuner.model import ComponentResult
-from tuner.testbed.connector import CommandResult, CommandTimeout, Connector
+from tuner.testbed.connector import CommandResult, CommandTimeout, check, told
+from tuner.testbed.conversation import SpeakingConnector
 from workloads import Spec
 from workloads.zipapp import build
 
 #: Time beyond the workload's own limit before its process is given up.
 GRACE_S = 20.0
 _CLEAN_TIMEOUT_S = 60.0
+_END_RUNS = Path(__file__).with_name("end_runs.py")
 _WORKLOAD_FAILED = 3
 #: Operations of the engine all of whose bytes are written.
 _WRITING = ("create", "rewrite", "append", "next-write", "random-write")
@@ -50,18 +52,21 @@ class Engine:
     measured.
     """
 
-    client: Connector
+    client: SpeakingConnector
     directory: str
     target: str
     workload: Workload
     sha256: str
 
     @classmethod
-    def install(cls, client: Connector, directory: str, target: str, workload: Workload) -> Engine:
+    def install(
+        cls, client: SpeakingConnector, directory: str, target: str, workload: Workload
+    ) -> Engine:
         """Ship engine and spec to a client."""
         with tempfile.TemporaryDirectory() as scratch:
             archive = build(Path(scratch) / "workloads.pyz")
             client.put(f"{directory}/workloads.pyz", archive.path.read_bytes(), mode=0o755)
+        client.put(f"{directory}/end_runs.py", _END_RUNS.read_bytes())
         client.put(f"{directory}/workload.json", workload.document)
         return cls(client, directory, target, workload, archive.sha256)
 
@@ -84,10 +89,11 @@ class Engine:
             raise
 
     def clean(self, run_id: str) -> None:
-        """Remove what a run left behind, if anything; a client that does not answer is left
-        alone.
+        """End a run and remove what it left behind, if anything; a client that does not answer is
+        left alone.
         """
         try:
+            self.end_runs(run_id)
             self.client.run(
                 [*self._command("clean"), "--dir", self.target, "--run-id", run_id],
                 timeout_s=_CLEAN_TIMEOUT_S,
@@ -95,10 +101,16 @@ class Engine:
         except TestbedError:
             return  # cleaning up must not hide why it became necessary
 
-    def clean_leftovers(self, prefix: str) -> None:
-        """Remove what runs whose identifier begins with ``prefix`` left, for example one that was
-        killed.
+    def end_runs(self, prefix: str) -> None:
+        """End what still goes on of runs whose identifier begins with ``prefix``: of one whose
+        connection was lost, or whose campaign was killed. Raises TestbedError when it does not end.
         """
+        program = f"{self.directory}/end_runs.py"
+        check(self.client, ["python3", program, f"{self.directory}/workloads.pyz", prefix])
+
+    def clean_leftovers(self, prefix: str) -> None:
+        """End runs whose identifier begins with ``prefix``, and remove what they left."""
+        self.end_runs(prefix)
         listing = self.client.run(["ls", "-1", self.target])
         for name in listing.stdout.split():
             run_id = name.removeprefix("fstune-")
@@ -108,8 +120,12 @@ class Engine:
     def run_stage(self, stage: str, run_id: str, seed: int) -> Report:
         """Run one stage. Raises WorkloadError; what it left behind stays."""
         limit_s = self.workload.spec.wall_clock_limit_s + GRACE_S
+        number = [part.name for part in self.workload.spec.stages].index(stage) + 1
+        command = self.command(stage, run_id, seed)
         try:
-            result = self.client.run(self.command(stage, run_id, seed), timeout_s=limit_s)
+            result = self.client.run_long(
+                command, run_id=f"{run_id}-stage{number}", timeout_s=limit_s
+            )
         except CommandTimeout as problem:
             raise WorkloadError(f"stage {stage}: no end within {limit_s:g} s") from problem
         return read_report(result, stage)
@@ -163,7 +179,8 @@ def read_report(result: CommandResult, stage: str) -> Report:
 def read_document(result: CommandResult, stage: str) -> dict[str, Any]:
     """The engine's document of a stage that is to be counted. Raises WorkloadError."""
     if result.status not in (0, _WORKLOAD_FAILED):
-        raise WorkloadError(f"stage {stage}: the engine ended with {result.status}: {result.tail}")
+        said = f"stage {stage}: the engine ended with {result.status}: {result.tail}"
+        raise WorkloadError(said, told(result))
     try:
         document: dict[str, Any] = json.loads(result.stdout)
         if document["ok"]:
@@ -172,7 +189,7 @@ def read_document(result: CommandResult, stage: str) -> dict[str, Any]:
         what = f"{error['kind']} in {error['operation']} of {error['path']}: {error['message']}"
     except (ValueError, KeyError, TypeError) as problem:
         raise _no_report(stage, result.tail) from problem
-    raise WorkloadError(f"stage {stage}: {what}")
+    raise WorkloadError(f"stage {stage}: {what}", told(result))
 
 
 def report_of(document: Mapping[str, Any], stage: str) -> Report:

@@ -16,6 +16,7 @@ from tuner.measure.driver import Engine, Report
 from tuner.measure.workload import Workload
 from tuner.model import PageCache
 from tuner.testbed.connector import CommandTimeout, Connector, check
+from tuner.testbed.conversation import SpeakingConnector
 
 _UNCACHE = Path(__file__).with_name("uncache.py")
 _UNCACHE_TIMEOUT_S = 300.0
@@ -41,7 +42,12 @@ class ReferencePath:
 
     @classmethod
     def install(
-        cls, client: Connector, directory: str, tuned: str, plan: ReferencePlan, workload: Workload
+        cls,
+        client: SpeakingConnector,
+        directory: str,
+        tuned: str,
+        plan: ReferencePlan,
+        workload: Workload,
     ) -> ReferencePath:
         """Ship what it needs to ``directory`` of the client. ``tuned``: what is tuned, there.
 
@@ -81,7 +87,7 @@ class ReferencePath:
 
 
 def install_references(
-    client: Connector,
+    client: SpeakingConnector,
     directory: str,
     tuned: str,
     plans: Sequence[ReferencePlan],

@@ -14,11 +14,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tuner.errors import WorkloadError
+from tuner.errors import TestbedError, WorkloadError
 from tuner.measure.driver import GRACE_S, Engine, Report, read_document, report_of, run_stages
 from tuner.measure.workload import Workload
 from tuner.testbed.connector import CommandResult
@@ -66,8 +66,14 @@ class Together:
             self._clean(run_id)
             raise
 
+    def end_runs(self, prefix: str) -> None:
+        """See ``Engine.end_runs``: on every client."""
+        with ThreadPoolExecutor(len(self.engines)) as pool:
+            list(pool.map(lambda engine: engine.end_runs(prefix), self.engines))
+
     def clean_leftovers(self, prefix: str) -> None:
         """See ``Engine.clean_leftovers``: all clients see the same files, so one cleans up."""
+        self.end_runs(prefix)
         self.engines[0].clean_leftovers(prefix)
 
     def _run_stage(self, stage: str, run_id: str, seed: int, cold_before: int) -> Report:
@@ -91,7 +97,9 @@ class Together:
         return replace(report_of(merged, stage), clients=clients)
 
     def _clean(self, run_id: str) -> None:
-        """Remove what a run left behind, each client one part of it."""
+        """End a run everywhere and remove what it left, each client one part of it."""
+        with suppress(TestbedError):  # see Engine.clean
+            self.end_runs(run_id)
         with ThreadPoolExecutor(len(self.engines)) as pool:
             list(
                 pool.map(
@@ -182,7 +190,7 @@ class _Stage:
             late = set(range(len(self._talks))) - heard
             if late and "start-gate" in said:
                 said = f"{self._hosts(late)} was not ready in time; {said}"
-            raise WorkloadError(said) from problem
+            raise WorkloadError(said, problem.details) from problem
 
     def _hosts(self, numbers: set[int]) -> str:
         return ", ".join(self._speakers[number].host for number in sorted(numbers))

@@ -12,6 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -63,6 +64,10 @@ class Database(ABC):
     @abstractmethod
     def changing_tables(self) -> AbstractContextManager[Connection]:
         """One transaction in which tables are made and changed, by nobody else at the same time."""
+
+    @abstractmethod
+    def moment(self, connection: Connection) -> datetime:
+        """What time it is where the database is: the same clock for whoever asks."""
 
     @abstractmethod
     def backup(self, file: Path) -> None:

@@ -108,6 +108,11 @@ class PostgreSQL(Database):
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_TABLES_LOCK})")
             yield connection
 
+    def moment(self, connection: Connection) -> datetime:
+        found = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
+        assert isinstance(found, datetime)
+        return found
+
     def backup(self, file: Path) -> None:
         program = shutil.which("pg_dump")
         if program is None:

@@ -15,12 +15,13 @@ from tuner.model import (
     ComponentEffect,
     ComponentResult,
     Event,
+    Lease,
     Measurement,
     Recommendation,
     ReferenceRun,
     TimeUse,
 )
-from tuner.states import BlockState, State
+from tuner.states import BlockState, State, TrialState
 from tuner.store import tables
 from tuner.store.rows import NewEvent, record, values
 
@@ -153,6 +154,37 @@ def end_block(
     this = (table.c.campaign == campaign) & (table.c.number == number)
     what = block_name(campaign, number)
     move(connection, table, this, what, state, reason=reason, duration_s=duration_s)
+
+
+def cancel_trials(connection: Connection, campaign: str) -> None:
+    """Bring every trial of a campaign that has not ended into its cancelled state."""
+    table = tables.trial
+    open_states = (TrialState.QUEUED, TrialState.RUNNING)
+    of = table.c.campaign == campaign
+    found = connection.scalars(select(table.c.number).where(of, table.c.state.in_(open_states)))
+    for number in found.all():
+        what = f"trial {number} of campaign {campaign}"
+        this = of & (table.c.number == number)
+        move(connection, table, this, what, TrialState.CANCELLED, reason="the campaign is")
+
+
+def add_time_use(connection: Connection, row: Row[Any], use: TimeUse) -> None:
+    """Add to the time use of the campaign with this row, which the caller has locked."""
+    table = tables.campaign
+    total = values(table, record(TimeUse, row) + use)
+    connection.execute(update(table).where(table.c.id == row.id).values(total))
+
+
+def check_lease(connection: Connection, lease: Lease) -> None:
+    """Raise ConflictError unless the lease is still held."""
+    table = tables.lease
+    this = (table.c.testbed == lease.testbed) & (table.c.token == lease.token)
+    # Locked: nobody may take over between this look and what rests on it.
+    if connection.execute(select(table.c.token).where(this).with_for_update()).first() is None:
+        raise ConflictError(
+            f"testbed {lease.testbed} was taken over from campaign {lease.campaign}: this process "
+            f"gave no sign of life for {lease.limit_s:.0f} s"
+        )
 
 
 def measurements(connection: Connection, campaign: str, after: int) -> dict[int, list[Measurement]]:

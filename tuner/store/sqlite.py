@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
@@ -53,6 +54,9 @@ class SQLite(Database):
                     raise StoreError(f"{self.where}: rows refer to none ({broken[0]})")
         finally:
             engine.dispose()
+
+    def moment(self, connection: Connection) -> datetime:
+        return datetime.now(UTC)  # its users are all on one machine
 
     def backup(self, file: Path) -> None:
         # Made before SQLite opens it, so that there is no moment in which others may read it.

@@ -6,13 +6,11 @@ It keeps records and their states; what they mean, and what is done next, is dec
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from tuner.errors import ConflictError
 from tuner.model import (
@@ -20,25 +18,24 @@ from tuner.model import (
     Campaign,
     Configuration,
     Event,
+    Lease,
     Measurement,
+    Prior,
     Recommendation,
     ReferenceRun,
     TimeUse,
     Trial,
 )
 from tuner.states import BlockState, CampaignState, TrialState
-from tuner.store import queries, schema, tables
-from tuner.store.database import Database
-from tuner.store.opening import open_database
+from tuner.store import queries, tables
 from tuner.store.rows import NewEvent, record, values
+from tuner.store.sharing import SharingStore
 
 # Neither vowels nor what is taken for another letter: no words, no mistakes when typed.
 _ID_LETTERS = "bcdfghjkmnpqrstvwxz23456789"
 
-Result = TypeVar("Result")
 
-
-class Store:
+class Store(SharingStore):
     """All campaigns of one database. May be used by several threads and processes at once.
 
     Every method is one transaction, done for good when it returns. Each may raise StoreError; those
@@ -48,49 +45,15 @@ class Store:
     otherwise. NaN is a ValueError, as is infinity in a mapping; an infinite time is a conflict.
     """
 
-    def __init__(self, database: Database) -> None:
-        """Use an open database; make its tables if it is empty."""
-        self._database = database
-        schema.prepare(database)
-
-    @classmethod
-    def open(cls, state_directory: Path, database: str | None = None) -> Store:
-        """Open the database at this address, else that of the directory; make what is not there."""
-        opened = open_database(state_directory, database)
-        try:
-            return cls(opened)
-        except BaseException:
-            opened.close()
-            raise
-
-    @property
-    def where(self) -> str:
-        """What the database is called in messages."""
-        return self._database.where
-
-    def damage(self) -> list[str]:
-        """What is wrong with the database as such, a sentence for each."""
-        return self._database.damage()
-
-    def close(self) -> None:
-        """Let go of the database."""
-        self._database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
     # Campaigns
 
-    def create_campaign(self, name: str, spec: str, seed: int, at: datetime) -> Campaign:
-        """Store a new campaign and its first event. ``spec``: JSON text; 0 <= ``seed`` < 2**64."""
+    def create_campaign(
+        self, name: str, spec: str, seed: int, at: datetime, *, priors: Sequence[Prior] = ()
+    ) -> Campaign:
+        """Store a new campaign and its first event. ``spec``: JSON text; 0 <= ``seed`` < 2**64.
+
+        ``priors``: what an earlier campaign found.
+        """
         suffix = "".join(secrets.choice(_ID_LETTERS) for _ in range(4))
         campaign = Campaign(
             id=f"{at.astimezone(UTC):%Y%m%d-%H%M%S}-{suffix}",
@@ -107,6 +70,9 @@ class Store:
 
         def add(connection: Connection) -> Campaign:
             connection.execute(insert(table).values(row))
+            for number, prior in enumerate(priors):
+                kept = values(tables.prior, prior, campaign=campaign.id, number=number)
+                connection.execute(insert(tables.prior).values(kept))
             queries.add_event(connection, campaign.id, event)
             return campaign
 
@@ -128,12 +94,17 @@ class Store:
     def move_campaign(
         self, campaign: str, state: CampaignState, reason: str, event: NewEvent
     ) -> Event:
-        """Bring a campaign into ``state``."""
-        table = tables.campaign
+        """Bring a campaign into ``state``. What was asked of it is over then, and when it is
+        cancelled, so are its trials.
+        """
+        table, asked = tables.campaign, tables.request
 
         def move(connection: Connection, _: Row[Any]) -> Event:
             this, what = table.c.id == campaign, f"campaign {campaign}"
             queries.move(connection, table, this, what, state, reason=reason)
+            connection.execute(delete(asked).where(asked.c.campaign == campaign))
+            if state is CampaignState.CANCELLED:
+                queries.cancel_trials(connection, campaign)
             return queries.add_event(connection, campaign, event)
 
         return self._change(campaign, move)
@@ -158,15 +129,7 @@ class Store:
 
     def add_time_use(self, campaign: str, use: TimeUse) -> None:
         """Add to where the campaign's time went. This is accounting: it makes no event."""
-        table = tables.campaign
-
-        def add(connection: Connection, stored: Row[Any]) -> None:
-            total = record(TimeUse, stored) + use
-            connection.execute(
-                update(table).where(table.c.id == campaign).values(values(table, total))
-            )
-
-        self._change(campaign, add)
+        self._change(campaign, lambda connection, row: queries.add_time_use(connection, row, use))
 
     def save_recommendation(
         self, campaign: str, recommendation: Recommendation, event: NewEvent
@@ -232,13 +195,21 @@ class Store:
 
     # Blocks
 
-    def begin_block(self, campaign: str, block: Block, event: NewEvent) -> Event:
-        """Store a new block: running, not measured yet, the only running one of its campaign."""
+    def begin_block(
+        self, campaign: str, block: Block, event: NewEvent, lease: Lease | None = None
+    ) -> Event:
+        """Store a new block: running, not measured yet, the only running one of its campaign and
+        on its testbed.
+
+        ``lease``: what the caller holds; ConflictError when another process has taken over.
+        """
         if block.state is not BlockState.RUNNING or block.measurements:
             raise ValueError(f"block {block.number} is not at its beginning")
         row = values(tables.block, block, campaign=campaign)
 
         def begin(connection: Connection, _: Row[Any]) -> Event:
+            if lease is not None:
+                queries.check_lease(connection, lease)
             connection.execute(insert(tables.block).values(row))
             return queries.add_event(connection, campaign, event)
 
@@ -298,10 +269,13 @@ class Store:
         reason: str,
         duration_s: float,
         event: NewEvent,
+        use: TimeUse | None = None,
     ) -> Event:
-        """Bring a running block to its end."""
+        """Bring a running block to its end. ``use``: adds to where the campaign's time went."""
 
-        def end(connection: Connection, _: Row[Any]) -> Event:
+        def end(connection: Connection, stored: Row[Any]) -> Event:
+            if use is not None:
+                queries.add_time_use(connection, stored, use)
             queries.end_block(connection, campaign, block_number, state, reason, duration_s)
             return queries.add_event(connection, campaign, event)
 
@@ -375,22 +349,3 @@ class Store:
         """The programs and versions that were measured, as the newest run found them; "" before."""
         ready = [e for e in self.events(campaign) if e.kind == "testbed-ready"]
         return str(ready[-1].data.get("identity", "")) if ready else ""
-
-    # Transactions
-
-    def _read(self, campaign: str, work: Callable[[Connection], Result]) -> Result:
-        """Read of one campaign; NotFoundError when there is none."""
-
-        def read(connection: Connection) -> Result:
-            queries.campaign_row(connection, campaign)
-            return work(connection)
-
-        return self._database.read(read)
-
-    def _change(self, campaign: str, work: Callable[[Connection, Row[Any]], Result]) -> Result:
-        """Change one campaign, alone: its row is locked until the end."""
-        return self._database.write(
-            lambda connection: work(
-                connection, queries.campaign_row(connection, campaign, lock=True)
-            )
-        )

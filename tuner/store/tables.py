@@ -33,12 +33,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import SchemaItem
 
-from tuner.model import Answer, BlockKind, Configuration, PageCache
+from tuner.model import Answer, BlockKind, Configuration, PageCache, Wish
 from tuner.states import BlockState, CampaignState, TrialState
 
 #: The newest revision in ``migrations``: it leads to these definitions, and each change of them
 #: needs one. A database of any other revision is refused.
-REVISION = "0002"
+REVISION = "0003"
 
 metadata = MetaData(
     naming_convention={
@@ -154,6 +154,54 @@ campaign = Table(
     Column("testbed_s", Double, _time_s("testbed_s"), nullable=False),
     Column("apply_s", Double, _time_s("apply_s"), nullable=False),
     Column("workload_s", Double, _time_s("workload_s"), nullable=False),
+    Index("ix_campaign_newest", "created", "id"),
+)
+
+#: What a campaign measures with, an aspect a row; whoever takes it up again must have the same.
+measured_with = Table(
+    "measured_with",
+    metadata,
+    _in_campaign(),
+    Column("aspect", Text, primary_key=True),
+    Column("digest", Text, nullable=False),
+    Column("document", JSON, nullable=False),
+)
+
+#: What somebody has asked of a running campaign.
+request = Table(
+    "request",
+    metadata,
+    _in_campaign(),
+    Column("wish", _words(Wish), nullable=False),
+    Column("asked_by", Text, nullable=False),
+    Column("at", UtcTime, nullable=False),
+)
+
+#: Who uses a testbed now, for which campaign. ``beat``: by the clock of the database.
+lease = Table(
+    "lease",
+    metadata,
+    Column("testbed", Text, primary_key=True),
+    Column("campaign", Text, ForeignKey("campaign.id"), nullable=False, unique=True),
+    Column("token", Text, nullable=False),
+    Column("host", Text, nullable=False),
+    Column("machine", Text, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("start_ticks", BigInteger, nullable=False),
+    Column("taken", UtcTime, nullable=False),
+    Column("beat", UtcTime, nullable=False),
+    Column("limit_s", Double, _time_s("limit_s", above_zero=True), nullable=False),
+)
+
+#: What an earlier campaign has found, for the proposer alone.
+prior = Table(
+    "prior",
+    metadata,
+    _in_campaign(),
+    _number(),
+    Column("configuration", Shaped(Configuration.of), nullable=False),
+    Column("difference", Double, nullable=False),
+    Column("origin", Text, nullable=False),
 )
 
 trial = Table(
@@ -181,17 +229,23 @@ block = Table(
     Column("state", _words(BlockState), nullable=False),
     Column("duration_s", Double, _time_s("duration_s"), nullable=False),
     Column("reason", Text, nullable=False),
+    # What else runs there runs in its way; null where earlier releases did not note it.
+    Column("testbed", Text),
     CheckConstraint("number >= 1", name="number"),
 )
 
 _is_running = block.c.state == BlockState.RUNNING
-Index(
-    "ix_block_one_running",
-    block.c.campaign,
-    unique=True,
-    sqlite_where=_is_running,
-    postgresql_where=_is_running,
-)
+for _name, _column in (
+    ("ix_block_one_running", block.c.campaign),
+    ("ix_block_one_on_a_testbed", block.c.testbed),
+):
+    Index(
+        _name,
+        _column,
+        unique=True,
+        sqlite_where=_is_running,
+        postgresql_where=_is_running,
+    )
 
 measurement = Table(
     "measurement",
@@ -287,6 +341,7 @@ event = Table(
     Column("message", Text, nullable=False),
     Column("data", JSON, nullable=False),
     CheckConstraint("number >= 1", name="number"),
+    Index("ix_event_kind", "campaign", "kind", "number"),
 )
 
 recommendation = Table(

@@ -6,14 +6,16 @@ it.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from tuner.errors import TestbedError, TransportError
 
-#: How much of a failed command's output an error repeats.
+#: How much of a failed command's output an error repeats, and of the command its details.
 _TAIL_CHARACTERS = 400
+_COMMAND_CHARACTERS = 1000
 _NAME_CHARACTERS = 100
 
 #: The most that a command may write to standard output, and to standard error.
@@ -46,12 +48,19 @@ class CommandFailed(TestbedError):
     def __init__(self, host: str, result: CommandResult) -> None:
         self.result = result
         super().__init__(
-            f"{host}: {program(result.argv)}: exit status {result.status}: {result.tail}"
+            f"{host}: {program(result.argv)}: exit status {result.status}: {result.tail}",
+            told(result, host),
         )
 
 
 class CommandTimeout(TransportError):
     """A command was reached but did not end within its time; it was killed."""
+
+    slug = "timeout"
+
+    def __init__(self, host: str, argv: Sequence[str], why: str) -> None:
+        details = {"host": host, "command": shown(argv)}
+        super().__init__(f"{host}: {program(argv)}: {why}", details)
 
 
 class OutputTooLarge(TestbedError):
@@ -96,6 +105,22 @@ def check(connector: Connector, argv: Sequence[str], *, timeout_s: float = 60.0)
     if result.status != 0:
         raise CommandFailed(connector.host, result)
     return result.stdout
+
+
+def told(result: CommandResult, host: str = "") -> dict[str, str | int]:
+    """What is kept of a command that failed; its input, which may be secret, never."""
+    found: dict[str, str | int] = {"host": host} if host else {}
+    return {
+        **found,
+        "command": shown(result.argv),
+        "exit_status": result.status,
+        "output": result.tail,
+    }
+
+
+def shown(argv: Sequence[str]) -> str:
+    """A command as kept with a failure: quoted for a shell, and cut where it becomes too long."""
+    return shlex.join(argv)[:_COMMAND_CHARACTERS]
 
 
 def program(argv: Sequence[str]) -> str:

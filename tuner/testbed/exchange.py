@@ -55,7 +55,7 @@ class Answer:
                 return self
             case "timeout":
                 held = "" if self.dead else "; it does not die, the kernel holds it"
-                raise CommandTimeout(f"{what}: no end after {timeout_s:g} s{held}")
+                raise CommandTimeout(host, argv, f"no end after {timeout_s:g} s{held}")
             case "too-large":
                 raise OutputTooLarge(host, argv)
         said = self.stderr.decode(errors="replace")

@@ -9,12 +9,20 @@ was put back must not be changed any more.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
 
 from tuner.errors import ConflictError, TestbedError, TransportError
-from tuner.testbed.connector import CommandFailed, CommandResult, Connector, check
+from tuner.testbed.connector import (
+    CommandFailed,
+    CommandResult,
+    CommandTimeout,
+    Connector,
+    check,
+)
 from tuner.testbed.conversation import Conversation, SpeakingConnector
 
 _SCRIPTS = files("tuner.testbed") / "scripts"
@@ -23,6 +31,8 @@ _NOT_HELD = 9
 #: What is told to find, to list the scripts of journals that are complete.
 _JOURNALS = ("-mindepth", "2", "-name", "restore.sh", "-not", "-path", "*/.*")
 _RESTORE_TIMEOUT_S = 300.0
+#: A host that does not answer is asked again so soon, and so long at most.
+_AGAIN_S, _LONGEST_PATIENCE_S = 1.0, 300.0
 _BOOT = "/proc/sys/kernel/random/boot_id"
 
 
@@ -46,6 +56,8 @@ class Hold:
     owner: Owner
     after_s: float
     _lost: threading.Event = field(default_factory=threading.Event)
+    #: Since when it has not answered; None while it does.
+    _away_since: float | None = None
 
     @classmethod
     def take(
@@ -75,23 +87,34 @@ class Hold:
     def run(
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
     ) -> CommandResult:
-        """See Connector.run. Raises TestbedError once the host has put itself back."""
-        self._check_held()
-        return self.connector.run(argv, input=input, timeout_s=timeout_s)
+        """See Connector.run. Raises TestbedError once the host has put itself back.
+
+        After a lost connection the host is waited for, before anything else is asked of it.
+        """
+        with self._present():
+            return self.connector.run(argv, input=input, timeout_s=timeout_s)
+
+    def run_long(
+        self, argv: Sequence[str], *, run_id: str, timeout_s: float = 3600.0
+    ) -> CommandResult:
+        """See SpeakingConnector.run_long; as ``run``."""
+        with self._present():
+            return self.connector.run_long(argv, run_id=run_id, timeout_s=timeout_s)
 
     def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
         """See Connector.put; as ``run``."""
-        self._check_held()
-        self.connector.put(path, content, mode)
+        with self._present():
+            self.connector.put(path, content, mode)
 
     def get(self, path: str) -> bytes:
-        """See Connector.get."""
-        return self.connector.get(path)
+        """See Connector.get; as ``run``."""
+        with self._present():
+            return self.connector.get(path)
 
     def converse(self, argv: Sequence[str]) -> Conversation:
         """See SpeakingConnector.converse; as ``run``."""
-        self._check_held()
-        return self.connector.converse(argv)
+        with self._present():
+            return self.connector.converse(argv)
 
     def beat(self) -> None:
         """Tell the host that we are there. Raises TestbedError when it does not know us any more,
@@ -111,13 +134,36 @@ class Hold:
         """
         if self._lost.is_set():
             return f"{self.host} has put itself back; {self._watch_log()}"
-        if self.connector.run(["find", f"{self.directory}/restore", *_JOURNALS]).stdout.strip():
+        if self.run(["find", f"{self.directory}/restore", *_JOURNALS]).stdout.strip():
             return (
                 f"{self.host} is not put back; it will try by itself in {self.after_s / 60.0:.0f} "
                 "minutes, or run: fstune testbed restore FILE"
             )
         check(self.connector, ["rm", "--recursive", "--force", f"{self.directory}/lease"])
         return None
+
+    @contextmanager
+    def _present(self) -> Iterator[None]:
+        """Wait for a host that did not answer, for as long as ``patience_s`` allows; note when it
+        stops answering.
+        """
+        self._check_held()
+        while self._away_since is not None:
+            try:
+                self.connector.run(["true"])
+            except TransportError:
+                if time.monotonic() - self._away_since > patience_s(self.after_s):
+                    raise
+                time.sleep(_AGAIN_S)
+            else:
+                self._away_since = None
+        try:
+            yield
+        except CommandTimeout:
+            raise  # it answered
+        except TransportError:
+            self._away_since = time.monotonic()
+            raise
 
     def _check_held(self) -> None:
         if self._lost.is_set():
@@ -175,6 +221,11 @@ class Hold:
     def _write(self, name: str, mode: int) -> None:
         content = (_SCRIPTS / name).read_bytes()
         self.connector.put(f"{self.directory}/{name}", content, mode)
+
+
+def patience_s(after_s: float) -> float:
+    """How long a host that does not answer is waited for, when it puts itself back ``after_s``."""
+    return min(_LONGEST_PATIENCE_S, after_s / 2.0)
 
 
 class Heartbeats:

@@ -28,8 +28,8 @@ from tuner.testbed.conversation import SpeakingConnector
 from tuner.testbed.dry import DryConnector
 from tuner.testbed.facts import HostFacts, ServerFacts, host_facts, server_facts
 from tuner.testbed.file import ClientSection, ReachSection, SshSection, TestbedFile
-from tuner.testbed.hold import Heartbeats, Hold, Owner, restore_all
-from tuner.testbed.link import SshHost
+from tuner.testbed.hold import Heartbeats, Hold, Owner, patience_s, restore_all
+from tuner.testbed.link import Patience, SshHost
 from tuner.testbed.local import LocalConnector
 from tuner.testbed.node import NodeConnector
 from tuner.testbed.preflight import Finding, preflight, within
@@ -63,6 +63,7 @@ class Hosts:
     def __init__(self, file: TestbedFile, base: Path, state_directory: Path) -> None:
         """``base``: where relative paths in the file begin."""
         self._stack = ExitStack()
+        self._patience = patience(file.restore.after)
         try:
             self.server = self._connect(file.server.reach, base, state_directory)
             self.clients = tuple(
@@ -83,7 +84,8 @@ class Hosts:
 
     def _connect(self, reach: ReachSection, base: Path, state: Path) -> SpeakingConnector:
         if reach.ssh is not None:
-            return self._stack.enter_context(closing(SshConnector(ssh_host(reach.ssh, base))))
+            host = ssh_host(reach.ssh, base)
+            return self._stack.enter_context(closing(SshConnector(host, self._patience)))
         if reach.netns is not None:
             return _node(state, reach.netns.cell, reach.netns.node)
         return LocalConnector()
@@ -253,6 +255,18 @@ def fuse_place(file: TestbedFile, client: ClientSection) -> FusePlace:
     """Where a client's cache manager is."""
     fuse = client.control.fuse
     return FusePlace(fuse.mount, fuse.cache, file.path, f"{file.restore.directory}/restore")
+
+
+def patience(after_s: float) -> Patience:
+    """How long is waited for hosts by SSH that put themselves back ``after_s``: a dead connection
+    must be noticed, and made anew, well before.
+    """
+    usual = Patience()
+    return Patience(
+        connect_s=min(usual.connect_s, after_s / 4.0),
+        keepalive_s=min(usual.keepalive_s, after_s / 20.0),
+        reconnect_s=patience_s(after_s),
+    )
 
 
 def ssh_host(section: SshSection, base: Path) -> SshHost:

@@ -13,7 +13,6 @@ from tuner.testbed.connector import (
     CommandResult,
     CommandTimeout,
     decoded,
-    program,
     write_whole,
 )
 from tuner.testbed.conversation import ProcessConversation
@@ -59,8 +58,7 @@ class LocalConnector:
         try:
             return run_to_end(argv, input, timeout_s, _environment())
         except TimeoutError as problem:
-            what = f"{self.host}: {program(argv)}: no end after {timeout_s:g} s"
-            raise CommandTimeout(what) from problem
+            raise CommandTimeout(self.host, argv, f"no end after {timeout_s:g} s") from problem
         except FileNotFoundError:
             return Completed(127, b"", f"{argv[0]}: not found\n".encode())
         except OSError as problem:

@@ -61,6 +61,6 @@ class NodeConnector:
         try:
             return self.node.run(argv, input=input, timeout_s=timeout_s)
         except TimeoutError as problem:
-            raise CommandTimeout(f"{self.host}: {problem}") from problem
+            raise CommandTimeout(self.host, argv, f"no end after {timeout_s:g} s") from problem
         except CellError as problem:
             raise TransportError(str(problem)) from problem

@@ -161,6 +161,9 @@ class _SimulatedEngine:
             raise WorkloadError(f"simulated mismatch in read of /sim/file, because of {culprit}")
         return _draw(run_id, self.world, self.workload, self.clock, configuration)
 
+    def end_runs(self, prefix: str) -> None:
+        """Nothing goes on by itself."""
+
     def clean_leftovers(self, prefix: str) -> None:
         """Nothing is ever left."""
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 
 import paramiko
@@ -24,6 +24,7 @@ from tuner.testbed.connector import (
     CommandResult,
     decoded,
     program,
+    shown,
     write_whole,
 )
 from tuner.testbed.exchange import BOOTSTRAP, Answer, AnswerReader, Request
@@ -123,7 +124,8 @@ class SshConnector:
         """Run a command that goes on when the connection is lost; see ``detached.run``."""
         refuse_null(argv)
         waiting = detached.Waiting(timeout_s, reconnect_s, self._patience.keepalive_s)
-        answer = detached.run(self._exchange, self.host, argv, run_id, input, waiting)
+        with self._named(argv):
+            answer = detached.run(self._exchange, self.host, argv, run_id, input, waiting)
         done = answer.finished(self.host, argv, timeout_s)
         return decoded(self.host, argv, done.status, done.stdout, done.stderr)
 
@@ -135,8 +137,18 @@ class SshConnector:
         refuse_null(argv)
         fields = {"argv": list(argv), "timeout_s": timeout_s}
         request = Request("run", self._patience.keepalive_s, fields, input)
-        answer = self._exchange(request, program(argv), timeout_s)
+        with self._named(argv):
+            answer = self._exchange(request, program(argv), timeout_s)
         return answer.finished(self.host, argv, timeout_s)
+
+    @contextmanager
+    def _named(self, argv: Sequence[str]) -> Iterator[None]:
+        """Let a lost connection tell which command it cut off."""
+        try:
+            yield
+        except TransportError as problem:
+            problem.details = problem.details or {"host": self.host, "command": shown(argv)}
+            raise
 
     def _exchange(self, request: Request, what: str, limit_s: float) -> Answer:
         """Ask the host's supervisor something that takes it at most ``limit_s``."""

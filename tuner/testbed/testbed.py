@@ -25,8 +25,12 @@ class Engine(Protocol):
         """
         ...
 
+    def end_runs(self, prefix: str) -> None:
+        """End what still goes on of runs whose identifier begins with ``prefix``."""
+        ...
+
     def clean_leftovers(self, prefix: str) -> None:
-        """Remove what runs whose identifier begins with ``prefix`` left behind."""
+        """End runs whose identifier begins with ``prefix``, and remove what they left behind."""
         ...
 
 

@@ -42,6 +42,9 @@ class Staged:
 
         return replace(run_stages(self.workload.spec, make_cold, stage, one), cpu_s=0.5)
 
+    def end_runs(self, prefix: str) -> None:
+        """Nothing goes on by itself."""
+
     def clean_leftovers(self, prefix: str) -> None:
         """Nothing is ever left."""
 

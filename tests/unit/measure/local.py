@@ -35,6 +35,11 @@ class LocalClient:
             tuple(argv), done.returncode, done.stdout.decode(), done.stderr.decode()
         )
 
+    def run_long(
+        self, argv: Sequence[str], *, run_id: str, timeout_s: float = 3600.0
+    ) -> CommandResult:
+        return self.run(argv, timeout_s=timeout_s)
+
     def converse(self, argv: Sequence[str]) -> ProcessConversation:
         if not self.reachable:
             raise TransportError(f"{self.host}: out of reach")

@@ -13,6 +13,7 @@ from tuner.errors import SpecError, TestbedError, TransportError, WorkloadError
 from tuner.measure.driver import Engine, read_report
 from tuner.measure.workload import load_workload
 from tuner.testbed.connector import CommandResult, CommandTimeout
+from tuner.testbed.conversation import Conversation
 
 SMALL = Path(__file__).parents[2] / "data" / "small-workload.yaml"
 GOOD = {
@@ -40,6 +41,7 @@ class Client:
     answer: Callable[[Sequence[str]], CommandResult]
     host: str = "client1"
     seen: list[list[str]] = field(default_factory=list)
+    runs: list[str] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
 
     def run(
@@ -47,6 +49,15 @@ class Client:
     ) -> CommandResult:
         self.seen.append(list(argv))
         return self.answer(argv)
+
+    def run_long(
+        self, argv: Sequence[str], *, run_id: str, timeout_s: float = 3600.0
+    ) -> CommandResult:
+        self.runs.append(run_id)
+        return self.run(argv, timeout_s=timeout_s)
+
+    def converse(self, argv: Sequence[str]) -> Conversation:
+        raise AssertionError(argv)
 
     def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
         self.files[path] = content
@@ -125,7 +136,7 @@ def test_a_failed_run_is_cleaned_up_and_so_is_one_that_is_interrupted() -> None:
 
 def test_a_run_without_end_is_void_but_a_client_out_of_reach_is_a_matter_of_the_testbed() -> None:
     def hangs(argv: Sequence[str]) -> CommandResult:
-        raise CommandTimeout("client1: no end")
+        raise CommandTimeout("client1", argv, "no end")
 
     def unreachable(argv: Sequence[str]) -> CommandResult:
         raise TransportError("client1: node client1 is not running")

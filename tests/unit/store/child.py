@@ -18,9 +18,9 @@ ARMS = 4
 def main(task: str, directory: str, address: str, campaign: str) -> None:
     if task == "fill":
         # In namespaces of its own: the mount is nobody else's, and gone when it ends.
-        mount = ["mount", "-t", "tmpfs", "-o", "size=600k,mode=700", "tmpfs", directory]
+        mount = ["mount", "-t", "tmpfs", "-o", "size=800k,mode=700", "tmpfs", directory]
         subprocess.run(mount, check=True)
-        (Path(directory) / "ballast").write_bytes(bytes(200_000))
+        (Path(directory) / "ballast").write_bytes(bytes(300_000))
     print("ready", flush=True)
     sys.stdin.readline()
     with Store.open(Path(directory), address or None) as store:

@@ -38,8 +38,20 @@ def empty(request: pytest.FixtureRequest, state_directory: Path) -> Place:
 @pytest.fixture
 def first(empty: Place, root: Path, tmp_path: Path) -> Place:
     """Return a place with a database as the first release left it, a finished campaign in it."""
-    dump = (root / "tests" / "data" / "databases" / "revision-0001.sql").read_text()
-    sqlite_file = tmp_path / "first.sqlite3"
+    filled(empty, root, tmp_path, "0001")
+    return empty
+
+
+@pytest.fixture(params=["0001", "0002"])
+def earlier(request: pytest.FixtureRequest, empty: Place, root: Path, tmp_path: Path) -> Place:
+    """Return a place with a database of an earlier revision."""
+    filled(empty, root, tmp_path, request.param)
+    return empty
+
+
+def filled(empty: Place, root: Path, tmp_path: Path, revision: str) -> None:
+    dump = (root / "tests" / "data" / "databases" / f"revision-{revision}.sql").read_text()
+    sqlite_file = tmp_path / "earlier.sqlite3"
     if empty.address is None:
         empty.state_directory.mkdir()
         sqlite_file = empty.state_directory / FILE
@@ -47,13 +59,13 @@ def first(empty: Place, root: Path, tmp_path: Path) -> Place:
         raw.executescript(dump)
         raw.execute("PRAGMA journal_mode = WAL")
     if empty.address is not None:
-        # The first release knew SQLite alone: the same rows, in tables that the revision makes.
+        # The same rows, in tables that the revision makes.
         with empty.raw() as connection:
-            schema.migrate(connection, "0001")
+            schema.migrate(connection, revision)
             copy_rows(create_engine(f"sqlite:///{sqlite_file}"), connection)
-            connection.execute(text("DROP TABLE alembic_version"))
+            if revision == "0001":  # it had no such table yet
+                connection.execute(text("DROP TABLE alembic_version"))
             connection.commit()
-    return empty
 
 
 def copy_rows(source: Engine, target: Connection) -> None:
@@ -63,9 +75,10 @@ def copy_rows(source: Engine, target: Connection) -> None:
     with source.connect() as reading:
         for table in old.sorted_tables:
             rows = [dict(row._mapping) for row in reading.execute(table.select())]
-            if table.name == "schema_version":
-                target.execute(text("DELETE FROM schema_version"))
-            target.execute(new.tables[table.name].insert(), rows)
+            if table.name in ("schema_version", "alembic_version"):
+                target.execute(text(f"DELETE FROM {table.name}"))
+            if rows:
+                target.execute(new.tables[table.name].insert(), rows)
     source.dispose()
 
 
@@ -87,15 +100,15 @@ def described(connection: Connection) -> dict[str, Any]:
 
 
 def test_a_migrated_database_is_as_a_new_one(
-    first: Place, tmp_path: Path, request: pytest.FixtureRequest
+    earlier: Place, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     new = Place(tmp_path / "new")
-    if first.address is not None:
+    if earlier.address is not None:
         server: Server = request.getfixturevalue("postgresql")
         new = Place(tmp_path, server.url(server.new()))
     new.open().close()
-    upgrade(first.state_directory, first.address)
-    with first.raw() as migrated, new.raw() as made:
+    upgrade(earlier.state_directory, earlier.address)
+    with earlier.raw() as migrated, new.raw() as made:
         assert described(migrated) == described(made)
         assert compare_metadata(MigrationContext.configure(migrated), tables.metadata) == []
 
@@ -123,6 +136,19 @@ def test_everything_is_kept(first: Place) -> None:
         assert [event.number for event in store.events(campaign.id)] == list(range(1, 13))
         assert problems(store) == []
         records.begun(store)
+
+
+@pytest.mark.parametrize("earlier", ["0002"], indirect=True)
+def test_what_was_running_at_an_upgrade_is_kept(earlier: Place) -> None:
+    upgrade(earlier.state_directory, earlier.address)
+    with earlier.open() as store:
+        found = {c.name: c.id for c in store.campaigns()}
+        (block, cut_off) = store.blocks(found["second release"])
+        assert block.references == (records.reference(),)
+        assert set(block.measurements[0].clients) == {"client1", "client2"}
+        (other,) = store.blocks(found["another"])
+        assert cut_off.state is other.state is BlockState.RUNNING
+        assert problems(store) == []
 
 
 def test_an_old_database_is_refused_until_it_is_upgraded(first: Place) -> None:

@@ -23,6 +23,11 @@ class Host:
         self.ran.append(tuple(argv))
         return CommandResult(tuple(argv), 1, "", "")
 
+    def run_long(
+        self, argv: Sequence[str], *, run_id: str, timeout_s: float = 3600.0
+    ) -> CommandResult:
+        raise AssertionError(argv)
+
     def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
         raise AssertionError(path)
 

@@ -13,7 +13,7 @@ from tuner.errors import ConfigurationError, TestbedError
 from tuner.model import Value
 from tuner.target.journal import Journal, script
 from tuner.target.openafs import parse
-from tuner.testbed.connector import Connector, check
+from tuner.testbed.connector import Connector, check, told
 
 PROGRAM = "afsd.fuse"
 
@@ -80,9 +80,11 @@ class FuseClient:
         argv += [self.command[0], *options]
         result = self.host.run(argv, timeout_s=_REMOUNT_TIMEOUT_S)
         if result.status == _DOES_NOT_SERVE:
-            raise ConfigurationError(f"the cache manager does not start: {result.tail}")
+            said = f"the cache manager does not start: {result.tail}"
+            raise ConfigurationError(said, told(result, self.host.host))
         if result.status != 0:
-            raise TestbedError(f"{self.host.host}: the client cannot be mounted: {result.tail}")
+            said = f"{self.host.host}: the client cannot be mounted: {result.tail}"
+            raise TestbedError(said, told(result, self.host.host))
 
     def shown(self) -> dict[str, Value]:
         """See Client.shown: the cache manager's own answer."""
