@@ -1,38 +1,53 @@
-"""Makes the application: its routes, and one shape for every error (RFC 9457 problem details)."""
+"""Makes the application: its routes, the layers around them, and what lives as long as it."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
-from starlette.exceptions import HTTPException
+from fastapi import FastAPI
+from fastapi.staticfiles import StaticFiles
 
 import tuner
-from api.campaigns import router
-from tuner.errors import TunerError
-from tuner.settings import Settings
+from api import campaigns, catalog, health, pages, problems, steering
+from api.limits import Buckets, Headed, Limited
+from api.seen import Sight
+from api.service import Service
+from api.starting import Starter
+from api.watching import Feeds
+from tuner.settings import ServiceSettings, Settings
 from tuner.store import Store
+from tuner.store.access import Access
+from tuner.store.pages import Pages
 
-_PROBLEM = "application/problem+json"
 
-
-def create_app(state_directory: Path | None = None) -> FastAPI:
-    """The application for one state directory; without one, for what the settings name."""
-    settings = Settings()
+def create_app(
+    state_directory: Path | None = None, settings: ServiceSettings | None = None
+) -> FastAPI:
+    """The application for one state directory; without one, for what the environment names."""
+    told = settings if settings is not None else ServiceSettings()
     directory, database = state_directory, None
     if directory is None:
-        directory, secret = settings.state_dir, settings.database_url
+        place = Settings()
+        directory, secret = place.state_dir, place.database_url
         database = None if secret is None else secret.get_secret_value()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         with Store.open(directory, database) as store:
-            app.state.store = store
+            app.state.service = Service(
+                directory=directory,
+                database=database,
+                settings=told,
+                store=store,
+                pages=Pages(store),
+                access=Access(store),
+                sight=Sight(store),
+                feeds=Feeds(store, told.streams),
+                starter=Starter(store, directory, database),
+            )
             yield
 
     app = FastAPI(
@@ -40,32 +55,29 @@ def create_app(state_directory: Path | None = None) -> FastAPI:
         version=tuner.__version__,
         summary="Campaigns that tune fileservers, and what they recommend",
         lifespan=lifespan,
+        # Their pages would load programs from elsewhere.
+        docs_url=None,
+        redoc_url=None,
     )
-    app.include_router(router)
-    app.add_exception_handler(TunerError, _tuner_error)
-    app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(RequestValidationError, _bad_request)
+    for router in (health.router, campaigns.router, steering.router, catalog.router, pages.router):
+        app.include_router(router)
+    app.mount("/static", StaticFiles(packages=[("api", "static")]), name="static")
+    problems.install(app, pages.problem_page)
+    _document_problems(app)
+    hosts = None if told.auth else told.hosts
+    app.add_middleware(Limited, buckets=Buckets(told.requests_per_s, told.burst), hosts=hosts)
+    app.add_middleware(Headed)
     return app
 
 
-def _problem(status: int, kind: str, detail: str) -> JSONResponse:
-    title = HTTPStatus(status).phrase
-    body = {"type": f"urn:fstune:{kind}", "title": title, "status": status, "detail": detail}
-    return JSONResponse(body, status_code=status, media_type=_PROBLEM)
+def _document_problems(app: FastAPI) -> None:
+    """Put the one shape of problems into the document of the interface."""
+    make = app.openapi
 
+    def openapi() -> dict[str, Any]:
+        document = make()
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        schemas["Problem"] = problems.Problem.model_json_schema()
+        return document
 
-async def _tuner_error(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, TunerError)
-    return _problem(error.http_status, error.slug, str(error))
-
-
-async def _http_error(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, HTTPException)
-    return _problem(error.status_code, "http", str(error.detail))
-
-
-async def _bad_request(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return _problem(HTTPStatus.UNPROCESSABLE_ENTITY, "bad-input", f"{where}: {first['msg']}")
+    app.openapi = openapi  # type: ignore[method-assign]

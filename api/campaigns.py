@@ -1,112 +1,185 @@
-"""Routes that tell about campaigns. They read; starting and steering a campaign is the command
-line's.
-"""
+"""Routes that tell about campaigns: what they are, what they have measured, and what follows."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
-from pydantic import BaseModel
+from fastapi import APIRouter, Depends, Header, Query
+from fastapi.sse import EventSourceResponse, ServerSentEvent
 
+from api import problems
+from api.documents import (
+    BlockDocument,
+    CampaignDocument,
+    DriftDocument,
+    EventDocument,
+    MeasurementDocument,
+    TrialDocument,
+    VerdictDocument,
+)
+from api.paging import LARGEST, Limit, Page, PageToken, after_number, page, read_token
+from api.service import READ, Found, Service, Serving, service
 from tuner.campaign.comparing import stored_comparisons
-from tuner.campaign.drift import drift
-from tuner.campaign.rules import stored_rules
-from tuner.errors import NotFoundError
-from tuner.model import BlockKind, Campaign
+from tuner.errors import NotFoundError, SpecError
+from tuner.model import Campaign
 from tuner.report.recommend import RecommendationDocument, recommendation_document
-from tuner.states import CampaignState
-from tuner.store import Store
 
-router = APIRouter()
-
-
-class CampaignSummary(BaseModel):
-    """A campaign at a glance. ``answer``: null until it has one."""
-
-    id: str
-    name: str
-    state: CampaignState
-    reason: str
-    created: datetime
-    updated: datetime
-    answer: str | None
+router = APIRouter(
+    prefix="/v1/campaigns",
+    tags=["campaigns"],
+    dependencies=[READ],
+    responses=problems.responses(404),
+)
 
 
-class BaselinePoint(BaseModel):
-    """The baseline in one complete block: its geometric-mean time over its mean of all blocks."""
-
-    block: int
-    kind: BlockKind
-    started: datetime
-    ratio: float
-
-
-class Health(BaseModel):
-    """That the service runs."""
-
-    status: str
-
-
-def _store(request: Request) -> Store:
-    store = request.app.state.store
-    assert isinstance(store, Store)
-    return store
-
-
-Stored = Annotated[Store, Depends(_store)]
-
-
-@router.get("/healthz", operation_id="health")
-def health() -> Health:
-    """Whether the service answers."""
-    return Health(status="ok")
-
-
-@router.get("/v1/campaigns", operation_id="list_campaigns")
-def list_campaigns(store: Stored) -> list[CampaignSummary]:
+@router.get("", operation_id="list_campaigns")
+def list_campaigns(
+    serving: Serving, limit: Limit = 50, token: PageToken = None
+) -> Page[CampaignDocument]:
     """All campaigns, newest first."""
-    return [_summary(campaign) for campaign in store.campaigns()]
+    found = serving.pages.campaigns(limit + 1, older_than(read_token(token, str, str)))
+    return page(found, limit, lambda c: (c.created.isoformat(), c.id), CampaignDocument.of)
 
 
-@router.get("/v1/campaigns/{campaign}", operation_id="get_campaign")
-def get_campaign(campaign: str, store: Stored) -> CampaignSummary:
-    """One campaign, by identifier, the beginning of one, or ``last``."""
-    return _summary(store.campaign(campaign))
+@router.get("/{campaign}", operation_id="get_campaign")
+def get_campaign(campaign: Found) -> CampaignDocument:
+    """One campaign. Its ETag is what `If-Match` of a change asks for."""
+    return CampaignDocument.of(campaign)
 
 
-@router.get("/v1/campaigns/{campaign}/recommendation", operation_id="get_recommendation")
-def get_recommendation(campaign: str, store: Stored) -> RecommendationDocument:
-    """What a campaign recommends: settings, ready-made options, and the evidence."""
-    found = store.campaign(campaign)
-    if found.recommendation is None:
-        raise NotFoundError(f"campaign {found.id} is {found.state} and has no answer yet")
-    return recommendation_document(
+@router.get("/{campaign}/trials", operation_id="list_trials")
+def list_trials(
+    campaign: Found, serving: Serving, limit: Limit = 100, token: PageToken = None
+) -> Page[TrialDocument]:
+    """The trials of a campaign, by number."""
+    found = serving.pages.trials(campaign.id, after_number(token, -1), limit + 1)
+    return page(found, limit, lambda trial: (trial.number,), TrialDocument.of)
+
+
+@router.get("/{campaign}/blocks", operation_id="list_blocks")
+def list_blocks(
+    campaign: Found, serving: Serving, limit: Limit = 100, token: PageToken = None
+) -> Page[BlockDocument]:
+    """The blocks of a campaign, by number."""
+    found = serving.pages.blocks(campaign.id, after_number(token, 0), limit + 1)
+    return page(
         found,
-        found.recommendation,
-        client=store.measured(found.id),
-        references=stored_comparisons(found, store.blocks(found.id)),
+        limit,
+        lambda row: (row.block.number,),
+        lambda row: BlockDocument.of(row.block, row.measured),
     )
 
 
-@router.get("/v1/campaigns/{campaign}/drift", operation_id="get_drift")
-def get_drift(campaign: str, store: Stored) -> list[BaselinePoint]:
+@router.get("/{campaign}/measurements", operation_id="list_measurements")
+def list_measurements(
+    campaign: Found, serving: Serving, limit: Limit = 100, token: PageToken = None
+) -> Page[MeasurementDocument]:
+    """The measurements of a campaign, in the order measured."""
+    key = read_token(token, int, int)
+    after = (0, 0) if key is None else (int(key[0]), int(key[1]))
+    found = serving.pages.measurements(campaign.id, after, limit + 1)
+    return page(
+        found,
+        limit,
+        lambda one: (one[0], one[1].position),
+        lambda one: MeasurementDocument.of(*one),
+    )
+
+
+@router.get("/{campaign}/verdicts", operation_id="list_verdicts")
+def list_verdicts(campaign: Found, serving: Serving) -> list[VerdictDocument]:
+    """Every trial against the baseline, on the blocks of each kind that it was in."""
+    seen = serving.sight.of(campaign.id)
+    if not seen.readable:
+        raise NotFoundError(f"the workload of campaign {campaign.id} is gone or is another now")
+    return list(seen.verdicts)
+
+
+@router.get("/{campaign}/drift", operation_id="get_drift")
+def get_drift(campaign: Found, serving: Serving) -> list[DriftDocument]:
     """How the baseline moved from block to block, in the order measured."""
-    found = store.campaign(campaign)
-    rules = stored_rules(found)
-    points = drift(store.blocks(found.id), rules.components, rules.weights)
-    return [BaselinePoint.model_validate(point, from_attributes=True) for point in points]
+    return [DriftDocument.of(point) for point in serving.sight.of(campaign.id).drift]
 
 
-def _summary(campaign: Campaign) -> CampaignSummary:
-    answer = campaign.recommendation
-    return CampaignSummary(
-        id=campaign.id,
-        name=campaign.name,
-        state=campaign.state,
-        reason=campaign.reason,
-        created=campaign.created,
-        updated=campaign.updated,
-        answer=None if answer is None else str(answer.answer),
+@router.get("/{campaign}/recommendation", operation_id="get_recommendation")
+def get_recommendation(campaign: Found, serving: Serving) -> RecommendationDocument:
+    """What a campaign recommends: settings, ready-made options, and the evidence."""
+    return recommended(serving, campaign)
+
+
+def recommended(serving: Service, campaign: Campaign) -> RecommendationDocument:
+    """The answer of a campaign; NotFoundError before it has one."""
+    if campaign.recommendation is None:
+        raise NotFoundError(f"campaign {campaign.id} is {campaign.state} and has no answer yet")
+    # Only they need all measurements, of which there may be very many.
+    beside = serving.pages.has_references(campaign.id)
+    return recommendation_document(
+        campaign,
+        campaign.recommendation,
+        client=serving.pages.identities([campaign.id]).get(campaign.id, ""),
+        references=stored_comparisons(campaign, serving.store.blocks(campaign.id))
+        if beside
+        else (),
     )
+
+
+@router.get("/{campaign}/events", operation_id="list_events")
+def list_events(
+    campaign: Found, serving: Serving, limit: Limit = 100, token: PageToken = None
+) -> Page[EventDocument]:
+    """What happened, in order."""
+    found = serving.store.events(campaign.id, after_number(token, 0), limit + 1)
+    return page(found, limit, lambda event: (event.number,), EventDocument.of)
+
+
+def stream_place(
+    serving: Annotated[Service, Depends(service)],
+    after: Annotated[
+        int | None, Query(ge=0, le=LARGEST, description="Begin after this number.")
+    ] = None,
+    last_event_id: Annotated[str | None, Header(max_length=20)] = None,
+) -> int:
+    """Where a stream begins; what a browser says when it comes again goes first."""
+    serving.feeds.refuse_too_many()
+    if last_event_id is None:
+        return after or 0
+    if not (last_event_id.isascii() and last_event_id.isdigit()):
+        raise SpecError("Last-Event-ID: not the number of an event")
+    return min(LARGEST, int(last_event_id))
+
+
+@router.get(
+    "/{campaign}/events/stream",
+    operation_id="stream_events",
+    response_class=EventSourceResponse,
+)
+async def stream_events(
+    campaign: Found,
+    serving: Annotated[Service, Depends(service)],
+    after: Annotated[int, Depends(stream_place)],
+) -> AsyncIterator[ServerSentEvent]:
+    """What happens, as it happens (server-sent events). The identifier of each is its number.
+
+    Whoever was cut off comes again with `Last-Event-ID` and misses nothing. An event of the kind
+    `over` says that the campaign has ended and that nothing follows.
+    """
+    async for event in serving.feeds.watch(campaign.id, after):
+        if event is None:
+            yield ServerSentEvent(event="over", data={})
+            return
+        yield ServerSentEvent(id=str(event.number), event="campaign", data=EventDocument.of(event))
+
+
+def older_than(key: Sequence[str | int] | None) -> tuple[datetime, str] | None:
+    """Where a page of campaigns begins, from its word. SpecError."""
+    if key is None:
+        return None
+    try:
+        at = datetime.fromisoformat(str(key[0]))
+    except ValueError:
+        at = None
+    if at is None or at.tzinfo is None or "\0" in str(key[1]):
+        raise SpecError("page: not a word that a page before has named")
+    return at, str(key[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -19,10 +20,34 @@ def _state_dir() -> Path:
 
 class Settings(BaseSettings):
     """``state_dir``: where campaigns, cells and packages are kept. ``database_url``: the PostgreSQL
-    that keeps the campaigns instead; secret, as it may hold a password.
+    that keeps the campaigns instead; secret, as it may hold a password. ``takeover_after_s``: after
+    so long without a sign of life of the process that runs a campaign, another machine may take
+    over.
     """
 
     model_config = SettingsConfigDict(env_prefix="FSTUNE_", env_ignore_empty=True, frozen=True)
 
     state_dir: Path = Field(default_factory=_state_dir)
     database_url: SecretStr | None = None
+    takeover_after_s: float = Field(default=120.0, ge=1.0, le=86_400.0)
+
+
+class ServiceSettings(BaseSettings):
+    """What ``fstune serve`` is told, each as ``FSTUNE_API_`` and its name.
+
+    ``auth``: whether a token is asked for; without it the service only reads. ``hosts``: names by
+    which a service without tokens may be asked, besides those of the loopback. ``testbeds``: the
+    directory whose files campaigns started over HTTP may name. ``allow``: kinds of testbeds that
+    they may use besides. ``requests_per_s``: of one address on average, ``burst`` at once.
+    ``streams``: most streams of events at once.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="FSTUNE_API_", env_ignore_empty=True, frozen=True)
+
+    auth: bool = False
+    hosts: frozenset[str] = frozenset()
+    testbeds: Path | None = None
+    allow: frozenset[Literal["cell", "simulated"]] = frozenset()
+    requests_per_s: float = Field(default=50.0, gt=0.0)
+    burst: int = Field(default=200, ge=1)
+    streams: int = Field(default=500, ge=1)

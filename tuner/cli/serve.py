@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,27 +14,94 @@ import uvicorn
 
 from tuner.cli.options import Database, StateDir, database_address, state_directory
 from tuner.errors import SpecError
+from tuner.settings import ServiceSettings
+
+#: Streams of events stay open for hours: a service that is asked to end does not wait for them.
+_PATIENCE_S = 3
 
 
 def serve(
-    host: Annotated[str, typer.Option(help="Loopback address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8710,
+    auth: Annotated[
+        bool,
+        typer.Option(
+            "--auth",
+            help="Ask for a token of 'fstune token create'. Without it nothing can be changed.",
+        ),
+    ] = False,
+    testbeds: Annotated[
+        Path | None,
+        typer.Option(help="Directory of testbed files that campaigns started here may name."),
+    ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(help="Let them use 'cell' (private cells of this machine) or 'simulated'."),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option(help="Certificate chain (PEM): answer by HTTPS.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its private key (PEM).")] = None,
+    plain_http: Annotated[
+        bool,
+        typer.Option(
+            "--plain-http",
+            help="Listen off the loopback without TLS: something in front of it has TLS.",
+        ),
+    ] = False,
     state_dir: StateDir = None,
     database: Database = None,
 ) -> None:
-    """Answer over HTTP: campaigns and what they recommend, read-only.
+    """Answer over HTTP: web pages for people, /v1 for programs.
 
-    There is no authentication yet, so only a loopback address is accepted.
+    Off the loopback it asks for tokens (--auth) and speaks TLS, or it is refused.
     Try: curl http://127.0.0.1:8710/v1/campaigns/last/recommendation
     """
-    try:
-        loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        loopback = host == "localhost"
-    if not loopback:
-        raise SpecError(f"--host {host}: only loopback is served, there is no authentication yet")
+    auth = auth or ServiceSettings().auth
+    if (tls_cert is None) != (tls_key is None):
+        raise SpecError("--tls-cert and --tls-key belong together")
+    if not _is_loopback(host):
+        if not auth:
+            raise SpecError(f"--host {host}: off the loopback, tokens are asked for: add --auth")
+        if tls_cert is None and not plain_http:
+            raise SpecError(
+                f"--host {host}: tokens would be sent in the clear; name --tls-cert and --tls-key, "
+                "or say --plain-http if something in front of this service has TLS"
+            )
+    for file in filter(None, (tls_cert, tls_key)):
+        if not file.is_file():
+            raise SpecError(f"{file}: there is no such file")
+    if testbeds is not None and not testbeds.is_dir():
+        raise SpecError(f"--testbeds {testbeds}: there is no such directory")
+    for kind in allow or ():
+        if kind not in ("cell", "simulated"):
+            raise SpecError(f"--allow {kind}: it is 'cell' or 'simulated'")
     # The application reads its settings from the environment: it runs as if on its own.
     os.environ["FSTUNE_STATE_DIR"] = str(state_directory(state_dir).absolute())
     if (address := database_address(database)) is not None:
         os.environ["FSTUNE_DATABASE_URL"] = address
-    uvicorn.run("api.app:create_app", factory=True, host=host, port=port, log_level="warning")
+    if auth:
+        os.environ["FSTUNE_API_AUTH"] = "true"
+    if testbeds is not None:
+        os.environ["FSTUNE_API_TESTBEDS"] = str(testbeds.absolute())
+    if allow:
+        os.environ["FSTUNE_API_ALLOW"] = "[" + ",".join(f'"{kind}"' for kind in allow) + "]"
+    uvicorn.run(
+        "api.app:create_app",
+        factory=True,
+        host=host,
+        port=port,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ssl_certfile=tls_cert,
+        ssl_keyfile=tls_key,
+        timeout_graceful_shutdown=_PATIENCE_S,
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

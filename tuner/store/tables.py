@@ -35,10 +35,11 @@ from sqlalchemy.schema import SchemaItem
 
 from tuner.model import Answer, BlockKind, Configuration, PageCache, Wish
 from tuner.states import BlockState, CampaignState, TrialState
+from tuner.tokens import Scope
 
 #: The newest revision in ``migrations``: it leads to these definitions, and each change of them
 #: needs one. A database of any other revision is refused.
-REVISION = "0003"
+REVISION = "0004"
 
 metadata = MetaData(
     naming_convention={
@@ -379,4 +380,29 @@ effect = Table(
     Column("lower", Double, nullable=False),
     Column("upper", Double, nullable=False),
     Column("floor_held", Boolean, nullable=False),
+)
+
+#: Who may use the service. ``digest``: of the secret, which is kept nowhere; ``parent``: the token
+#: that a session came from.
+token = Table(
+    "token",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("scope", _words(Scope), nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("created", UtcTime, nullable=False),
+    Column("expires", UtcTime),
+    Column("revoked", UtcTime),
+    Column("parent", Text, ForeignKey("token.id")),
+)
+
+#: What came of a request that may arrive twice; both it and its key as digests.
+posted = Table(
+    "posted",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("body", Text, nullable=False),
+    Column("campaign", Text, ForeignKey("campaign.id")),
+    Column("at", UtcTime, nullable=False),
 )

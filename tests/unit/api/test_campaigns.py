@@ -1,50 +1,26 @@
-"""The HTTP interface on a real store, filled by a real campaign on a simulated testbed."""
+"""What the interface tells about campaigns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
-from typer.testing import CliRunner
 
 from api.app import create_app
-from tuner.cli.app import app as command_line
+from tests.unit.api.conftest import fstune
+from tuner.store import Store
 
-CAMPAIGN = """
-name: over http
-testbed:
-  simulated:
-    effects: [{parameter: cache_manager.daemons, low: 1, change: -0.3}]
-spaces:
-  cache_manager: {name: openafs-cache-manager-fuse-1.8, only: [daemons]}
-workload: mixed-use
-pilot: {blocks: 0}
-budget: {wall_time: 20m}
-"""
-
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    directory = tmp_path_factory.mktemp("state")
-    file = directory / "campaign.yaml"
-    file.write_text(CAMPAIGN)
-    done = CliRunner().invoke(command_line, ["run", str(file), "--state-dir", str(directory)])
-    assert done.exit_code == 0, done.output
-    with TestClient(create_app(directory)) as client:
-        yield client
-
-
-def test_it_says_that_it_runs(client: TestClient) -> None:
-    assert client.get("/healthz").json() == {"status": "ok"}
+LISTS = ("trials", "blocks", "measurements", "events")
 
 
 def test_campaigns_are_listed_with_their_answer(client: TestClient) -> None:
-    (campaign,) = client.get("/v1/campaigns").json()
+    (campaign,) = client.get("/v1/campaigns").json()["items"]
     assert campaign["name"] == "over http"
     assert campaign["state"] == "finished"
     assert campaign["answer"] == "recommended"
+    assert campaign["testbed"] == "simulated"
     assert client.get(f"/v1/campaigns/{campaign['id']}").json() == campaign
 
 
@@ -60,30 +36,146 @@ def test_the_recommendation_has_settings_options_and_evidence(client: TestClient
 def test_the_drift_of_the_baseline_has_a_point_for_each_block(client: TestClient) -> None:
     points = client.get("/v1/campaigns/last/drift").json()
     assert [p["block"] for p in points] == list(range(1, len(points) + 1))
-    assert {p["kind"] for p in points} == {"search", "certify"}
+    assert {p["kind"] for p in points} == {"pilot", "search", "certify"}
     assert 0.9 < min(p["ratio"] for p in points) < 1 < max(p["ratio"] for p in points) < 1.1
 
 
-@pytest.mark.parametrize("path", ["/v1/campaigns/nosuch", "/v1/nothing"])
-def test_errors_are_problem_details(client: TestClient, path: str) -> None:
-    answer = client.get(path)
-    assert answer.status_code == 404
-    assert answer.headers["content-type"] == "application/problem+json"
-    body = answer.json()
-    assert body["status"] == 404
-    assert body["title"] == "Not Found"
-    assert body["detail"]
+@pytest.mark.parametrize("what", LISTS)
+@pytest.mark.parametrize("limit", [1, 7, 1000])
+def test_pages_put_together_are_what_is_stored(
+    client: TestClient, measured: Path, what: str, limit: int
+) -> None:
+    pages = everything(client, f"/v1/campaigns/last/{what}", limit)
+    assert all(len(page) <= limit for page in pages)
+    found = [item for page in pages for item in page]
+    with Store.open(measured) as store:
+        campaign = store.campaign("last").id
+        blocks = store.blocks(campaign)
+        stored = {
+            "trials": [t.number for t in store.trials(campaign)],
+            "blocks": [b.number for b in blocks],
+            "measurements": [(b.number, m.trial) for b in blocks for m in b.measurements],
+            "events": [e.number for e in store.events(campaign)],
+        }[what]
+    if what == "measurements":
+        assert [(item["block"], item["trial"]) for item in found] == stored
+    else:
+        assert [item["number"] for item in found] == stored
+
+
+def everything(client: TestClient, path: str, limit: int) -> list[list[dict[str, object]]]:
+    """Every page of a list."""
+    pages, token = [], None
+    for _ in range(5000):
+        query = {"limit": str(limit)} | ({"page": token} if token else {})
+        answer = client.get(path, params=query)
+        assert answer.status_code == 200, answer.text
+        pages.append(answer.json()["items"])
+        token = answer.json()["next"]
+        if token is None:
+            return pages
+    raise AssertionError("the pages have no end")
+
+
+def test_measurements_have_their_components(client: TestClient, measured: Path) -> None:
+    (one,) = client.get("/v1/campaigns/last/measurements", params={"limit": 1}).json()["items"]
+    with Store.open(measured) as store:
+        stored = store.blocks(store.campaign("last").id)[0].measurements[0]
+    assert one["trial"] == stored.trial
+    assert {n: c["elapsed_s"] for n, c in one["components"].items()} == {
+        n: c.elapsed_s for n, c in stored.components.items()
+    }
+
+
+def test_campaigns_come_in_pages_newest_first(tmp_path: Path) -> None:
+    file = tmp_path / "short.yaml"
+    for number in range(5):
+        file.write_text(
+            f"name: number {number}\ntestbed: {{simulated: {{}}}}\n"
+            "spaces: {cache_manager: openafs-cache-manager-fuse-1.8}\n"
+            "workload: mixed-use\npilot: {blocks: 0}\nbudget: {wall_time: 1m}\n"
+        )
+        fstune(tmp_path, "run", str(file))
+    with TestClient(create_app(tmp_path), base_url="http://localhost") as client:
+        pages = everything(client, "/v1/campaigns", 2)
+        assert [len(page) for page in pages] == [2, 2, 1]
+        names = [campaign["name"] for page in pages for campaign in page]
+        assert names == [f"number {n}" for n in (4, 3, 2, 1, 0)]
+
+
+def test_verdicts_agree_with_the_answer(client: TestClient) -> None:
+    verdicts = client.get("/v1/campaigns/last/verdicts").json()
+    document = client.get("/v1/campaigns/last/recommendation").json()
+    kinds = {verdict["kind"] for verdict in verdicts}
+    assert kinds == {"pilot", "search", "certify"}
+    (final,) = [v for v in verdicts if v["kind"] == "certify" and v["trial"] == document["trial"]]
+    assert final["outcome"] == "better"
+    assert final["ratio"] == pytest.approx(document["improvement"]["ratio"], rel=1e-3)
+
+
+def test_events_stream_whole_and_from_where_they_were_cut_off(client: TestClient) -> None:
+    listed = client.get("/v1/campaigns/last/events", params={"limit": 1000}).json()["items"]
+    assert streamed(client, {}) == listed
+    middle = listed[len(listed) // 2]["number"]
+    assert streamed(client, {"Last-Event-ID": str(middle)}) == listed[middle:]
+    assert streamed(client, {"Last-Event-ID": str(listed[-1]["number"])}) == []
+
+
+def streamed(client: TestClient, headers: dict[str, str]) -> list[dict[str, object]]:
+    """The events of the stream of a campaign that is over."""
+    events = []
+    with client.stream("GET", "/v1/campaigns/last/events/stream", headers=headers) as answer:
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        name = data = number = ""
+        for line in answer.iter_lines():
+            word, _, rest = line.partition(": ")
+            if word == "event":
+                name = rest
+            elif word == "data":
+                data = rest
+            elif word == "id":
+                number = rest
+            elif not line and name == "campaign":
+                events.append(json.loads(data))
+                assert events[-1]["number"] == int(number)
+                name = ""
+            elif not line and name == "over":
+                return events
+    raise AssertionError("the stream ended without saying so")
+
+
+def test_best_settings_by_what_was_measured(client: TestClient) -> None:
+    ask = "/v1/recommendations"
+    (best,) = client.get(ask).json()
+    fitting = {
+        "testbed": "simulated",
+        "workload": "mixed-use",
+        "space": "openafs-cache-manager-fuse-1.8",
+        "version": "simul",
+    }
+    assert client.get(ask, params=fitting).json()[0]["campaign"] == best["campaign"]
+    for word in fitting:
+        assert client.get(ask, params=fitting | {word: "other"}).json() == []
+    assert best["recommendation"]["flags"]["cache_manager"]["line"].startswith("-daemons ")
+    assert len(best["fingerprint"]) == 16
+    assert best["age_s"] >= 0
+
+
+def test_what_there_is_to_choose_from(client: TestClient) -> None:
+    spaces = client.get("/v1/spaces").json()
+    names = [space["name"] for space in spaces]
+    assert "openafs-fileserver-1.8" in names
+    space = client.get("/v1/spaces/openafs-fileserver-1.8").json()
+    assert "threads" in space["parameters"]
+    workloads = {w["name"]: w for w in client.get("/v1/workloads").json()}
+    assert sum(workloads["mixed-use"]["components"].values()) == pytest.approx(1)
+    assert client.get("/v1/workloads/mixed-use").json()["name"] == "mixed-use"
+    assert client.get("/v1/testbeds").json() == []
 
 
 def test_an_empty_store_has_no_campaigns(tmp_path: Path) -> None:
-    with TestClient(create_app(tmp_path)) as client:
-        assert client.get("/v1/campaigns").json() == []
+    with TestClient(create_app(tmp_path), base_url="http://localhost") as client:
+        assert client.get("/v1/campaigns").json() == {"items": [], "next": None}
         assert client.get("/v1/campaigns/last").status_code == 404
-
-
-def test_only_loopback_is_served(tmp_path: Path) -> None:
-    done = CliRunner().invoke(
-        command_line, ["serve", "--host", "0.0.0.0", "--state-dir", str(tmp_path)]
-    )
-    assert done.exit_code != 0
-    assert "loopback" in str(done.exception)
+        assert client.get("/v1/recommendations").json() == []

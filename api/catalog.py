@@ -1,0 +1,213 @@
+"""Routes of what is there to choose from, and of what to set: spaces, workloads, testbeds,
+recommendations.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query
+
+import search_spaces
+import workloads
+from api import problems
+from api.documents import Document, names
+from api.paging import Limit
+from api.service import READ, Service, Serving
+from search_spaces import describe
+from tuner.errors import NotFoundError, SpecError
+from tuner.measure.workload import load_workload
+from tuner.model import Answer, Campaign
+from tuner.report.recommend import RecommendationDocument, recommendation_document
+from tuner.testbed.file import read_testbed
+
+router = APIRouter(
+    prefix="/v1", tags=["catalogue"], dependencies=[READ], responses=problems.responses()
+)
+
+_CONSIDERED = 1000
+Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,80}$")]
+Wanted = Annotated[str | None, Query(max_length=200, pattern=r"^[^\x00]*$")]
+
+
+class SpaceDocument(Document):
+    """A search space in a list."""
+
+    name: str
+    component: str
+    title: str
+    program: str
+    versions: str
+    parameters: int
+    searched: int
+
+
+class WorkloadDocument(Document):
+    """A workload in a list: what it times, and what each number weighs."""
+
+    name: str
+    description: str
+    least_clients: int
+    components: dict[str, float]
+
+
+class TestbedDocument(Document):
+    """A testbed that campaigns started over HTTP may name. ``hosts``: how many it has."""
+
+    __test__ = False
+    name: str
+    kind: Literal["cell", "hosts", "simulated"]
+    title: str
+    hosts: int | None
+
+
+class BestDocument(Document):
+    """What a campaign found, with where it comes from.
+
+    ``fingerprint``: of the testbed's programs and versions; equal where they were equal.
+    ``certificate``: what is claimed, at which level, on how many fresh blocks.
+    """
+
+    campaign: str
+    finished: datetime
+    age_s: float
+    testbed: str
+    identity: str
+    fingerprint: str
+    workload: str
+    spaces: dict[str, str]
+    certificate: str
+    recommendation: RecommendationDocument
+
+
+@router.get("/spaces", operation_id="list_spaces")
+def list_spaces() -> list[SpaceDocument]:
+    """The search spaces that come with fstune."""
+    return [
+        SpaceDocument(
+            name=space.name,
+            component=space.component,
+            title=space.title,
+            program=space.program,
+            versions=space.versions,
+            parameters=len(space.parameters),
+            searched=len(space.searched),
+        )
+        for space in map(search_spaces.load, search_spaces.names())
+    ]
+
+
+@router.get("/spaces/{name}", operation_id="get_space", responses=problems.responses(404))
+def get_space(name: Name) -> dict[str, Any]:
+    """One search space, whole: parameters, limits, sources, rules, presets."""
+    if name not in search_spaces.names():
+        raise NotFoundError(f"there is no search space {name}")
+    return dict(describe.document(search_spaces.load(name)))
+
+
+@router.get("/workloads", operation_id="list_workloads")
+def list_workloads() -> list[WorkloadDocument]:
+    """The workloads that come with fstune."""
+    return [_workload(name) for name in workloads.packaged()]
+
+
+@router.get("/workloads/{name}", operation_id="get_workload", responses=problems.responses(404))
+def get_workload(name: Name) -> dict[str, Any]:
+    """One workload, whole, as its engine takes it."""
+    if name not in workloads.packaged():
+        raise NotFoundError(f"there is no workload {name}")
+    return dict(json.loads(load_workload(name).document))
+
+
+def _workload(name: str) -> WorkloadDocument:
+    spec = load_workload(name).spec
+    return WorkloadDocument(
+        name=name,
+        description=spec.description,
+        least_clients=spec.least_clients,
+        components={part.name: part.weight for part in spec.components},
+    )
+
+
+@router.get("/testbeds", operation_id="list_testbeds")
+def list_testbeds(serving: Serving) -> list[TestbedDocument]:
+    """The testbeds that campaigns started over HTTP may name."""
+    found = []
+    if "cell" in serving.settings.allow:
+        found.append(TestbedDocument(name="cell", kind="cell", title="a private cell", hosts=None))
+    if "simulated" in serving.settings.allow:
+        found.append(
+            TestbedDocument(name="simulated", kind="simulated", title="no server", hosts=None)
+        )
+    directory = serving.settings.testbeds
+    for file in sorted(directory.glob("*.yaml")) if directory is not None else ():
+        try:
+            testbed = read_testbed(file)
+        except SpecError:
+            continue  # whoever starts a campaign on it is told
+        count = 1 + len(testbed.clients)
+        found.append(TestbedDocument(name=file.stem, kind="hosts", title=testbed.name, hosts=count))
+    return found
+
+
+@router.get("/recommendations", operation_id="find_recommendations")
+def find_recommendations(
+    serving: Serving,
+    testbed: Wanted = None,
+    workload: Wanted = None,
+    space: Wanted = None,
+    version: Wanted = None,
+    limit: Limit = 10,
+) -> list[BestDocument]:
+    """What to set: certified recommendations, the largest improvement that is certain first.
+
+    ``testbed``, ``workload`` and ``space`` as campaigns name them; ``version``: a part of what the
+    testbed said of its programs. Of the newest campaigns that have an answer.
+    """
+    found = serving.pages.answered(_CONSIDERED)
+    chosen = [c for c in found if _fits(c, testbed, workload, space)]
+    identities = serving.pages.identities([c.id for c in chosen])
+    fitting = [c for c in chosen if (version or "") in identities.get(c.id, "")]
+    fitting.sort(key=_certain)
+    now = datetime.now(UTC)
+    return [_best(serving, c, identities.get(c.id, ""), now) for c in fitting[:limit]]
+
+
+def _fits(campaign: Campaign, testbed: str | None, workload: str | None, space: str | None) -> bool:
+    answer = campaign.recommendation
+    named = names(campaign)
+    return (
+        answer is not None
+        and answer.answer is Answer.RECOMMENDED
+        and testbed in (None, named.testbed)
+        and workload in (None, named.workload)
+        and (space is None or space in named.spaces.values())
+    )
+
+
+def _certain(campaign: Campaign) -> float:
+    """The largest time ratio that the measurements allow: the smaller, the better for certain."""
+    answer = campaign.recommendation
+    return float("inf") if answer is None or answer.upper is None else answer.upper
+
+
+def _best(serving: Service, campaign: Campaign, identity: str, now: datetime) -> BestDocument:
+    answer = campaign.recommendation
+    assert answer is not None
+    named = names(campaign)
+    document = recommendation_document(campaign, answer, client=identity)
+    return BestDocument(
+        campaign=campaign.id,
+        finished=campaign.updated,
+        age_s=max(0.0, (now - campaign.updated).total_seconds()),
+        testbed=named.testbed,
+        identity=identity,
+        fingerprint=hashlib.sha256(identity.encode()).hexdigest()[:16],
+        workload=named.workload,
+        spaces=named.spaces,
+        certificate=document.claim,
+        recommendation=document,
+    )

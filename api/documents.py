@@ -1,0 +1,282 @@
+"""What the interface hands out, as documents: the stored records with the names they have there.
+
+Times are in UTC, durations in seconds, ratios are times over the baseline's (below 1: faster).
+What has no bound or is not known is null.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from tuner.campaign.drift import DriftPoint
+from tuner.judge.verdict import Outcome, Verdict
+from tuner.model import Block, BlockKind, Campaign, Configuration, Event, Measurement, Trial, Value
+from tuner.states import BlockState, CampaignState, TrialState
+
+
+class Document(BaseModel):
+    """Something that is handed out."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class CampaignDocument(Document):
+    """A campaign. ``answer``: null until it has one; ``testbed``: what kind or file it names."""
+
+    id: str
+    name: str
+    state: CampaignState
+    reason: str
+    created: datetime
+    updated: datetime
+    testbed: str
+    workload: str
+    spaces: dict[str, str]
+    answer: str | None
+
+    @classmethod
+    def of(cls, campaign: Campaign) -> CampaignDocument:
+        """The document for a campaign."""
+        answer = campaign.recommendation
+        named = names(campaign)
+        return cls(
+            id=campaign.id,
+            name=campaign.name,
+            state=campaign.state,
+            reason=campaign.reason,
+            created=campaign.created,
+            updated=campaign.updated,
+            testbed=named.testbed,
+            workload=named.workload,
+            spaces=named.spaces,
+            answer=None if answer is None else str(answer.answer),
+        )
+
+
+class Names(Document):
+    """What a campaign names; "" for what its specification does not say."""
+
+    testbed: str
+    workload: str
+    spaces: dict[str, str]
+
+
+def names(campaign: Campaign) -> Names:
+    """What a stored campaign names. Of a file only its name is told, never where it is."""
+    try:
+        spec: Any = json.loads(campaign.spec)
+        testbed = spec["testbed"]
+        kind = next(name for name in ("cell", "hosts", "simulated") if testbed.get(name))
+        spaces = {c: s["name"] for c, s in spec["spaces"].items() if s is not None}
+        return Names(
+            testbed=_file(testbed["hosts"]) if kind == "hosts" else kind,
+            workload=_file(spec["workload"]["name"]),
+            spaces={component: _file(name) for component, name in spaces.items()},
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
+        return Names(testbed="", workload="", spaces={})
+
+
+def _file(name: str) -> str:
+    return name.rpartition("/")[2].removesuffix(".yaml") if "/" in name else name
+
+
+class TrialDocument(Document):
+    """A trial. Number 0 is the baseline. ``flags``: its options by component."""
+
+    number: int
+    race: int
+    origin: str
+    state: TrialState
+    reason: str
+    configuration: dict[str, Value]
+    flags: dict[str, list[str]]
+
+    @classmethod
+    def of(cls, trial: Trial) -> TrialDocument:
+        """The document for a trial."""
+        return cls(
+            number=trial.number,
+            race=trial.race,
+            origin=trial.origin,
+            state=trial.state,
+            reason=trial.reason,
+            configuration=trial.configuration.as_dict(),
+            flags={name: list(words) for name, words in trial.flags.items()},
+        )
+
+
+class BlockDocument(Document):
+    """A block. ``order``: its arms by trial, as planned; ``measured``: those that were."""
+
+    number: int
+    kind: BlockKind
+    race: int
+    state: BlockState
+    reason: str
+    order: list[int]
+    measured: list[int]
+    duration_s: float
+
+    @classmethod
+    def of(cls, block: Block, measured: tuple[int, ...]) -> BlockDocument:
+        """The document for a block."""
+        return cls(
+            number=block.number,
+            kind=block.kind,
+            race=block.race,
+            state=block.state,
+            reason=block.reason,
+            order=list(block.order),
+            measured=list(measured),
+            duration_s=block.duration_s,
+        )
+
+
+class ComponentDocument(Document):
+    """A timed component. Latencies are quantiles over its operations."""
+
+    model_config = ConfigDict(frozen=True, from_attributes=True)
+
+    elapsed_s: float
+    operations: int
+    bytes: int
+    p50_s: float | None
+    p95_s: float | None
+    p99_s: float | None
+    max_s: float | None
+
+
+Components = dict[str, ComponentDocument]
+
+
+class MeasurementDocument(Document):
+    """One run of the workload by one arm. ``clients``: of each, where several ran it at once."""
+
+    block: int
+    trial: int
+    position: int
+    started: datetime
+    requested: dict[str, Value]
+    effective: dict[str, Value]
+    actions: list[str]
+    apply_s: float
+    workload_s: float
+    components: Components
+    clients: dict[str, Components]
+    diagnostics: dict[str, float | str]
+
+    @classmethod
+    def of(cls, block: int, measurement: Measurement) -> MeasurementDocument:
+        """The document for a measurement of a block."""
+        m = measurement
+        return cls(
+            block=block,
+            trial=m.trial,
+            position=m.position,
+            started=m.started,
+            requested=m.requested.as_dict(),
+            effective=m.effective.as_dict(),
+            actions=list(m.actions),
+            apply_s=m.apply_s,
+            workload_s=m.workload_s,
+            components=_components(m.components),
+            clients={host: _components(of) for host, of in m.clients.items()},
+            diagnostics={name: finite_or_text(v) for name, v in m.diagnostics.items()},
+        )
+
+
+def _components(results: Mapping[str, object]) -> Components:
+    return {name: ComponentDocument.model_validate(of) for name, of in results.items()}
+
+
+def finite_or_text(value: float | str) -> float | str:
+    """A number as JSON can say it."""
+    return value if isinstance(value, str) or math.isfinite(value) else str(value)
+
+
+class VerdictDocument(Document):
+    """A trial against the baseline on blocks of one kind, valid however often it is looked at.
+
+    It is evidence while a campaign runs; what may be relied on is the recommendation.
+    """
+
+    trial: int
+    kind: BlockKind
+    outcome: Outcome
+    ratio: float | None
+    lower_ratio: float | None
+    upper_ratio: float | None
+    blocks: int
+    e_value: float | None
+    threshold: float
+    method: str
+    reason: str
+
+    @classmethod
+    def of(cls, trial: int, kind: BlockKind, verdict: Verdict) -> VerdictDocument:
+        """The document for a verdict."""
+        return cls(
+            trial=trial,
+            kind=kind,
+            outcome=verdict.outcome,
+            ratio=ratio(verdict.estimate),
+            lower_ratio=ratio(verdict.interval.lower),
+            upper_ratio=ratio(verdict.interval.upper),
+            blocks=verdict.n,
+            e_value=verdict.e_value if math.isfinite(verdict.e_value) else None,
+            threshold=verdict.threshold,
+            method=verdict.method,
+            reason=verdict.reason,
+        )
+
+
+def ratio(log_ratio: float) -> float | None:
+    """exp of a log time ratio; None where that has no bound."""
+    return math.exp(log_ratio) if -700.0 < log_ratio < 700.0 else None
+
+
+class EventDocument(Document):
+    """Something that happened. ``number`` is the identifier in the stream of events."""
+
+    number: int
+    at: datetime
+    kind: str
+    message: str
+    data: dict[str, str | int | float | bool | None]
+
+    @classmethod
+    def of(cls, event: Event) -> EventDocument:
+        """The document for an event."""
+        return cls(
+            number=event.number,
+            at=event.at,
+            kind=event.kind,
+            message=event.message,
+            data=dict(event.data),
+        )
+
+
+class DriftDocument(Document):
+    """The baseline in one complete block: its geometric-mean time over its mean of all blocks."""
+
+    block: int
+    kind: BlockKind
+    started: datetime
+    ratio: float
+
+    @classmethod
+    def of(cls, point: DriftPoint) -> DriftDocument:
+        """The document for one block."""
+        return cls(block=point.block, kind=point.kind, started=point.started, ratio=point.ratio)
+
+
+def values(configuration: Configuration | None) -> dict[str, Value]:
+    """A configuration as a mapping."""
+    return {} if configuration is None else configuration.as_dict()

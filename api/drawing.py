@@ -1,0 +1,220 @@
+"""Drawings for the pages, as SVG that the style sheet colours: intervals, steps, series, dots.
+
+Everything drawn stands in a table or a sentence as well: a drawing is never the only place.
+Horizontal axes of effects are in log units, so that twice as fast is as far from the middle as
+twice as slow; faster is to the right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from markupsafe import Markup
+
+from tuner.report.drawing import Estimate
+from tuner.report.words import log_ratio
+
+WIDTH, ROW = 400.0, 28.0
+_PLOT_WIDTH, _PLOT_HEIGHT, _LEFT, _BOTTOM = 720.0, 200.0, 56.0, 24.0
+_MOST_POINTS, _MOST_DOTS = 400, 150
+#: No axis is shorter, so that what differs by noise alone looks like it.
+_SHORTEST = math.log(1.03)
+_ROOM = 1.6
+_TICKS_PERCENT = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """What a row shows: ``reach`` log units to each side of no change."""
+
+    reach: float
+
+    @classmethod
+    def around(cls, estimates: Iterable[Estimate], *marks: float) -> Axis:
+        """The axis for all estimates and, as far as is sensible, their intervals.
+
+        ``marks``: log differences that must be on it as well.
+        """
+        known = list(estimates)
+        sizes = [abs(log_ratio(e.ratio)) for e in known if e.ratio > 0.0]
+        most = max([_SHORTEST, *(1.2 * abs(mark) for mark in marks), *(_ROOM * s for s in sizes)])
+        ends = [abs(log_ratio(end)) for e in known for end in (e.lower, e.upper)]
+        widest = max((end for end in ends if math.isfinite(end)), default=most)
+        return cls(max(_SHORTEST, min(1.1 * max(widest, *sizes, _SHORTEST), 2.0 * most), most))
+
+    def x(self, difference: float) -> float:
+        """Where a log difference stands (negative: faster, to the right), clipped to the row."""
+        half = WIDTH / 2.0
+        return half - half * max(-1.0, min(1.0, difference / self.reach))
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Round percentages that are on the axis, with where they stand."""
+        step = next(
+            (p for p in _TICKS_PERCENT if math.log1p(p / 100.0) >= 0.3 * self.reach),
+            _TICKS_PERCENT[-1],
+        )
+        found = [(0.0, "0")]
+        for times in (1, 2, 3):
+            size = math.log1p(times * step / 100.0)
+            if size <= 0.97 * self.reach:
+                found.append((-size, f"+{times * step} %"))
+                found.append((size, f"−{times * step} %"))
+        return [(self.x(difference), text) for difference, text in sorted(found)]
+
+
+def heading(axis: Axis) -> Markup:
+    """The axis itself, for the head of a table's column."""
+    parts = [
+        f'<text x="{x:.1f}" y="12" class="{_anchor(x)}">{escape(text)}</text>'
+        f'<line x1="{x:.1f}" x2="{x:.1f}" y1="16" y2="20" class="tick"/>'
+        for x, text in axis.ticks()
+    ]
+    return _svg("axis", WIDTH, 20.0, "", parts)
+
+
+def _anchor(x: float) -> str:
+    return "start" if x < 20.0 else "end" if x > WIDTH - 20.0 else "middle"
+
+
+def interval(
+    axis: Axis, estimate: Estimate | None, title: str, marks: Sequence[float] = ()
+) -> Markup:
+    """One estimate with its interval. ``marks``: log differences with a line of their own."""
+    parts = [f'<line x1="{axis.x(0):.1f}" x2="{axis.x(0):.1f}" y1="0" y2="{ROW}" class="zero"/>']
+    parts += [
+        f'<line x1="{axis.x(m):.1f}" x2="{axis.x(m):.1f}" y1="0" y2="{ROW}" class="mark"/>'
+        for m in marks
+        if abs(m) <= axis.reach
+    ]
+    if estimate is not None:
+        low, high = log_ratio(estimate.lower), log_ratio(estimate.upper)
+        tone = "faster" if high < 0.0 else "slower" if low > 0.0 else "open"
+        left, right, middle = axis.x(high), axis.x(low), axis.x(log_ratio(estimate.ratio))
+        y = ROW / 2.0
+        parts.append(
+            f'<line x1="{left:.1f}" x2="{right:.1f}" y1="{y}" y2="{y}" class="whisker {tone}"/>'
+        )
+        for end, x in ((high, left), (low, right)):
+            if abs(end) <= axis.reach:
+                parts.append(
+                    f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y - 5}" y2="{y + 5}" '
+                    f'class="whisker {tone}"/>'
+                )
+        parts.append(f'<circle cx="{middle:.1f}" cy="{y}" r="5" class="dot {tone}"/>')
+    return _svg("interval", WIDTH, ROW, title, parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A value with its interval, in the order of ``x``."""
+
+    x: float
+    y: float
+    low: float | None = None
+    high: float | None = None
+    kind: str = ""
+
+
+def series(points: Sequence[Point], title: str, unit: str, base: float, *, steps: bool) -> Markup:
+    """Values over the number of a block, with the line ``base``; a band where there are intervals.
+
+    ``steps``: each value holds until the next. Of very many values, so many are drawn that a line
+    can show, evenly.
+    """
+    points = _thinned(points)
+    ends = [v for p in points for v in (p.low, p.high) if v is not None]
+    values = [p.y for p in points]
+    spread = max([abs(v - base) for v in values] or [0.0])
+    room = max(1e-9, 2.5 * spread) or 1.0
+    shown = [*values, base, *(v for v in ends if abs(v - base) <= room)]
+    low, high = min(shown), max(shown)
+    pad = 0.1 * (high - low) or 0.01 * max(1.0, abs(base))
+    low, high = low - pad, high + pad
+    first, last = points[0].x, points[-1].x
+    width, height = _PLOT_WIDTH - _LEFT - 8.0, _PLOT_HEIGHT - _BOTTOM - 8.0
+
+    def place(x: float, y: float) -> str:
+        along = (x - first) / (last - first) if last > first else 0.5
+        up = (min(high, max(low, y)) - low) / (high - low)
+        return f"{_LEFT + along * width:.1f},{8.0 + (1.0 - up) * height:.1f}"
+
+    parts = []
+    band = [p for p in points if p.low is not None and p.high is not None]
+    if len(band) > 1:
+        outline = [place(p.x, p.high or 0.0) for p in band]
+        outline += [place(p.x, p.low or 0.0) for p in reversed(band)]
+        parts.append(f'<polygon points="{" ".join(outline)}" class="band"/>')
+    start, end = place(first, base), place(last if last > first else first, base)
+    (x1, y1), (x2, _) = start.split(","), end.split(",")
+    parts.append(f'<line x1="{x1}" x2="{x2}" y1="{y1}" y2="{y1}" class="zero"/>')
+    line = []
+    for before, now in zip([None, *points], points, strict=False):
+        if steps and before is not None:
+            line.append(place(now.x, before.y))
+        line.append(place(now.x, now.y))
+    parts.append(f'<polyline points="{" ".join(line)}" class="line"/>')
+    for p in points if len(points) <= _MOST_DOTS else ():
+        x, y = place(p.x, p.y).split(",")
+        parts.append(f'<circle cx="{x}" cy="{y}" r="3" class="dot {escape(p.kind)}"/>')
+    for value in sorted({low + pad, base, high - pad}):
+        _, y = place(first, value).split(",")
+        parts.append(f'<text x="{_LEFT - 6}" y="{y}" class="end level">{value:+.1f}{unit}</text>')
+    for number in sorted({first, last}):
+        x, _ = place(number, base).split(",")
+        parts.append(
+            f'<text x="{x}" y="{_PLOT_HEIGHT - 6}" class="{_anchor_wide(float(x))}">'
+            f"block {number:.0f}</text>"
+        )
+    return _svg("series", _PLOT_WIDTH, _PLOT_HEIGHT, title, parts)
+
+
+def _thinned(points: Sequence[Point]) -> Sequence[Point]:
+    every = -(-len(points) // _MOST_POINTS)
+    return points if every <= 1 else [*points[:-1:every], points[-1]]
+
+
+def _anchor_wide(x: float) -> str:
+    return "start" if x < 100.0 else "end" if x > _PLOT_WIDTH - 60.0 else "middle"
+
+
+def dots(rows: Sequence[tuple[str, Sequence[float]]], title: str) -> Markup:
+    """Log differences of several groups, a row each: every value a dot, the mean a line."""
+    values = [value for _, of in rows for value in of]
+    reach = max([_SHORTEST, *(1.1 * abs(v) for v in values)])
+    axis = Axis(reach)
+    height = 44.0
+    parts: list[str] = []
+    for number, (name, of) in enumerate(rows):
+        y = 20.0 + height * number + height / 2.0
+        parts.append(f'<text x="0" y="{y - 14:.1f}" class="start">{escape(name)}</text>')
+        for place, value in enumerate(of):
+            # Spread a little, so that equal values are seen as several.
+            up = y + 3.0 * ((place % 3) - 1)
+            parts.append(
+                f'<circle cx="{axis.x(value):.1f}" cy="{up:.1f}" r="3.5" class="dot g{number}"/>'
+            )
+        if of:
+            mean = axis.x(math.fsum(of) / len(of))
+            parts.append(
+                f'<line x1="{mean:.1f}" x2="{mean:.1f}" y1="{y - 11:.1f}" y2="{y + 11:.1f}" '
+                'class="mean"/>'
+            )
+    total = 20.0 + height * len(rows)
+    middle = axis.x(0.0)
+    parts.insert(0, f'<line x1="{middle}" x2="{middle}" y1="16" y2="{total}" class="zero"/>')
+    parts += [
+        f'<text x="{x:.1f}" y="10" class="{_anchor(x)}">{escape(text)}</text>'
+        for x, text in axis.ticks()
+    ]
+    return _svg("dots", WIDTH, total, title, parts)
+
+
+def _svg(kind: str, width: float, height: float, title: str, parts: Sequence[str]) -> Markup:
+    """An image with a name, or, without one, what only repeats the text beside it."""
+    role = f'role="img" aria-label="{escape(title)}"' if title else 'aria-hidden="true"'
+    return Markup(
+        f'<svg class="{kind}" viewBox="0 0 {width:g} {height:g}" {role}>{"".join(parts)}</svg>'
+    )

@@ -1,0 +1,70 @@
+"""Routes for those who watch over the service: is it there, can it answer, what does it do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+from pydantic import BaseModel
+
+from api import problems
+from api.service import READ, Service, Serving
+from tuner.states import CampaignState
+
+router = APIRouter(tags=["health"], responses=problems.responses())
+
+
+class Health(BaseModel):
+    """That the service does its part."""
+
+    status: str
+
+
+@router.get("/healthz", operation_id="health")
+def health() -> Health:
+    """Whether the service answers."""
+    return Health(status="ok")
+
+
+@router.get("/readyz", operation_id="ready")
+def ready(serving: Serving) -> Health:
+    """Whether it can answer: the database does."""
+    serving.pages.counts()
+    return Health(status="ok")
+
+
+class _Campaigns(Collector):
+    """What is stored, read when somebody asks."""
+
+    def __init__(self, serving: Service) -> None:
+        self._serving = serving
+
+    def collect(self) -> Any:
+        """The families of metrics."""
+        counts = self._serving.pages.counts()
+        family = GaugeMetricFamily("fstune_campaigns", "Campaigns stored.", labels=["state"])
+        for state in CampaignState:
+            family.add_metric([str(state)], counts.get(str(state), 0))
+        yield family
+        yield GaugeMetricFamily(
+            "fstune_event_streams",
+            "Streams of events that are open.",
+            value=self._serving.feeds.watchers,
+        )
+
+
+@router.get(
+    "/metrics",
+    operation_id="metrics",
+    dependencies=[READ],
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+def metrics(serving: Serving) -> Response:
+    """Numbers for Prometheus."""
+    registry = CollectorRegistry()
+    registry.register(_Campaigns(serving))
+    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,205 @@
+"""Around every request: who may ask how often, under which name, and what each answer carries.
+
+These are plain ASGI layers, so that streams pass through them unbuffered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.problems import problem
+
+#: No script, style or frame but our own, nothing inline, nothing from elsewhere.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+LARGEST_BODY_BYTES = 256 << 10
+_LARGEST_TAGGED_BYTES = 8 << 20
+_WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
+_ADDRESSES_KEPT = 10_000
+
+
+class Headed:
+    """Gives every answer the headers of a careful service, and documents a tag (ETag)."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        answer = _Answer(scope, send)
+        await self.app(scope, receive, answer)
+
+
+class _Answer:
+    """One answer on its way out. A document is held back until its tag is known."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self.send = send
+        self.secure = scope.get("scheme") == "https"
+        self.asked = Headers(scope=scope).get("if-none-match", "")
+        self.tags = scope["method"] in ("GET", "HEAD")
+        self.start: Message | None = None
+        self.body = b""
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(raw=message["headers"])
+            message["headers"] = headers.raw
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+            if self.secure:
+                headers.setdefault("strict-transport-security", "max-age=31536000")
+            headers.setdefault("cache-control", "private, no-cache")
+            kind = headers.get("content-type", "")
+            known = int(headers.get("content-length", _LARGEST_TAGGED_BYTES + 1))
+            whole = self.tags and message["status"] == 200 and known <= _LARGEST_TAGGED_BYTES
+            if whole and kind.startswith(("application/json", "text/html")):
+                self.start = message
+                return
+        elif self.start is not None:
+            self.body += message.get("body", b"")
+            if message.get("more_body", False):
+                return
+            await self._finish(self.start)
+            return
+        await self.send(message)
+
+    async def _finish(self, start: Message) -> None:
+        headers = MutableHeaders(raw=start["headers"])
+        tag = etag(self.body)
+        headers["etag"] = tag
+        if tag in (known.strip().removeprefix("W/") for known in self.asked.split(",")):
+            for name in ("content-length", "content-type"):
+                del headers[name]
+            start["status"], self.body = 304, b""
+        await self.send(start)
+        await self.send({"type": "http.response.body", "body": self.body})
+
+
+def etag(body: bytes) -> str:
+    """The tag of a document."""
+    return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+
+
+class Buckets:
+    """So many requests a second of each address on average, ``burst`` of them at once."""
+
+    def __init__(
+        self, per_s: float, burst: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._per_s = per_s
+        self._burst = float(burst)
+        self._clock = clock
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, address: str) -> float:
+        """Count a request; returns the seconds after which to come again, 0 when it is allowed."""
+        now = self._clock()
+        left, then = self._left.pop(address, (self._burst, now))
+        left = min(self._burst, left + (now - then) * self._per_s)
+        wait_s = 0.0 if left >= 1.0 else (1.0 - left) / self._per_s
+        self._left[address] = (left if wait_s else left - 1.0, now)
+        while len(self._left) > _ADDRESSES_KEPT:
+            self._left.popitem(last=False)
+        return wait_s
+
+
+class Limited:
+    """Refuses those who ask too often or too much, and those who ask by a name that is not ours.
+
+    A page in a visitor's browser can have any name lead to the loopback: without tokens, only the
+    name that was asked for tells it from the visitor (DNS rebinding).
+    """
+
+    def __init__(self, app: ASGIApp, buckets: Buckets, hosts: frozenset[str] | None) -> None:
+        self.app = app
+        self.buckets = buckets
+        self.hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        name = host_name(Headers(scope=scope).get("host", ""))
+        if self.hosts is not None and not (is_loopback(name) or name in self.hosts):
+            refused = problem(400, "unknown-host", f"this service is not called {name!r}")
+            await refused(scope, receive, send)
+            return
+        client = scope.get("client")
+        wait_s = self.buckets.take(client[0] if client else "")
+        if wait_s:
+            after = {"Retry-After": str(max(1, round(wait_s)))}
+            refused = problem(429, "too-many", "too many requests; come again later", after)
+            await refused(scope, receive, send)
+            return
+        read = scope["method"] in _WITH_BODY
+        body = await _whole_body(receive) if read else b""
+        if body is None:
+            refused = problem(413, "too-large", f"a request has {LARGEST_BODY_BYTES} bytes at most")
+            await refused(scope, receive, send)
+            return
+        await self.app(scope, _Again(body, receive) if read else receive, send)
+
+
+async def _whole_body(receive: Receive) -> bytes | None:
+    """The body of a request; None when it is too large, or was cut off."""
+    body: bytes = b""
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        body += message.get("body", b"")
+        if len(body) > LARGEST_BODY_BYTES:
+            return None
+        if not message.get("more_body", False):
+            return body
+
+
+class _Again:
+    """Hands out a body that was read already, then what comes after it."""
+
+    def __init__(self, body: bytes, receive: Receive) -> None:
+        self.body: bytes | None = body
+        self.receive = receive
+
+    async def __call__(self) -> Message:
+        if self.body is None:
+            return await self.receive()
+        body, self.body = self.body, None
+        return {"type": "http.request", "body": body, "more_body": False}
+
+
+def host_name(host: str) -> str:
+    """The name in a Host header, without the port."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    return name.strip("[]").lower()
+
+
+def is_loopback(name: str) -> bool:
+    """Whether a host's name or address is this machine's loopback."""
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost"

@@ -1,0 +1,72 @@
+"""Pages by key, and the opaque words that name the next one."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Sequence
+from typing import Annotated, Generic, TypeVar
+
+from fastapi import Query
+from pydantic import BaseModel
+
+from tuner.errors import SpecError
+
+Item = TypeVar("Item")
+Found = TypeVar("Found")
+Key = str | int
+
+Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many items.")]
+PageToken = Annotated[
+    str | None,
+    Query(alias="page", max_length=200, description="The `next` of the page before; opaque."),
+]
+LARGEST = 2**31 - 1
+
+
+class Page(BaseModel, Generic[Item]):
+    """Some items, and the word for the next page; null after the last."""
+
+    items: list[Item]
+    next: str | None
+
+
+def page(
+    found: Sequence[Found],
+    limit: int,
+    key: Callable[[Found], Sequence[Key]],
+    document: Callable[[Found], Item],
+) -> Page[Item]:
+    """The page of what was ``found``, where one more than ``limit`` was asked for."""
+    shown = found[:limit]
+    more = write_token(key(shown[-1])) if len(found) > limit else None
+    return Page(items=[document(one) for one in shown], next=more)
+
+
+def write_token(key: Sequence[Key]) -> str:
+    """The word for what comes after ``key``."""
+    text = json.dumps(list(key), separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def read_token(token: str | None, *kinds: type[Key]) -> list[Key] | None:
+    """The key in a word, of these types; None without one. SpecError when it is not one of ours."""
+    if token is None:
+        return None
+    try:
+        text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        key = json.loads(text)
+    except (binascii.Error, ValueError, RecursionError):
+        key = None
+    if not isinstance(key, list) or [type(part) for part in key] != list(kinds):
+        raise SpecError("page: not a word that a page before has named")
+    if any(isinstance(part, int) and not -1 <= part <= LARGEST for part in key):
+        raise SpecError("page: not a word that a page before has named")
+    return key
+
+
+def after_number(token: str | None, first: int) -> int:
+    """The number that a page begins after; ``first`` without a word."""
+    key = read_token(token, int)
+    return first if key is None else int(key[0])

@@ -1,0 +1,115 @@
+"""One shape for everything that goes wrong: problem details (RFC 9457)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+
+from tuner.errors import TunerError
+
+MEDIA_TYPE = "application/problem+json"
+
+_log = logging.getLogger(__name__)
+_KINDS = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}
+
+
+class Problem(BaseModel):
+    """What went wrong. ``type``: a stable word for programs; ``detail``: a sentence for people."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+class RequestError(Exception):
+    """A request is refused: with what status, of what kind, and why."""
+
+    def __init__(
+        self, status: HTTPStatus, kind: str, detail: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.kind = kind
+        self.headers = dict(headers or {})
+
+
+def problem(
+    status: int, kind: str, detail: str, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    """The answer that tells of a problem."""
+    title = HTTPStatus(status).phrase
+    body = Problem(type=f"urn:fstune:{kind}", title=title, status=status, detail=detail)
+    return JSONResponse(
+        body.model_dump(), status_code=status, media_type=MEDIA_TYPE, headers=dict(headers or {})
+    )
+
+
+def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What a route documents of its problems, beside those of every route."""
+    return {
+        status: {
+            "description": HTTPStatus(status).phrase,
+            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        }
+        for status in sorted({*statuses, 400, 401, 403, 413, 422, 429, 500, 503})
+    }
+
+
+Page = Callable[[Request, Problem], Response | None]
+
+
+def install(app: FastAPI, page: Page) -> None:
+    """Have every error of an application told in this shape; ``page``: or as a person reads it."""
+
+    def told(
+        request: Request,
+        status: int,
+        kind: str,
+        detail: str,
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
+        what = Problem(
+            type=f"urn:fstune:{kind}", title=HTTPStatus(status).phrase, status=status, detail=detail
+        )
+        return page(request, what) or problem(status, kind, detail, headers)
+
+    async def refused(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestError)
+        return told(request, error.status, error.kind, str(error), error.headers)
+
+    async def tuner_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, TunerError)
+        return told(request, error.http_status, error.slug, str(error))
+
+    async def http_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        kind = _KINDS.get(error.status_code, "http")
+        return told(request, error.status_code, kind, str(error.detail), error.headers)
+
+    async def bad_request(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        detail = f"{where}: {first['msg'].removeprefix('Value error, ')}"
+        return told(request, HTTPStatus.UNPROCESSABLE_ENTITY, "bad-input", detail)
+
+    async def defect(request: Request, error: Exception) -> Response:
+        # What it was is for the log alone: it may name what is nobody's business.
+        _log.error("a defect answering %s", request.scope.get("path", ""), exc_info=error)
+        detail = "a defect of fstune; the log of the service says more"
+        return told(request, HTTPStatus.INTERNAL_SERVER_ERROR, "defect", detail)
+
+    app.add_exception_handler(RequestError, refused)
+    app.add_exception_handler(TunerError, tuner_error)
+    app.add_exception_handler(HTTPException, http_error)
+    app.add_exception_handler(RequestValidationError, bad_request)
+    app.add_exception_handler(Exception, defect)

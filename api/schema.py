@@ -1,0 +1,23 @@
+"""Writes the document of the interface (OpenAPI), which is kept beside the code: ``python -m
+api.schema``.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from api.app import create_app
+
+FILE = Path(__file__).with_name("openapi.json")
+
+
+def document() -> str:
+    """The document as it is kept."""
+    # What it says does not depend on any state; the version is that of the package.
+    made = create_app(Path("unused")).openapi()
+    return json.dumps(made, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(document(), encoding="utf-8")

@@ -1,0 +1,155 @@
+"""What the routes share: the store, what the service was told, and who is asking."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from http import HTTPStatus
+from pathlib import Path as FilePath
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from fastapi import Depends, Path, Request
+from fastapi.security import APIKeyCookie, HTTPBearer
+
+from api.problems import RequestError
+from api.seen import Sight
+from api.starting import Starter
+from api.watching import Feeds
+from tuner.model import Campaign
+from tuner.settings import ServiceSettings
+from tuner.store import Store
+from tuner.store.access import Access
+from tuner.store.pages import Pages
+from tuner.tokens import Scope, Token
+
+COOKIE = "fstune_session"
+_SAFE = ("GET", "HEAD", "OPTIONS")
+
+#: Documented only: what is really looked at is the request.
+_bearer = HTTPBearer(auto_error=False, description="A token of `fstune token create`.")
+_cookie = APIKeyCookie(name=COOKIE, auto_error=False, description="Of the web pages alone.")
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Everything that lives as long as the application."""
+
+    directory: FilePath
+    database: str | None
+    settings: ServiceSettings
+    store: Store
+    pages: Pages
+    access: Access
+    sight: Sight
+    feeds: Feeds
+    starter: Starter
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Who asks: with a token, or (None) where none is needed. ``by_cookie``: from a web page."""
+
+    token: Token | None
+    by_cookie: bool = False
+
+    @property
+    def scope(self) -> Scope:
+        """What the visitor may do."""
+        return Scope.READ if self.token is None else self.token.scope
+
+
+def service(request: Request) -> Service:
+    """The service that answers a request."""
+    found = request.app.state.service
+    assert isinstance(found, Service)
+    return found
+
+
+Serving = Annotated[Service, Depends(service)]
+
+
+def visitor(request: Request, serving: Service) -> Visitor | None:
+    """Who sent a request; None when a token is needed and there is none that holds."""
+    if not serving.settings.auth:
+        return Visitor(None)
+    scheme, _, text = request.headers.get("authorization", "").partition(" ")
+    by_cookie = not scheme
+    if by_cookie:
+        text = request.cookies.get(COOKIE, "")
+    elif scheme.lower() != "bearer":
+        text = ""
+    token = serving.access.known(text.strip(), datetime.now(UTC)) if text else None
+    return None if token is None else Visitor(token, by_cookie)
+
+
+def needs(scope: Scope) -> Callable[[Request, Service, object, object], Visitor]:
+    """The dependency of routes that need ``scope``."""
+
+    def check(
+        request: Request,
+        serving: Serving,
+        _token: Annotated[object, Depends(_bearer)],
+        _session: Annotated[object, Depends(_cookie)],
+    ) -> Visitor:
+        found = visitor(request, serving)
+        if found is None:
+            raise RequestError(
+                HTTPStatus.UNAUTHORIZED,
+                "unauthorized",
+                "show a token that holds: 'Authorization: Bearer ...'; see 'fstune token create'",
+                {"WWW-Authenticate": 'Bearer realm="fstune"'},
+            )
+        refuse_other_origins(request, found)
+        if not found.scope.allows(scope):
+            why = (
+                "this service was started without --auth and only reads"
+                if found.token is None
+                else f"this token allows to {found.scope}; a token for {scope} is needed"
+            )
+            raise RequestError(HTTPStatus.FORBIDDEN, "forbidden", why)
+        return found
+
+    return check
+
+
+def refuse_other_origins(request: Request, found: Visitor) -> None:
+    """Refuse a change that a page of somebody else asks for in the visitor's name."""
+    if request.method not in _SAFE and found.by_cookie and not same_origin(request):
+        raise RequestError(
+            HTTPStatus.FORBIDDEN, "other-origin", "changes are taken from the service's own pages"
+        )
+
+
+def same_origin(request: Request) -> bool:
+    """Whether the page that sent a request is one of ours. A request that does not say is not."""
+    origin = urlsplit(request.headers.get("origin", ""))
+    ours = request.headers.get("host", "")
+    return bool(ours) and secrets.compare_digest(
+        f"{origin.scheme}://{origin.netloc}".encode(), f"{request.url.scheme}://{ours}".encode()
+    )
+
+
+_operate = needs(Scope.OPERATE)
+
+#: For routers: asked for before anything is looked up.
+READ, OPERATE = Depends(needs(Scope.READ)), Depends(_operate)
+Operator = Annotated[Visitor, Depends(_operate)]
+
+CampaignName = Annotated[
+    str,
+    Path(
+        pattern=r"^[A-Za-z0-9._-]{1,80}$",
+        description="A campaign's identifier, the beginning of one, or `last`.",
+    ),
+]
+
+
+def find_campaign(campaign: CampaignName, serving: Serving) -> Campaign:
+    """The campaign that a path names."""
+    return serving.store.campaign(campaign)
+
+
+Found = Annotated[Campaign, Depends(find_campaign)]

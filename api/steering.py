@@ -1,0 +1,237 @@
+"""Routes that start and steer campaigns. What they do is done by other processes: they answer at
+once (202).
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Response
+
+import search_spaces
+import workloads
+from api import problems
+from api.documents import CampaignDocument
+from api.limits import etag
+from api.problems import RequestError
+from api.service import OPERATE, Found, Operator, Service, Serving, Visitor
+from tuner.campaign.branching import priors
+from tuner.campaign.holding import is_gone
+from tuner.campaign.rules import rules_of
+from tuner.campaign.spec import CampaignSpec
+from tuner.campaign.steering import steer
+from tuner.cli.compose import Prepared, prepare
+from tuner.errors import ConflictError, SpecError
+from tuner.model import Campaign, Prior, Wish
+from tuner.states import CampaignState
+from tuner.store import NewEvent
+
+router = APIRouter(
+    prefix="/v1/campaigns",
+    tags=["steering"],
+    dependencies=[OPERATE],
+    responses=problems.responses(409),
+)
+_ACCEPTED = HTTPStatus.ACCEPTED
+_STEERING = problems.responses(404, 409, 412)
+
+IfMatch = Annotated[
+    str | None,
+    Header(max_length=200, description="Only if the campaign still has this ETag, else 412."),
+]
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=200,
+        description="Makes it safe to send the same again within a day: it is done once.",
+    ),
+]
+OverridePilot = Annotated[bool, Query(description="Go on although the pilot advises against.")]
+
+
+@router.post("", operation_id="create_campaign", status_code=_ACCEPTED)
+def create_campaign(
+    spec: CampaignSpec, serving: Serving, who: Operator, answer: Response, key: Key = None
+) -> CampaignDocument:
+    """Begin a campaign. It names packaged spaces and workloads, and a testbed of `/v1/testbeds`.
+
+    It runs in a process of its own; follow its `events`.
+    """
+    return _created(spec, None, serving, who, answer, key)
+
+
+@router.post(
+    "/{campaign}/branch",
+    operation_id="branch_campaign",
+    status_code=_ACCEPTED,
+    responses=problems.responses(404, 409),
+)
+def branch_campaign(
+    campaign: Found,
+    spec: CampaignSpec,
+    serving: Serving,
+    who: Operator,
+    answer: Response,
+    key: Key = None,
+) -> CampaignDocument:
+    """Begin a campaign whose search is guided by what this one has found; no claim rests on it."""
+    return _created(spec, campaign, serving, who, answer, key)
+
+
+@router.post(
+    "/{campaign}/pause",
+    operation_id="pause_campaign",
+    status_code=_ACCEPTED,
+    responses=_STEERING,
+)
+def pause_campaign(
+    campaign: Found, serving: Serving, who: Operator, if_match: IfMatch = None
+) -> CampaignDocument:
+    """Pause a running campaign at its next safe point."""
+    _refuse_stale(campaign, if_match)
+    return _steered(serving, campaign, Wish.PAUSE, who)
+
+
+@router.post(
+    "/{campaign}/cancel",
+    operation_id="cancel_campaign",
+    status_code=_ACCEPTED,
+    responses=_STEERING,
+)
+def cancel_campaign(
+    campaign: Found, serving: Serving, who: Operator, if_match: IfMatch = None
+) -> CampaignDocument:
+    """End a campaign for good, at its next safe point if it runs."""
+    _refuse_stale(campaign, if_match)
+    return _steered(serving, campaign, Wish.CANCEL, who)
+
+
+@router.post(
+    "/{campaign}/resume",
+    operation_id="resume_campaign",
+    status_code=_ACCEPTED,
+    responses=_STEERING,
+)
+def resume_campaign(
+    campaign: Found,
+    serving: Serving,
+    who: Operator,
+    override_pilot: OverridePilot = False,
+    if_match: IfMatch = None,
+) -> CampaignDocument:
+    """Take up a campaign that was paused, failed or killed."""
+    _refuse_stale(campaign, if_match)
+    return resumed(serving, campaign, who, override_pilot=override_pilot)
+
+
+def steered(serving: Service, campaign: Campaign, wish: Wish, who: Visitor) -> Campaign:
+    """Pause or cancel a campaign; what it is then. ConflictError."""
+    steer(serving.store, campaign, wish, _name(who), datetime.now(UTC))
+    return serving.store.campaign(campaign.id)
+
+
+def _steered(serving: Service, campaign: Campaign, wish: Wish, who: Visitor) -> CampaignDocument:
+    return CampaignDocument.of(steered(serving, campaign, wish, who))
+
+
+def resumed(
+    serving: Service, campaign: Campaign, who: Visitor, *, override_pilot: bool = False
+) -> CampaignDocument:
+    """Start a run of a campaign that has stopped. ConflictError when there is nothing to resume."""
+    if campaign.state in (CampaignState.FINISHED, CampaignState.CANCELLED):
+        raise ConflictError(f"campaign {campaign.id} is {campaign.state}")
+    held = [lease for lease in serving.store.leases() if lease.campaign == campaign.id]
+    if any(lease.beat_age_s <= lease.limit_s and not is_gone(lease.holder) for lease in held):
+        raise ConflictError(f"campaign {campaign.id} runs already")
+    said = f"asked to resume by {_name(who)}"
+    serving.store.add_event(campaign.id, NewEvent(datetime.now(UTC), "resume-requested", said))
+    serving.starter.start(campaign.id, override_pilot=override_pilot)
+    return CampaignDocument.of(serving.store.campaign(campaign.id))
+
+
+def _name(who: Visitor) -> str:
+    return "the service" if who.token is None else f"{who.token.name}, over HTTP"
+
+
+def _refuse_stale(campaign: Campaign, if_match: str | None) -> None:
+    """Whether a campaign is what the visitor has seen of it."""
+    if if_match is None or if_match.strip() == "*":
+        return
+    now = etag(CampaignDocument.of(campaign).model_dump_json().encode())
+    if now not in (tag.strip() for tag in if_match.split(",")):
+        raise RequestError(
+            HTTPStatus.PRECONDITION_FAILED, "changed", "the campaign has changed; look at it again"
+        )
+
+
+def _created(
+    spec: CampaignSpec,
+    old: Campaign | None,
+    serving: Service,
+    who: Visitor,
+    answer: Response,
+    key: str | None,
+) -> CampaignDocument:
+    allowed = allowed_spec(spec, serving)
+    prepared = prepare(allowed, serving.directory)
+    owner = "" if who.token is None else who.token.parent or who.token.id
+    taken = None if key is None else f"{owner}:{key}"
+    campaign = None
+    if taken is not None:
+        body = f"{'' if old is None else old.id}:{allowed.to_json()}".encode()
+        before = serving.access.reserve(taken, body, datetime.now(UTC))
+        campaign = None if before is None else serving.store.campaign(before)
+    if campaign is None:
+        try:
+            campaign = _stored(serving, prepared, old)
+        except BaseException:
+            if taken is not None:
+                serving.access.settle(taken, None)
+            raise
+        if taken is not None:
+            serving.access.settle(taken, campaign.id)
+        serving.starter.start(campaign.id)
+    answer.headers["Location"] = f"/v1/campaigns/{campaign.id}"
+    return CampaignDocument.of(campaign)
+
+
+def _stored(serving: Service, prepared: Prepared, old: Campaign | None) -> Campaign:
+    spec = prepared.spec
+    found: list[Prior] = []
+    if old is not None:
+        rules = rules_of(spec, prepared.workload)
+        trials, blocks = serving.store.trials(old.id), serving.store.blocks(old.id)
+        found = priors(old.id, trials, blocks, rules, prepared.parameters)
+    now = datetime.now(UTC)
+    return serving.store.create_campaign(spec.name, spec.to_json(), spec.seed, now, priors=found)
+
+
+def allowed_spec(spec: CampaignSpec, serving: Service) -> CampaignSpec:
+    """The specification of a request, if it names only what an operator has put there.
+
+    A name is compared with names that are known, and never becomes a path. SpecError.
+    """
+    for component in ("fileserver", "cache_manager"):
+        section = getattr(spec.spaces, component)
+        if section is not None and section.name not in search_spaces.names():
+            raise SpecError(f"spaces.{component}: there is no such packaged space; see /v1/spaces")
+    if spec.workload.name not in workloads.packaged():
+        raise SpecError("workload: there is no such packaged workload; see /v1/workloads")
+    if spec.references:
+        raise SpecError("references: paths are not taken over HTTP; start it with 'fstune run'")
+    settings, testbed = serving.settings, spec.testbed
+    for kind in ("cell", "simulated"):
+        if getattr(testbed, kind) is not None and kind not in settings.allow:
+            raise SpecError(f"testbed.{kind}: not allowed here; see /v1/testbeds")
+    if testbed.hosts is None:
+        return spec
+    directory = settings.testbeds
+    files = {} if directory is None else {f.stem: f for f in directory.glob("*.yaml")}
+    if testbed.hosts not in files:
+        raise SpecError("testbed.hosts: there is no such testbed; see /v1/testbeds")
+    known = testbed.model_copy(update={"hosts": str(files[testbed.hosts].absolute())})
+    return spec.model_copy(update={"testbed": known})

@@ -1,0 +1,414 @@
+"""What the pages show of a campaign: sentences and drawings made of what is seen of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import stdev
+
+from markupsafe import Markup
+
+from api import drawing
+from api.documents import names
+from api.seen import Seen
+from tuner.campaign.comparing import estimate
+from tuner.campaign.rules import Rules
+from tuner.campaign.times import block_scores
+from tuner.errors import NotFoundError
+from tuner.judge.score import margin
+from tuner.model import (
+    BASELINE,
+    Answer,
+    Block,
+    BlockKind,
+    Campaign,
+    Configuration,
+    Event,
+    Recommendation,
+    Trial,
+)
+from tuner.report.drawing import Estimate
+from tuner.report.words import (
+    changes,
+    faster,
+    percent_faster,
+    signed,
+    signed_interval,
+    value_text,
+)
+from tuner.report.words import (
+    differences as settings_differences,
+)
+from tuner.states import CampaignState, TrialState
+
+_EVENTS_SHOWN = 60
+_TRIALS_SHOWN = 60
+_OUT = (TrialState.PRUNED, TrialState.FAILED, TrialState.CANCELLED)
+_KINDS = {
+    BlockKind.PILOT: "pilot",
+    BlockKind.SEARCH: "search",
+    BlockKind.CERTIFY: "certification",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRow:
+    """A trial in the forest plot. ``out``: it has left the race."""
+
+    number: int
+    state: str
+    origin: str
+    changes: str
+    reason: str
+    blocks: int
+    effect: str
+    interval: str
+    drawing: Markup
+    out: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EffectRow:
+    """An effect on one component."""
+
+    name: str
+    effect: str
+    interval: str
+    drawing: Markup
+    floor: str
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A campaign's page."""
+
+    campaign: Campaign
+    named: object
+    newest: int
+    readable: bool
+    doing: str
+    progress: int
+    progress_text: str
+    answer: str
+    axis: Markup
+    trials: tuple[TrialRow, ...]
+    trials_left_out: int
+    numbers: tuple[int, ...]
+    incumbent: Markup
+    incumbent_text: str
+    components_of: str
+    components_axis: Markup
+    components: tuple[EffectRow, ...]
+    drift: Markup
+    noise: tuple[str, ...]
+    events: tuple[Event, ...]
+    events_left_out: int
+    can_pause: bool
+    can_resume: bool
+    can_cancel: bool
+
+
+def of(seen: Seen) -> View:
+    """The page of a campaign as it is seen."""
+    campaign, rules = seen.campaign, seen.rules
+    delta = margin(rules.race.delta) if rules is not None else None
+    marks = () if delta is None else (-delta, delta)
+    known = _best_known(seen)
+    shown = _ordered(seen)[:_TRIALS_SHOWN]
+    axis = drawing.Axis.around([known[t.number][0] for t in shown if t.number in known], *marks)
+    components_axis = drawing.Axis.around(seen.components.values())
+    progress, progress_text = _progress(seen)
+    state = campaign.state
+    return View(
+        campaign=campaign,
+        named=names(campaign),
+        newest=seen.newest,
+        readable=seen.readable,
+        doing=_doing(seen),
+        progress=progress,
+        progress_text=progress_text,
+        answer=_answer(campaign.recommendation),
+        axis=drawing.heading(axis),
+        trials=tuple(_trial(t, seen, known, axis, marks) for t in shown),
+        trials_left_out=len(seen.trials) - len(shown),
+        numbers=tuple(trial.number for trial in seen.trials),
+        incumbent=_incumbent(seen),
+        incumbent_text=_incumbent_text(seen),
+        components_of=_called(seen.leader),
+        components_axis=drawing.heading(components_axis),
+        components=tuple(
+            _component(name, e, components_axis, rules) for name, e in seen.components.items()
+        ),
+        drift=_drift(seen),
+        noise=_noise(seen),
+        events=tuple(reversed(seen.events[-_EVENTS_SHOWN:])),
+        events_left_out=max(0, len(seen.events) - _EVENTS_SHOWN),
+        can_pause=state is CampaignState.RUNNING,
+        can_resume=state in (CampaignState.CREATED, CampaignState.PAUSED, CampaignState.FAILED),
+        can_cancel=state not in (CampaignState.FINISHED, CampaignState.CANCELLED),
+    )
+
+
+def _called(trial: int) -> str:
+    return "the baseline" if trial == BASELINE else f"trial {trial}"
+
+
+def _best_known(seen: Seen) -> dict[int, tuple[Estimate, int]]:
+    """Of each trial the estimate that says most: on fresh blocks, else of the search or pilot."""
+    found: dict[int, tuple[Estimate, int]] = {}
+    for kind in (BlockKind.PILOT, BlockKind.SEARCH, BlockKind.CERTIFY):
+        found |= seen.estimates.get(kind, {})
+    return found
+
+
+def _ordered(seen: Seen) -> list[Trial]:
+    """Those that still matter first, then the newest of those that are out."""
+    live = [t for t in seen.trials if t.state not in _OUT]
+    first = [t for t in live if t.number in (BASELINE, seen.leader)]
+    rest = [t for t in reversed(live) if t.number not in (BASELINE, seen.leader)]
+    return [*first, *rest, *(t for t in reversed(seen.trials) if t.state in _OUT)]
+
+
+def _trial(
+    trial: Trial,
+    seen: Seen,
+    known: dict[int, tuple[Estimate, int]],
+    axis: drawing.Axis,
+    marks: Sequence[float],
+) -> TrialRow:
+    e, count = known.get(trial.number, (None, 0))
+    baseline = seen.trials[BASELINE].configuration
+    state = str(trial.state)
+    if trial.number == BASELINE:
+        state = "baseline"
+    elif trial.number == seen.leader:
+        state = "recommended" if _recommended(seen.campaign) else "incumbent"
+    return TrialRow(
+        number=trial.number,
+        state=state,
+        origin=trial.origin,
+        changes=changes(baseline, trial.configuration) or "as found",
+        reason=trial.reason,
+        blocks=count,
+        effect="" if e is None else signed(e.ratio),
+        interval="" if e is None else signed_interval(e.lower, e.upper),
+        drawing=drawing.interval(axis, e, "", marks),
+        out=trial.state in _OUT,
+    )
+
+
+def _recommended(campaign: Campaign) -> bool:
+    answer = campaign.recommendation
+    return answer is not None and answer.answer is Answer.RECOMMENDED
+
+
+def _component(name: str, e: Estimate, axis: drawing.Axis, rules: Rules | None) -> EffectRow:
+    floor = "" if rules is None else f"at most {100.0 * rules.race.floor:g} % slower"
+    marks = () if rules is None else (margin(rules.race.floor),)
+    return EffectRow(
+        name=name,
+        effect=signed(e.ratio),
+        interval=signed_interval(e.lower, e.upper),
+        drawing=drawing.interval(axis, e, "", marks),
+        floor=floor,
+    )
+
+
+def _progress(seen: Seen) -> tuple[int, str]:
+    """Percent of the budget that is used, and the same in words."""
+    if seen.campaign.state is CampaignState.FINISHED:
+        return 100, f"{seen.measured} measurements in {seen.blocks} blocks"
+    if seen.rules is None:
+        return 0, f"{seen.measured} measurements in {seen.blocks} blocks"
+    used = seen.measuring_s / seen.rules.budget_s
+    if seen.rules.budget_measurements:
+        used = max(used, seen.measured / seen.rules.budget_measurements)
+    percent = min(100, round(100.0 * used))
+    left = ""
+    if seen.campaign.state is CampaignState.RUNNING and 0.0 < used < 1.0 and seen.measuring_s:
+        wall = (seen.campaign.updated - seen.campaign.created).total_seconds()
+        minutes = max(1, round(max(wall, seen.measuring_s) * (1.0 - used) / used / 60.0))
+        left = f"; at most about {minutes} min more"
+    return percent, f"{percent} % of the budget used, {seen.measured} measurements{left}"
+
+
+def _doing(seen: Seen) -> str:
+    if seen.campaign.state is not CampaignState.RUNNING:
+        reason = f": {seen.campaign.reason}" if seen.campaign.reason else ""
+        return f"{seen.campaign.state}{reason}"
+    if not seen.running:
+        return "running, between two blocks"
+    block = seen.running[0]
+    done = len(block.measurements)
+    return (
+        f"running: {_KINDS[block.kind]}, block {block.number}, "
+        f"{done} of {len(block.order)} arms measured"
+    )
+
+
+def _answer(answer: Recommendation | None) -> str:
+    if answer is None:
+        return ""
+    if answer.answer is Answer.NO_IMPROVEMENT:
+        return "no improvement shown: keep the baseline"
+    gain = "" if answer.ratio is None else f": {faster(answer.ratio)} than the baseline"
+    return f"trial {answer.trial} is recommended{gain}"
+
+
+def _incumbent(seen: Seen) -> Markup:
+    points = []
+    for step in seen.steps:
+        e = step.estimate
+        points.append(
+            drawing.Point(
+                step.block,
+                0.0 if e is None else _percent(e.ratio) or 0.0,
+                None if e is None else _percent(e.upper),
+                None if e is None else _percent(e.lower),
+                "open" if step.trial == BASELINE else "faster",
+            )
+        )
+    if not points:
+        return Markup("")
+    return drawing.series(points, _incumbent_text(seen), " %", 0.0, steps=True)
+
+
+def _percent(ratio: float) -> float | None:
+    value = percent_faster(ratio) if ratio > 0.0 else float("inf")
+    return value if abs(value) < 1e6 else None
+
+
+def _incumbent_text(seen: Seen) -> str:
+    if not seen.steps:
+        return "The search has not begun."
+    changed = 1 + sum(
+        now.trial != before.trial for before, now in zip(seen.steps, seen.steps[1:], strict=False)
+    )
+    last = seen.steps[-1]
+    gain = "" if last.estimate is None else f", {faster(last.estimate.ratio)}"
+    return (
+        f"After block {last.block} of the search the incumbent is {_called(last.trial)}{gain}; "
+        f"{changed} in turn so far."
+    )
+
+
+def _drift(seen: Seen) -> Markup:
+    points = [drawing.Point(p.block, 100.0 * (p.ratio - 1.0), kind=str(p.kind)) for p in seen.drift]
+    if not points:
+        return Markup("")
+    spread = max(abs(p.y) for p in points)
+    title = f"The baseline's time by block, within {spread:.1f} % of its mean"
+    return drawing.series(points, title, " %", 0.0, steps=False)
+
+
+def _noise(seen: Seen) -> tuple[str, ...]:
+    """What is known of how noisy the testbed is."""
+    found = [e.message for e in seen.events if e.kind in ("pilot", "pilot-warning", "guard")]
+    ratios = [point.ratio for point in seen.drift]
+    if len(ratios) > 1:
+        found.append(
+            f"From block to block the baseline varies by {100.0 * stdev(ratios):.1f} % "
+            "(standard deviation); what moves all arms of a block alike is taken out."
+        )
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingRow:
+    """A setting before and after."""
+
+    name: str
+    before: str
+    after: str
+    changed: bool
+
+
+def settings(before: Configuration, after: Configuration) -> tuple[SettingRow, ...]:
+    """Every setting of two configurations, those that differ first."""
+    differing = {d.name for d in settings_differences(before, after)[0]}
+    old, new = before.as_dict(), after.as_dict()
+    rows = [
+        SettingRow(name, value_text(old.get(name)), value_text(new.get(name)), name in differing)
+        for name in sorted(old.keys() | new.keys())
+    ]
+    return tuple(sorted(rows, key=lambda row: not row.changed))
+
+
+def effects(answer: Recommendation) -> tuple[Markup, tuple[EffectRow, ...]]:
+    """The effects on components that a recommendation tells of, and their axis."""
+    known = {name: Estimate(e.ratio, e.lower, e.upper) for name, e in answer.components.items()}
+    axis = drawing.Axis.around(known.values())
+    rows = tuple(
+        EffectRow(
+            name=name,
+            effect=signed(e.ratio),
+            interval=signed_interval(e.lower, e.upper),
+            drawing=drawing.interval(axis, e, ""),
+            floor="held" if answer.components[name].floor_held else "not shown",
+        )
+        for name, e in known.items()
+    )
+    return drawing.heading(axis), rows
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Two trials beside each other. ``text``: what their common blocks say."""
+
+    a: int
+    b: int
+    text: str
+    drawing: Markup
+    rows: tuple[tuple[str, str, str, str], ...]
+
+
+def compared(seen: Seen, blocks: Sequence[Block], a: int, b: int) -> Compared:
+    """Compare two trials on what they were measured with. NotFoundError for one that is none."""
+    known = {trial.number for trial in seen.trials}
+    for number in (a, b):
+        if number not in known:
+            raise NotFoundError(f"campaign {seen.campaign.id} has no trial {number}")
+    rules = seen.rules
+    if rules is None:
+        raise NotFoundError(f"the workload of campaign {seen.campaign.id} is gone")
+    groups, rows = [], []
+    scored = block_scores(blocks, rules.components, rules.weights)
+    for number in (a, b):
+        of_kinds = [
+            scores[number] - scores[BASELINE]
+            for _, scores in scored
+            if number in scores and number != BASELINE
+        ]
+        if number == BASELINE:
+            middle = [scores[BASELINE] for _, scores in scored]
+            mean = sum(middle) / len(middle) if middle else 0.0
+            of_kinds = [score - mean for score in middle]
+        groups.append((_called(number), of_kinds))
+        e = estimate(of_kinds, None) if of_kinds and number != BASELINE else None
+        rows.append(
+            (
+                _called(number),
+                str(len(of_kinds)),
+                "" if e is None else signed(e.ratio),
+                "" if e is None else signed_interval(e.lower, e.upper),
+            )
+        )
+    return Compared(
+        a=a,
+        b=b,
+        text=_difference(scored, a, b),
+        drawing=drawing.dots(groups, f"{_called(a)} and {_called(b)}, a dot for each block"),
+        rows=tuple(rows),
+    )
+
+
+def _difference(scored: Sequence[tuple[Block, dict[int, float]]], a: int, b: int) -> str:
+    pairs = [scores[b] - scores[a] for _, scores in scored if a in scores and b in scores]
+    if a == b or not pairs:
+        return f"No block has measured both {_called(a)} and {_called(b)}."
+    e = estimate(pairs, None)
+    shown = signed_interval(e.lower, e.upper)
+    return (
+        f"{_called(b).capitalize()} is {faster(e.ratio)} than {_called(a)} "
+        f"(95 % interval {shown}) in the {len(pairs)} blocks that measured both."
+    )

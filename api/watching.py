@@ -1,0 +1,118 @@
+"""Events as they happen: one look at the database for all who watch the same campaign."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+
+from anyio.to_thread import run_sync
+
+from api.problems import RequestError
+from tuner.errors import TunerError
+from tuner.model import Event
+from tuner.states import CampaignState
+from tuner.store import Store
+
+_PAUSE_S = 0.5
+_READ_AT_ONCE = 500
+_REMEMBERED = 2000
+_OVER = (CampaignState.FINISHED, CampaignState.CANCELLED)
+
+
+class _Feed:
+    """The newest events of one campaign, for all who watch it."""
+
+    def __init__(self, after: int) -> None:
+        self.watchers = 0
+        self.recent: deque[Event] = deque(maxlen=_REMEMBERED)
+        self.newest = after
+        self.over = False
+        self.changed = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
+
+
+class Feeds:
+    """All campaigns that somebody watches. Belongs to one event loop."""
+
+    def __init__(self, store: Store, most: int) -> None:
+        self._store = store
+        self._most = most
+        self._watchers = 0
+        self._feeds: dict[str, _Feed] = {}
+
+    @property
+    def watchers(self) -> int:
+        """How many watch."""
+        return self._watchers
+
+    def refuse_too_many(self) -> None:
+        """Refuse one more who watches, when there are as many as allowed."""
+        if self._watchers >= self._most:
+            raise RequestError(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "too-many",
+                "too many streams of events; come again later",
+                {"Retry-After": "10"},
+            )
+
+    async def watch(self, campaign: str, after: int) -> AsyncIterator[Event | None]:
+        """Yield every event with a number above ``after``, in order; None when it is over.
+
+        Ends when the campaign can have no more events.
+        """
+        async with self._joined(campaign) as feed:
+            while True:
+                changed, newest, over = feed.changed, feed.newest, feed.over
+                while after < newest:
+                    for event in await self._between(feed, campaign, after):
+                        after = event.number
+                        yield event
+                if over:
+                    yield None
+                    return
+                await changed.wait()
+
+    async def _between(self, feed: _Feed, campaign: str, after: int) -> list[Event]:
+        """The next events after a number: remembered, or read for who comes late."""
+        if feed.recent and feed.recent[0].number <= after + 1:
+            return [event for event in feed.recent if event.number > after]
+        return await run_sync(self._store.events, campaign, after, _READ_AT_ONCE)
+
+    @asynccontextmanager
+    async def _joined(self, campaign: str) -> AsyncIterator[_Feed]:
+        self._watchers += 1
+        feed = self._feeds.get(campaign)
+        if feed is None:
+            feed = self._feeds[campaign] = _Feed(0)
+            feed.task = asyncio.create_task(self._follow(campaign, feed))
+        feed.watchers += 1
+        try:
+            yield feed
+        finally:
+            self._watchers -= 1
+            feed.watchers -= 1
+            if not feed.watchers:
+                del self._feeds[campaign]
+                if feed.task is not None:
+                    feed.task.cancel()
+
+    async def _follow(self, campaign: str, feed: _Feed) -> None:
+        while True:
+            try:
+                over = (await run_sync(self._store.campaign, campaign)).state in _OVER
+                new = await run_sync(self._store.events, campaign, feed.newest, _READ_AT_ONCE)
+            except TunerError:
+                # The database is away for a moment: the watchers stay, and go on after it.
+                new, over = [], False
+            more = len(new) == _READ_AT_ONCE
+            if new or (over and not feed.over):
+                feed.recent.extend(new)
+                feed.newest = new[-1].number if new else feed.newest
+                feed.over = over and not more
+                feed.changed.set()
+                feed.changed = asyncio.Event()
+            if not more:
+                await asyncio.sleep(_PAUSE_S)

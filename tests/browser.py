@@ -1,0 +1,40 @@
+"""A real browser for tests: Debian's Chromium, unpacked and not installed, driven by Playwright."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+from deploy.cell.packages import ensure_packages
+
+_PACKAGES = ("chromium-headless-shell", "fonts-dejavu-core")
+_PROGRAM = "usr/lib/chromium/chromium-headless-shell"
+#: Some libraries lie in directories of their own, which an installation would link to.
+_LIBRARIES = ("", "/pulseaudio", "/blas", "/lapack")
+
+
+@contextmanager
+def running(packages: Path) -> Iterator[Browser]:
+    """A headless browser, its packages kept in the directory ``packages``."""
+    tree = ensure_packages(packages, print, name="chromium", packages=_PACKAGES)
+    (libraries,) = (tree / "usr/lib").glob("*-linux-gnu")
+    environment: dict[str, str | float | bool] = dict(
+        os.environ,
+        LD_LIBRARY_PATH=os.pathsep.join(f"{libraries}{below}" for below in _LIBRARIES),
+        FONTCONFIG_PATH=str(tree / "etc/fonts"),
+    )
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=tree / _PROGRAM,
+            # Its sandbox needs what root in a container often lacks; it opens our own pages only.
+            args=["--no-sandbox"],
+            env=environment,
+        )
+        try:
+            yield browser
+        finally:
+            browser.close()

@@ -1,0 +1,175 @@
+"""The service as it is deployed: its systemd unit, and behind the proxy of the example."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx2
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from deploy.cell.packages import ensure_packages
+from tests.integration.test_api_pages import Service, free_port
+from tuner.store import NewEvent, Store
+
+NAME = "tuning.example.org"
+
+
+@pytest.fixture
+def unit(root: Path, tmp_path: Path) -> Path:
+    """Return the unit of the service, for the program of this environment."""
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("this machine has no systemd-analyze")
+    text = (root / "deploy" / "fstune-serve.service").read_text()
+    program = Path(sys.executable).with_name("fstune")
+    file = tmp_path / "fstune-serve.service"
+    file.write_text(text.replace("/opt/fstune/bin/fstune", str(program)))
+    return file
+
+
+def analysed(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["systemd-analyze", *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_the_unit_is_one_that_systemd_understands(unit: Path) -> None:
+    done = analysed("verify", "--recursive-errors=no", "--man=no", str(unit))
+    ours = [line for line in (done.stdout + done.stderr).splitlines() if unit.name in line]
+    assert ours == []
+
+
+def test_the_unit_may_do_little(unit: Path) -> None:
+    done = analysed("security", "--offline=true", "--threshold=20", "--no-pager", str(unit))
+    exposure = re.search(r"Overall exposure level for .*?: ([0-9.]+)", done.stdout)
+    assert exposure is not None, done.stdout + done.stderr
+    assert float(exposure[1]) <= 2.0
+    assert done.returncode == 0
+
+
+def certificate(directory: Path) -> tuple[Path, Path]:
+    """Make a key and a certificate that it has signed itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, NAME)])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(NAME)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    chain, secret = directory / "chain.pem", directory / "key.pem"
+    chain.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    secret.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return chain, secret
+
+
+@pytest.fixture
+def proxied(root: Path, tmp_path: Path) -> Iterator[tuple[Service, int, ssl.SSLContext]]:
+    """Return the service, the port of the proxy before it, and whom to trust."""
+    service = Service(tmp_path, free_port(), ("--auth",))
+    tree = ensure_packages(
+        root / "build" / "test-state" / "packages", print, name="nginx", packages=("nginx-light",)
+    )
+    libraries = [str(directory) for directory in (tree / "usr/lib").glob("*-linux-gnu")]
+    chain, secret = certificate(tmp_path)
+    port = free_port()
+    site = (root / "deploy" / "nginx.conf").read_text()
+    for old, new in (
+        ("listen 443", f"listen 127.0.0.1:{port}"),
+        ("/etc/fstune/tls/chain.pem", str(chain)),
+        ("/etc/fstune/tls/key.pem", str(secret)),
+        ("127.0.0.1:8710", f"127.0.0.1:{service.port}"),
+    ):
+        assert site.count(old) == 1
+        site = site.replace(old, new)
+    paths = "".join(
+        f"{kind}_temp_path {tmp_path}/{kind};\n"
+        for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    file = tmp_path / "nginx.conf"
+    file.write_text(
+        f"{'user root;' if os.geteuid() == 0 else ''}\n"
+        f"daemon off;\nmaster_process off;\npid {tmp_path}/nginx.pid;\nerror_log stderr warn;\n"
+        f"events {{}}\nhttp {{\naccess_log off;\n{paths}{site}}}\n"
+    )
+    process = subprocess.Popen(
+        [tree / "usr/sbin/nginx", "-c", file, "-p", tmp_path, "-e", "stderr"],
+        env=dict(os.environ, LD_LIBRARY_PATH=os.pathsep.join(libraries)),
+    )
+    try:
+        service.start()
+        yield service, port, ssl.create_default_context(cafile=str(chain))
+    finally:
+        process.terminate()
+        process.wait(20)
+        service.stop()
+
+
+def test_behind_the_proxy_of_the_example(
+    proxied: tuple[Service, int, ssl.SSLContext], tmp_path: Path
+) -> None:
+    service, port, trust = proxied
+    token = service.fstune("token", "create", "one", "--scope", "operate").strip()
+    with Store.open(tmp_path) as store:
+        campaign = store.create_campaign("waiting", "{}", 1, datetime.now(UTC)).id
+    client = httpx2.Client(
+        base_url=f"https://127.0.0.1:{port}",
+        headers={"Host": f"{NAME}:{port}"},
+        verify=trust,
+        timeout=20,
+    )
+    # The certificate is for the name; the connection goes to the loopback.
+    named = {"sni_hostname": NAME}
+    deadline = time.monotonic() + 30.0
+    while True:
+        try:
+            answer = client.get("/healthz", extensions=named)
+            break
+        except httpx2.TransportError:
+            assert time.monotonic() < deadline, "the proxy does not answer"
+            time.sleep(0.05)
+    assert answer.json() == {"status": "ok"}
+    assert answer.headers["strict-transport-security"]
+    assert client.get("/v1/campaigns", extensions=named).status_code == 401
+    login = client.post(
+        "/login",
+        content=f"token={token}",
+        headers={"Origin": f"https://{NAME}:{port}", "Accept": "text/html"},
+        extensions=named,
+    )
+    assert login.status_code == 303
+    assert "Secure" in login.headers["set-cookie"]
+    bearer = {"Authorization": f"Bearer {token}"}
+    path = f"/v1/campaigns/{campaign}/events/stream"
+    with client.stream("GET", path, headers=bearer, extensions=named) as stream:
+        lines = stream.iter_lines()
+        assert any(line.startswith("data: ") and "campaign-created" in line for line in lines)
+        # What happens from now on comes at once, not when a buffer is full.
+        with Store.open(tmp_path) as store:
+            store.add_event(campaign, NewEvent(datetime.now(UTC), "news", "something happened"))
+        assert any(line.startswith("data: ") and "something happened" in line for line in lines)
+    client.close()

@@ -1,0 +1,345 @@
+"""The pages in a real browser, on a real service whose campaigns really run."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests import browser as browsers
+from tests.integration.conftest import command
+from tuner.store import Store
+
+pytestmark = pytest.mark.browser
+
+#: Long enough to be watched, paused and resumed: much noise, so that nothing is settled early.
+CAMPAIGN = """
+name: watched
+testbed:
+  simulated:
+    noise: 0.05
+    effects: [{parameter: cache_manager.daemons, low: 4, change: -0.25}]
+spaces:
+  cache_manager: {name: openafs-cache-manager-fuse-1.8, only: [daemons, stat, volumes]}
+workload: mixed-use
+pilot: {blocks: 4, override: true}
+search: {sampler: random, trials_per_race: 4}
+budget: {wall_time: 100m}
+"""
+PATIENCE_MS = 60_000
+
+
+@dataclass
+class Service:
+    """``fstune serve`` as a process, which can be ended and begun again at the same address."""
+
+    directory: Path
+    port: int
+    options: tuple[str, ...] = ()
+    process: subprocess.Popen[bytes] | None = field(default=None)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def fstune(self, *arguments: str) -> str:
+        done = subprocess.run(
+            command(*arguments, "--state-dir", str(self.directory)),
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=True,
+        )
+        return done.stdout
+
+    def start(self) -> None:
+        options = ("--port", str(self.port), "--state-dir", str(self.directory), *self.options)
+        self.process = subprocess.Popen(command("serve", *options), env=self._environment)
+        deadline = time.monotonic() + 30.0
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1.0).close()
+                return
+            except OSError:
+                assert time.monotonic() < deadline, "the service does not answer"
+                time.sleep(0.05)
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        if self.process is not None:
+            self.process.send_signal(number)
+            self.process.wait(20)
+            self.process = None
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="module")
+def browser(root: Path) -> Iterator[Browser]:
+    with browsers.running(root / "build" / "test-state" / "packages") as browser:
+        yield browser
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    service = Service(tmp_path, free_port())
+    yield service
+    service.stop(signal.SIGKILL)
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    context = browser.new_context()
+    context.set_default_timeout(PATIENCE_MS)
+    yield context
+    context.close()
+
+
+@dataclass
+class Watched:
+    """A page, and whatever its console has complained of."""
+
+    page: Page
+    complaints: list[str]
+
+
+@pytest.fixture
+def watched(context: BrowserContext) -> Watched:
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    return Watched(page, complaints)
+
+
+def picture(page: Page, tmp_path: Path, name: str) -> None:
+    """Keep what the page looks like, for whoever wants to see it."""
+    directory = Path(os.environ.get("FSTUNE_TEST_PICTURES", tmp_path))
+    page.screenshot(path=directory / f"{name}.png", full_page=True)
+
+
+def test_a_campaign_watched_from_its_start_to_its_answer(
+    service: Service, watched: Watched, tmp_path: Path
+) -> None:
+    service.options = ("--auth", "--allow", "simulated")
+    token = service.fstune("token", "create", "tester", "--scope", "operate").strip()
+    service.start()
+    page = watched.page
+    page.goto(service.url)
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    page.get_by_label("Token").fill(token)
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_text("There is no campaign yet.")).to_be_visible()
+    file = tmp_path / "campaign.yaml"
+    file.write_text(CAMPAIGN)
+    # It pauses itself after its pilot: whatever is slow here, there is something left to watch.
+    subprocess.run(
+        command("pilot", str(file), "--state-dir", str(tmp_path)),
+        env=service._environment,
+        capture_output=True,
+        timeout=100,
+        check=False,
+    )
+    with Store.open(tmp_path) as store:
+        try:
+            # The list is kept up to date without anybody's doing.
+            page.get_by_role("link", name="watched").click()
+            page.wait_for_url(re.compile("/campaigns/.+"))
+            expect(page.locator("#connection")).to_have_text("live")
+            expect(page.locator("#overview .state")).to_have_text("paused")
+            page.get_by_role("button", name="Resume").click()
+            expect(page.locator("#trials tbody tr").nth(2)).to_be_visible(timeout=PATIENCE_MS)
+            picture(page, tmp_path, "running")
+            page.get_by_role("button", name="Pause").click()
+            expect(page.locator("#overview .state")).to_have_text("paused", timeout=PATIENCE_MS)
+            page.get_by_role("button", name="Resume").click()
+            expect(page.locator("#overview .state")).to_have_text("running", timeout=PATIENCE_MS)
+            # The service ends and comes back; the campaign goes on, and the page catches up.
+            service.stop(signal.SIGKILL)
+            expect(page.locator("#connection")).to_contain_text("connection lost")
+            picture(page, tmp_path, "disconnected")
+            seen = len(store.events(store.campaign("last").id))
+            service.start()
+            expect(page.locator("#connection")).to_have_text(
+                re.compile("live|ended"), timeout=PATIENCE_MS
+            )
+            expect(page.locator("#overview .state")).to_have_text("finished", timeout=PATIENCE_MS)
+            assert len(store.events(store.campaign("last").id)) > seen
+        finally:
+            for lease in store.leases():
+                os.kill(lease.holder.pid, signal.SIGKILL)
+        newest = store.events(store.campaign("last").id)[-1]
+    expect(page.locator("#events li").first).to_contain_text(newest.message)
+    picture(page, tmp_path, "finished")
+    page.get_by_role("link", name="Settings, evidence and options").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("Recommended|No improve"))
+    picture(page, tmp_path, "recommendation")
+    # While the service was away, the browser says so by itself; we say nothing else.
+    assert [c for c in watched.complaints if "net::ERR_" not in c] == []
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """Return a service without tokens, with one finished campaign."""
+    directory = tmp_path_factory.mktemp("finished")
+    file = directory / "campaign.yaml"
+    file.write_text(CAMPAIGN.replace("100m", "20m"))
+    service = Service(directory, free_port())
+    service.fstune("run", str(file))
+    service.start()
+    yield service
+    service.stop()
+
+
+PAGES = ("/", "/campaigns/last", "/campaigns/last/recommendation", "/campaigns/last/compare?b=2")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [(1280, 800), (360, 740)], ids=["screen", "phone"])
+def test_pages_fit_and_can_be_read(
+    browser: Browser, finished: Service, tmp_path: Path, scheme: str, size: tuple[int, int]
+) -> None:
+    width, height = size
+    context = browser.new_context(
+        viewport={"width": width, "height": height},
+        color_scheme="dark" if scheme == "dark" else "light",
+    )
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
+    for number, path in enumerate(PAGES):
+        page.goto(finished.url + path)
+        picture(page, tmp_path, f"{number}-{scheme}-{width}")
+        # Nothing sticks out: what is wide scrolls by itself.
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        assert page.evaluate(LOW_CONTRAST) == [], path
+        assert page.evaluate(NAMELESS) == [], path
+    assert complaints == []
+    context.close()
+
+
+#: Texts whose contrast to the ground behind them is below 4.5 (WCAG 2, AA).
+LOW_CONTRAST = """() => {
+  const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+    .map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const ground = (e) => {
+    for (; e; e = e.parentElement) {
+      const c = parse(getComputedStyle(e).backgroundColor);
+      if (c.length < 4 || c[3] > 0) return c;
+    }
+    return [255, 255, 255];
+  };
+  return [...document.body.querySelectorAll('*')].filter((e) =>
+    !e.closest('svg, .hidden, .skip') && e.getClientRects().length &&
+    [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim())
+  ).map((e) => {
+    const [a, b] = [light(parse(getComputedStyle(e).color)), light(ground(e))];
+    return [(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), e.textContent.trim().slice(0, 40)];
+  }).filter(([ratio]) => ratio < 4.5);
+}"""
+
+#: What a screen reader has no words for, identifiers used twice, headings that skip a level.
+NAMELESS = """() => {
+  const found = [];
+  for (const e of document.querySelectorAll('a, button, input, select, [role=region], [role=img]'))
+    if (!(e.textContent.trim() || e.getAttribute('aria-label') || (e.labels && e.labels.length)))
+      found.push(e.outerHTML.slice(0, 80));
+  for (const e of document.querySelectorAll('svg'))
+    if (!e.getAttribute('aria-label') && e.getAttribute('aria-hidden') !== 'true')
+      found.push('svg without a name');
+  for (const e of document.querySelectorAll('th'))
+    if (!e.scope) found.push('th without scope');
+  const ids = [...document.querySelectorAll('[id]')].map((e) => e.id);
+  for (const id of new Set(ids))
+    if (ids.filter((other) => other === id).length > 1) found.push(`id ${id} twice`);
+  let before = 0;
+  for (const e of document.querySelectorAll('h1, h2, h3, h4')) {
+    const level = Number(e.tagName[1]);
+    if (level > before + 1) found.push(`${e.tagName} after level ${before}`);
+    before = level;
+  }
+  if (document.querySelectorAll('h1').length !== 1) found.push('not one h1');
+  if (!document.documentElement.lang || !document.title) found.push('no language or title');
+  return found;
+}"""
+
+
+def test_everything_can_be_reached_by_keyboard(watched: Watched, finished: Service) -> None:
+    page = watched.page
+    page.goto(f"{finished.url}/campaigns/last/recommendation")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    wanted = page.locator("main a, main button, main summary").count()
+    reached = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.outerHTML.slice(0, 200)"))
+    assert sum(html.startswith(("<a", "<button", "<summary")) for html in reached) >= wanted
+
+
+def test_options_are_copied(context: BrowserContext, watched: Watched, finished: Service) -> None:
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = watched.page
+    page.goto(f"{finished.url}/campaigns/last/recommendation")
+    page.get_by_role("button", name="Copy the options of cache_manager").click()
+    expect(page.locator("#connection")).to_have_text("copied")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == page.locator("#flags-cache_manager").text_content()
+    assert "-daemons" in copied
+
+
+def test_two_trials_are_compared(watched: Watched, finished: Service) -> None:
+    page = watched.page
+    page.goto(f"{finished.url}/campaigns/last")
+    page.get_by_label("with trial").fill("2")
+    page.get_by_role("button", name="Compare").click()
+    expect(page.locator("#difference")).to_contain_text("blocks that measured both")
+    assert page.locator("svg.dots circle").count() > 5
+
+
+def test_pages_say_what_is_wrong_in_words(watched: Watched, finished: Service) -> None:
+    page = watched.page
+    page.goto(f"{finished.url}/campaigns/nosuch")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Not Found")
+    expect(page.get_by_role("alert")).to_contain_text("there is no campaign 'nosuch'")
+    page.get_by_role("link", name="All campaigns").click()
+    expect(page.get_by_role("link", name="watched")).to_be_visible()
+
+
+def test_what_a_campaign_is_called_is_never_markup(
+    service: Service, watched: Watched, tmp_path: Path
+) -> None:
+    name = "<img src=x onerror=alert(1)>"
+    with Store.open(tmp_path) as store:
+        store.create_campaign(name, "{}", 1, datetime.now(UTC))
+    service.start()
+    page = watched.page
+    page.goto(service.url)
+    page.get_by_role("link", name=name).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(name)
+    assert page.locator("img").count() == 0
+    assert watched.complaints == []

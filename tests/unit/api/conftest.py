@@ -1,0 +1,79 @@
+"""A real store, filled by a real campaign on a simulated testbed, and the service on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+from typer.testing import CliRunner
+
+from api.app import create_app
+from tuner.cli.app import app as command_line
+from tuner.settings import ServiceSettings
+from tuner.tokens import Scope
+
+CAMPAIGN = """
+name: over http
+testbed:
+  simulated:
+    effects: [{parameter: cache_manager.daemons, low: 1, change: -0.3}]
+spaces:
+  cache_manager: {name: openafs-cache-manager-fuse-1.8, only: [daemons]}
+workload: mixed-use
+pilot: {blocks: 3, override: true}
+budget: {wall_time: 20m}
+"""
+
+
+def fstune(directory: Path, *arguments: str) -> str:
+    """Run the command line on a state directory, to a good end; return what it printed."""
+    done = CliRunner().invoke(command_line, [*arguments, "--state-dir", str(directory)])
+    assert done.exit_code == 0, (done.output, done.exception)
+    return done.output
+
+
+@pytest.fixture(scope="session")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a state directory with one finished campaign, which nobody changes."""
+    directory = tmp_path_factory.mktemp("state")
+    file = directory / "campaign.yaml"
+    file.write_text(CAMPAIGN)
+    fstune(directory, "run", str(file))
+    return directory
+
+
+@pytest.fixture(scope="session")
+def client(measured: Path) -> Iterator[TestClient]:
+    """Return a client of a service without tokens."""
+    settings = ServiceSettings(requests_per_s=1e6, burst=10**6)
+    with TestClient(create_app(measured, settings), base_url="http://localhost") as client:
+        yield client
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A service that asks for tokens, and one of each scope."""
+
+    client: TestClient
+    directory: Path
+    tokens: dict[Scope, str]
+
+    def headers(self, scope: Scope) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.tokens[scope]}"}
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Guarded]:
+    """Return a service with tokens, on a state directory of its own."""
+    settings = ServiceSettings(
+        auth=True, allow=frozenset({"simulated"}), requests_per_s=1e6, burst=10**6
+    )
+    tokens = {
+        scope: fstune(tmp_path, "token", "create", f"for {scope}", "--scope", scope).split()[0]
+        for scope in Scope
+    }
+    with TestClient(create_app(tmp_path, settings), base_url="http://service") as client:
+        yield Guarded(client, tmp_path, tokens)

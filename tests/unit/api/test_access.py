@@ -1,0 +1,246 @@
+"""Who may do what: tokens, sessions, origins, and where the service may listen."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+from typer.testing import CliRunner
+
+from api import schema
+from api.app import create_app
+from api.service import COOKIE
+from tests.unit.api.conftest import Guarded, fstune
+from tests.unit.api.test_conventions import is_problem
+from tuner.cli.app import app as command_line
+from tuner.settings import ServiceSettings
+from tuner.store import Store
+from tuner.store.access import Access
+from tuner.tokens import Scope
+
+OPERATIONS = [
+    (method.upper(), path, operation["operationId"])
+    for path, methods in json.loads(schema.FILE.read_text())["paths"].items()
+    for method, operation in methods.items()
+]
+#: What anybody may see: whether the service is there.
+PUBLIC = {"health", "ready"}
+STEERING = {
+    "create_campaign",
+    "branch_campaign",
+    "pause_campaign",
+    "cancel_campaign",
+    "resume_campaign",
+}
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def path_of(path: str) -> str:
+    return path.replace("{campaign}", "nosuch").replace("{name}", "nosuch")
+
+
+@pytest.mark.parametrize(("method", "path", "name"), OPERATIONS, ids=[o[2] for o in OPERATIONS])
+def test_every_route_asks_for_its_scope(
+    guarded: Guarded, method: str, path: str, name: str
+) -> None:
+    ask = guarded.client.request
+    asked = path_of(path)
+    if name in PUBLIC:
+        assert ask(method, asked).status_code == 200
+        return
+    for header in ({}, {"Authorization": "Bearer fst_x_y"}, {"Authorization": "Basic eDp5"}):
+        refused = ask(method, asked, headers=header)
+        assert is_problem(refused, 401)
+        assert refused.headers["www-authenticate"].startswith("Bearer")
+    for scope in Scope:
+        answer = ask(method, asked, headers=guarded.headers(scope))
+        if scope is Scope.READ and name in STEERING:
+            assert is_problem(answer, 403)
+        else:
+            assert answer.status_code in (200, 404, 422), answer.text
+
+
+def test_the_routes_that_change_something_are_the_ones_that_steer() -> None:
+    assert {name for method, _, name in OPERATIONS if method != "GET"} == STEERING
+
+
+def test_without_tokens_nothing_can_be_changed(tmp_path: Path) -> None:
+    settings = ServiceSettings(allow=frozenset({"simulated"}))
+    with TestClient(create_app(tmp_path, settings), base_url="http://localhost") as client:
+        for method, path, name in OPERATIONS:
+            if name in STEERING:
+                assert is_problem(client.request(method, path_of(path)), 403)
+
+
+def test_a_token_ends_when_it_expires_or_is_revoked(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        access = Access(store)
+        token, text = access.create("one", Scope.READ, NOW, NOW + timedelta(hours=1))
+        _, session = access.create("one", Scope.READ, NOW, NOW + timedelta(hours=9), token.id)
+        _, other = access.create("other", Scope.READ, NOW, None)
+        assert access.known(text, NOW) == token
+        assert access.known(session, NOW) is not None
+        late = NOW + timedelta(hours=1)
+        assert access.known(text, late) is None
+        assert access.known(session, late) is None
+        assert access.known(other, NOW + timedelta(days=9999)) is not None
+        access.revoke(token.id, NOW)
+        assert access.known(text, NOW) is None
+        assert access.known(session, NOW) is None
+        assert access.known(other, NOW) is not None
+        assert [t.name for t in access.tokens()] == ["one", "other"]
+
+
+@pytest.mark.parametrize("change", ["shorter", "longer", "other", "other token"])
+def test_a_text_that_is_not_quite_a_token_is_none(tmp_path: Path, change: str) -> None:
+    with Store.open(tmp_path) as store:
+        access = Access(store)
+        _, text = access.create("one", Scope.READ, NOW, None)
+        second, _ = access.create("two", Scope.READ, NOW, None)
+        prefix, _, secret = text.split("_", 2)
+        wrong = {
+            "shorter": text[:-1],
+            "longer": text + "x",
+            "other": text[:-1] + ("a" if text[-1] != "a" else "b"),
+            "other token": f"{prefix}_{second.id}_{secret}",
+        }[change]
+        assert access.known(text, NOW) is not None
+        assert access.known(wrong, NOW) is None
+
+
+def test_the_database_does_not_hold_what_a_token_looks_like(tmp_path: Path) -> None:
+    text = fstune(tmp_path, "token", "create", "one").split()[0]
+    secret = text.split("_", 2)[2]
+    with closing(sqlite3.connect(tmp_path / "fstune.sqlite3")) as raw:
+        dump = "\n".join(raw.iterdump())
+    assert 'INSERT INTO "token"' in dump
+    assert secret not in dump
+
+
+def test_tokens_on_the_command_line(tmp_path: Path) -> None:
+    fstune(tmp_path, "token", "create", "for the dashboard", "--expires", "1h")
+    fstune(tmp_path, "token", "create", "for ever", "--scope", "operate", "--expires", "never")
+    first, second = fstune(tmp_path, "token", "list").splitlines()[-2:]
+    assert "for the dashboard" in first
+    assert "valid" in first
+    assert "operate" in second
+    assert "never" in second
+    fstune(tmp_path, "token", "revoke", first.split()[0])
+    assert "revoked" in fstune(tmp_path, "token", "list").splitlines()[-2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("create", "one", "--expires", "soon"), "--expires: write a duration"),
+        (("create", "one", "--expires", "9999d"), "ten years"),
+        (("create", "a/b"), "the name: use 1 to 80"),
+        (("revoke", "nosuch"), "there is no token nosuch"),
+    ],
+)
+def test_what_is_wrong_about_a_token(tmp_path: Path, arguments: tuple[str, ...], why: str) -> None:
+    done = CliRunner().invoke(command_line, ["token", *arguments, "--state-dir", str(tmp_path)])
+    assert done.exit_code != 0
+    assert why in str(done.exception)
+
+
+PAGE = {"Accept": "text/html"}
+
+
+def login(guarded: Guarded, token: str, origin: str = "http://service") -> Any:
+    return guarded.client.post(
+        "/login",
+        content=f"token={token}",
+        headers={"Origin": origin, **PAGE},
+        follow_redirects=False,
+    )
+
+
+def test_a_session_of_the_web_pages(guarded: Guarded) -> None:
+    client = guarded.client
+    asked = client.get("/", headers=PAGE, follow_redirects=False)
+    assert (asked.status_code, asked.headers["location"]) == (303, "/login")
+    answer = login(guarded, guarded.tokens[Scope.READ])
+    assert answer.status_code == 303
+    cookie = answer.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert "Secure" not in cookie
+    assert client.get("/", headers=PAGE).status_code == 200
+    # The session is not the token itself, and is no token.
+    session = client.cookies[COOKIE]
+    assert session not in guarded.tokens.values()
+    assert login(guarded, session).status_code == 401
+    left = client.post("/logout", headers={"Origin": "http://service"}, follow_redirects=False)
+    assert left.status_code == 303
+    client.cookies.set(COOKIE, session)
+    assert client.get("/", headers=PAGE, follow_redirects=False).status_code == 303
+
+
+def test_a_session_over_tls_is_never_sent_without(guarded: Guarded) -> None:
+    guarded.client.base_url = "https://service"
+    answer = login(guarded, guarded.tokens[Scope.READ], "https://service")
+    assert "Secure" in answer.headers["set-cookie"]
+    assert "strict-transport-security" in answer.headers
+
+
+def test_a_session_ends_with_its_token(guarded: Guarded) -> None:
+    login(guarded, guarded.tokens[Scope.READ])
+    assert guarded.client.get("/v1/campaigns").status_code == 200
+    fstune(guarded.directory, "token", "revoke", guarded.tokens[Scope.READ].split("_")[1])
+    assert guarded.client.get("/v1/campaigns").status_code == 401
+
+
+def test_a_token_that_does_not_hold_begins_no_session(guarded: Guarded) -> None:
+    answer = login(guarded, "fst_nosuch_secret")
+    assert answer.status_code == 401
+    assert "does not hold" in answer.text
+    assert "fst_nosuch_secret" not in answer.text
+    assert "set-cookie" not in answer.headers
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "", "https://service"])
+def test_a_page_of_somebody_else_changes_nothing(guarded: Guarded, origin: str) -> None:
+    login(guarded, guarded.tokens[Scope.ADMIN])
+    headers = {"Origin": origin} if origin else {}
+    for path in ("/v1/campaigns/last/cancel", "/campaigns/last/cancel", "/logout"):
+        answer = guarded.client.post(path, headers=headers)
+        assert is_problem(answer, 403)
+        assert answer.json()["type"] == "urn:fstune:other-origin"
+    # With a token in a header it is no page that asks.
+    guarded.client.cookies.clear()
+    answer = guarded.client.post(
+        "/v1/campaigns/last/cancel", headers=headers | guarded.headers(Scope.ADMIN)
+    )
+    assert is_problem(answer, 404)
+
+
+def test_a_stranger_cannot_log_somebody_in(guarded: Guarded) -> None:
+    answer = login(guarded, guarded.tokens[Scope.READ], "http://evil.example")
+    assert answer.status_code == 403
+    assert "set-cookie" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--host", "0.0.0.0"], "--auth"),
+        (["--host", "fs.example"], "--auth"),
+        (["--host", "::", "--auth"], "in the clear"),
+        (["--tls-key", "key.pem"], "belong together"),
+        (["--tls-cert", "no.pem", "--tls-key", "no.pem"], "no such file"),
+        (["--allow", "everything"], "it is 'cell' or 'simulated'"),
+        (["--testbeds", "nosuch"], "no such directory"),
+    ],
+)
+def test_where_the_service_does_not_listen(tmp_path: Path, options: list[str], why: str) -> None:
+    arguments = ["serve", *options, "--state-dir", str(tmp_path)]
+    done = CliRunner().invoke(command_line, arguments)
+    assert done.exit_code != 0
+    assert why in str(done.exception)

@@ -1,0 +1,212 @@
+"""What holds on every route: problems, tags, headers, the document of the interface."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from api import schema
+from api.app import create_app
+from api.limits import POLICY, Buckets, host_name
+from api.paging import read_token, write_token
+from tuner.errors import SpecError
+from tuner.settings import ServiceSettings
+from tuner.store.tables import metadata
+
+DOCUMENT: dict[str, Any] = json.loads(schema.FILE.read_text())
+OPERATIONS = [
+    (path, method, operation)
+    for path, methods in DOCUMENT["paths"].items()
+    for method, operation in methods.items()
+]
+READS = [path for path, method, _ in OPERATIONS if method == "get"]
+
+
+def is_problem(answer: Any, status: int) -> bool:
+    """Whether an answer is a problem of this status, in the one shape."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    body = answer.json()
+    assert set(body) == {"type", "title", "status", "detail"}
+    assert body["status"] == status
+    assert body["type"].startswith("urn:fstune:")
+    return bool(body["title"] and body["detail"])
+
+
+def test_the_document_is_the_one_of_the_code() -> None:
+    assert schema.FILE.read_text() == schema.document(), "run: python -m api.schema"
+
+
+def test_every_operation_has_a_name_and_tells_of_its_problems() -> None:
+    names = [operation["operationId"] for _, _, operation in OPERATIONS]
+    assert len(set(names)) == len(names)
+    for path, _, operation in OPERATIONS:
+        answers = operation["responses"]
+        told = {s for s, a in answers.items() if "application/problem+json" in a.get("content", {})}
+        assert {"401", "403", "422", "429", "500"} <= told, path
+        # FastAPI's own shape of errors is nowhere.
+        assert "HTTPValidationError" not in json.dumps(operation)
+    assert "HTTPValidationError" not in DOCUMENT["components"]["schemas"]
+
+
+@pytest.mark.parametrize("path", [path for path in READS if "{campaign}" in path])
+def test_what_does_not_exist_is_a_problem(client: TestClient, path: str) -> None:
+    assert is_problem(client.get(path.replace("{campaign}", "nosuch")), 404)
+
+
+@pytest.mark.parametrize("path", READS)
+def test_methods_that_no_route_has_are_problems(client: TestClient, path: str) -> None:
+    other = "delete" if "delete" not in DOCUMENT["paths"][path] else "patch"
+    answer = client.request(other.upper(), path.replace("{campaign}", "last"))
+    assert is_problem(answer, 405)
+
+
+def test_no_such_path_is_a_problem(client: TestClient) -> None:
+    assert is_problem(client.get("/v1/nothing"), 404)
+    assert is_problem(client.get("/static/nothing.js"), 404)
+
+
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        ("/v1/campaigns", "limit=0"),
+        ("/v1/campaigns", "limit=1001"),
+        ("/v1/campaigns", "limit=x"),
+        ("/v1/campaigns", "page=x"),
+        ("/v1/campaigns", f"page={write_token((1, 2))}"),
+        ("/v1/campaigns", f"page={write_token(('2026', 'x'))}"),
+        ("/v1/campaigns/last/trials", f"page={write_token((2**31,))}"),
+        ("/v1/campaigns/last/trials", f"page={write_token(('1',))}"),
+        ("/v1/campaigns/last/measurements", f"page={write_token((1,))}"),
+        ("/v1/campaigns/last/events/stream", "after=-1"),
+        ("/v1/campaigns/%00/trials", ""),
+        ("/v1/spaces/..%5c", ""),
+    ],
+)
+def test_what_is_wrong_in_a_request_is_a_problem(client: TestClient, path: str, query: str) -> None:
+    assert is_problem(client.get(f"{path}?{query}"), 422)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(path=st.sampled_from(READS), word=st.text(min_size=1, max_size=12), query=st.text())
+def test_nothing_that_is_asked_is_a_defect(
+    client: TestClient, path: str, word: str, query: str
+) -> None:
+    from urllib.parse import quote
+
+    asked = path.replace("{campaign}", quote(word, safe="")).replace("{name}", quote(word, safe=""))
+    answer = client.get(asked, params={"page": query, "testbed": query, "after": query})
+    assert answer.status_code in (200, 404, 422)
+    if answer.status_code != 200:
+        assert is_problem(answer, answer.status_code)
+
+
+def test_a_defect_tells_nothing_of_itself(tmp_path: Path) -> None:
+    app = create_app(tmp_path)
+
+    @app.get("/broken")
+    def broken() -> None:
+        raise RuntimeError("the password is unheard-of")
+
+    with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
+        answer = client.get("/broken")
+        assert is_problem(answer, 500)
+        assert "unheard-of" not in answer.text
+
+
+def test_a_database_that_is_away_is_a_problem(tmp_path: Path) -> None:
+    app = create_app(tmp_path)
+    with TestClient(app, base_url="http://localhost") as client:
+        assert client.get("/readyz").json() == {"status": "ok"}
+        metadata.drop_all(app.state.service.store._database.writer)
+        assert is_problem(client.get("/readyz"), 503)
+        assert is_problem(client.get("/v1/campaigns"), 503)
+        assert client.get("/healthz").json() == {"status": "ok"}
+
+
+@pytest.mark.parametrize("path", ["/v1/campaigns", "/v1/campaigns/last/measurements"])
+def test_a_document_that_is_known_is_not_sent_again(client: TestClient, path: str) -> None:
+    first = client.get(path)
+    tag = first.headers["etag"]
+    again = client.get(path, headers={"If-None-Match": f'"other", {tag}'})
+    assert (again.status_code, again.content) == (304, b"")
+    assert again.headers["etag"] == tag
+    assert client.get(path, headers={"If-None-Match": '"other"'}).content == first.content
+
+
+@pytest.mark.parametrize("path", ["/v1/campaigns", "/v1/nothing", "/healthz", "/openapi.json"])
+def test_every_answer_is_careful(client: TestClient, path: str) -> None:
+    headers = client.get(path).headers
+    assert headers["content-security-policy"] == POLICY
+    assert "unsafe" not in POLICY
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["x-frame-options"] == "DENY"
+    assert "no-cache" in headers["cache-control"]
+
+
+def test_metrics_count_campaigns(client: TestClient) -> None:
+    lines = client.get("/metrics").text.splitlines()
+    assert 'fstune_campaigns{state="finished"} 1.0' in lines
+    assert 'fstune_campaigns{state="running"} 0.0' in lines
+
+
+def test_a_body_that_is_too_large_is_a_problem(client: TestClient) -> None:
+    assert is_problem(client.post("/v1/campaigns", content=b"x" * (300 << 10)), 413)
+
+
+def test_those_who_ask_too_often_are_told_when_to_come_again(tmp_path: Path) -> None:
+    settings = ServiceSettings(requests_per_s=0.01, burst=3)
+    with TestClient(create_app(tmp_path, settings), base_url="http://localhost") as client:
+        assert [client.get("/healthz").status_code for _ in range(3)] == [200, 200, 200]
+        refused = client.get("/healthz")
+        assert is_problem(refused, 429)
+        assert 1 <= int(refused.headers["retry-after"]) <= 100
+
+
+def test_a_bucket_fills_again() -> None:
+    now = 0.0
+    buckets = Buckets(per_s=2.0, burst=2, clock=lambda: now)
+    assert [buckets.take("a") for _ in range(3)] == [0.0, 0.0, 0.5]
+    assert buckets.take("b") == 0.0
+    now = 0.5
+    assert buckets.take("a") == 0.0
+    assert buckets.take("a") > 0.0
+    now = 100.0
+    assert [buckets.take("a") for _ in range(3)] == [0.0, 0.0, 0.5]
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8710", "127.0.0.1.evil.example"])
+def test_a_service_without_tokens_answers_to_its_own_names_alone(tmp_path: Path, host: str) -> None:
+    settings = ServiceSettings(hosts=frozenset({"tuning.example"}))
+    with TestClient(create_app(tmp_path, settings), base_url="http://localhost") as client:
+        assert is_problem(client.get("/v1/campaigns", headers={"Host": host}), 400)
+        for ours in ("127.0.0.1:8710", "[::1]:8710", "localhost", "tuning.example:80"):
+            assert client.get("/v1/campaigns", headers={"Host": ours}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("header", "name"), [("a:1", "a"), ("[::1]:80", "::1"), ("[::1]", "::1"), ("A", "a"), ("", "")]
+)
+def test_the_name_in_a_host_header(header: str, name: str) -> None:
+    assert host_name(header) == name
+
+
+@given(key=st.lists(st.one_of(st.text(max_size=20), st.integers(-1, 2**31 - 1)), max_size=3))
+def test_the_word_for_a_page_says_what_it_was_made_of(key: list[str | int]) -> None:
+    assert read_token(write_token(key), *map(type, key)) == key
+
+
+@given(word=st.text(max_size=40))
+def test_any_other_word_is_refused(word: str) -> None:
+    try:
+        key = read_token(word, int)
+    except SpecError:
+        return
+    assert key is not None
+    assert isinstance(key[0], int)

@@ -1,0 +1,102 @@
+"""The pages and their drawings, without a browser."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from api.drawing import WIDTH, Axis, Point, interval, series
+from tuner.report.drawing import Estimate
+
+PAGE = {"Accept": "text/html"}
+
+
+@pytest.mark.parametrize(
+    ("path", "word"),
+    [
+        ("/", "over http"),
+        ("/campaigns", "over http"),
+        ("/campaigns/last", "Trials against the baseline"),
+        ("/campaigns/last/live", "Drift and noise"),
+        ("/campaigns/last/recommendation", "-daemons"),
+        ("/campaigns/last/compare?a=0&b=2", "blocks that measured both"),
+        ("/login", "over http"),
+    ],
+)
+def test_pages_are_there(client: TestClient, path: str, word: str) -> None:
+    answer = client.get(path, headers=PAGE)
+    assert answer.status_code == 200
+    assert word in answer.text
+    # The policy forbids what stands in the page itself.
+    assert re.findall(r"<script>|<style|\sstyle=|\son[a-z]+=", answer.text) == []
+    again = client.get(path, headers=PAGE | {"If-None-Match": answer.headers["etag"]})
+    assert again.status_code == 304
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/campaigns/nosuch", 404),
+        ("/campaigns/last/compare?b=99999", 404),
+        ("/campaigns/last/compare?b=x", 422),
+        ("/?page=x", 422),
+        ("/nothing", 404),
+    ],
+)
+def test_what_goes_wrong_is_a_page_for_people_and_a_problem_for_programs(
+    client: TestClient, path: str, status: int
+) -> None:
+    for_people = client.get(path, headers=PAGE)
+    assert for_people.status_code == status
+    assert 'role="alert"' in for_people.text
+    for_programs = client.get(path)
+    assert for_programs.status_code == status
+    assert for_programs.headers["content-type"] == "application/problem+json"
+
+
+def test_without_tokens_there_are_no_buttons(client: TestClient) -> None:
+    assert 'method="post"' not in client.get("/campaigns/last", headers=PAGE).text
+    answer = client.post("/campaigns/last/cancel", headers=PAGE)
+    assert answer.status_code == 403
+
+
+RATIOS = st.floats(1e-3, 1e3)
+
+
+@given(ratio=RATIOS, below=st.floats(0, 1), above=st.floats(1, 100) | st.just(math.inf))
+def test_faster_is_to_the_right_and_nothing_leaves_the_row(
+    ratio: float, below: float, above: float
+) -> None:
+    e = Estimate(ratio, ratio * below, ratio * above)
+    axis = Axis.around([e])
+    middle = axis.x(math.log(ratio))
+    assert (middle > axis.x(0.0)) == (math.log(ratio) < 0.0) or abs(math.log(ratio)) < 1e-9
+    places = [float(x) for x in re.findall(r'(?:x1|x2|cx)="(-?[\d.]+)"', interval(axis, e, "one"))]
+    assert all(0.0 <= x <= WIDTH for x in places)
+    assert all(0.0 <= x <= WIDTH for x, _ in axis.ticks())
+
+
+@given(values=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60), steps=st.booleans())
+def test_a_series_stays_within_its_picture(values: list[float], steps: bool) -> None:
+    points = [Point(number, value) for number, value in enumerate(values, start=1)]
+    drawn = series(points, "values", " %", 0.0, steps=steps)
+    for x, y in re.findall(r"(-?[\d.]+),(-?[\d.]+)", drawn.partition("points=")[2]):
+        assert 0.0 <= float(x) <= 720.0
+        assert 0.0 <= float(y) <= 200.0
+
+
+def test_very_many_values_make_no_larger_picture() -> None:
+    few, many = (
+        series([Point(n, math.sin(n)) for n in range(count)], "", "", 0.0, steps=True)
+        for count in (1_000, 100_000)
+    )
+    assert len(many) < 2 * len(few)
+
+
+def test_a_title_is_text() -> None:
+    assert "&lt;b&gt;" in interval(Axis.around([]), None, '<b>"')

@@ -1,0 +1,188 @@
+"""Starting and steering campaigns: what is accepted, and what is done once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from api.app import create_app
+from tests.unit.api.conftest import Guarded, fstune
+from tests.unit.api.test_conventions import is_problem
+from tuner.settings import ServiceSettings
+from tuner.store import Store
+from tuner.tokens import Scope
+
+SPEC: dict[str, Any] = {
+    "name": "from afar",
+    "testbed": {"simulated": {"effects": [{"parameter": "cache_manager.daemons", "change": -0.3}]}},
+    "spaces": {"cache_manager": {"name": "openafs-cache-manager-fuse-1.8", "only": ["daemons"]}},
+    "workload": "mixed-use",
+    "pilot": {"blocks": 0},
+    "budget": {"wall_time": "20m"},
+}
+TESTBED = """
+name: spare
+path: /afs/.:mount/example.org:bench
+server:
+  reach: {ssh: {address: fs9.example.org}}
+  address: 192.0.2.9
+  volumes: [bench]
+clients:
+  - {name: c1, reach: {ssh: {address: c1.example.org}}, control: {fuse: {}}}
+"""
+
+
+def wait_for(what: Callable[[], bool], why: str) -> None:
+    deadline = time.monotonic() + 60.0
+    while not what():
+        assert time.monotonic() < deadline, f"waited in vain for {why}"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def post(guarded: Guarded) -> Callable[..., Any]:
+    def send(path: str, document: object = None, **headers: str) -> Any:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return guarded.client.post(
+            path, json=document, headers=guarded.headers(Scope.OPERATE) | named
+        )
+
+    return send
+
+
+def state(guarded: Guarded, campaign: str = "last") -> str:
+    answer = guarded.client.get(f"/v1/campaigns/{campaign}", headers=guarded.headers(Scope.READ))
+    return str(answer.json()["state"])
+
+
+def ended(guarded: Guarded, campaign: str) -> None:
+    """Wait for the end of a campaign; it must be a good one."""
+    over = ("finished", "failed", "paused")
+    wait_for(lambda: state(guarded, campaign) in over, "the end of the campaign")
+    assert state(guarded, campaign) == "finished"
+
+
+def test_a_campaign_is_begun_and_comes_to_its_answer(
+    guarded: Guarded, post: Callable[..., Any]
+) -> None:
+    answer = post("/v1/campaigns", SPEC)
+    assert answer.status_code == 202, answer.text
+    campaign = answer.json()["id"]
+    assert answer.headers["location"] == f"/v1/campaigns/{campaign}"
+    ended(guarded, campaign)
+    document = guarded.client.get(
+        f"/v1/campaigns/{campaign}/recommendation", headers=guarded.headers(Scope.READ)
+    ).json()
+    assert document["answer"] in ("recommended", "no_improvement")
+    assert is_problem(post(f"/v1/campaigns/{campaign}/pause"), 409)
+    assert is_problem(post(f"/v1/campaigns/{campaign}/resume"), 409)
+    assert is_problem(post(f"/v1/campaigns/{campaign}/cancel"), 409)
+    branch = post(f"/v1/campaigns/{campaign}/branch", SPEC | {"name": "the next"})
+    assert branch.status_code == 202, branch.text
+    assert branch.json()["name"] == "the next"
+    ended(guarded, branch.json()["id"])
+
+
+def test_the_same_request_begins_one_campaign(guarded: Guarded, post: Callable[..., Any]) -> None:
+    first = post("/v1/campaigns", SPEC, Idempotency_Key="one")
+    again = post("/v1/campaigns", SPEC, Idempotency_Key="one")
+    assert first.status_code == again.status_code == 202
+    assert first.json()["id"] == again.json()["id"]
+    other = post("/v1/campaigns", SPEC | {"seed": 2}, Idempotency_Key="one")
+    assert is_problem(other, 409)
+    # A key belongs to its token.
+    stranger = guarded.client.post(
+        "/v1/campaigns",
+        json=SPEC,
+        headers=guarded.headers(Scope.ADMIN) | {"Idempotency-Key": "one"},
+    )
+    assert stranger.status_code == 202
+    assert stranger.json()["id"] != first.json()["id"]
+    # One that was refused has not used its key.
+    refused = post("/v1/campaigns", SPEC | {"workload": "nosuch"}, Idempotency_Key="two")
+    assert is_problem(refused, 422)
+    third = post("/v1/campaigns", SPEC, Idempotency_Key="two")
+    assert third.status_code == 202
+    for begun in (first, stranger, third):
+        ended(guarded, begun.json()["id"])
+
+
+def test_a_change_is_refused_when_the_campaign_is_another_by_now(
+    guarded: Guarded, post: Callable[..., Any]
+) -> None:
+    with Store.open(guarded.directory) as store:
+        campaign = store.create_campaign("waiting", "{}", 1, datetime.now(UTC)).id
+    path = f"/v1/campaigns/{campaign}"
+    tag = guarded.client.get(path, headers=guarded.headers(Scope.READ)).headers["etag"]
+    assert is_problem(post(f"{path}/cancel", If_Match='"another"'), 412)
+    assert state(guarded, campaign) == "created"
+    assert post(f"{path}/cancel", If_Match=tag).status_code == 202
+    assert state(guarded, campaign) == "cancelled"
+    assert is_problem(post(f"{path}/cancel", If_Match=tag), 412)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"workload": "/etc/passwd"}, "workload"),
+        ({"workload": "../workloads/mixed-use.yaml"}, "workload"),
+        ({"workload": {"name": "mixed-use", "scale": -1}}, "scale"),
+        ({"spaces": {"cache_manager": "/tmp/space.yaml"}}, "spaces.cache_manager"),
+        ({"testbed": {"hosts": "/tmp/testbed.yaml"}}, "testbed.hosts"),
+        ({"testbed": {"hosts": "../registered"}}, "testbed.hosts"),
+        ({"testbed": {"cell": {}}}, "testbed.cell: not allowed"),
+        ({"testbed": {}}, "name exactly one kind"),
+        ({"references": [{"name": "disk", "path": "/tmp"}]}, "references"),
+        ({"first": [{"cache_manager.nosuch": 1}]}, "no parameter"),
+        ({"nosuch": 1}, "nosuch"),
+        ({"name": "a/b"}, "name"),
+    ],
+)
+def test_what_a_request_may_not_name(
+    post: Callable[..., Any], change: dict[str, object], why: str
+) -> None:
+    answer = post("/v1/campaigns", SPEC | change)
+    assert is_problem(answer, 422)
+    assert why in answer.json()["detail"]
+
+
+def test_only_testbeds_that_are_registered(tmp_path: Path) -> None:
+    registered = tmp_path / "testbeds"
+    registered.mkdir()
+    (registered / "spare.yaml").write_text(TESTBED)
+    (registered / "broken.yaml").write_text("name: [")
+    state_directory = tmp_path / "state"
+    token = fstune(state_directory, "token", "create", "one", "--scope", "operate").split()[0]
+    headers = {"Authorization": f"Bearer {token}"}
+    settings = ServiceSettings(auth=True, testbeds=registered)
+    with TestClient(create_app(state_directory, settings), base_url="http://service") as client:
+        (listed,) = client.get("/v1/testbeds", headers=headers).json()
+        assert listed == {"name": "spare", "kind": "hosts", "title": "spare", "hosts": 2}
+        for name in ("broken", "other", "spare.yaml", str(registered / "spare")):
+            answer = client.post(
+                "/v1/campaigns", json=SPEC | {"testbed": {"hosts": name}}, headers=headers
+            )
+            assert is_problem(answer, 422), name
+        assert client.get("/v1/campaigns", headers=headers).json()["items"] == []
+
+
+def test_a_run_that_does_not_begin_says_why(guarded: Guarded, post: Callable[..., Any]) -> None:
+    with Store.open(guarded.directory) as store:
+        campaign = store.create_campaign("broken", "{}", 1, datetime.now(UTC)).id
+    assert post(f"/v1/campaigns/{campaign}/resume").status_code == 202
+    wait_for(lambda: state(guarded, campaign) == "failed", "the campaign to fail")
+    answer = guarded.client.get(
+        f"/v1/campaigns/{campaign}/events", headers=guarded.headers(Scope.READ)
+    )
+    told = answer.json()["items"]
+    assert [event["kind"] for event in told] == [
+        "campaign-created",
+        "resume-requested",
+        "start-failed",
+    ]

@@ -1,0 +1,111 @@
+"""Streams of events: everybody gets every event, in order, whenever they come."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from api.problems import RequestError
+from api.watching import Feeds
+from tuner.states import CampaignState
+from tuner.store import NewEvent, Store
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path) as store:
+        yield store
+
+
+def happen(store: Store, campaign: str, count: int) -> None:
+    for number in range(count):
+        store.add_event(campaign, NewEvent(NOW, "news", f"news {number}"))
+
+
+async def all_of(feeds: Feeds, campaign: str, after: int, late_s: float) -> list[int]:
+    await asyncio.sleep(late_s)
+    found: list[int] = []
+    async for event in feeds.watch(campaign, after):
+        if event is None:
+            return found
+        found.append(event.number)
+    raise AssertionError("the stream ended without saying so")
+
+
+def test_every_watcher_gets_every_event_in_order(store: Store) -> None:
+    campaign = store.create_campaign("watched", "{}", 1, NOW).id
+    happen(store, campaign, 700)
+
+    def live() -> None:
+        happen(store, campaign, 300)
+        over = NewEvent(NOW, "campaign-cancelled", "cancelled")
+        store.move_campaign(campaign, CampaignState.CANCELLED, "", over)
+
+    async def watch() -> list[list[int]]:
+        feeds = Feeds(store, most=1000)
+        writer = threading.Thread(target=live)
+        writer.start()
+        found = await asyncio.gather(
+            *(all_of(feeds, campaign, 10 * n, 0.01 * n) for n in range(100))
+        )
+        await asyncio.to_thread(writer.join)
+        assert feeds.watchers == 0
+        return list(found)
+
+    found = asyncio.run(watch())
+    last = len(store.events(campaign))
+    assert last == 1002
+    for n, numbers in enumerate(found):
+        assert numbers == list(range(10 * n + 1, last + 1))
+
+
+def test_the_database_is_looked_at_once_for_all_who_watch(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = store.create_campaign("watched", "{}", 1, NOW).id
+    looks = 0
+    events = store.events
+
+    def counted(*arguments: object) -> object:
+        nonlocal looks
+        looks += 1
+        return events(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(store, "events", counted)
+
+    async def watch() -> None:
+        feeds = Feeds(store, most=1000)
+        watchers = [asyncio.create_task(all_of(feeds, campaign, 0, 0.0)) for _ in range(200)]
+        while not looks:
+            await asyncio.sleep(0.01)
+        over = NewEvent(NOW, "campaign-cancelled", "cancelled")
+        store.move_campaign(campaign, CampaignState.CANCELLED, "", over)
+        assert await asyncio.gather(*watchers) == [[1, 2]] * 200
+
+    asyncio.run(watch())
+    assert looks < 20
+
+
+def test_one_watcher_too_many_is_refused(store: Store) -> None:
+    campaign = store.create_campaign("watched", "{}", 1, NOW).id
+
+    async def watch() -> None:
+        feeds = Feeds(store, most=1)
+        feeds.refuse_too_many()
+        stream = feeds.watch(campaign, 0)
+        event = await anext(stream)
+        assert event is not None
+        with pytest.raises(RequestError) as refused:
+            feeds.refuse_too_many()
+        assert refused.value.status == 503
+        await stream.aclose()  # type: ignore[attr-defined]
+        feeds.refuse_too_many()
+
+    asyncio.run(watch())

@@ -1,0 +1,119 @@
+"""Commands that give and take the right to use the service."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, TypeVar
+
+import typer
+from pydantic import TypeAdapter, ValidationError
+from rich.console import Console
+
+from tuner.cli.options import Database, StateDir, open_store
+from tuner.documents import Duration, Name
+from tuner.errors import SpecError
+from tuner.report.tables import Column, Listing, show
+from tuner.report.words import literal, moment
+from tuner.store.access import Access
+from tuner.tokens import Scope, Token
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Tokens: who may use 'fstune serve --auth', and for what.",
+)
+
+_DURATION: TypeAdapter[float] = TypeAdapter(Duration)
+_NAME: TypeAdapter[str] = TypeAdapter(Name)
+_Checked = TypeVar("_Checked")
+#: A time far enough for whoever asks for none to be safe.
+_LONGEST_S = 10 * 366 * 86400.0
+
+
+@app.command("create")
+def create(
+    name: Annotated[str, typer.Argument(help="Whom or what it is for.")],
+    scope: Annotated[
+        Scope, typer.Option(help="read; operate: also start and steer campaigns; admin: all.")
+    ] = Scope.READ,
+    expires: Annotated[
+        str, typer.Option(help="For how long: 12h, 90d; 'never' for a token without end.")
+    ] = "90d",
+    state_dir: StateDir = None,
+    database: Database = None,
+) -> None:
+    """Make a token and print it, this one time: only its digest is kept.
+
+    Use it as: curl -H 'Authorization: Bearer TOKEN' URL, or to log in to the web pages.
+    """
+    now = datetime.now(UTC)
+    called = _checked(_NAME, name, "the name")
+    until = None
+    if expires != "never":
+        lasts_s = _checked(_DURATION, expires, "--expires")
+        if lasts_s > _LONGEST_S:
+            raise SpecError("--expires: ten years at most, or 'never'")
+        until = now + timedelta(seconds=lasts_s)
+    with open_store(state_dir, database) as store:
+        token, text = Access(store).create(called, scope, now, until)
+    typer.echo(text)
+    ends = "does not expire" if until is None else f"expires {moment(until)}"
+    typer.echo(f"fstune: token {token.id} for {scope}, {ends}; it is not shown again", err=True)
+
+
+@app.command("list")
+def list_tokens(state_dir: StateDir = None, database: Database = None) -> None:
+    """List the tokens, the oldest first. What they look like is not known any more."""
+    now = datetime.now(UTC)
+    with open_store(state_dir, database) as store:
+        tokens = Access(store).tokens()
+    columns = (
+        Column("id", rigid=True),
+        Column("name"),
+        Column("scope", rigid=True),
+        Column("created", rigid=True),
+        Column("expires", rigid=True),
+        Column("state", rigid=True),
+    )
+    rows = tuple(
+        tuple(
+            map(
+                literal,
+                (
+                    token.id,
+                    token.name,
+                    str(token.scope),
+                    moment(token.created),
+                    "never" if token.expires is None else moment(token.expires),
+                    _state(token, now),
+                ),
+            )
+        )
+        for token in tokens
+    )
+    show(Console(), Listing(columns, rows))
+
+
+@app.command("revoke")
+def revoke(
+    token: Annotated[str, typer.Argument(help="The identifier in 'fstune token list'.")],
+    state_dir: StateDir = None,
+    database: Database = None,
+) -> None:
+    """End a token now, and the sessions of whoever logged in with it."""
+    with open_store(state_dir, database) as store:
+        ended = Access(store).revoke(token, datetime.now(UTC))
+    typer.echo(f"fstune: token {ended.id} ({ended.name}) is revoked", err=True)
+
+
+def _state(token: Token, now: datetime) -> str:
+    if token.revoked is not None:
+        return "revoked"
+    return "valid" if token.holds(now) else "expired"
+
+
+def _checked(adapter: TypeAdapter[_Checked], value: str, where: str) -> _Checked:
+    try:
+        return adapter.validate_python(value)
+    except ValidationError as problem:
+        said = problem.errors()[0]["msg"].removeprefix("Value error, ")
+        raise SpecError(f"{where}: {said}") from None

@@ -1,0 +1,134 @@
+"""Who may use the service (tokens, kept as digests alone), and what was asked for twice."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from tuner.errors import ConflictError, NotFoundError
+from tuner.store import tables
+from tuner.store.rows import record, values
+from tuner.store.store import Store
+from tuner.tokens import Scope, Token
+
+Result = TypeVar("Result")
+
+_PREFIX = "fst"
+_FORGOTTEN_AFTER = timedelta(days=1)
+
+
+class Access:
+    """The tokens of one store. StoreError. A token's text is known to its owner alone."""
+
+    def __init__(self, store: Store) -> None:
+        # The store's own room: both use the one open database.
+        self._database = store._database
+
+    def create(
+        self,
+        name: str,
+        scope: Scope,
+        now: datetime,
+        expires: datetime | None,
+        parent: str | None = None,
+    ) -> tuple[Token, str]:
+        """Store a new token; returns it with its text, which can never be had again."""
+        secret = secrets.token_urlsafe(32)
+        token = Token(secrets.token_hex(6), name, scope, now, expires, None, parent)
+        row = values(tables.token, token, digest=_digest(secret))
+        self._write(lambda c: c.execute(insert(tables.token).values(row)))
+        return token, f"{_PREFIX}_{token.id}_{secret}"
+
+    def known(self, text: str, now: datetime) -> Token | None:
+        """The token with this text, if it can be used; a session ends with its parent."""
+        prefix, _, rest = text.partition("_")
+        name, _, secret = rest.partition("_")
+        if prefix != _PREFIX or not secret or not (name.isascii() and name.isalnum()):
+            return None
+        table = tables.token
+
+        def find(connection: Connection) -> Token | None:
+            row = connection.execute(select(table).where(table.c.id == name)).one_or_none()
+            if row is None or not hmac.compare_digest(row.digest, _digest(secret)):
+                return None
+            token = record(Token, row)
+            if token.parent is not None:
+                of = select(table).where(table.c.id == token.parent)
+                if not record(Token, connection.execute(of).one()).holds(now):
+                    return None
+            return token if token.holds(now) else None
+
+        return self._database.read(find)
+
+    def tokens(self) -> list[Token]:
+        """All tokens that are no sessions, the oldest first."""
+        table = tables.token
+        query = select(table).where(table.c.parent.is_(None)).order_by(table.c.created, table.c.id)
+        return self._database.read(lambda c: [record(Token, row) for row in c.execute(query)])
+
+    def revoke(self, token: str, now: datetime) -> Token:
+        """End a token, named by its identifier, and all of its sessions. NotFoundError."""
+        table = tables.token
+
+        def end(connection: Connection) -> Token:
+            row = connection.execute(select(table).where(table.c.id == token)).one_or_none()
+            if row is None:
+                raise NotFoundError(f"there is no token {token}; see 'fstune token list'")
+            this = (table.c.id == token) & table.c.revoked.is_(None)
+            connection.execute(update(table).where(this).values(revoked=now))
+            return record(Token, row)
+
+        return self._database.write(end)
+
+    def forget_sessions(self, now: datetime) -> None:
+        """Drop the sessions that have ended."""
+        table = tables.token
+        over = table.c.parent.is_not(None) & (table.c.expires < now)
+        self._write(lambda c: c.execute(delete(table).where(over)))
+
+    def reserve(self, key: str, body: bytes, now: datetime) -> str | None:
+        """Take ``key`` for a request that is not done yet; None when it is free.
+
+        Of one that has been used, returns the campaign that came of it. ConflictError: it is used
+        for another request, or for one that is under way.
+        """
+        table, digest = tables.posted, _digest(key)
+
+        def take(connection: Connection) -> str | None:
+            old = table.c.at < now - _FORGOTTEN_AFTER
+            connection.execute(delete(table).where(old))
+            row = connection.execute(
+                select(table).where(table.c.key == digest).with_for_update()
+            ).one_or_none()
+            if row is None:
+                new = {"key": digest, "body": _digest(body), "campaign": None, "at": now}
+                connection.execute(insert(table).values(new))
+                return None
+            if row.body != _digest(body):
+                raise ConflictError("this Idempotency-Key was used for another request")
+            if row.campaign is None:
+                raise ConflictError("the first request with this Idempotency-Key is under way")
+            return str(row.campaign)
+
+        return self._database.write(take)
+
+    def settle(self, key: str, campaign: str | None) -> None:
+        """Say what came of the request that took ``key``; None: nothing, the key is free again."""
+        table = tables.posted
+        this = table.c.key == _digest(key)
+        change = delete(table) if campaign is None else update(table).values(campaign=campaign)
+        self._write(lambda c: c.execute(change.where(this)))
+
+    def _write(self, work: Callable[[Connection], object]) -> None:
+        self._database.write(work)
+
+
+def _digest(secret: str | bytes) -> str:
+    # Of 256 random bits: there is nothing to guess, so no slow function is needed.
+    return hashlib.sha256(secret.encode() if isinstance(secret, str) else secret).hexdigest()

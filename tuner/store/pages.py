@@ -1,0 +1,184 @@
+"""Reading a database page by page, for those that show it: everything is read by its key, and
+nothing that is large is read whole.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from sqlalchemy import Connection, func, select, tuple_
+
+from tuner.model import Block, Campaign, ComponentResult, Measurement, Trial
+from tuner.store import queries, tables
+from tuner.store.rows import record
+from tuner.store.store import Store
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRow:
+    """A block without its numbers; ``measured``: the trials that it has measured, in order."""
+
+    block: Block
+    measured: tuple[int, ...]
+
+
+class Pages:
+    """Pages of one store. Every method reads one state of the database; StoreError.
+
+    ``campaign`` is a whole identifier; of one that does not exist there is nothing to read.
+    ``limit``: at most so many.
+    """
+
+    def __init__(self, store: Store) -> None:
+        # The store's own room: both use the one open database.
+        self._database = store._database
+
+    def campaigns(self, limit: int, before: tuple[datetime, str] | None = None) -> list[Campaign]:
+        """Campaigns newest first, those older than ``before`` (when created, identifier)."""
+        table = tables.campaign
+        query = select(table.c.id).order_by(table.c.created.desc(), table.c.id.desc()).limit(limit)
+        if before is not None:
+            at, known = before
+            same = (table.c.created == at) & (table.c.id < known)
+            query = query.where((table.c.created < at) | same)
+
+        def read(connection: Connection) -> list[Campaign]:
+            names = connection.scalars(query).all()
+            return queries.campaigns(connection, table.c.id.in_(names)) if names else []
+
+        return self._read(read)
+
+    def answered(self, limit: int) -> list[Campaign]:
+        """The newest campaigns that have an answer."""
+        table, answer = tables.campaign, tables.recommendation
+        query = (
+            select(table.c.id)
+            .join(answer, answer.c.campaign == table.c.id)
+            .order_by(table.c.created.desc(), table.c.id.desc())
+            .limit(limit)
+        )
+
+        def read(connection: Connection) -> list[Campaign]:
+            names = connection.scalars(query).all()
+            return queries.campaigns(connection, table.c.id.in_(names)) if names else []
+
+        return self._read(read)
+
+    def counts(self) -> dict[str, int]:
+        """The number of campaigns in each state that any is in."""
+        table = tables.campaign
+        query = select(table.c.state, func.count()).group_by(table.c.state)
+        return self._read(lambda c: {str(state): n for state, n in c.execute(query)})
+
+    def trials(self, campaign: str, after: int, limit: int) -> list[Trial]:
+        """Trials with numbers above ``after``."""
+        table = tables.trial
+        query = (
+            select(table)
+            .where(table.c.campaign == campaign, table.c.number > after)
+            .order_by(table.c.number)
+            .limit(limit)
+        )
+        return self._read(lambda c: [record(Trial, row) for row in c.execute(query)])
+
+    def blocks(self, campaign: str, after: int, limit: int) -> list[BlockRow]:
+        """Blocks with numbers above ``after``."""
+        table, measured = tables.block, tables.measurement
+        query = (
+            select(table)
+            .where(table.c.campaign == campaign, table.c.number > after)
+            .order_by(table.c.number)
+            .limit(limit)
+        )
+
+        def read(connection: Connection) -> list[BlockRow]:
+            rows = connection.execute(query).all()
+            arms: dict[int, list[int]] = defaultdict(list)
+            of = select(measured.c.block, measured.c.trial).where(
+                measured.c.campaign == campaign,
+                measured.c.block.in_([row.number for row in rows]),
+            )
+            for block, trial in connection.execute(of.order_by(measured.c.position)):
+                arms[block].append(trial)
+            return [
+                BlockRow(
+                    record(Block, row, measurements=(), references=()),
+                    tuple(arms.get(row.number, ())),
+                )
+                for row in rows
+            ]
+
+        return self._read(read)
+
+    def measurements(
+        self, campaign: str, after: tuple[int, int], limit: int
+    ) -> list[tuple[int, Measurement]]:
+        """Measurements, each with the number of its block, after that place (block, position)."""
+        table, component = tables.measurement, tables.component
+        query = (
+            select(table)
+            .where(
+                table.c.campaign == campaign,
+                tuple_(table.c.block, table.c.position) > tuple_(*after),
+            )
+            .order_by(table.c.block, table.c.position)
+            .limit(limit)
+        )
+
+        def read(connection: Connection) -> list[tuple[int, Measurement]]:
+            rows = connection.execute(query).all()
+            if not rows:
+                return []
+            found: dict[tuple[int, int], dict[str, dict[str, ComponentResult]]] = defaultdict(dict)
+            for row in connection.execute(
+                select(component)
+                .where(
+                    component.c.campaign == campaign,
+                    component.c.block.between(rows[0].block, rows[-1].block),
+                )
+                .order_by(component.c.client, component.c.component)
+            ):
+                of = found[row.block, row.trial].setdefault(row.client, {})
+                of[row.component] = record(ComponentResult, row)
+            page = []
+            for row in rows:
+                clients = found.get((row.block, row.trial), {})
+                together = clients.pop(queries.ALL, {})
+                arm = record(Measurement, row, components=together, clients=clients)
+                page.append((row.block, arm))
+            return page
+
+        return self._read(read)
+
+    def has_references(self, campaign: str) -> bool:
+        """Whether anything was measured beside the arms."""
+        table = tables.reference
+        query = select(table.c.name).where(table.c.campaign == campaign).limit(1)
+        return self._read(lambda connection: connection.scalar(query) is not None)
+
+    def newest_event(self, campaign: str) -> int:
+        """The number of the newest event, 0 when there is none."""
+        table = tables.event
+        query = select(func.max(table.c.number)).where(table.c.campaign == campaign)
+        return self._read(lambda connection: connection.scalar(query) or 0)
+
+    def identities(self, campaigns: Sequence[str]) -> dict[str, str]:
+        """The programs and versions that each campaign measured, as its newest run found them."""
+        table = tables.event
+        query = (
+            select(table.c.campaign, table.c.data)
+            .where(table.c.campaign.in_(campaigns), table.c.kind == "testbed-ready")
+            .order_by(table.c.campaign, table.c.number)
+        )
+        return self._read(
+            lambda c: {of: str(data.get("identity", "")) for of, data in c.execute(query)}
+        )
+
+    def _read(self, work: Callable[[Connection], Result]) -> Result:
+        return self._database.read(work)

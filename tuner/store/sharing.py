@@ -1,0 +1,176 @@
+"""What processes share through the database: testbeds, requests, and what a campaign rests on."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, insert, or_, select, update
+
+from tuner.errors import ConflictError
+from tuner.model import Aspect, Event, Holder, Lease, Prior, Request, Wish
+from tuner.states import BlockState, CampaignState
+from tuner.store import queries, tables
+from tuner.store.open_store import OpenStore
+from tuner.store.rows import NewEvent, record, values
+
+
+class SharingStore(OpenStore):
+    """Leases of testbeds, requests, identities and priors of campaigns; see ``Store``."""
+
+    # Testbeds
+
+    def take_testbed(
+        self,
+        campaign: str,
+        testbed: str,
+        holder: Holder,
+        limit_s: float,
+        gone: Callable[[Holder], bool],
+        event: NewEvent,
+    ) -> Lease:
+        """Give a testbed to one process for one campaign.
+
+        A process that is ``gone``, or has given no sign of life for as long as it said
+        (``limit_s``), loses both: its block is void, with ``event`` to tell so. Raises
+        ConflictError when a living one uses the testbed or runs the campaign.
+        """
+        table = tables.lease
+
+        def take(connection: Connection, _: Row[Any]) -> Lease:
+            there = or_(table.c.testbed == testbed, table.c.campaign == campaign)
+            for held in self._leases(connection, there):
+                if held.beat_age_s <= held.limit_s and not gone(held.holder):
+                    raise ConflictError(_in_use(held, campaign))
+                mine = (table.c.testbed == held.testbed) & (table.c.token == held.token)
+                if connection.execute(delete(table).where(mine)).rowcount != 1:
+                    raise ConflictError(f"testbed {testbed} was taken by another process just now")
+            self._void_blocks_on(connection, testbed, event)
+            now = self._database.moment(connection)
+            taken = Lease(testbed, campaign, secrets.token_hex(8), holder, now, 0.0, limit_s)
+            row = values(table, taken, beat=now) | values(table, holder)
+            connection.execute(insert(table).values(row))
+            return taken
+
+        return self._change(campaign, take)
+
+    def beat(self, lease: Lease) -> bool:
+        """Give a sign of life; whether the lease is still held."""
+        table = tables.lease
+        this = (table.c.testbed == lease.testbed) & (table.c.token == lease.token)
+
+        def beat(connection: Connection) -> bool:
+            now = self._database.moment(connection)
+            return connection.execute(update(table).where(this).values(beat=now)).rowcount == 1
+
+        return self._database.write(beat)
+
+    def give_back(self, lease: Lease) -> None:
+        """End a lease; harmless when another process has taken over."""
+        table = tables.lease
+        this = (table.c.testbed == lease.testbed) & (table.c.token == lease.token)
+        self._change(
+            lease.campaign, lambda connection, _: connection.execute(delete(table).where(this))
+        )
+
+    def leases(self) -> list[Lease]:
+        """Return who uses which testbed, by testbed."""
+        return self._database.read(self._leases)
+
+    def _leases(self, connection: Connection, where: Any = True) -> list[Lease]:
+        now = self._database.moment(connection)
+        query = select(tables.lease).where(where).order_by(tables.lease.c.testbed)
+        return [
+            record(
+                Lease,
+                row,
+                holder=record(Holder, row),
+                beat_age_s=max(0.0, (now - row.beat).total_seconds()),
+            )
+            for row in connection.execute(query).all()
+        ]
+
+    @staticmethod
+    def _void_blocks_on(connection: Connection, testbed: str, event: NewEvent) -> None:
+        """Void what a process that is gone left running on a testbed, whosever it was."""
+        table = tables.block
+        left = (table.c.testbed == testbed) & (table.c.state == BlockState.RUNNING)
+        for found in connection.execute(select(table.c.campaign, table.c.number).where(left)).all():
+            queries.campaign_row(connection, found.campaign, lock=True)
+            queries.end_block(
+                connection, found.campaign, found.number, BlockState.VOID, event.message, 0.0
+            )
+            queries.add_event(connection, found.campaign, event)
+
+    # Requests
+
+    def ask(self, campaign: str, request: Request, event: NewEvent) -> Event:
+        """Ask something of a running campaign. A cancellation is not taken back by a pause."""
+        table = tables.request
+
+        def ask(connection: Connection, stored: Row[Any]) -> Event:
+            if stored.state is not CampaignState.RUNNING:
+                raise ConflictError(f"campaign {campaign} is {stored.state}; it does not run")
+            this = table.c.campaign == campaign
+            before = connection.scalar(select(table.c.wish).where(this))
+            if before is not None and request.wish in (before, Wish.PAUSE):
+                raise ConflictError(f"campaign {campaign} was asked to {before} already")
+            connection.execute(delete(table).where(this))
+            connection.execute(insert(table).values(values(table, request, campaign=campaign)))
+            return queries.add_event(connection, campaign, event)
+
+        return self._change(campaign, ask)
+
+    def request(self, campaign: str) -> Request | None:
+        """Return what was asked of a campaign since it last began to run."""
+        query = select(tables.request).where(tables.request.c.campaign == campaign)
+
+        def find(connection: Connection) -> Request | None:
+            row = connection.execute(query).one_or_none()
+            return None if row is None else record(Request, row)
+
+        return self._read(campaign, find)
+
+    # What a campaign rests on
+
+    def measured_with(self, campaign: str) -> dict[str, Aspect]:
+        """Return what a campaign measures with, by aspect."""
+        table = tables.measured_with
+        query = select(table).where(table.c.campaign == campaign).order_by(table.c.aspect)
+        return self._read(
+            campaign,
+            lambda connection: {
+                row.aspect: record(Aspect, row) for row in connection.execute(query)
+            },
+        )
+
+    def set_measured_with(self, campaign: str, aspects: Mapping[str, Aspect]) -> None:
+        """Store these aspects, or others in their place. It makes no event."""
+        table = tables.measured_with
+
+        def write(connection: Connection, _: Row[Any]) -> None:
+            for name, aspect in aspects.items():
+                this = (table.c.campaign == campaign) & (table.c.aspect == name)
+                connection.execute(delete(table).where(this))
+                row = values(table, aspect, campaign=campaign, aspect=name)
+                connection.execute(insert(table).values(row))
+
+        if aspects:
+            self._change(campaign, write)
+
+    def priors(self, campaign: str) -> list[Prior]:
+        """Return what earlier campaigns have found for this one, in the order given."""
+        table = tables.prior
+        query = select(table).where(table.c.campaign == campaign).order_by(table.c.number)
+        return self._read(
+            campaign, lambda connection: [record(Prior, row) for row in connection.execute(query)]
+        )
+
+
+def _in_use(held: Lease, campaign: str) -> str:
+    who = f"process {held.holder.pid} on {held.holder.host}"
+    heard = f"heard of {held.beat_age_s:.0f} s ago, taken over after {held.limit_s:.0f} s"
+    if held.campaign == campaign:
+        return f"campaign {campaign} is being run by another process: {who}, {heard}"
+    return f"testbed {held.testbed} is in use by campaign {held.campaign}: {who}, {heard}"
