@@ -322,6 +322,14 @@ class TimeUse:
             self.workload_s + other.workload_s,
         )
 
+    def __sub__(self, other: TimeUse) -> TimeUse:
+        return TimeUse(
+            max(0.0, self.wall_s - other.wall_s),
+            max(0.0, self.testbed_s - other.testbed_s),
+            max(0.0, self.apply_s - other.apply_s),
+            max(0.0, self.workload_s - other.workload_s),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Campaign:

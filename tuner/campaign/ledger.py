@@ -23,6 +23,7 @@ class Ledger:
         self._spent: dict[Account, float] = {"testbed": 0.0, "apply": 0.0, "workload": 0.0}
         self._current: Account | None = None
         self._since = self._began
+        self._written = TimeUse()
 
     @contextmanager
     def on(self, account: Account | None) -> Iterator[None]:
@@ -46,6 +47,14 @@ class Ledger:
             apply_s=self._spent["apply"],
             workload_s=self._spent["workload"],
         )
+
+    def unwritten(self) -> TimeUse:
+        """What has come since ``written`` was last told."""
+        return self.total() - self._written
+
+    def written(self, use: TimeUse) -> None:
+        """So much of it has been stored."""
+        self._written += use
 
     def _switch(self, account: Account | None) -> Account | None:
         now = self.clock()

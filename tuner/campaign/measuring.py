@@ -24,7 +24,7 @@ from tuner.errors import (
 )
 from tuner.measure.diagnostics.watch import ArmWatch
 from tuner.measure.driver import Report
-from tuner.model import BASELINE, Block, Event, Measurement, Trial
+from tuner.model import BASELINE, Block, Event, Lease, Measurement, Trial
 from tuner.report.observer import Observer
 from tuner.states import BlockState, TrialState
 from tuner.store import Store
@@ -52,7 +52,15 @@ class BlockRunner:
         observer: Observer,
         event: MakeEvent,
         seed: int,
+        *,
+        lease: Lease | None = None,
+        safe_point: Callable[[], None] = lambda: None,
     ) -> None:
+        """``lease``: of the testbed. ``safe_point``: called between two arms; what it raises ends
+        the block.
+        """
+        self._lease = lease
+        self._safe_point = safe_point
         self._store = store
         self._id = campaign
         self._bench = bench
@@ -74,13 +82,22 @@ class BlockRunner:
         then, as it is on Ctrl-C.
         """
         began = self._ledger.clock()
-        block = Block(step.number, step.kind, step.race, step.order, BlockState.RUNNING)
+        block = Block(
+            step.number,
+            step.kind,
+            step.race,
+            step.order,
+            BlockState.RUNNING,
+            testbed=None if self._lease is None else self._lease.testbed,
+        )
         arms = ", ".join("baseline" if n == BASELINE else f"trial {n}" for n in step.order)
         event = self._event("block-started", f"block {step.number}: {arms}", {"block": step.number})
-        begun = self._store.begin_block(self._id, block, event)
+        begun = self._store.begin_block(self._id, block, event, self._lease)
         try:
             self._observer.say(begun)
             for position, number in enumerate(step.order):
+                if position:
+                    self._safe_point()
                 self._beside.run(step, position)
                 self._arm(step, position, trials[number])
             self._beside.run(step, len(step.order))
@@ -114,7 +131,9 @@ class BlockRunner:
         )
         data = {"block": step.number, **({} if problem is None else evidence(problem))}
         event = self._event(f"block-{state}", said, data)
-        ended = self._store.end_block(self._id, step.number, state, reason, seconds, event)
+        use = self._ledger.unwritten()
+        ended = self._store.end_block(self._id, step.number, state, reason, seconds, event, use)
+        self._ledger.written(use)
         self._observer.say(ended)
 
     def _arm(self, step: RunBlock, position: int, trial: Trial) -> None:

@@ -12,24 +12,32 @@ from datetime import UTC, datetime
 
 from tuner.campaign import answer
 from tuner.campaign.certifying import guards_due
+from tuner.campaign.holding import Held
+from tuner.campaign.identity import differences, programs
 from tuner.campaign.ledger import Ledger
 from tuner.campaign.measuring import BlockRunner
 from tuner.campaign.piloting import TWIN_ORIGIN
 from tuner.campaign.plan import Planner
+from tuner.campaign.proposing import proposals_for
 from tuner.campaign.rules import rules_of
-from tuner.campaign.spec import CampaignSpec, SpaceSection
+from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.standing import standing
+from tuner.campaign.steering import StopRequested
 from tuner.campaign.steps import Finish, Halt, Phase, Plan, Propose, RunBlock
 from tuner.campaign.stopping import undisturbed
 from tuner.campaign.times import mean_differences
-from tuner.errors import CampaignHalted, ConflictError, SpecError, TunerError, evidence
+from tuner.errors import (
+    CampaignHalted,
+    ConflictError,
+    TestbedError,
+    TunerError,
+    evidence,
+)
 from tuner.judge.monitors import Alarm
 from tuner.judge.pilot import Pilot
 from tuner.judge.race import Action
 from tuner.measure.workload import Workload
-from tuner.model import BASELINE, Block, Campaign, Configuration, Event, Trial
-from tuner.propose.optuna_proposer import OptunaProposer, Tunable
-from tuner.propose.proposer import Proposal, Told
+from tuner.model import BASELINE, Aspect, Block, Campaign, Event, Trial, Wish
 from tuner.report.observer import Observer
 from tuner.states import CampaignState, TrialState
 from tuner.store import NewEvent, Store
@@ -51,7 +59,11 @@ class Outcome:
 
 
 class Runner:
-    """One run of a campaign, new or taken up again."""
+    """One run of a campaign, new or taken up again.
+
+    ``aspects``: what it measures with, held to what was measured before. ``held``: the testbed, by
+    this process.
+    """
 
     def __init__(
         self,
@@ -62,6 +74,8 @@ class Runner:
         testbed: Testbed,
         observer: Observer,
         *,
+        aspects: Mapping[str, Aspect] | None = None,
+        held: Held | None = None,
         pilot_only: bool = False,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -71,6 +85,8 @@ class Runner:
         self._workload = workload
         self._rules = rules_of(spec, workload)
         self._testbed = testbed
+        self._aspects = aspects or {}
+        self._held = held
         self._observer = observer
         self._now = now
         self._pilot_only = pilot_only
@@ -85,7 +101,8 @@ class Runner:
     def run(self) -> Outcome:
         """Run to the campaign's end, or to the first thing that stops it.
 
-        Ctrl-C pauses the campaign, an error fails it; both can be resumed. The testbed is put back
+        Ctrl-C pauses the campaign, a request pauses or cancels it, an error fails it; all but a
+        cancelled one can be resumed. The testbed is put back
         in every case, and only what could not be put back is raised (TunerError) beside what the
         store may raise.
         """
@@ -95,6 +112,7 @@ class Runner:
             self._void_cut_off()
             self._move(CampaignState.RUNNING, "", "campaign-started", "campaign started")
             self._check_workload()
+            self._check_identity(self._aspects)
             with self._ledger.on("testbed"):
                 if self._testbed.claim(self._id):
                     self._tell("testbed-owned", "the testbed is brought up for this campaign")
@@ -103,6 +121,8 @@ class Runner:
             self._conduct(bench)
         except KeyboardInterrupt as stop:
             state, reason = CampaignState.PAUSED, f"stopped by {str(stop) or 'Ctrl-C'}"
+        except StopRequested as asked:
+            state, reason = asked.state, str(asked)
         except TunerError as problem:
             state, reason, error = CampaignState.FAILED, str(problem), problem
         except BaseException as problem:
@@ -129,15 +149,16 @@ class Runner:
             if self._store.campaign(self._id).state is not CampaignState.RUNNING:
                 return ()  # stopped before it had begun
             self._void_cut_off()
-            self._store.add_time_use(self._id, self._ledger.total())
-            kind = {
-                CampaignState.FINISHED: "campaign-finished",
-                CampaignState.PAUSED: "campaign-paused",
-            }.get(state, "campaign-failed")
+            self._store.add_time_use(self._id, self._ledger.unwritten())
+            asked = self._store.request(self._id)
+            if state is CampaignState.PAUSED and asked is not None and asked.wish is Wish.CANCEL:
+                state = CampaignState.CANCELLED  # asked after the run had begun to end
+            kind = f"campaign-{state}"
             said = f"campaign {state}: {reason}" if reason else f"campaign {state}"
             self._move(state, reason, kind, said, {} if error is None else evidence(error))
         if failure is not None:
-            raise failure
+            said = f"{failure}; to put back what is left, or to go on: fstune resume {self._id}"
+            raise TestbedError(said, failure.details) from failure
         return tuple(sentence for _, sentence in restored)
 
     def _void_cut_off(self) -> None:
@@ -174,9 +195,32 @@ class Runner:
                 "so far; put it back or begin a new campaign"
             )
 
+    def _check_identity(self, now: Mapping[str, Aspect]) -> None:
+        """Whether this is what the campaign was measured with, which is noted when it is new."""
+        if not any(block.measurements for block in self._blocks):
+            self._store.set_measured_with(self._id, now)
+            return
+        stored = self._store.measured_with(self._id)
+        changed = differences({name: stored[name] for name in stored.keys() & now.keys()}, now)
+        if changed:
+            raise ConflictError(
+                f"campaign {self._id} was measured with something else: {'; '.join(changed)}; put "
+                f"it back, or begin a new one from it with 'fstune branch {self._id} FILE'"
+            )
+        new = {name: aspect for name, aspect in now.items() if name not in stored}
+        self._store.set_measured_with(self._id, new)
+
+    def _safe_point(self) -> None:
+        """Where a run may end: somebody may have asked for it, or taken over."""
+        if self._held is not None:
+            self._held.check()
+        if (asked := self._store.request(self._id)) is not None:
+            raise StopRequested(asked)
+
     def _prepare(self, bench: Bench) -> None:
         """Take stock of the testbed; on the first run, what is found is the baseline."""
         identity = bench.target.identity
+        self._check_identity(programs(identity))
         self._tell("testbed-ready", f"testbed ready: {identity}", {"identity": identity})
         bench.engine.clean_leftovers(self._id)
         for reference in bench.references:
@@ -204,7 +248,15 @@ class Runner:
 
     def _conduct(self, bench: Bench) -> None:
         blocks = BlockRunner(
-            self._store, self._id, bench, self._ledger, self._observer, self._event, self._spec.seed
+            self._store,
+            self._id,
+            bench,
+            self._ledger,
+            self._observer,
+            self._event,
+            self._spec.seed,
+            lease=None if self._held is None else self._held.lease,
+            safe_point=self._safe_point,
         )
         if self._store.campaign(self._id).recommendation is not None:
             return  # the last run was cut off just after its answer
@@ -223,6 +275,7 @@ class Runner:
                 case RunBlock():
                     if (reason := self._testbed.unavailable()) is not None:
                         raise KeyboardInterrupt(reason)
+                    self._safe_point()
                     blocks.run(now.step, {t.number: t for t in trials})
                     # A block that has ended never changes: only the new ones need to be read.
                     last = self._blocks[-1].number if self._blocks else 0
@@ -297,17 +350,9 @@ class Runner:
 
     def _propose(self, bench: Bench, step: Propose, trials: list[Trial]) -> None:
         self._observer.doing(f"proposing configurations for race {step.race}")
-        proposals = self._first(bench, trials, step.count)
-        if len(proposals) < step.count:
-            estimates = mean_differences(self._blocks, self._rules.components, self._rules.weights)
-            known = [Told(t.configuration, self._value(t, estimates)) for t in trials]
-            known += [Told(p.configuration, None) for p in proposals]
-            tunables = {
-                name: Tunable(part.space, part.facts, part.found)
-                for name, part in bench.target.parts.items()
-            }
-            proposer = OptunaProposer(tunables, self._spec.search.sampler, self._spec.seed)
-            proposals += proposer.propose(step.count - len(proposals), known)
+        estimates = mean_differences(self._blocks, self._rules.components, self._rules.weights)
+        priors = self._store.priors(self._id)
+        proposals = proposals_for(bench.target, self._spec, trials, step.count, estimates, priors)
         if not proposals:
             self._tell("space-exhausted", "every configuration of the search space has been tried")
             tried = sum(trial.race > 0 for trial in trials)
@@ -326,39 +371,6 @@ class Runner:
             added.append((trial, self._trial_event(trial)))
         for event in self._store.add_trials(self._id, added):
             self._told(event)
-
-    @staticmethod
-    def _value(trial: Trial, estimates: Mapping[int, float]) -> float | None:
-        return 0.0 if trial.number == BASELINE else estimates.get(trial.number)
-
-    def _first(self, bench: Bench, trials: list[Trial], count: int) -> list[Proposal]:
-        """What the specification wants tried first, the baseline with some values changed."""
-        tried = {t.configuration for t in trials}
-        wanted: list[Proposal] = []
-        for configuration, origin in self._presets(bench):
-            if configuration not in tried:
-                tried.add(configuration)
-                wanted.append(Proposal(configuration, origin))
-        for number, values in enumerate(self._spec.first, start=1):
-            configuration = Configuration.of(bench.target.baseline.as_dict() | values)
-            _check_first(bench, configuration, f"first.{number - 1}")
-            if configuration not in tried:
-                tried.add(configuration)
-                wanted.append(Proposal(configuration, f"first {number}"))
-        return wanted[:count]
-
-    def _presets(self, bench: Bench) -> list[tuple[Configuration, str]]:
-        """The presets asked for, each moved into what its host allows, over the baseline."""
-        found: list[tuple[Configuration, str]] = []
-        for component, part in bench.target.parts.items():
-            asked: SpaceSection = getattr(self._spec.spaces, component)
-            others = {n: v for n, v in bench.target.baseline if not n.startswith(f"{component}.")}
-            for preset in part.space.presets:
-                if preset.name in asked.presets:
-                    values = part.space.fit(preset.values, part.facts)
-                    own = {f"{component}.{name}": value for name, value in values.items()}
-                    found.append((Configuration.of(others | own), f"preset {preset.name}"))
-        return found
 
     def _finish(self, bench: Bench, now: Plan) -> None:
         trials = self._store.trials(self._id)
@@ -412,10 +424,3 @@ class Runner:
 
     def _doing(self, what: str) -> None:
         self._observer.doing(what)
-
-
-def _check_first(bench: Bench, configuration: Configuration, where: str) -> None:
-    for component, part in bench.target.parts.items():
-        wrong = part.space.violations(configuration.part(component), part.facts)
-        if wrong:
-            raise SpecError(f"{where}: {component}: {wrong[0]}")

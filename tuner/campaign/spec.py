@@ -60,9 +60,10 @@ class EffectSection(Section):
 
 class SimulatedSection(Section):
     """A testbed that is only arithmetic, with known effects and noise: to try fstune, and to test
-    it.
+    it. Campaigns that give it the same ``name`` take turns.
     """
 
+    name: Name | None = None
     noise: float = Field(default=0.014, ge=0.0)
     block_noise: float = Field(default=0.0, ge=0.0)
     seed: int = 1

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 import tuner
-from tuner.cli import campaigns, cell, db, serve, space, testbed, workload
+from tuner.cli import campaigns, cell, db, serve, sharing, space, testbed, token, workload
 from tuner.cli.compare import compare_command
 from tuner.cli.samples import load_trial
 from tuner.errors import TunerError
@@ -34,6 +34,10 @@ app = typer.Typer(
 app.command("run")(campaigns.run)
 app.command("pilot")(campaigns.pilot)
 app.command("resume")(campaigns.resume)
+app.command("branch")(campaigns.branch)
+app.command("pause")(sharing.pause)
+app.command("cancel")(sharing.cancel)
+app.command("status")(sharing.status)
 app.command("list")(campaigns.list_campaigns)
 app.command("show")(campaigns.show_campaign)
 app.command("recommend")(campaigns.recommend)
@@ -43,6 +47,7 @@ app.add_typer(cell.app, name="cell")
 app.add_typer(db.app, name="db")
 app.add_typer(space.app, name="space")
 app.add_typer(testbed.app, name="testbed")
+app.add_typer(token.app, name="token")
 app.add_typer(workload.app, name="workload")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from tuner.campaign.branching import priors
 from tuner.campaign.comparing import client_ratios, stored_comparisons
 from tuner.campaign.drift import drift
-from tuner.campaign.rules import stored_rules
+from tuner.campaign.rules import rules_of, stored_rules
 from tuner.campaign.runner import Outcome
 from tuner.campaign.spec import CampaignSpec, read_spec
 from tuner.campaign.standing import against_baseline
@@ -20,7 +22,7 @@ from tuner.cli.compose import Prepared, conduct, prepare
 from tuner.cli.options import CampaignReference, Database, StateDir, open_store, state_directory
 from tuner.errors import ConflictError, NotFoundError, SpecError
 from tuner.judge.pilot import Pilot, PilotOutcome
-from tuner.model import BlockKind, Campaign
+from tuner.model import BlockKind, Campaign, Prior
 from tuner.report.pilot import pilot_page
 from tuner.report.progress import progress_for
 from tuner.report.recommend import (
@@ -68,7 +70,7 @@ def run(
     directory = state_directory(state_dir)
     prepared = _prepared(file, directory, override_pilot)
     with open_store(directory, database) as store:
-        _tell_end(store, _conduct(store, _created(store, prepared.spec), prepared, directory)[0])
+        _tell_end(store, _conduct(store, _created(store, prepared.spec), prepared)[0])
 
 
 def pilot(file: CampaignFile, state_dir: StateDir = None, database: Database = None) -> None:
@@ -82,7 +84,7 @@ def pilot(file: CampaignFile, state_dir: StateDir = None, database: Database = N
         raise SpecError(f"{file}: pilot.blocks is 0; give it blocks")
     with open_store(directory, database) as store:
         campaign = _created(store, prepared.spec)
-        outcome, found = _conduct(store, campaign, prepared, directory, pilot_only=True)
+        outcome, found = _conduct(store, campaign, prepared, pilot_only=True)
     if found is not None:
         show(Console(), pilot_page(found))
     if outcome.error is not None:
@@ -108,7 +110,30 @@ def resume(
             )
         spec = _overriding(CampaignSpec.from_json(found.spec), override_pilot)
         prepared = prepare(spec, directory, owned=_cell_is_its_own(store, found))
-        _tell_end(store, _conduct(store, found, prepared, directory)[0])
+        _tell_end(store, _conduct(store, found, prepared)[0])
+
+
+def branch(
+    campaign: CampaignReference,
+    file: CampaignFile,
+    override_pilot: OverridePilot = False,
+    state_dir: StateDir = None,
+    database: Database = None,
+) -> None:
+    """Run a new campaign that begins with what an earlier one has found.
+
+    Its comparable trials guide the search; no claim rests on them, and everything is measured anew.
+    """
+    directory = state_directory(state_dir)
+    prepared = _prepared(file, directory, override_pilot)
+    with open_store(directory, database) as store:
+        old = store.campaign(campaign)
+        rules = rules_of(prepared.spec, prepared.workload)
+        trials, blocks = store.trials(old.id), store.blocks(old.id)
+        found = priors(old.id, trials, blocks, rules, prepared.parameters)
+        typer.echo(f"fstune: {len(found)} trials of {old.id} guide the search", err=True)
+        new = _created(store, prepared.spec, found)
+        _tell_end(store, _conduct(store, new, prepared)[0])
 
 
 def _prepared(file: Path, directory: Path, override_pilot: bool) -> Prepared:
@@ -126,8 +151,9 @@ def _overriding(spec: CampaignSpec, override: bool) -> CampaignSpec:
     return spec.model_copy(update={"pilot": pilot_section})
 
 
-def _created(store: Store, spec: CampaignSpec) -> Campaign:
-    return store.create_campaign(spec.name, spec.to_json(), spec.seed, datetime.now(UTC))
+def _created(store: Store, spec: CampaignSpec, found: Sequence[Prior] = ()) -> Campaign:
+    now = datetime.now(UTC)
+    return store.create_campaign(spec.name, spec.to_json(), spec.seed, now, priors=found)
 
 
 def list_campaigns(state_dir: StateDir = None, database: Database = None) -> None:
@@ -201,12 +227,11 @@ def _conduct(
     store: Store,
     campaign: Campaign,
     prepared: Prepared,
-    directory: Path,
     *,
     pilot_only: bool = False,
 ) -> tuple[Outcome, Pilot | None]:
     with progress_for(Console(), title=f"{campaign.name} · {campaign.id}") as observer:
-        return conduct(store, campaign, prepared, observer, directory, pilot_only=pilot_only)
+        return conduct(store, campaign, prepared, observer, pilot_only=pilot_only)
 
 
 def _tell_end(store: Store, outcome: Outcome) -> None:
@@ -229,6 +254,9 @@ def _tell_end(store: Store, outcome: Outcome) -> None:
     show(console, page)
     if outcome.error is not None:
         raise outcome.error
+    if campaign.state is CampaignState.CANCELLED:
+        typer.echo("fstune: cancelled", err=True)
+        raise typer.Exit(_INTERRUPTED)
     if campaign.state is not CampaignState.FINISHED:
         typer.echo(f"fstune: paused; go on with: fstune resume {campaign.id}", err=True)
         raise typer.Exit(_INTERRUPTED)

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import fcntl
-from collections.abc import Iterator
-from contextlib import contextmanager
+import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import search_spaces
 from deploy.cell import CellError, CellSpec
 from search_spaces import Form, Space
+from tuner.campaign.holding import held
+from tuner.campaign.identity import aspects
+from tuner.campaign.rules import rules_of
 from tuner.campaign.runner import Outcome, Runner
 from tuner.campaign.spec import CampaignSpec, check_parameters, load_space
 from tuner.campaign.stopping import stop_signals
-from tuner.errors import ConflictError, SpecError
+from tuner.errors import SpecError
 from tuner.judge.pilot import Pilot
 from tuner.measure.references import ReferencePlan
 from tuner.measure.workload import Workload, load_workload
-from tuner.model import Campaign
+from tuner.model import Aspect, Campaign
 from tuner.report.observer import Observer
+from tuner.settings import Settings
 from tuner.store import Store
 from tuner.testbed.assembly import Wanted
 from tuner.testbed.cell import CellTestbed
-from tuner.testbed.file import read_testbed
+from tuner.testbed.file import TestbedFile, read_testbed
 from tuner.testbed.hosts import HostsTestbed
 from tuner.testbed.simulated import Effect, SimulatedTestbed, World
 from tuner.testbed.testbed import Testbed
@@ -31,11 +34,28 @@ from tuner.testbed.testbed import Testbed
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A campaign's specification with everything it names, looked up and checked."""
+    """A campaign's specification with everything it names, looked up and checked.
+
+    ``aspects``: what it measures with; ``parameters``: all of its spaces, by qualified name.
+    """
 
     spec: CampaignSpec
     workload: Workload
     testbed: Testbed
+    place: Place
+    aspects: Mapping[str, Aspect]
+    parameters: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a campaign measures. ``name``: whatever has it is the same testbed, and used by one
+    campaign at a time; empty for one that is the campaign's own. ``document``: what must not
+    change while a campaign lasts, as JSON.
+    """
+
+    name: str
+    document: Mapping[str, object]
 
 
 def prepare(spec: CampaignSpec, state_directory: Path, *, owned: bool = False) -> Prepared:
@@ -49,7 +69,48 @@ def prepare(spec: CampaignSpec, state_directory: Path, *, owned: bool = False) -
         spaces = {"fileserver": load_space(spec.spaces.fileserver, "fileserver"), **spaces}
     check_parameters(spec, spaces)
     _check_clients(spec, workload)
-    return Prepared(spec, workload, _testbed(spec, spaces, state_directory, owned))
+    testbed = _testbed(spec, spaces, state_directory, owned)
+    place = _place(spec, state_directory)
+    rules = rules_of(spec, workload)
+    return Prepared(
+        spec,
+        workload,
+        testbed,
+        place,
+        aspects(spaces, workload, rules, place.document),
+        frozenset(f"{c}.{p.name}" for c, space in spaces.items() for p in space.parameters),
+    )
+
+
+def _place(spec: CampaignSpec, state_directory: Path) -> Place:
+    host, testbed = socket.gethostname(), spec.testbed
+    if (cell := testbed.cell) is not None:
+        name = f"cell {cell.name} in {state_directory.absolute()} on {host}"
+        return Place(name, {"host": host, **cell.model_dump()})
+    if testbed.hosts is not None:
+        file = read_testbed(Path(testbed.hosts))
+        # What is reached from this machine alone may have the same address on another one.
+        here = "" if file.server.reach.ssh is not None else f" from {host}"
+        name = f"fileserver {file.server.instance} at {file.server.address}{here}"
+        return Place(name, {"server": name, **_hosts(file)})
+    assert testbed.simulated is not None
+    name = testbed.simulated.name or ""
+    return Place(name and f"simulated {name}", testbed.simulated.model_dump(mode="json"))
+
+
+def _hosts(file: TestbedFile) -> dict[str, object]:
+    """The hosts of a testbed file, without what only says how to get there."""
+    return {
+        "path": file.path,
+        "volumes": list(file.server.volumes),
+        "clients": {
+            client.name: {
+                "control": client.control.model_dump(mode="json"),
+                "address": None if client.reach.ssh is None else client.reach.ssh.address,
+            }
+            for client in file.clients
+        },
+    }
 
 
 def _testbed(
@@ -66,10 +127,11 @@ def _testbed(
         wanted = Wanted(spaces.get("fileserver"), spaces["cache_manager"], references)
         return CellTestbed(state_directory, cell_spec, wanted, owned=owned)
     if spec.testbed.hosts is not None:
-        _check_programs(spaces)
         path = Path(spec.testbed.hosts)
+        file = read_testbed(path)
+        _check_programs(spaces, file.clients[0].control.program)
         wanted = Wanted(spaces.get("fileserver"), spaces["cache_manager"], references)
-        return HostsTestbed(read_testbed(path), path.parent, state_directory, wanted)
+        return HostsTestbed(file, path.parent, state_directory, wanted)
     assert simulated is not None
     world = World(
         effects=tuple(
@@ -83,11 +145,12 @@ def _testbed(
     return SimulatedTestbed(spaces, world, simulated.found, references)
 
 
-def usual_wishes() -> Wanted:
+def usual_wishes(file: TestbedFile) -> Wanted:
     """What a campaign may want of hosts at most: all that the packaged spaces search."""
+    client = {"afsd": "linux", "afsd.fuse": "fuse"}[file.clients[0].control.program]
     return Wanted(
         search_spaces.load("openafs-fileserver-1.8"),
-        search_spaces.load("openafs-cache-manager-fuse-1.8"),
+        search_spaces.load(f"openafs-cache-manager-{client}-1.8"),
     )
 
 
@@ -101,9 +164,9 @@ def _check_clients(spec: CampaignSpec, workload: Workload) -> None:
         )
 
 
-def _check_programs(spaces: dict[str, Space]) -> None:
+def _check_programs(spaces: dict[str, Space], client: str = "afsd.fuse") -> None:
     """Whether the spaces are of the programs that a cell or a host by a testbed file runs."""
-    programs = {"fileserver": "dafileserver", "cache_manager": "afsd.fuse"}
+    programs = {"fileserver": "dafileserver", "cache_manager": client}
     for component, space in spaces.items():
         if space.program != programs[component] or space.form is not Form.LIBCMD:
             raise SpecError(
@@ -117,15 +180,17 @@ def conduct(
     campaign: Campaign,
     prepared: Prepared,
     observer: Observer,
-    state_directory: Path,
     *,
     pilot_only: bool = False,
 ) -> tuple[Outcome, Pilot | None]:
     """Run a campaign, new or taken up again, in this process. Stop signals pause it.
 
     Returns how it ended, and what its pilot found. ``pilot_only``: pause when the pilot ends.
+    Raises ConflictError when another process runs it or uses its testbed.
     """
-    with _alone(state_directory, campaign.id), stop_signals():
+    place = prepared.place.name or f"of campaign {campaign.id}"
+    limit_s = Settings().takeover_after_s
+    with stop_signals(), held(store, campaign.id, place, limit_s) as holding:
         runner = Runner(
             store,
             campaign.id,
@@ -133,20 +198,8 @@ def conduct(
             prepared.workload,
             prepared.testbed,
             observer,
+            aspects=prepared.aspects,
+            held=holding,
             pilot_only=pilot_only,
         )
         return runner.run(), runner.pilot
-
-
-@contextmanager
-def _alone(state_directory: Path, campaign: str) -> Iterator[None]:
-    """Hold the campaign for this process. Raises ConflictError when another one runs it."""
-    locks = state_directory / "locks"
-    locks.mkdir(parents=True, exist_ok=True)
-    path = locks / f"campaign-{campaign}.lock"
-    with path.open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConflictError(f"campaign {campaign} is being run by another process") from None
-        yield  # the file stays: removing it would let two others each lock one of their own

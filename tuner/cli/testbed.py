@@ -40,7 +40,7 @@ def check(
     connections = hosts.Hosts(testbed, file.resolve().parent, state_directory(state_dir))
     console = Console()
     with closing(connections):
-        wanted = usual_wishes()
+        wanted = usual_wishes(testbed)
         seen = hosts.look(testbed, connections, wanted)
         show(console, seen_page(testbed.name, seen.server, seen.programs, seen.clients))
         console.print()

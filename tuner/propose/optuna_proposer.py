@@ -46,7 +46,7 @@ class OptunaProposer:
     def propose(self, count: int, known: Sequence[Told]) -> list[Proposal]:
         """See Proposer.propose."""
         study = self._study(known)
-        seen = {told.configuration for told in known}
+        seen = {told.configuration for told in known if not told.prior}
         found: list[Proposal] = []
         for _ in range(_MOST_ASKS * count):
             if len(found) == count:
@@ -77,19 +77,23 @@ class OptunaProposer:
             sampler = optuna.samplers.RandomSampler(seed=seed)
         study = optuna.create_study(direction="minimize", sampler=sampler)
         for told in known:
-            if told.difference is not None:
-                study.add_trial(self._as_trial(told.configuration, told.difference))
+            if told.difference is not None and (trial := self._as_trial(told)) is not None:
+                study.add_trial(trial)
         return study
 
-    def _as_trial(self, configuration: Configuration, value: float) -> optuna.trial.FrozenTrial:
-        """A finished trial that says what this configuration gave."""
+    def _as_trial(self, told: Told) -> optuna.trial.FrozenTrial | None:
+        """A finished trial that says what this configuration gave; None for a prior that could not
+        be proposed here.
+        """
+        configuration = told.configuration
         replay = _Replay()
         for component, tunable in self._tunables.items():
-            told = answers(tunable.space, configuration.part(component), tunable.facts)
-            replay.answers |= {f"{component}.{name}": answer for name, answer in told.items()}
-        self._draw(replay)
+            said = answers(tunable.space, configuration.part(component), tunable.facts)
+            replay.answers |= {f"{component}.{name}": answer for name, answer in said.items()}
+        if self._draw(replay) != configuration and told.prior:
+            return None
         return optuna.trial.create_trial(
-            params=dict(replay.given), distributions=replay.distributions, value=value
+            params=dict(replay.given), distributions=replay.distributions, value=told.difference
         )
 
 

@@ -12,11 +12,12 @@ from tuner.model import Configuration
 @dataclass(frozen=True, slots=True)
 class Told:
     """What is known of a configuration: mean log time ratio to the baseline, None when never
-    measured.
+    measured. ``prior``: it was found elsewhere, and may be proposed again.
     """
 
     configuration: Configuration
     difference: float | None
+    prior: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Proposer(Protocol):
     """Proposes configurations. Same question, same answer: it keeps nothing between calls."""
 
     def propose(self, count: int, known: Sequence[Told]) -> list[Proposal]:
-        """Up to ``count`` valid configurations that are not among ``known``; fewer when it finds no
-        more.
+        """Up to ``count`` valid configurations that are not among ``known``, priors aside; fewer
+        when it finds no more.
         """
         ...

@@ -1,0 +1,42 @@
+"""A new campaign that begins with what an earlier one has found, as guidance for its proposer.
+
+Nothing that was measured is taken over: another space, workload or testbed may be another truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from tuner.campaign.rules import Rules
+from tuner.campaign.times import mean_differences
+from tuner.model import BASELINE, Block, Prior, Trial
+from tuner.states import TrialState
+
+_ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
+
+
+def priors(
+    campaign: str,
+    trials: Sequence[Trial],
+    blocks: Sequence[Block],
+    rules: Rules,
+    parameters: Collection[str],
+) -> list[Prior]:
+    """The trials of ``campaign`` that say something about another one with these rules.
+
+    Those that have ended after being measured in search blocks, by components of the same names,
+    and that set nothing but ``parameters`` (qualified names). Their differences are weighted by
+    the new campaign's rules.
+    """
+    measured = {name for b in blocks for m in b.measurements for name in m.components}
+    if measured != set(rules.components):
+        return []
+    found = mean_differences(blocks, rules.components, rules.weights)
+    return [
+        Prior(trial.configuration, found[trial.number], f"{campaign}:{trial.number}")
+        for trial in trials
+        if trial.number != BASELINE
+        and trial.number in found
+        and trial.state in _ENDED
+        and all(name in parameters for name, _ in trial.configuration)
+    ]

@@ -1,0 +1,107 @@
+"""What a campaign measures with, as documents that can be compared when it is taken up again. Pure.
+
+Measurements of one campaign are put together, so they must have been made with the same spaces,
+workload, statistics and testbed. What only explains them (descriptions, sources) is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, fields, is_dataclass
+
+from search_spaces import Expression, Space
+from tuner.campaign.rules import ALPHA, Rules
+from tuner.measure.workload import Workload
+from tuner.model import Aspect
+
+#: Fields of a space that explain, or that follow from others.
+_LEFT_OUT = frozenset(
+    {"about", "by_name", "evidence", "left_out", "order", "source", "title", "versions", "why"}
+)
+#: So many differences are named.
+_NAMED = 3
+
+
+def aspect(document: object) -> Aspect:
+    """An aspect with this document, which must be JSON."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return Aspect(hashlib.sha256(text.encode()).hexdigest(), json.loads(text))
+
+
+def aspects(
+    spaces: Mapping[str, Space], workload: Workload, rules: Rules, testbed: Mapping[str, object]
+) -> dict[str, Aspect]:
+    """What a campaign measures with, as far as it is known before its testbed is open.
+
+    ``spaces``: by component, after narrowing. ``testbed``: where it measures, as JSON.
+    """
+    found = {f"space of the {name}": aspect(_plain(space)) for name, space in spaces.items()}
+    statistics = {
+        "alpha": ALPHA,
+        "certify_blocks": rules.certify_blocks,
+        "finalists": rules.finalists,
+        "race": asdict(rules.race),
+    }
+    return {
+        **found,
+        "workload": aspect(json.loads(workload.document)),
+        "statistics": aspect(statistics),
+        "testbed": aspect(testbed),
+    }
+
+
+def programs(identity: str) -> dict[str, Aspect]:
+    """The programs and versions of an open testbed."""
+    return {"programs": aspect({"identity": identity})}
+
+
+def differences(measured: Mapping[str, Aspect], now: Mapping[str, Aspect]) -> list[str]:
+    """What is not as it was when it was measured, a phrase for each aspect of both."""
+    told = []
+    for name in sorted(measured.keys() & now.keys()):
+        if measured[name].digest != now[name].digest:
+            paths = list(_paths("", measured[name].document, now[name].document))
+            more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+            told.append(f"{name} ({', '.join(paths[:_NAMED])}{more})")
+    told += [f"{name} (gone)" for name in sorted(measured.keys() - now.keys() - {"programs"})]
+    return told
+
+
+def _paths(where: str, old: object, new: object) -> Iterator[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted(old.keys() | new.keys()):
+            below = f"{where}.{key}" if where else str(key)
+            if key not in new:
+                yield f"{below} is gone"
+            elif key not in old:
+                yield f"{below} is new"
+            else:
+                yield from _paths(below, old[key], new[key])
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for number, (before, after) in enumerate(zip(old, new, strict=True)):
+            yield from _paths(f"{where}.{number}", before, after)
+    elif old != new:
+        yield f"{where}: {_short(new)}, was {_short(old)}"
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _plain(value: object) -> object:
+    """A space, or a part of one, as JSON; lists of named things by their names."""
+    if isinstance(value, Expression):
+        return value.text
+    if is_dataclass(value):
+        kept = (f.name for f in fields(value) if f.name not in _LEFT_OUT)
+        return {name: _plain(getattr(value, name)) for name in kept}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, tuple):
+        if value and all(hasattr(each, "name") for each in value):
+            return {each.name: _plain(each) for each in value}
+        return [_plain(each) for each in value]
+    return value

@@ -1,0 +1,61 @@
+"""Pausing and cancelling a campaign from outside the process that runs it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tuner.campaign.holding import is_gone
+from tuner.errors import ConflictError
+from tuner.model import Campaign, Request, Wish
+from tuner.states import CampaignState
+from tuner.store import NewEvent, Store
+
+_ENDS = {
+    Wish.PAUSE: (CampaignState.PAUSED, "campaign-paused"),
+    Wish.CANCEL: (CampaignState.CANCELLED, "campaign-cancelled"),
+}
+
+
+class StopRequested(Exception):
+    """Somebody has asked this run to end; the text says who asked what."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(f"asked to {request.wish} from {request.asked_by}")
+        self.state = _ENDS[request.wish][0]
+        self.event = _ENDS[request.wish][1]
+
+
+def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: datetime) -> str:
+    """Pause or cancel a campaign; returns what becomes of it, a sentence.
+
+    One that runs is asked: it ends at its next safe point, between two arms or blocks. One whose
+    process has died is ended here; whatever it left on its testbed stays there. Raises
+    ConflictError when there is nothing to end.
+    """
+    if campaign.state is CampaignState.RUNNING:
+        if _runs(store, campaign.id):
+            said = f"asked to {wish} from {asked_by}"
+            event = NewEvent(now, f"{wish}-requested", said, {"from": asked_by})
+            store.ask(campaign.id, Request(wish, asked_by, now), event)
+            return f"campaign {campaign.id} will {wish} at the next safe point"
+        cut_off = "its process died"
+        store.void_running_blocks(campaign.id, cut_off, NewEvent(now, "block-void", cut_off))
+        _end(store, campaign, wish, f"{wish} asked from {asked_by} after its process died", now)
+        left = "what it left on its testbed is still there"
+        todo = f"; 'fstune resume {campaign.id}' puts it back" if wish is Wish.PAUSE else ""
+        return f"campaign {campaign.id} is {_ENDS[wish][0]}; {left}{todo}"
+    if wish is Wish.PAUSE or campaign.state in (CampaignState.FINISHED, CampaignState.CANCELLED):
+        raise ConflictError(f"campaign {campaign.id} is {campaign.state}; it does not run")
+    _end(store, campaign, wish, f"asked to cancel from {asked_by}", now)
+    return f"campaign {campaign.id} is cancelled"
+
+
+def _runs(store: Store, campaign: str) -> bool:
+    """Whether a living process runs a campaign, as far as can be told from here."""
+    held = [lease for lease in store.leases() if lease.campaign == campaign]
+    return any(each.beat_age_s <= each.limit_s and not is_gone(each.holder) for each in held)
+
+
+def _end(store: Store, campaign: Campaign, wish: Wish, reason: str, now: datetime) -> None:
+    state, kind = _ENDS[wish]
+    store.move_campaign(campaign.id, state, reason, NewEvent(now, kind, f"campaign {state}"))

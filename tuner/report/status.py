@@ -1,0 +1,66 @@
+"""Who runs which campaign where, as a list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from tuner.model import Campaign, Lease, Request
+from tuner.report.tables import Column, Listing
+from tuner.report.words import NAME, QUIET, SLOWER, clean, duration, moment
+
+_COLUMNS = (
+    Column("campaign", rigid=True),
+    Column("name"),
+    Column("testbed"),
+    Column("process"),
+    Column("since", rigid=True),
+    Column("heard of", rigid=True, right=True),
+    Column("state"),
+)
+
+
+def status_table(
+    leases: Sequence[Lease],
+    names: Mapping[str, str],
+    gone: Set[str],
+    requests: Mapping[str, Request | None],
+    lost: Sequence[Campaign],
+) -> RenderableType:
+    """One row a running campaign. ``names``: of campaigns, by identifier; ``gone``: campaigns whose
+    process is known to have ended; ``lost``: those that run by their state, but in no process.
+    """
+    rows = [
+        (
+            Text(clean(lease.campaign), style=NAME),
+            Text(clean(names.get(lease.campaign, ""))),
+            Text(clean(lease.testbed)),
+            Text(f"{lease.holder.pid} on {clean(lease.holder.host)}"),
+            Text(moment(lease.taken), style=QUIET),
+            Text(f"{duration(lease.beat_age_s)} ago"),
+            _state(lease, lease.campaign in gone, requests.get(lease.campaign)),
+        )
+        for lease in leases
+    ]
+    rows += [
+        (
+            Text(clean(campaign.id), style=NAME),
+            Text(clean(campaign.name)),
+            *(Text("") for _ in range(4)),
+            Text("died; take it up with 'fstune resume'", style=SLOWER),
+        )
+        for campaign in lost
+    ]
+    return Listing(_COLUMNS, tuple(rows)) if rows else Text("No campaign runs.")
+
+
+def _state(lease: Lease, gone: bool, asked: Request | None) -> Text:
+    if gone:
+        return Text("died; take it up with 'fstune resume'", style=SLOWER)
+    if lease.beat_age_s > lease.limit_s:
+        return Text(f"silent for more than {duration(lease.limit_s)}; may be taken over", SLOWER)
+    if asked is not None:
+        return Text(f"will {asked.wish}, asked from {clean(asked.asked_by)}")
+    return Text("runs")
