@@ -114,7 +114,8 @@ def test_interrupt_pauses_restores_and_can_be_resumed(place: Place) -> None:
     campaign, _, blocks, _ = place.stored()
     assert campaign.state is CampaignState.PAUSED
     assert f"go on with: fstune resume {campaign.id}" in said
-    assert "original options" in said
+    assert "restarted as found" in said
+    assert "mounted again as found" in said
     assert f"private cell {place.cell} taken down" in said
     assert place.left_behind() == []
     before = measured(blocks)

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from tuner.campaign.spec import CampaignSpec, load_space, read_spec
 from tuner.cli.app import app
 from tuner.measure.workload import load_workload
+from tuner.testbed.file import TestbedFile, read_testbed
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -93,6 +94,23 @@ def test_every_key_of_a_campaign_file_is_documented() -> None:
         word for code in re.findall(r"`([^`\n]+)`", text) for word in re.split(r"\W+", code)
     }
     assert _keys(CampaignSpec) <= documented
+
+
+def test_every_key_of_a_testbed_file_is_documented() -> None:
+    text = (ROOT / "docs" / "testbeds.md").read_text()
+    documented = {
+        word for code in re.findall(r"`([^`\n]+)`", text) for word in re.split(r"\W+", code)
+    }
+    assert _keys(TestbedFile) <= documented
+
+
+def test_the_example_testbed_is_accepted(tmp_path: Path) -> None:
+    (example,) = _code_blocks(ROOT / "docs" / "testbeds.md", "yaml")
+    file = tmp_path / "testbed.yaml"
+    file.write_text(example)
+    testbed = read_testbed(file)
+    assert testbed.server.reach.ssh is not None
+    assert len(testbed.clients) == 2
 
 
 @pytest.mark.parametrize("name", ["quickstart.yaml", "simulated.yaml"])

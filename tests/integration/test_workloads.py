@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections import Counter
 from typing import Any
@@ -54,9 +55,7 @@ def test_a_workload_does_what_was_planned_and_leaves_nothing(
     for index, stage in enumerate(spec.stages):
         if stage.cache == "cold":
             cache_manager.make_cold()
-        answer = runner.run(stage.name)
-        assert answer.status == 0, answer.document
-        document = answer.document
+        document = run(runner, stage.name)
         plan = plan_stage(spec, index, SEED)
         assert document["operations_sha256"] == plan.operations_sha256
         steps = [[step for share in phase.steps for step in share] for phase in plan.phases]
@@ -80,6 +79,20 @@ def test_a_workload_does_what_was_planned_and_leaves_nothing(
         timed |= set(document["components"])
     assert timed == {component.name for component in spec.components}
     assert runner.left() == []
+
+
+def run(runner: Runner, stage: str) -> Any:
+    """A stage's document. With many processes afsd.fuse now and then lets a call time out; a
+    campaign measures such a block again, so here it may have two more tries.
+    """
+    for _ in range(3):
+        answer = runner.run(stage)
+        if answer.status == 0:
+            return answer.document
+        runner.clean()  # or every test after it finds what is left
+        if answer.document["error"]["errno"] != errno.ETIMEDOUT:
+            break
+    pytest.fail(str(answer.document["error"]))
 
 
 def moved(step: Step) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -92,14 +93,16 @@ class Engine:
         """End a run and remove what it left behind, if anything; a client that does not answer is
         left alone.
         """
-        try:
+        with suppress(TestbedError):  # cleaning up must not hide why it became necessary
             self.end_runs(run_id)
-            self.client.run(
-                [*self._command("clean"), "--dir", self.target, "--run-id", run_id],
-                timeout_s=_CLEAN_TIMEOUT_S,
-            )
-        except TestbedError:
-            return  # cleaning up must not hide why it became necessary
+            self.remove(run_id)
+
+    def remove(self, run_id: str) -> None:
+        """Remove what a run left behind, if anything. Raises TransportError."""
+        self.client.run(
+            [*self._command("clean"), "--dir", self.target, "--run-id", run_id],
+            timeout_s=_CLEAN_TIMEOUT_S,
+        )
 
     def end_runs(self, prefix: str) -> None:
         """End what still goes on of runs whose identifier begins with ``prefix``: of one whose
@@ -115,7 +118,8 @@ class Engine:
         for name in listing.stdout.split():
             run_id = name.removeprefix("fstune-")
             if run_id != name and run_id.startswith(prefix):
-                self.clean(run_id)
+                with suppress(TestbedError):
+                    self.remove(run_id)
 
     def run_stage(self, stage: str, run_id: str, seed: int) -> Report:
         """Run one stage. Raises WorkloadError; what it left behind stays."""

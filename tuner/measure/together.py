@@ -97,16 +97,14 @@ class Together:
         return replace(report_of(merged, stage), clients=clients)
 
     def _clean(self, run_id: str) -> None:
-        """End a run everywhere and remove what it left, each client one part of it."""
-        with suppress(TestbedError):  # see Engine.clean
+        """See ``Engine.clean``: ended everywhere, then each client removes one part."""
+
+        def remove(part: int) -> None:
+            self.engines[part].remove(_part_id(run_id, part))
+
+        with suppress(TestbedError), ThreadPoolExecutor(len(self.engines)) as pool:
             self.end_runs(run_id)
-        with ThreadPoolExecutor(len(self.engines)) as pool:
-            list(
-                pool.map(
-                    lambda part: self.engines[part].clean(_part_id(run_id, part)),
-                    range(len(self.engines)),
-                )
-            )
+            list(pool.map(remove, range(len(self.engines))))
 
 
 class _Stage:

@@ -31,6 +31,8 @@ class Workload:
 
 def load_workload(name_or_path: str, scale: float = 1.0) -> Workload:
     """A workload by packaged name or path, at ``scale`` times its full size. Raises SpecError."""
+    if not name_or_path.isprintable():
+        raise SpecError(f"workload {name_or_path!r}: no name and no path has such characters")
     try:
         mapping = workloads.resolve(_read(name_or_path), _read, scale)
         return Workload(workloads.parse(mapping), json.dumps(mapping).encode())

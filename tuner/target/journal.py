@@ -16,7 +16,7 @@ from tuner.testbed.connector import CommandFailed, Connector, check
 
 _SCRIPTS = files("tuner.target.openafs") / "scripts"
 _RESTORE = "restore.sh"
-_RESTORE_TIMEOUT_S = 300.0
+_RESTORE_TIMEOUT_S = 330.0
 
 
 @dataclass(frozen=True, slots=True)

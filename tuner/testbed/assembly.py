@@ -12,9 +12,12 @@ from tuner.measure.driver import Engine
 from tuner.measure.references import ReferencePlan, install_references
 from tuner.measure.together import Together
 from tuner.measure.workload import Workload
+from tuner.target.openafs import fuse, unit
 from tuner.target.openafs.cache_manager import CacheManager
+from tuner.target.openafs.client import Client
 from tuner.target.openafs.fileserver import Fileserver, FileserverPlace
-from tuner.target.openafs.fuse import PROGRAM, FuseClient, FusePlace
+from tuner.target.openafs.fuse import FuseClient, FusePlace
+from tuner.target.openafs.unit import UnitClient, UnitPlace
 from tuner.target.part import Part
 from tuner.target.target import Target
 from tuner.testbed.connector import Connector
@@ -39,11 +42,22 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class FuseHost:
-    """A client host and its cache manager."""
+class ClientHost:
+    """A client host and where its cache manager is."""
 
     host: SpeakingConnector
-    place: FusePlace
+    place: FusePlace | UnitPlace
+
+    @property
+    def program(self) -> str:
+        """The client program."""
+        return fuse.PROGRAM if isinstance(self.place, FusePlace) else unit.PROGRAM
+
+    def attach(self) -> Client:
+        """Take over the cache manager as it is. Raises TestbedError."""
+        if isinstance(self.place, FusePlace):
+            return FuseClient.attach(self.host, self.place)
+        return UnitClient.attach(self.host, self.place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +70,7 @@ class Wanted:
 
 
 def assemble(
-    server: Connector, clients: Sequence[FuseHost], layout: Layout, wanted: Wanted, work: Workload
+    server: Connector, clients: Sequence[ClientHost], layout: Layout, wanted: Wanted, work: Workload
 ) -> Bench:
     """Read the programs as they are and put engine and probes on the hosts; nothing is changed."""
     hosts = [client.host for client in clients]
@@ -65,8 +79,8 @@ def assemble(
     parts: dict[str, Part] = {}
     if wanted.fileserver is not None:
         parts["fileserver"] = Fileserver.attach(server, layout.server, wanted.fileserver)
-    fuse = [FuseClient.attach(client.host, client.place) for client in clients]
-    cache = CacheManager.attach(fuse, PROGRAM, wanted.cache_manager)
+    program = clients[0].program
+    cache = CacheManager.attach([c.attach() for c in clients], program, wanted.cache_manager)
     parts["cache_manager"] = cache
     alone = len(hosts) == 1
     engine = (
@@ -75,7 +89,7 @@ def assemble(
     watch = Watch(
         work.spec,
         (Probe.server(server, server.host, _FILESERVER, layout.server.address),),
-        tuple(Probe.client(host, host.host, PROGRAM, layout.directory) for host in hosts),
+        tuple(Probe.client(host, host.host, program, layout.directory) for host in hosts),
         layout.page_cache,
     )
     return Bench(Target(parts), engine, cache.make_cold, watch, references)

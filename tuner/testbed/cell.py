@@ -19,7 +19,7 @@ from tuner.errors import TestbedError
 from tuner.measure.workload import Workload
 from tuner.target.openafs.fileserver import FileserverPlace
 from tuner.target.openafs.fuse import FusePlace
-from tuner.testbed.assembly import FuseHost, Layout, Wanted, assemble
+from tuner.testbed.assembly import ClientHost, Layout, Wanted, assemble
 from tuner.testbed.node import NodeConnector
 from tuner.testbed.testbed import Bench
 
@@ -96,5 +96,5 @@ class CellTestbed:
 
     def _bench(self, cell: Cell, workload: Workload) -> Bench:
         server = NodeConnector(cell.server)
-        clients = [FuseHost(NodeConnector(node), FUSE_PLACE) for node in cell.clients]
+        clients = [ClientHost(NodeConnector(node), FUSE_PLACE) for node in cell.clients]
         return assemble(server, clients, LAYOUT, self._wanted, workload)

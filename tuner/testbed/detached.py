@@ -57,8 +57,10 @@ def run(
     run_id: str,
     input: bytes,
     waiting: Waiting,
+    boot_id: str = "",
 ) -> Answer:
-    """Start the run unless the host has it already, and wait for its end.
+    """Start the run unless the host has it already, and wait for its end. ``boot_id``: of the start
+    of the machine that is meant; the present one when it is empty.
 
     Raises TransportError when the host was restarted, stays out of reach or has lost the run, which
     is not started again; a host that only stays out of reach goes on with it. On anything else that
@@ -66,7 +68,7 @@ def run(
     """
     if not _RUN_ID.fullmatch(run_id):
         raise SpecError(f"run identifier {run_id!r}: use 1 to 100 letters, digits, - and _")
-    one = _Run(exchange, host, argv, run_id, input, waiting)
+    one = _Run(exchange, host, argv, run_id, input, waiting, boot_id)
     try:
         answer = one.wait()
     except TestbedError:
@@ -93,6 +95,7 @@ class _Run:
         run_id: str,
         input: bytes,
         waiting: Waiting,
+        boot_id: str,
     ) -> None:
         self._exchange = exchange
         self._what = f"{program(argv)} (run {run_id})"
@@ -105,6 +108,7 @@ class _Run:
             "argv": list(argv),
             "timeout_s": waiting.timeout_s,
             "wait_s": waiting.look_s,
+            "boot_id": boot_id,
         }
 
     def failure(self, why: str) -> TransportError:
@@ -115,7 +119,8 @@ class _Run:
         """Ask until the run has ended or is lost."""
         # Which start of the machine is meant is settled before the run: a restart is never
         # mistaken for a run that has not begun.
-        self._fields["boot_id"] = self._ask("greet", b"").boot_id
+        if not self._fields["boot_id"]:
+            self._fields["boot_id"] = self._ask("greet", b"").boot_id
         self._fields["known"] = False
         deadline = time.monotonic() + self._waiting.timeout_s + _GRACE_S
         heard = time.monotonic()

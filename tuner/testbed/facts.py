@@ -16,6 +16,7 @@ from tuner.target.openafs import parse
 from tuner.testbed.connector import Connector, check
 
 _LEAST_PYTHON = (3, 9)
+_TRIES, _PAUSE_S = 5, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +83,22 @@ def server_facts(host: Connector, address: str, instance: str, volume: str) -> S
     try:
         status = parse.bos_status(check(host, asking))
         clients = parse.clients_connected(check(host, rx))
-        volumes = parse.volumes(check(host, ["vos", "listvol", address, "-localauth"]))
+        volumes = parse.volumes(_patiently(host, ["vos", "listvol", address, "-localauth"]))
         examined = check(host, ["vos", "examine", volume, "-localauth"])
         quota_kib, used_kib = parse.volume_quota(examined)
     except ValueError as problem:
         raise TestbedError(f"{host.host}: {problem}") from problem
     return ServerFacts(status.summary, status.commands, volumes, clients, quota_kib, used_kib)
+
+
+def _patiently(host: Connector, argv: Sequence[str]) -> str:
+    """Ask what may need a moment: a volserver answers later than its instance runs normally."""
+    for _ in range(_TRIES - 1):
+        result = host.run(argv)
+        if result.status == 0:
+            return result.stdout
+        time.sleep(_PAUSE_S)
+    return check(host, argv)
 
 
 def free_bytes(host: Connector, path: str) -> int:

@@ -141,10 +141,51 @@ class FuseSection(Section):
     cache: HostPath = "/var/cache/openafs"
 
 
-class ControlSection(Section):
-    """How the client program is started and ended."""
+class UnitSection(Section):
+    """The kernel's client, by a systemd unit that reads its options from ``variable`` in ``file``.
 
-    fuse: FuseSection
+    The defaults are Debian's.
+    """
+
+    unit: Word = "openafs-client"
+    file: HostPath = "/etc/openafs/afs.conf"
+    variable: Word = "OPTIONS"
+    mount: HostPath = "/afs"
+    cache: HostPath = "/var/cache/openafs"
+
+
+class SysconfigSection(UnitSection):
+    """The same with Red Hat's defaults."""
+
+    file: HostPath = "/etc/sysconfig/openafs"
+    variable: Word = "AFSD_ARGS"
+    cache: HostPath = "/usr/vice/cache"
+
+
+class ControlSection(Section):
+    """How the client program is started and ended: exactly one way."""
+
+    fuse: FuseSection | None = None
+    systemd: UnitSection | None = None
+    sysconfig: SysconfigSection | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> ControlSection:
+        if sum(way is not None for way in (self.fuse, self.systemd, self.sysconfig)) != 1:
+            raise ValueError("name exactly one way: fuse, systemd or sysconfig")
+        return self
+
+    @property
+    def way(self) -> FuseSection | UnitSection:
+        """The one that is named."""
+        found = self.fuse or self.systemd or self.sysconfig
+        assert found is not None
+        return found
+
+    @property
+    def program(self) -> str:
+        """The client program."""
+        return "afsd" if self.fuse is None else "afsd.fuse"
 
 
 class ClientSection(Section):
@@ -196,6 +237,8 @@ class TestbedFile(Section):
         names = [self.server.name, *(client.name for client in self.clients)]
         if len(set(names)) < len(names):
             raise ValueError("every host needs a name of its own")
+        if len({client.control.program for client in self.clients}) > 1:
+            raise ValueError("all clients must run the same program: settings differ between them")
         return self
 
 

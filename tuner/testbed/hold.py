@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.resources import files
 
@@ -30,9 +30,10 @@ _WATCH, _HEARTBEAT = "watch.sh", "heartbeat.sh"
 _NOT_HELD = 9
 #: What is told to find, to list the scripts of journals that are complete.
 _JOURNALS = ("-mindepth", "2", "-name", "restore.sh", "-not", "-path", "*/.*")
-_RESTORE_TIMEOUT_S = 300.0
+_RESTORE_TIMEOUT_S = 330.0
 #: A host that does not answer is asked again so soon, and so long at most.
 _AGAIN_S, _LONGEST_PATIENCE_S = 1.0, 300.0
+_LONGEST_BEAT_S = 30.0
 _BOOT = "/proc/sys/kernel/random/boot_id"
 
 
@@ -148,11 +149,11 @@ class Hold:
         stops answering.
         """
         self._check_held()
-        while self._away_since is not None:
+        while (since := self._away_since) is not None:
             try:
                 self.connector.run(["true"])
             except TransportError:
-                if time.monotonic() - self._away_since > patience_s(self.after_s):
+                if time.monotonic() - since > patience_s(self.after_s):
                     raise
                 time.sleep(_AGAIN_S)
             else:
@@ -229,29 +230,30 @@ def patience_s(after_s: float) -> float:
 
 
 class Heartbeats:
-    """Keeps holds alive from a thread of its own until it is closed."""
+    """Keeps holds alive until it is closed, each from a thread of its own: a host that does not
+    answer must not let the others wait.
+    """
 
     def __init__(self, holds: Sequence[Hold]) -> None:
-        self._holds = tuple(holds)
         self._stop = threading.Event()
-        every_s = min(30.0, min(hold.after_s for hold in holds) / 10.0)
-        self._thread = threading.Thread(target=self._beat, args=(every_s,), daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._beat, args=(hold,), daemon=True) for hold in holds
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def close(self) -> None:
-        """Stop; returns when the last beat has ended."""
+        """Stop; returns when the last beats have ended."""
         self._stop.set()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
-    def _beat(self, every_s: float) -> None:
-        while not self._stop.wait(every_s):
-            for hold in self._holds:
-                try:
-                    hold.beat()
-                except TransportError:
-                    continue  # the next beat may get through; the campaign's own commands will tell
-                except TestbedError:
-                    continue  # noted by the hold itself
+    def _beat(self, hold: Hold) -> None:
+        while not self._stop.wait(min(_LONGEST_BEAT_S, hold.after_s / 10.0)):
+            # A lost connection shows in the campaign's own commands, and the next beat may get
+            # through; a lost hold is noted by the hold itself.
+            with suppress(TestbedError):
+                hold.beat()
 
 
 def restore_all(connector: Connector, directory: str) -> list[str]:

@@ -22,12 +22,13 @@ from tuner.measure.workload import Workload
 from tuner.target.openafs import cache_manager, fileserver
 from tuner.target.openafs.fileserver import Fileserver, FileserverPlace
 from tuner.target.openafs.fuse import FusePlace
-from tuner.testbed.assembly import FuseHost, Layout, Wanted, assemble
+from tuner.target.openafs.unit import UnitPlace
+from tuner.testbed.assembly import ClientHost, Layout, Wanted, assemble
 from tuner.testbed.cell import translated
 from tuner.testbed.conversation import SpeakingConnector
 from tuner.testbed.dry import DryConnector
 from tuner.testbed.facts import HostFacts, ServerFacts, host_facts, server_facts
-from tuner.testbed.file import ClientSection, ReachSection, SshSection, TestbedFile
+from tuner.testbed.file import ClientSection, FuseSection, ReachSection, SshSection, TestbedFile
 from tuner.testbed.hold import Heartbeats, Hold, Owner, patience_s, restore_all
 from tuner.testbed.link import Patience, SshHost
 from tuner.testbed.local import LocalConnector
@@ -136,7 +137,7 @@ class HostsTestbed:
             self._holds = tuple(held)
         self._heartbeats = Heartbeats(self._holds)
         server, *clients = held
-        return assemble(server, self._fuse(clients), layout(file), self._wanted, workload)
+        return assemble(server, self._clients(clients), layout(file), self._wanted, workload)
 
     def close(self) -> str | None:
         """See Testbed.close."""
@@ -165,9 +166,9 @@ class HostsTestbed:
         span = f"{hours.start:%H:%M} to {hours.end:%H:%M}"
         return f"the hours of testbed {self._file.name} ({span})"
 
-    def _fuse(self, clients: Sequence[Hold]) -> list[FuseHost]:
+    def _clients(self, clients: Sequence[Hold]) -> list[ClientHost]:
         sections = zip(clients, self._file.clients, strict=True)
-        return [FuseHost(hold, fuse_place(self._file, section)) for hold, section in sections]
+        return [ClientHost(hold, client_place(self._file, section)) for hold, section in sections]
 
 
 def look(file: TestbedFile, hosts: Hosts, wanted: Wanted) -> Seen:
@@ -177,7 +178,7 @@ def look(file: TestbedFile, hosts: Hosts, wanted: Wanted) -> Seen:
     section = file.server
     programs = server_facts(hosts.server, section.address, section.instance, section.volumes[0])
     clients = tuple(
-        host_facts(connector, [directory, client.control.fuse.cache])
+        host_facts(connector, [directory, client.control.way.cache])
         for connector, client in zip(hosts.clients, file.clients, strict=True)
     )
     now = datetime.now().astimezone()
@@ -192,7 +193,7 @@ def _needs(
     """How much memory the largest configuration may take, by host."""
     found: dict[str, int] = {}
     for connector, client in zip(hosts.clients, file.clients, strict=True):
-        limits = cache_manager.host_limits(connector, client.control.fuse.cache)
+        limits = cache_manager.host_limits(connector, client.control.way.cache)
         found[connector.host] = _largest_bytes(wanted.cache_manager, limits)
     if wanted.fileserver is not None:
         limits = fileserver.host_limits(hosts.server, programs.commands[0])
@@ -212,8 +213,8 @@ def rehearse(
     held = [Hold.take(one, file.restore.directory, owner, file.restore.after) for one in dry]
     server, *clients = held
     sections = zip(clients, file.clients, strict=True)
-    fuse = [FuseHost(hold, fuse_place(file, section)) for hold, section in sections]
-    bench = assemble(server, fuse, layout(file), wanted, workload)
+    found = [ClientHost(hold, client_place(file, section)) for hold, section in sections]
+    bench = assemble(server, found, layout(file), wanted, workload)
     for part in bench.target.parts.values():
         (part.rehearse if isinstance(part, Fileserver) else part.apply)(part.found)
     with suppress(WorkloadError):  # nothing ran, so nothing is reported
@@ -251,10 +252,20 @@ def layout(file: TestbedFile) -> Layout:
     return Layout(directory, file.path, place, _PAGE_CACHE)
 
 
-def fuse_place(file: TestbedFile, client: ClientSection) -> FusePlace:
+def client_place(file: TestbedFile, client: ClientSection) -> FusePlace | UnitPlace:
     """Where a client's cache manager is."""
-    fuse = client.control.fuse
-    return FusePlace(fuse.mount, fuse.cache, file.path, f"{file.restore.directory}/restore")
+    way, directory = client.control.way, f"{file.restore.directory}/restore"
+    if isinstance(way, FuseSection):
+        return FusePlace(way.mount, way.cache, file.path, directory)
+    return UnitPlace(
+        unit=way.unit,
+        file=way.file,
+        variable=way.variable,
+        mount=way.mount,
+        cache=way.cache,
+        probe=file.path,
+        directory=directory,
+    )
 
 
 def patience(after_s: float) -> Patience:

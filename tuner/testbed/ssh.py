@@ -56,6 +56,8 @@ class SshConnector:
         self._patience = patience or Patience()
         self._link = Link(host, self._patience, opener)
         self._sudo = ("sudo", "-n", "--") if host.sudo else ()
+        #: Of the start of the machine that last answered.
+        self._boot_id = ""
         self._command = quote([*self._sudo, *BOOTSTRAP])
 
     def __enter__(self) -> SshConnector:
@@ -108,9 +110,7 @@ class SshConnector:
     ) -> CommandResult:
         """See SpeakingConnector.run_long."""
         reconnect_s = self._patience.reconnect_s
-        return self.run_detached(
-            argv, run_id=run_id, timeout_s=timeout_s, reconnect_s=reconnect_s
-        )
+        return self.run_detached(argv, run_id=run_id, timeout_s=timeout_s, reconnect_s=reconnect_s)
 
     def run_detached(
         self,
@@ -125,7 +125,9 @@ class SshConnector:
         refuse_null(argv)
         waiting = detached.Waiting(timeout_s, reconnect_s, self._patience.keepalive_s)
         with self._named(argv):
-            answer = detached.run(self._exchange, self.host, argv, run_id, input, waiting)
+            answer = detached.run(
+                self._exchange, self.host, argv, run_id, input, waiting, self._boot_id
+            )
         done = answer.finished(self.host, argv, timeout_s)
         return decoded(self.host, argv, done.status, done.stdout, done.stderr)
 
@@ -165,6 +167,7 @@ class SshConnector:
                 answer = self._listen(channel, reader, what, deadline)
             except ValueError as problem:
                 raise TransportError(f"{self.host}: {what}: bad answer: {problem}") from problem
+            self._boot_id = answer.boot_id
             return answer
 
     def _listen(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import paramiko
 
 from tuner.errors import TransportError
-from tuner.testbed.connector import OUTPUT_LIMIT_BYTES, CommandResult, decoded, program
+from tuner.testbed.connector import OUTPUT_LIMIT_BYTES, CommandResult, decoded, program, shown
 
 _END_PATIENCE_S = 10.0
 
@@ -69,4 +69,5 @@ class SshConversation:
         return decoded(self._host, self._argv, status, stdout, b"".join(self._lines))
 
     def _lost(self, why: str) -> TransportError:
-        return TransportError(f"{self._host}: {program(self._argv)}: {why}")
+        details = {"host": self._host, "command": shown(self._argv)}
+        return TransportError(f"{self._host}: {program(self._argv)}: {why}", details)

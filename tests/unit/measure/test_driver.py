@@ -113,6 +113,7 @@ def test_stages_run_in_order_with_a_cold_cache_where_it_is_due() -> None:
     report = engine.run("r-1", 7, lambda: log.append("cold"), lambda name: log.append(name))
     assert log == ["write", "run write", "cold", "read", "run read"]
     assert report.cpu_s == 1.0
+    assert client.runs == ["r-1-stage1", "r-1-stage2"]
     assert client.files["/srv/x/workloads.pyz"]
     assert json.loads(client.files["/srv/x/workload.json"])["name"] == "small"
     assert not any("clean" in argv for argv in client.seen)
@@ -120,17 +121,19 @@ def test_stages_run_in_order_with_a_cold_cache_where_it_is_due() -> None:
 
 def test_a_failed_run_is_cleaned_up_and_so_is_one_that_is_interrupted() -> None:
     def interrupted(argv: Sequence[str]) -> CommandResult:
-        if "clean" in argv:
-            return result(0, "{}")
-        raise KeyboardInterrupt
+        if "run" in argv:
+            raise KeyboardInterrupt
+        return result(0, "{}")
 
     def failing(argv: Sequence[str]) -> CommandResult:
-        return result(3, json.dumps(BAD))
+        return result(3, json.dumps(BAD)) if "run" in argv else result(0, "{}")
 
     for answer, kind in ((failing, WorkloadError), (interrupted, KeyboardInterrupt)):
         client, engine = install(answer)
         with pytest.raises(kind):
             engine.run("r-1", 7, nothing, nothing)
+        ended = ["python3", "/srv/x/end_runs.py", "/srv/x/workloads.pyz", "r-1"]
+        assert client.seen[-2] == ended
         assert client.seen[-1][2:] == ["clean", "--dir", "/afs/volume", "--run-id", "r-1"]
 
 
@@ -153,7 +156,8 @@ def test_leftovers_are_found_by_prefix_only() -> None:
     listing = "fstune-abc-1-0\nfstune-abc-2-1\nfstune-xabc-1\nabc-3\nfstune-ab\nother\n"
     client, engine = install(lambda argv: result(0, listing if argv[0] == "ls" else "{}"))
     engine.clean_leftovers("abc")
-    assert [argv[-1] for argv in client.seen[1:]] == ["abc-1-0", "abc-2-1"]
+    assert client.seen[0] == ["python3", "/srv/x/end_runs.py", "/srv/x/workloads.pyz", "abc"]
+    assert [argv[-1] for argv in client.seen[2:]] == ["abc-1-0", "abc-2-1"]
 
 
 @pytest.mark.parametrize("name", ["no-such-workload", "/no/such/file.yaml"])

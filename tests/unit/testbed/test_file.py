@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from tuner.errors import SpecError
+from tuner.target.openafs.unit import UnitPlace
 from tuner.testbed.file import TestbedFile, read_testbed
-from tuner.testbed.hosts import ssh_host
+from tuner.testbed.hosts import client_place, ssh_host
 
 DATA = Path(__file__).parents[2] / "data" / "testbeds"
 
@@ -139,4 +140,31 @@ def test_names_must_differ(tmp_path: Path) -> None:
     content = document()
     content["clients"][1]["name"] = "c1"
     with pytest.raises(SpecError, match="every host needs a name of its own"):
+        read(tmp_path, content)
+
+
+def test_kernel_clients_by_their_units() -> None:
+    file = read_testbed(DATA / "kernel.yaml")
+    debian, redhat = (client_place(file, client) for client in file.clients)
+    assert isinstance(debian, UnitPlace)
+    assert isinstance(redhat, UnitPlace)
+    assert (debian.file, debian.variable) == ("/etc/openafs/afs.conf", "OPTIONS")
+    assert (redhat.file, redhat.variable) == ("/etc/sysconfig/openafs", "AFSD_ARGS")
+    assert {client.control.program for client in file.clients} == {"afsd"}
+
+
+@pytest.mark.parametrize(
+    ("control", "said"),
+    [
+        ({}, "name exactly one way: fuse, systemd or sysconfig"),
+        ({"fuse": {}, "systemd": {}}, "name exactly one way"),
+        ({"systemd": {}}, "all clients must run the same program"),
+        ({"systemd": {"variable": "A=b; c"}}, r"systemd\.variable: not a name"),
+        ({"systemd": {"file": "../afs.conf"}}, r"systemd\.file: not an absolute path"),
+    ],
+)
+def test_one_way_to_control_a_client(tmp_path: Path, control: dict[str, object], said: str) -> None:
+    content = document()
+    content["clients"][0]["control"] = control
+    with pytest.raises(SpecError, match=said):
         read(tmp_path, content)

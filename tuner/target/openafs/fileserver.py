@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from search_spaces import Space, SpaceError
@@ -17,12 +18,13 @@ from tuner.target.journal import Journal
 from tuner.target.openafs import parse
 from tuner.target.openafs.limits import kernel_setting, memory_bytes, open_files
 from tuner.target.part import verified
-from tuner.testbed.connector import CommandFailed, Connector, check
+from tuner.testbed.connector import CommandFailed, CommandTimeout, Connector, check
 
 _START_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 120.0
 _POLL_S = 0.03
 _ASK_TIMEOUT_S = 5.0
+_ANSWER_TIMEOUT_S = 20.0
 #: bosserver cuts longer command lines when it reads its own configuration back.
 _LONGEST_COMMAND = 244
 
@@ -97,7 +99,12 @@ class Fileserver:
 
     def _commands(self, values: Mapping[str, Value]) -> tuple[str, ...]:
         program = self.original[0].split()[0]
-        command = " ".join([program, *self.rest, *self.space.render(values)])
+        words = [program, *self.rest, *self.space.render(values)]
+        for word in words:
+            # bosserver splits the line at spaces, and keeps it as one line of its configuration.
+            if word.split() != [word] or not (word.isascii() and word.isprintable()):
+                raise ConfigurationError(f"bosserver cannot pass on the option {word!r}")
+        command = " ".join(words)
         if len(command) > _LONGEST_COMMAND:
             raise ConfigurationError(
                 f"the command line has {len(command)} characters, bosserver keeps "
@@ -121,22 +128,35 @@ class Fileserver:
         try:
             shown = self._shown()
         except (TestbedError, ValueError) as problem:
+            silent = isinstance(problem, CommandTimeout)
+            if isinstance(problem, TransportError) and not silent:
+                raise
             status = _status(self.host, self.place)
             if status is not None and not status.last_error and status.running:
-                raise TestbedError(f"{self.host.host}: no read-back: {problem}") from problem
+                if not silent:
+                    raise TestbedError(f"{self.host.host}: no read-back: {problem}") from problem
+                self._end_hanging(self.running[0])
+                raise ConfigurationError(f"the fileserver does not answer: {problem}") from problem
             how = "" if status is None else f": {status.last_error or status.summary}"
             raise ConfigurationError(f"the fileserver does not stay up{how}") from problem
         return verified(self.space, values, self.facts, shown)
 
     def _shown(self) -> dict[str, Value]:
         address = self.place.address
-        shown: dict[str, Value] = {}
-        for collection in ("2", "3"):
-            text = check(self.host, ["xstat_fs_test", address, "-collID", collection, "-onceonly"])
-            shown |= {f"xstat_fs.{name}": value for name, value in parse.xstat(text).items()}
-        calls = check(self.host, ["rxdebug", address, str(parse.FILESERVER_PORT), "-noconns"])
+        xstat = ["xstat_fs_test", address, "-onceonly", "-collID"]
+        asking = ([*xstat, "2"], [*xstat, "3"], ["ss", "-uamnH"])
+
+        def ask(argv: list[str]) -> str:
+            return check(self.host, argv, timeout_s=_ANSWER_TIMEOUT_S)
+
+        with ThreadPoolExecutor(len(asking)) as pool:
+            server, calls_served, sockets = pool.map(ask, asking)
+        # Not at the same time: each of the others keeps a thread busy.
+        calls = ask(["rxdebug", address, str(parse.FILESERVER_PORT), "-noconns"])
+        counted = parse.xstat(server) | parse.xstat(calls_served)
+        shown: dict[str, Value] = {f"xstat_fs.{name}": value for name, value in counted.items()}
         shown["rxdebug.idle_threads"] = parse.idle_threads(calls)
-        shown["ss.rb"] = parse.udp_receive_buffer(check(self.host, ["ss", "-uamnH"]))
+        shown["ss.rb"] = parse.udp_receive_buffer(sockets)
         return shown
 
     def _change(self, commands: tuple[str, ...]) -> int:
@@ -144,8 +164,9 @@ class Fileserver:
         self._record()
         self.running = ()
         # A run that was cut off between delete and create has left no instance.
-        if _status(self.host, self.place) is not None:
-            self._bos("stop", "-wait", timeout_s=_STOP_TIMEOUT_S)
+        status = _status(self.host, self.place)
+        if status is not None:
+            self._stop(status.commands[0])
             self._bos("delete")
         size = self._log_size()
         self._bos("create", "dafs", *commands)
@@ -157,6 +178,16 @@ class Fileserver:
             words = {"address": self.place.address, "instance": self.place.instance}
             _journal(self.host, self.place).begin({"commands": self.original}, words)
             self.recorded = True
+
+    def _stop(self, command: str) -> None:
+        try:
+            self._bos("stop", "-wait", timeout_s=_STOP_TIMEOUT_S)
+        except CommandTimeout:
+            port = str(parse.FILESERVER_PORT)
+            asked = self.host.run(["timeout", "5", "rxdebug", self.place.address, port, "-version"])
+            if asked.status == 0:
+                raise  # it lives, and takes long to let go of its volumes
+            self._end_hanging(command)
 
     def _bos(self, verb: str, *arguments: str, timeout_s: float = 60.0) -> None:
         command = ["bos", verb, self.place.address, self.place.instance, *arguments, "-localauth"]
@@ -184,10 +215,22 @@ class Fileserver:
             if status.given_up or late:
                 when = f"within {_START_TIMEOUT_S:g} s" if late else "with these options"
                 ended = f": {status.last_error}" if status.last_error else ""
-                raise ConfigurationError(
-                    f"the fileserver does not start {when}{ended}; {self._reason(command, log)}"
-                )
+                why = f"it hangs; {log.last_line}" if late else self._reason(command, log)
+                if late:
+                    self._end_hanging(command)
+                details = {"host": self.host.host, "command": command, "output": why}
+                said = f"the fileserver does not start {when}{ended}; {why}"
+                raise ConfigurationError(said, details)
             time.sleep(_POLL_S)
+
+    def _end_hanging(self, command: str) -> None:
+        """End one that has not begun to serve: bosserver would wait half an hour for it."""
+        self._bos("stop")  # so that it is not started again
+        for pid in self.host.run(["pidof", command.split()[0]]).stdout.split():
+            shown = self.host.run(["cat", f"/proc/{pid}/cmdline"]).stdout
+            if shown.split("\0")[:-1] == command.split():
+                self.host.run(["kill", "-KILL", pid])
+        self._bos("stop", "-wait", timeout_s=_STOP_TIMEOUT_S)
 
     def _reason(self, command: str, log: parse.StartLog) -> str:
         """What the server itself says of a start that failed; ends its instance for that."""

@@ -6,6 +6,7 @@ cd "$(dirname "$0")" || exit 1
 address=$(cat address)
 instance=$(cat instance)
 ready_s=60
+stop_s=120
 
 status() {
     bos status "$address" "$instance" -long -localauth 2>&1
@@ -18,6 +19,15 @@ as_found() {
     [ "$now" = "$(tr '\0' '\n' < commands)" ]
 }
 
+# One that hangs is not ended by bosserver, for half an hour; nor is it started again meanwhile.
+end_hanging() {
+    program=$(status | sed -n "s/^    Command 1 is '\([^ ']*\).*/\1/p")
+    pids=$(pidof "$program")
+    # The list is numbers.
+    [ -n "$pids" ] && kill -KILL $pids
+    timeout "$stop_s" bos stop "$address" "$instance" -localauth -wait
+}
+
 if as_found; then
     echo "left as found"
     exit 0
@@ -26,7 +36,7 @@ fi
 case $(status) in
     *'no such entity'*) ;;
     *)
-        bos stop "$address" "$instance" -localauth -wait || exit 1
+        timeout "$stop_s" bos stop "$address" "$instance" -localauth -wait || end_hanging || exit 1
         bos delete "$address" "$instance" -localauth || exit 1
         ;;
 esac

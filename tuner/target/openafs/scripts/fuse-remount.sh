@@ -86,7 +86,7 @@ find "$cache" -mindepth 1 -delete || fail 3 "$cache cannot be wiped"
 
 limit=$(($(uptime_s) + ready_s))
 # A daemon must not keep this script's own output open.
-timeout "$ready_s" "$@" < /dev/null > "$log" 2>&1 || fail 4 "$program: exit status $?: $(cat "$log")"
+timeout --kill-after="$grace_s" "$ready_s" "$@" < /dev/null > "$log" 2>&1 || fail 4 "$program: exit status $?: $(cat "$log")"
 while :; do
     said=$(timeout "$ready_s" stat -c %F -- "$probe" 2>&1) && exit 0
     if past "$limit" || [ -z "$(daemons)" ]; then

@@ -1,0 +1,163 @@
+"""Runs the same small campaign on the same hosts, by SSH and by entering their namespaces, in turn.
+
+Run ``python -m bench.ssh_overhead [ROUNDS]`` as root on Debian; it fetches OpenAFS and OpenSSH into
+a directory that it removes. By SSH, fstune runs in the network of a machine beside the hosts and
+logs in as a user with sudo, as an administrator's would.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import yaml
+
+from deploy.cell import Cell, Cells, CellSpec, ssh
+from deploy.cell.client import VOLUME_PATH
+from deploy.cell.network import SERVER_ADDRESS, client_address
+from deploy.cell.server import VOLUME
+from tuner.store import Store
+
+_HERE = Path(__file__).parent
+_CELL = "overhead"
+_WAYS = ("netns", "ssh")
+_FIELDS = ("round", "reach", "measurements", "wall_s", "testbed_s", "apply_s", "workload_s")
+
+#: As the quickstart, but as long as a number of measurements, and of one trial that is certified:
+#: so both ways do the same work.
+_CAMPAIGN: Mapping[str, Any] = {
+    "name": "overhead",
+    "testbed": {"hosts": "testbed.yaml"},
+    "spaces": {
+        "fileserver": {"name": "openafs-fileserver-1.8", "only": ["threads"]},
+        "cache_manager": {"name": "openafs-cache-manager-fuse-1.8", "only": ["daemons"]},
+    },
+    "workload": "mixed-use",
+    "pilot": {"blocks": 0},
+    "search": {"trials_per_race": 1, "blocks_per_race": 3, "max_trials": 1},
+    "budget": {"wall_time": "1h", "measurements": 8},
+    "certification": {"blocks": 3, "share": "20%"},
+    "first": [{"fileserver.threads": 64}],
+    "seed": 1,
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A cell with a server, a client and a desk, and a directory for files."""
+
+    cell: Cell
+    state: Path
+    directory: Path
+
+    def reach(self, way: str, node: str, address: str) -> dict[str, Any]:
+        """How a host is reached, as testbed files say it."""
+        if way == "netns":
+            return {"netns": {"cell": _CELL, "node": node}}
+        words = {"address": address, "user": ssh.OPERATOR, "key": "key", "agent": False}
+        return {"ssh": {**words, "known_hosts": "known_hosts"}}
+
+    def write(self, way: str) -> None:
+        """Write campaign and testbed file."""
+        server, client = self.cell.server.name, self.cell.clients[0].name
+        testbed = {
+            "name": "overhead",
+            "path": VOLUME_PATH,
+            "server": {
+                "reach": self.reach(way, server, SERVER_ADDRESS),
+                "address": SERVER_ADDRESS,
+                "volumes": [VOLUME],
+                "other_volumes": ["root.afs", "root.cell"],
+            },
+            "clients": [
+                {
+                    "name": "c1",
+                    "reach": self.reach(way, client, client_address(1)),
+                    "control": {"fuse": {}},
+                }
+            ],
+            "other_clients": [client_address(2)],
+        }
+        for name, content in (("testbed", testbed), ("campaign", dict(_CAMPAIGN))):
+            text = yaml.safe_dump(content, sort_keys=False)
+            (self.directory / f"{name}.yaml").write_text(text)
+
+    def measure(self, way: str) -> dict[str, Any]:
+        """Run the campaign; where its time went."""
+        self.write(way)
+        command = [sys.executable, "-c", "from tuner.cli import main; main()"]
+        command += ["run", str(self.directory / "campaign.yaml")]
+        if way == "ssh":
+            desk = self.cell.clients[-1].init.pid
+            command = ["nsenter", f"--target={desk}", "--net", "--", *command]
+        environment = os.environ | {"FSTUNE_STATE_DIR": str(self.state)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise SystemExit(f"{way}: {done.stdout}{done.stderr}")
+        with Store.open(self.state) as store:
+            campaign = store.campaign("last")
+            blocks = store.blocks(campaign.id)
+        use = campaign.time_use
+        count = sum(len(block.measurements) for block in blocks)
+        times = (use.wall_s, use.testbed_s, use.apply_s, use.workload_s)
+        return dict(zip(_FIELDS[2:], (count, *(round(t, 2) for t in times)), strict=True))
+
+
+def _log_in(cell: Cell, directory: Path) -> None:
+    """Start SSH servers, and make what it takes to log in."""
+    make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(directory / "key")]
+    subprocess.run(make, check=True)
+    public = (directory / "key.pub").read_text()
+    hosts = zip((SERVER_ADDRESS, client_address(1)), cell.nodes, strict=False)
+    lines = [f"{address} {ssh.start(node, public)}\n" for address, node in hosts]
+    (directory / "known_hosts").write_text("".join(lines))
+
+
+def main(rounds: int) -> None:
+    """Measure, print, and write the file beside this one."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as scratch:
+        directory = Path(scratch)
+        state = directory / "state"
+        state.mkdir()
+        cells = Cells(state)
+        try:
+            cell = cells.up(CellSpec(_CELL, clients=2, link="1gbit", ssh=True))
+            _log_in(cell, directory)
+            rows = _rounds(Place(cell, state, directory), rounds)
+        finally:
+            cells.down(_CELL)
+    with (_HERE / "results.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, _FIELDS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    each = {way: median(map(_each_s, (r for r in rows if r["reach"] == way))) for way in _WAYS}
+    ends = {way: median(float(r["testbed_s"]) for r in rows if r["reach"] == way) for way in _WAYS}
+    netns, by_ssh = (each[way] for way in _WAYS)
+    print(f"a measurement: {netns:.2f} and {by_ssh:.2f} s, {by_ssh / netns - 1.0:+.1%}")
+    print(f"beginning and end of a campaign: {ends['netns']:.1f} and {ends['ssh']:.1f} s")
+
+
+def _each_s(row: Mapping[str, Any]) -> float:
+    """Wall time of a measurement, with its restarts and all that belongs to it."""
+    return float((row["wall_s"] - row["testbed_s"]) / row["measurements"])
+
+
+def _rounds(place: Place, rounds: int) -> list[dict[str, Any]]:
+    rows = []
+    for turn in range(rounds):
+        for way in _WAYS if turn % 2 == 0 else _WAYS[::-1]:
+            rows.append({"round": turn, "reach": way, **place.measure(way)})
+            print(*rows[-1].values(), flush=True)
+    return rows
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3)

@@ -1,0 +1,332 @@
+"""Hosts by SSH as an administrator has them: a fileserver, two clients, and a machine beside them
+from which fstune is run. All are nodes of a private cell; fstune sees none of that.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from deploy.cell import Cell, Cells, CellSpec, Node, ssh
+from deploy.cell.client import VOLUME_PATH
+from deploy.cell.network import SERVER_ADDRESS, client_address
+from deploy.cell.server import VOLUME
+from tests.acceptance.conftest import FSTUNE, careless_space
+from tuner.model import Block, Campaign, Event, Trial
+from tuner.store import Store
+
+RESTORE = "/var/lib/fstune-restore"
+_PATIENCE_S = 60.0
+_WORKLOAD = Path(__file__).parents[1] / "data" / "small-workload.yaml"
+
+
+def wait_for(condition: Callable[[], bool], what: str, every_s: float = 0.02) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(every_s)
+
+
+def make_key(path: Path) -> Path:
+    command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)]
+    subprocess.run(command, check=True)
+    return path
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a campaign left in its database."""
+
+    campaign: Campaign
+    trials: list[Trial]
+    blocks: list[Block]
+    events: list[Event]
+
+    def of(self, kind: str) -> list[Event]:
+        return [event for event in self.events if event.kind == kind]
+
+    @property
+    def measured(self) -> dict[tuple[int, int], object]:
+        return {(b.number, m.trial): m for b in self.blocks for m in b.measurements}
+
+
+@dataclass(frozen=True)
+class Lab:
+    """The hosts, and a directory with keys, files and a state directory of its own."""
+
+    cell: Cell
+    directory: Path
+    found: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def server(self) -> Node:
+        return self.cell.server
+
+    @property
+    def clients(self) -> tuple[Node, ...]:
+        """Those of the testbed."""
+        return self.cell.clients[:-1]
+
+    @property
+    def desk(self) -> Node:
+        """The machine that fstune runs on: of this node, only its network."""
+        return self.cell.clients[-1]
+
+    @property
+    def state(self) -> Path:
+        return self.directory / "state"
+
+    def testbed(self, after: str = "10m", clients: int = 2, **ssh_words: object) -> Path:
+        """Write a testbed file."""
+
+        def reach(address: str) -> dict[str, Any]:
+            words = {"address": address, "user": ssh.OPERATOR, "key": "user", "agent": False}
+            return {"ssh": {**words, "known_hosts": "known_hosts", **ssh_words}}
+
+        addresses = [client_address(number) for number in range(1, len(self.cell.clients) + 1)]
+        document = {
+            "name": "lab",
+            "path": VOLUME_PATH,
+            "server": {
+                "reach": reach(SERVER_ADDRESS),
+                "address": SERVER_ADDRESS,
+                "volumes": [VOLUME],
+                "other_volumes": ["root.afs", "root.cell"],
+            },
+            "clients": [
+                {"name": f"c{number}", "reach": reach(address), "control": {"fuse": {}}}
+                for number, address in enumerate(addresses[:clients], start=1)
+            ],
+            "other_clients": addresses[clients:],
+            "restore": {"directory": RESTORE, "after": after},
+        }
+        return self._write("testbed.yaml", document)
+
+    def campaign(self, first: Sequence[dict[str, int]], measurements: int = 8) -> Path:
+        """Write a campaign file for the testbed file."""
+        self._write("space.yaml", careless_space())
+        document = {
+            "name": "lab",
+            "testbed": {"hosts": "testbed.yaml"},
+            "spaces": {
+                "fileserver": {"name": "./space.yaml", "only": ["threads", "vlru_interval"]},
+                "cache_manager": {"name": "openafs-cache-manager-fuse-1.8", "only": ["daemons"]},
+            },
+            "workload": "./workload.yaml",
+            "pilot": {"blocks": 0},
+            "search": {"trials_per_race": 1, "blocks_per_race": 3, "max_trials": 1},
+            "budget": {"wall_time": "5m", "measurements": measurements},
+            "certification": {"blocks": 3, "share": "20%"},
+            "first": list(first),
+        }
+        return self._write("campaign.yaml", document)
+
+    def workload(self, linger_s: int = 0) -> None:
+        """Write the workload file; ``linger_s``: how long a run then asks for attributes, besides
+        being over in a moment.
+        """
+        document = yaml.safe_load(_WORKLOAD.read_text())
+        if linger_s:
+            slow = {"operation": "stat", "fileset": "few", "passes": linger_s, "rate_per_s": 20}
+            document["stages"][0]["phases"].append({**slow, "component": "writing"})
+        self._write("workload.yaml", document)
+
+    def _write(self, name: str, document: object) -> Path:
+        path = self.directory / name
+        path.write_text(yaml.safe_dump(document, sort_keys=False))
+        return path
+
+    def command(self, *arguments: str) -> list[str]:
+        """The console script in the network of the desk."""
+        return ["nsenter", f"--target={self.desk.init.pid}", "--net", "--", str(FSTUNE), *arguments]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return os.environ | {"FSTUNE_STATE_DIR": str(self.state), "LC_ALL": "C.UTF-8"}
+
+    def fstune(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*arguments),
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=170,
+            check=False,
+        )
+
+    @contextmanager
+    def running(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+        """The console script under way; standard output and error are one file, ``said``."""
+        with (self.directory / "said").open("w") as said:
+            process = subprocess.Popen(
+                self.command(*arguments),
+                env=self.environment,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                text=True,
+            )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+    @property
+    def said(self) -> str:
+        return (self.directory / "said").read_text()
+
+    def stored(self) -> Stored:
+        with Store.open(self.state) as store:
+            campaign = store.campaign("last")
+            one = campaign.id
+            return Stored(campaign, store.trials(one), store.blocks(one), store.events(one))
+
+    # What is in effect on the hosts
+
+    def programs(self) -> dict[str, tuple[str, ...]]:
+        """The command lines of fileserver and cache managers, by node."""
+        found = {"server": command_line(self.server, "dafileserver")}
+        for node in self.clients:
+            found[node.name] = command_line(node, "afsd.fuse")
+        return found
+
+    def left(self, files: bool = True) -> list[str]:
+        """What a campaign left on the hosts that must not be there; ``files``: in the volume too,
+        where those of a run that nobody could clean up stay until the campaign is resumed.
+        """
+        found = [] if (now := self.programs()) == self.found else [f"other programs: {now}"]
+        for node in (self.server, *self.clients):
+            for what in ("lease", "lease.expired"):
+                if node.run(["test", "-e", f"{RESTORE}/{what}"]).status == 0:
+                    found.append(f"{what} on {node.name}")
+            journals = node.run(["ls", "-A", f"{RESTORE}/restore"]).stdout.decode().split()
+            parts = {name for name in journals if name in ("fileserver", "cache_manager")}
+            found += [f"journal {part} on {node.name}" for part in sorted(parts)]
+            found += [f"{node.name}: {words}" for words in processes(node) if _ours(words)]
+        for node in self.clients:
+            listed = node.run(["timeout", "20", "ls", "-A", VOLUME_PATH])
+            if listed.status != 0:
+                found.append(f"{VOLUME_PATH} is not served on {node.name}")
+            found += [
+                f"{name} in the volume"
+                for name in listed.stdout.decode().split()
+                if files and name.startswith("fstune-")
+            ]
+        return found
+
+    def put_back(self, files: bool = True) -> None:
+        """Wait until nothing is left: watches and killed runs take a moment to end."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while left := self.left(files):
+            assert time.monotonic() < deadline, left
+            time.sleep(0.2)
+
+    # Meddling
+
+    def drop_connections(self, *nodes: Node) -> None:
+        """Cut every SSH connection to these hosts; new ones are taken."""
+        for node in nodes:
+            listener = node.check(["cat", "/run/sshd.pid"]).strip()
+            sessions = set(node.run(["pidof", "sshd"]).stdout.decode().split()) - {listener}
+            for pid in sessions:
+                node.run(["kill", "-KILL", pid])
+
+    def start_sshd(self, node: Node) -> str:
+        return ssh.start(node, (self.directory / "user.pub").read_text())
+
+    @contextmanager
+    def slow(self, node: Node, program: str, only: str) -> Iterator[Path]:
+        """Make a program of a host wait, when it is called with the word ``only``, until the
+        file that this gives is removed; the file beside it, ``.met``, shows that it waits.
+        """
+        gate = node.shared / f"gate-{program}"
+        inside = f"/fstune/{gate.name}"
+        text = (
+            "#!/bin/sh\n"
+            f'case " $* " in *" {only} "*)\n'
+            f"    [ ! -e {inside} ] || : > {inside}.met\n"
+            f"    while [ -e {inside} ]; do sleep 0.05; done ;;\n"
+            "esac\n"
+            # By its own name, so that it looks as if nothing had been in between.
+            "PATH=/usr/sbin:/usr/bin:/sbin:/bin\n"
+            f'exec {program} "$@"\n'
+        )
+        gate.write_text("")
+        node.check(["mount", "-t", "tmpfs", "tmpfs", "/usr/local/bin"])
+        try:
+            node.check(
+                ["sh", "-c", 'printf %s "$1" > "$2"', "sh", text, f"/usr/local/bin/{program}"]
+            )
+            node.check(["chmod", "755", f"/usr/local/bin/{program}"])
+            yield gate
+        finally:
+            gate.unlink(missing_ok=True)
+            gate.with_name(f"{gate.name}.met").unlink(missing_ok=True)
+            node.check(["umount", "--lazy", "/usr/local/bin"])
+
+    def meets(self, gate: Path) -> None:
+        """Wait until a program waits at its gate."""
+        wait_for(gate.with_name(f"{gate.name}.met").exists, f"{gate.name} to be met")
+
+    @contextmanager
+    def cable_cut(self) -> Iterator[None]:
+        """Cut the desk's cable: no host can be reached."""
+        port = ["ip", "link", "set", f"port{len(self.cell.clients)}"]
+        self.server.check([*port, "down"])
+        try:
+            yield
+        finally:
+            self.server.check([*port, "up"])
+
+
+def processes(node: Node) -> list[list[str]]:
+    """The command lines of all processes of a node."""
+    script = 'for f in /proc/[0-9]*/cmdline; do tr "\\0" "\\t" < "$f"; echo; done 2> /dev/null'
+    said = node.run(["sh", "-c", script]).stdout.decode(errors="replace")
+    return [line.rstrip("\t").split("\t") for line in said.splitlines() if line]
+
+
+def command_line(node: Node, program: str) -> tuple[str, ...]:
+    """That of the one process that runs a program; empty when there is none."""
+    for words in processes(node):
+        if words[0].rpartition("/")[2] == program:
+            return tuple(words)
+    return ()
+
+
+def engine_runs(node: Node) -> bool:
+    return any(
+        "workloads.pyz" in word and "run" in words for words in processes(node) for word in words
+    )
+
+
+def _ours(words: list[str]) -> bool:
+    named = ("workloads.pyz", "watch.sh", "end_runs.py")
+    return any(word.endswith(named) for word in words)
+
+
+def bring_up(cells: Cells, directory: Path) -> Lab:
+    """Bring the hosts up; SSH servers run on all but the desk."""
+    (directory / "state").mkdir()
+    cell = cells.up(CellSpec("hosts", clients=3, ssh=True))
+    make_key(directory / "user")
+    lab = Lab(cell, directory)
+    addresses = (SERVER_ADDRESS, *(client_address(n) for n in range(1, len(lab.clients) + 1)))
+    nodes = (lab.server, *lab.clients)
+    keys = [
+        f"{address} {lab.start_sshd(node)}" for address, node in zip(addresses, nodes, strict=True)
+    ]
+    (directory / "known_hosts").write_text("".join(f"{line}\n" for line in keys))
+    lab.workload()
+    lab.found.update(lab.programs())
+    return lab

@@ -1,0 +1,154 @@
+"""No command is ever made by formatting a string: argument lists go to hosts, and what a shell or
+another interpreter is given as a program is a constant.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOMS = ("api", "deploy", "search_spaces", "tuner", "workloads")
+INTERPRETERS = {"sh", "bash", "dash", "ksh", "zsh", "python3", "perl", "awk", "eval"}
+STRINGS_TO_SHELLS = {
+    "os": {"system", "popen"},
+    "subprocess": {"getoutput", "getstatusoutput"},
+    "asyncio": {"create_subprocess_shell"},
+}
+#: The one module that hands a string to a remote login shell, by way of ``quoting.quote``.
+SPEAKS_SSH = Path("tuner/testbed/ssh.py")
+#: Modules that keep a script in a field: which, each put together from constants alone.
+CONSTANT_ALL_THE_SAME = {
+    "tuner/measure/diagnostics/probe.py": ("_COMMON", "_SERVER", "_CLIENT"),
+}
+
+
+def word(node: ast.AST) -> str | None:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value.rpartition("/")[2]
+    return None
+
+
+def constants(tree: ast.Module) -> set[str]:
+    """Names that the module itself binds to a literal string."""
+    found = set()
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+            found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return found
+
+
+def formatted(source: str) -> list[int]:
+    """The lines where an interpreter is given a program that is not a constant, and where a string
+    goes to a shell.
+    """
+    tree = ast.parse(source)
+    known = constants(tree)
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.List | ast.Tuple):
+            words = [word(one) for one in node.elts]
+            for at, given in enumerate(words[:-1]):
+                program = node.elts[at + 1]
+                literal = isinstance(program, ast.Constant) or (
+                    isinstance(program, ast.Name) and program.id in known
+                )
+                if given == "-c" and INTERPRETERS & set(words[:at]) and not literal:
+                    found.append(program.lineno)
+        elif isinstance(node, ast.keyword) and node.arg == "shell":
+            if not (isinstance(node.value, ast.Constant) and node.value.value is False):
+                found.append(node.value.lineno)
+        elif isinstance(node, ast.ImportFrom):
+            if STRINGS_TO_SHELLS.get(node.module or "", set()) & {one.name for one in node.names}:
+                found.append(node.lineno)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if node.attr in STRINGS_TO_SHELLS.get(node.value.id, set()):
+                found.append(node.lineno)
+        elif isinstance(node, ast.JoinedStr):
+            begun = word(node.values[0]) if node.values else None
+            if begun is not None and begun.split(" ")[0] in INTERPRETERS and " -c" in begun:
+                found.append(node.lineno)
+    return sorted(set(found))
+
+
+def quoted(call: ast.Call) -> bool:
+    """Whether what is sent is made by ``quote``, or kept from that."""
+    match call.args:
+        case [ast.Call(func=ast.Name(id="quote"))]:
+            return True
+        case [ast.Attribute(value=ast.Name(id="self"), attr="_command")]:
+            return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ('run(["sh", "-c", f"rm {path}"])', [1]),
+        ('run(["sh", "-c", "rm " + path])', [1]),
+        ('run(["sh", "-c", "rm {}".format(path)])', [1]),
+        ('run(["sh", "-c", script])', [1]),
+        ('run([*enter, "/bin/bash", "-e", "-c", script])', [1]),
+        ('run(("python3", "-I", "-c", f"print({x})"))', [1]),
+        ('run(f"sh -c {script}".split())', [1]),
+        ("run(x, shell=True)", [1]),
+        ("run(x, shell=flag)", [1]),
+        ("import os\nos.system(x)", [2]),
+        ("from subprocess import getoutput", [1]),
+        ('SCRIPT = "kill $1"\nrun(["sh", "-c", SCRIPT, "sh", pid])', []),
+        ('run(["sh", "-c", \'kill "$@"\', "sh", *pids])', []),
+        ('run(["grep", "-c", pattern, path])', []),
+        ("run(x, shell=False)", []),
+    ],
+)
+def test_a_formatted_command_is_recognised(source: str, lines: list[int]) -> None:
+    assert formatted(source) == lines
+
+
+def test_no_command_is_made_by_formatting(root: Path, repository_files: tuple[Path, ...]) -> None:
+    modules = [name for name in repository_files if name.parts[0] in ROOMS and name.suffix == ".py"]
+    assert len(modules) > 100
+    found = [f"{m}:{n}" for m in modules for n in formatted((root / m).read_text())]
+    places = [place for place in found if place.rpartition(":")[0] not in CONSTANT_ALL_THE_SAME]
+    assert places == []
+    assert len(found) == len(CONSTANT_ALL_THE_SAME)
+
+
+def test_scripts_that_come_by_another_name_are_constants(root: Path) -> None:
+    for name, scripts in CONSTANT_ALL_THE_SAME.items():
+        tree = ast.parse((root / name).read_text())
+        values = {
+            node.targets[0].id: node.value
+            for node in tree.body
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        }
+        for script in scripts:
+            for node in ast.walk(values[script]):
+                assert isinstance(node, ast.Constant | ast.BinOp | ast.Add | ast.Name | ast.Load)
+                assert not isinstance(node, ast.Name) or node.id in scripts
+        given = [
+            node.args[2]
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "cls"
+        ]
+        assert given
+        assert {ast.unparse(one) for one in given} <= set(scripts)
+
+
+def test_only_quoted_words_go_to_a_login_shell(
+    root: Path, repository_files: tuple[Path, ...]
+) -> None:
+    calls = [
+        (name, node)
+        for name in repository_files
+        if name.parts[0] in ROOMS and name.suffix == ".py"
+        for node in ast.walk(ast.parse((root / name).read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("exec_command", "invoke_shell")
+    ]
+    assert {name for name, _ in calls} == {SPEAKS_SSH}
+    assert [call.lineno for _, call in calls if not quoted(call)] == []
+    text = (root / SPEAKS_SSH).read_text()
+    assert text.count("self._command = ") == text.count("self._command = quote(") == 1

@@ -1,0 +1,95 @@
+"""What hosts by SSH do for a workload: commands that are spoken with, and connections lost."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from deploy.cell import Cells, Node, ssh
+from deploy.cell.network import SERVER_ADDRESS
+from tests.acceptance.lab import Lab, bring_up, processes, wait_for
+from tuner.errors import TransportError
+from tuner.testbed.link import SshHost
+from tuner.testbed.ssh import SshConnector
+
+pytestmark = pytest.mark.cell
+
+#: Says that it is ready, waits for a word, and answers with it.
+ASKS = ["sh", "-c", 'echo "ready $1" >&2; read -r word; echo "got $word"; exit 3', "sh", "a 'b'"]
+
+
+@pytest.fixture(scope="module")
+def lab(cells: Cells, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    cells.down("hosts")
+    try:
+        yield bring_up(cells, tmp_path_factory.mktemp("lab"))
+    finally:
+        cells.down("hosts")
+
+
+@pytest.fixture
+def server(lab: Lab) -> Iterator[SshConnector]:
+    known, key = lab.directory / "known_hosts", lab.directory / "user"
+    host = SshHost(SERVER_ADDRESS, ssh.OPERATOR, 22, key, False, known, sudo=True)
+
+    def opener(address: str, port: int, timeout_s: float) -> socket.socket:
+        return ssh.connect_from(lab.desk, address, port, timeout_s)
+
+    with SshConnector(host, opener=opener) as connector:
+        yield connector
+
+
+def asking(node: Node) -> bool:
+    return any(words == ASKS for words in processes(node))
+
+
+def test_a_command_is_spoken_with(server: SshConnector) -> None:
+    talk = server.converse(ASKS)
+    assert talk.listen() == "ready a 'b'"
+    talk.say("go $(on)")
+    assert talk.listen() is None
+    done = talk.end()
+    assert (done.status, done.stdout, done.stderr) == (3, "got go $(on)\n", "ready a 'b'\n")
+    talk.kill()
+    assert server.run(["id", "--user"]).stdout == "0\n"
+
+
+def test_a_conversation_that_is_given_up_ends_the_command(lab: Lab, server: SshConnector) -> None:
+    talk = server.converse(ASKS)
+    assert talk.listen() is not None
+    assert asking(lab.server)
+    talk.kill()
+    wait_for(lambda: not asking(lab.server), "its end")
+    assert talk.listen() is None
+
+
+def test_a_lost_connection_ends_the_conversation_and_the_command(
+    lab: Lab, server: SshConnector
+) -> None:
+    talk = server.converse(ASKS)
+    assert talk.listen() is not None
+    lab.drop_connections(lab.server)
+    assert talk.listen() is None
+    with pytest.raises(TransportError, match=r"10\.77\.0\.1: sh -c: ") as lost:
+        talk.end()
+    assert str(lost.value.details["command"]).startswith("sh -c ")
+    wait_for(lambda: not asking(lab.server), "its end")
+    assert server.run(["true"]).status == 0
+
+
+def test_a_long_command_goes_on_without_its_connection(lab: Lab, server: SshConnector) -> None:
+    flag = lab.server.shared / "long"
+    script = 'echo ran >> "$1"; while [ -e "$1" ]; do sleep 0.05; done; echo done'
+    with ThreadPoolExecutor(1) as pool:
+        argv = ["sh", "-c", script, "sh", "/fstune/long"]
+        running = pool.submit(server.run_long, argv, run_id="long-1", timeout_s=60.0)
+        wait_for(flag.exists, "its beginning")
+        lab.drop_connections(lab.server)
+        wait_for(lambda: server.run(["true"]).status == 0, "a new connection")
+        assert flag.read_text() == "ran\n"
+        flag.unlink()
+        assert running.result(60.0).stdout == "done\n"
+    assert server.run(["ls", "-A", "/var/tmp/fstune-0"]).stdout == ""

@@ -1,0 +1,170 @@
+"""Hostile values in campaign and space files: refused, or handed on as the data that they are.
+
+Testbed files are held to the same in tests/unit/testbed/test_file.py.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import search_spaces
+from search_spaces import SpaceError
+from tests.unit.testbed.test_file import HOSTILE
+from tuner.campaign.spec import read_spec
+from tuner.cli.compose import prepare
+from tuner.errors import ConfigurationError, SpecError
+from tuner.measure.references import ReferencePlan, install_references
+from tuner.measure.workload import load_workload
+from tuner.target.openafs.fileserver import Fileserver, FileserverPlace
+from tuner.testbed.connector import CommandResult
+from tuner.testbed.local import LocalConnector
+
+DATA = Path(__file__).parents[2] / "data"
+CAMPAIGN = yaml.safe_load((DATA / "campaigns" / "good" / "everything.yaml").read_text())
+SPACE = yaml.safe_load((DATA / "spaces" / "good" / "tiny.yaml").read_text())
+#: Where a campaign file may say what it likes: in names for people, which are kept and shown only.
+FOR_PEOPLE = {("name",), ("references", 0, "name"), ("references", 1, "name")}
+#: Checked against the space when the hosts are known; see below.
+LATER = {("first", number) for number in range(2)}
+
+At = tuple[str | int, ...]
+
+
+def leaves(content: object, at: At = ()) -> Iterator[At]:
+    """The places of all values in a document."""
+    steps: Any = ()
+    if isinstance(content, dict):
+        steps = content.items()
+    elif isinstance(content, list):
+        steps = enumerate(content)
+    else:
+        yield at
+    for key, inner in steps:
+        yield from leaves(inner, (*at, key))
+
+
+CHECKED = [at for at in leaves(CAMPAIGN) if at not in FOR_PEOPLE and at[:2] not in LATER]
+
+
+def changed(document: object, at: At, value: object) -> Any:
+    content = copy.deepcopy(document)
+    inner: Any = content
+    for step in at[:-1]:
+        inner = inner[step]
+    inner[at[-1]] = value
+    return content
+
+
+@pytest.mark.parametrize("at", CHECKED, ids=lambda at: ".".join(map(str, at)))
+def test_a_campaign_file_is_refused(tmp_path: Path, at: At) -> None:
+    path = tmp_path / "campaign.yaml"
+    for value in ("-x", "a b", "$(reboot)", "a'b", "a\nb", "../x", "a\0b"):
+        path.write_text(yaml.safe_dump(changed(CAMPAIGN, at, value)))
+        with pytest.raises(SpecError) as refused:
+            prepare(read_spec(path), tmp_path / "state")
+        assert str(refused.value).isprintable(), value
+
+
+def test_values_to_try_first_are_those_of_the_space() -> None:
+    for component in ("fileserver", "cache-manager-fuse"):
+        space = search_spaces.load(f"openafs-{component}-1.8")
+        name = next(p.name for p in space.order if not p.choices)
+        for value in HOSTILE:
+            assert space.violations({name: value}) != [], value
+
+
+WORD = {
+    "flag": "-word",
+    "kind": "categorical",
+    "choices": ["good", "better"],
+    "range": ["good", "better"],
+    "default": "better",
+    "about": "a",
+    "source": "s",
+    "change": "restart",
+}
+
+
+class Untouched:
+    """A host that nothing may be asked of."""
+
+    host = "fs9"
+
+    def run(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
+    ) -> CommandResult:
+        raise AssertionError(argv)
+
+    def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
+        raise AssertionError(path)
+
+    def get(self, path: str) -> bytes:
+        raise AssertionError(path)
+
+
+def with_word(**changes: object) -> dict[str, Any]:
+    """A space with a parameter that is a word."""
+    word = WORD | changes
+    content: dict[str, Any] = copy.deepcopy(SPACE)
+    content["parameters"]["word"] = word
+    content["options"].append(word["flag"])
+    return content
+
+
+@pytest.mark.parametrize("value", HOSTILE, ids=repr)
+@pytest.mark.parametrize("what", ["choice", "flag"])
+def test_a_word_of_a_space_is_refused_or_stays_one_word(
+    tmp_path: Path, what: str, value: str
+) -> None:
+    choices = [value, "better"]
+    changes = {"flag": value} if what == "flag" else {"choices": choices, "range": choices}
+    path = tmp_path / "space.yaml"
+    path.write_text(yaml.safe_dump(with_word(**changes)))
+    try:
+        space = search_spaces.load(str(path))
+    except SpaceError:
+        return
+    values = {"word": "good" if what == "flag" else value}
+    words = space.render(values)
+    assert value in words
+    # A client is given the words themselves; bosserver takes a line apart.
+    place = FileserverPlace("192.0.2.9", "/restore")
+    server = Fileserver(Untouched(), place, space, ("/fileserver",), "", {}, {}, ())
+    plain = value.split() == [value] and value.isascii() and value.isprintable()
+    unfit = not plain or len(value) > 200  # bosserver cuts longer lines
+    with pytest.raises(ConfigurationError if unfit else AssertionError) as met:
+        server.apply(values)
+    if unfit:
+        assert isinstance(met.value, ConfigurationError)
+        assert re.search("bosserver (cannot pass on the option|keeps 244)", str(met.value))
+
+
+#: Those that a file system takes as a name.
+NAMES = [value for value in HOSTILE if value and not {"/", "\0"} & set(value) and len(value) < 200]
+
+
+@pytest.mark.parametrize("value", NAMES, ids=repr)
+def test_the_path_of_a_reference_is_data(tmp_path: Path, value: str) -> None:
+    path = tmp_path / value
+    path.mkdir()
+    plan = ReferencePlan("here", str(path))
+    workload = load_workload(str(DATA / "small-workload.yaml"))
+    client = LocalConnector()
+    (reference,) = install_references(client, str(tmp_path), "/proc", [plan], workload)
+    report, _ = reference.run("r-1", 7, lambda stage: None)
+    assert report.components
+    assert list(path.iterdir()) == []
+    assert {entry.name for entry in tmp_path.iterdir()} == {
+        value,
+        "workloads.pyz",
+        "workload.json",
+        "uncache.py",
+        "end_runs.py",
+    }

@@ -1,0 +1,49 @@
+"""The program that ends what is left of workload runs, on real processes of this machine."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+PROGRAM = Path(__file__).parents[3] / "tuner" / "measure" / "end_runs.py"
+
+
+@contextmanager
+def process(*words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that waits for its input to end, with these words on its command line."""
+    wait = ["-c", "import sys; print(flush=True); sys.stdin.read()"]
+    command = [sys.executable, *wait, *words]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as one:
+        assert one.stdout is not None
+        one.stdout.readline()  # it is what its command line says
+        try:
+            yield one
+        finally:
+            one.kill()
+
+
+def end(archive: str, prefix: str) -> int:
+    return subprocess.run([sys.executable, PROGRAM, archive, prefix], timeout=60).returncode
+
+
+def test_runs_of_the_prefix_end_and_no_others(tmp_path: Path) -> None:
+    archive = str(tmp_path / "workloads.pyz")
+    with ExitStack() as running:
+
+        def start(*words: str) -> subprocess.Popen[bytes]:
+            return running.enter_context(process(*words))
+
+        ours = [start(archive, "run", "--run-id", f"c-{n}", "--seed", "1") for n in (1, 20)]
+        others = [
+            start(archive, "run", "--run-id", "d-1"),
+            start(archive, "run", "--seed", "c-1"),
+            start(f"{archive}.old", "run", "--run-id", "c-1"),
+        ]
+        assert end(archive, "c-") == 0
+        assert [one.wait(10) for one in ours] == [-signal.SIGKILL] * 2
+        assert [one.poll() for one in others] == [None] * 3
+    assert end(archive, "c-") == 0

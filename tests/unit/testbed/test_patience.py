@@ -1,0 +1,102 @@
+"""How long hosts are waited for, and what is kept of a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from tuner.errors import ConfigurationError, TestbedError, TransportError, evidence
+from tuner.testbed.connector import CommandFailed, CommandResult, CommandTimeout
+from tuner.testbed.conversation import Conversation
+from tuner.testbed.hold import Hold, Owner, patience_s
+from tuner.testbed.hosts import patience
+from tuner.testbed.link import Patience
+
+
+@dataclass
+class Flaky:
+    """A host whose next answers are these failures; then it is well."""
+
+    failures: list[Exception]
+    host: str = "fs9"
+    ran: list[tuple[str, ...]] = field(default_factory=list)
+
+    def run(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
+    ) -> CommandResult:
+        self.ran.append(tuple(argv))
+        if self.failures:
+            raise self.failures.pop(0)
+        return CommandResult(tuple(argv), 0, "", "")
+
+    def run_long(
+        self, argv: Sequence[str], *, run_id: str, timeout_s: float = 3600.0
+    ) -> CommandResult:
+        return self.run(argv)
+
+    def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
+        self.run(["put", path])
+
+    def get(self, path: str) -> bytes:
+        raise AssertionError(path)
+
+    def converse(self, argv: Sequence[str]) -> Conversation:
+        raise AssertionError(argv)
+
+
+def hold(*failures: Exception, after_s: float = 600.0) -> tuple[Flaky, Hold]:
+    host = Flaky(list(failures))
+    return host, Hold(host, "/restore", Owner("campaign", "here"), after_s)
+
+
+def test_a_host_that_was_lost_is_asked_whether_it_is_back_before_anything_else() -> None:
+    host, held = hold(TransportError("lost"))
+    with pytest.raises(TransportError, match="lost"):
+        held.run(["bos", "stop"])
+    held.run_long(["bos", "create"], run_id="r")
+    held.put("/a", b"")
+    assert host.ran == [("bos", "stop"), ("true",), ("bos", "create"), ("put", "/a")]
+
+
+def test_a_host_that_stays_away_is_given_up() -> None:
+    host, held = hold(*[TransportError(f"lost {n}") for n in range(4)], after_s=0.001)
+    with pytest.raises(TransportError, match="lost 0"):
+        held.run(["a"])
+    with pytest.raises(TransportError, match=r"lost [12]"):
+        held.run(["b"])
+    assert ("b",) not in host.ran
+
+
+def test_a_command_that_takes_too_long_does_not_make_its_host_lost() -> None:
+    host, held = hold(CommandTimeout("fs9", ["a"], "no end"))
+    with pytest.raises(CommandTimeout):
+        held.run(["a"])
+    held.run(["b"])
+    assert host.ran == [("a",), ("b",)]
+
+
+def test_a_dead_connection_is_noticed_well_before_a_host_puts_itself_back() -> None:
+    assert patience(1800.0) == Patience()
+    for after_s in (6.0, 60.0, 600.0, 1800.0):
+        found = patience(after_s)
+        assert found.silence_s + found.connect_s < after_s / 2.0
+        assert patience_s(after_s) <= after_s / 2.0
+
+
+def test_what_is_kept_of_a_failure() -> None:
+    result = CommandResult(("bos", "create", "a b"), 1, "", "bos: no\nsuch cell\n")
+    failed = CommandFailed("fs9", result)
+    told = {
+        "host": "fs9",
+        "command": "bos create 'a b'",
+        "exit_status": 1,
+        "output": "bos: no such cell",
+    }
+    assert evidence(failed) == {"failure": "command-failed", **told}
+    outer = ConfigurationError("it does not start")
+    outer.__cause__ = failed
+    assert evidence(outer) == {"failure": "configuration", **told}
+    assert evidence(TestbedError("gone")) == {"failure": "testbed"}
+    assert evidence(KeyboardInterrupt()) == {}

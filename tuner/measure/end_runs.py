@@ -1,0 +1,60 @@
+"""Ends what still goes on of workload runs on this host.
+
+A program of its own, shipped to a client host and run by its python3 (standard library only, 3.9):
+``end_runs.py ARCHIVE PREFIX`` kills every process that runs the engine in ARCHIVE with a run
+identifier that begins with PREFIX. Whoever gave such a run up may have lost sight of it; nobody may
+measure beside it. Exit status 1 when one does not die.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+
+_DEATH_S = 10.0
+_POLL_S = 0.02
+
+
+def running(archive: str, prefix: str) -> list[int]:
+    """The processes of such runs."""
+    return [
+        int(name)
+        for name in os.listdir("/proc")
+        if name.isdigit() and _belongs(_words(name), archive, prefix)
+    ]
+
+
+def _belongs(words: list[str], archive: str, prefix: str) -> bool:
+    named = any(
+        words[at] == "--run-id" and words[at + 1].startswith(prefix) for at in range(len(words) - 1)
+    )
+    return named and archive in words
+
+
+def _words(pid: str) -> list[str]:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().decode("utf-8", "replace").split("\0")
+    except OSError:
+        return []  # it has ended
+
+
+def main(archive: str, prefix: str) -> int:
+    """Kill until none is left; the exit status."""
+    deadline = time.monotonic() + _DEATH_S
+    while found := running(archive, prefix):
+        if time.monotonic() > deadline:
+            print(f"processes {found} of runs {prefix} do not die", file=sys.stderr)
+            return 1
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_POLL_S)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
