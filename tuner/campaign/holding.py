@@ -66,6 +66,14 @@ class Held:
                 f"nothing of this one for {self.lease.limit_s:.0f} s"
             )
 
+    def superseded(self) -> bool:
+        """Whether another process now runs the campaign."""
+        mine = self.lease
+        return any(
+            other.campaign == mine.campaign and other.token != mine.token
+            for other in self._store.leases()
+        )
+
     def close(self) -> None:
         """Stop, and give the lease back."""
         self._stop.set()

@@ -46,10 +46,14 @@ def aspects(
     }
     return {
         **found,
-        "workload": aspect(json.loads(workload.document)),
+        "workload": aspect(_without_words(json.loads(workload.document))),
         "statistics": aspect(statistics),
         "testbed": aspect(testbed),
     }
+
+
+def _without_words(workload: dict[str, object]) -> dict[str, object]:
+    return {key: value for key, value in workload.items() if key != "description"}
 
 
 def programs(identity: str) -> dict[str, Aspect]:
@@ -65,7 +69,6 @@ def differences(measured: Mapping[str, Aspect], now: Mapping[str, Aspect]) -> li
             paths = list(_paths("", measured[name].document, now[name].document))
             more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
             told.append(f"{name} ({', '.join(paths[:_NAMED])}{more})")
-    told += [f"{name} (gone)" for name in sorted(measured.keys() - now.keys() - {"programs"})]
     return told
 
 

@@ -102,9 +102,8 @@ class Runner:
         """Run to the campaign's end, or to the first thing that stops it.
 
         Ctrl-C pauses the campaign, a request pauses or cancels it, an error fails it; all but a
-        cancelled one can be resumed. The testbed is put back
-        in every case, and only what could not be put back is raised (TunerError) beside what the
-        store may raise.
+        cancelled one can be resumed. The testbed is put back in every case, and only what could not
+        be put back is raised (TunerError) beside what the store may raise.
         """
         bench: Bench | None = None
         state, reason, error = CampaignState.FINISHED, "", None
@@ -148,6 +147,8 @@ class Runner:
                 self._tell("restore-failed", said, evidence(failure))
             if self._store.campaign(self._id).state is not CampaignState.RUNNING:
                 return ()  # stopped before it had begun
+            if self._held is not None and self._held.superseded():
+                return ()  # the campaign goes on elsewhere, and what is stored is of that run
             self._void_cut_off()
             self._store.add_time_use(self._id, self._ledger.unwritten())
             asked = self._store.request(self._id)
@@ -201,7 +202,7 @@ class Runner:
             self._store.set_measured_with(self._id, now)
             return
         stored = self._store.measured_with(self._id)
-        changed = differences({name: stored[name] for name in stored.keys() & now.keys()}, now)
+        changed = differences(stored, now)
         if changed:
             raise ConflictError(
                 f"campaign {self._id} was measured with something else: {'; '.join(changed)}; put "

@@ -8,17 +8,18 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from tuner.model import Campaign, Lease, Request
+from tuner.report.drawing import Printable
 from tuner.report.tables import Column, Listing
-from tuner.report.words import NAME, QUIET, SLOWER, clean, duration, moment
+from tuner.report.words import NAME, QUIET, SLOWER, duration, literal, moment
 
 _COLUMNS = (
-    Column("campaign", rigid=True),
-    Column("name"),
-    Column("testbed"),
-    Column("process"),
-    Column("since", rigid=True),
-    Column("heard of", rigid=True, right=True),
-    Column("state"),
+    Column("Campaign", rigid=True),
+    Column("Name"),
+    Column("Testbed"),
+    Column("Process"),
+    Column("Since", rigid=True),
+    Column("Heard of", rigid=True, right=True),
+    Column("State"),
 )
 
 
@@ -34,10 +35,10 @@ def status_table(
     """
     rows = [
         (
-            Text(clean(lease.campaign), style=NAME),
-            Text(clean(names.get(lease.campaign, ""))),
-            Text(clean(lease.testbed)),
-            Text(f"{lease.holder.pid} on {clean(lease.holder.host)}"),
+            literal(lease.campaign, NAME),
+            literal(names.get(lease.campaign, "")),
+            literal(lease.testbed),
+            literal(f"{lease.holder.pid} on {lease.holder.host}"),
             Text(moment(lease.taken), style=QUIET),
             Text(f"{duration(lease.beat_age_s)} ago"),
             _state(lease, lease.campaign in gone, requests.get(lease.campaign)),
@@ -46,14 +47,17 @@ def status_table(
     ]
     rows += [
         (
-            Text(clean(campaign.id), style=NAME),
-            Text(clean(campaign.name)),
-            *(Text("") for _ in range(4)),
+            literal(campaign.id, NAME),
+            literal(campaign.name),
+            Text(""),
+            Text(""),
+            Text(""),
+            Text(""),
             Text("died; take it up with 'fstune resume'", style=SLOWER),
         )
         for campaign in lost
     ]
-    return Listing(_COLUMNS, tuple(rows)) if rows else Text("No campaign runs.")
+    return Printable(Listing(_COLUMNS, tuple(rows))) if rows else Text("No campaign runs.")
 
 
 def _state(lease: Lease, gone: bool, asked: Request | None) -> Text:
@@ -62,5 +66,5 @@ def _state(lease: Lease, gone: bool, asked: Request | None) -> Text:
     if lease.beat_age_s > lease.limit_s:
         return Text(f"silent for more than {duration(lease.limit_s)}; may be taken over", SLOWER)
     if asked is not None:
-        return Text(f"will {asked.wish}, asked from {clean(asked.asked_by)}")
+        return literal(f"will {asked.wish}, asked from {asked.asked_by}")
     return Text("runs")

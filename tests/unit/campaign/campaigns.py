@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tuner.campaign.holding import Held
 from tuner.campaign.runner import Outcome, Runner
 from tuner.campaign.spec import CampaignSpec
 from tuner.cli.compose import Prepared, prepare
@@ -93,6 +94,7 @@ class Campaign:
     directory: Path
     id: str = ""
     testbed: SimulatedTestbed | None = None
+    held: Held | None = None
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -110,7 +112,14 @@ class Campaign:
         self.testbed = prepared.testbed
         watching = observer or Recorder()
         runner = Runner(
-            self.store, self.id, prepared.spec, prepared.workload, self.testbed, watching
+            self.store,
+            self.id,
+            prepared.spec,
+            prepared.workload,
+            self.testbed,
+            watching,
+            aspects=prepared.aspects,
+            held=self.held,
         )
         return runner.run()
 

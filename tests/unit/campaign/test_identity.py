@@ -1,0 +1,166 @@
+"""A campaign goes on with what it was measured with, and with nothing else."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import search_spaces
+import workloads
+from tests.unit.campaign.campaigns import THREADS, Campaign, Recorder, faster, spec
+from tests.unit.campaign.conftest import Begin
+from tuner.campaign.identity import aspect, aspects, differences
+from tuner.campaign.rules import rules_of
+from tuner.campaign.spec import load_space
+from tuner.errors import ConflictError
+from tuner.measure.workload import load_workload
+from tuner.states import CampaignState
+from tuner.testbed import simulated
+
+
+def cut_off(campaign: Campaign) -> None:
+    """Run it until some blocks are measured."""
+
+    def stop(count: int) -> None:
+        if count == 60:
+            raise KeyboardInterrupt
+
+    assert campaign.run(Recorder(stop)).campaign.state is CampaignState.PAUSED
+    assert any(block.measurements for block in campaign.blocks)
+
+
+def refused(campaign: Campaign) -> str:
+    """What it says when it is taken up again; nothing is measured."""
+    before = campaign.blocks
+    outcome = campaign.run()
+    assert isinstance(outcome.error, ConflictError)
+    assert campaign.blocks == before
+    assert f"'fstune branch {campaign.id} FILE'" in str(outcome.error)
+    return str(outcome.error)
+
+
+def test_the_same_again_goes_on(begin: Begin) -> None:
+    campaign = begin(spec(faster()))
+    cut_off(campaign)
+    stored = campaign.store.measured_with(campaign.id)
+    assert set(stored) == {
+        "programs",
+        "space of the cache_manager",
+        "space of the fileserver",
+        "statistics",
+        "testbed",
+        "workload",
+    }
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+    assert campaign.store.measured_with(campaign.id) == stored
+
+
+def test_another_workload_is_named(begin: Begin, tmp_path: Path) -> None:
+    text = workloads.load("mixed-use").text
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    campaign = begin(spec(faster(), workload=str(path)))
+    cut_off(campaign)
+    path.write_text(text.replace("files: 1500", "files: 1400"))
+    said = refused(campaign)
+    assert "with something else: workload (filesets.small.files: 1400, was 1500); put" in said
+    path.write_text(re.sub(r"(?s)description: .*?\n(?=\w)", "description: other words\n", text))
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+
+
+def test_another_space_is_named_and_its_words_do_not_matter(begin: Begin, tmp_path: Path) -> None:
+    packaged = Path(search_spaces.__file__).with_name("openafs-fileserver-1.8.yaml")
+    text = packaged.read_text()
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    spaces = {
+        "fileserver": {"name": str(path), "only": ["threads"]},
+        "cache_manager": {"name": "openafs-cache-manager-fuse-1.8", "only": ["daemons"]},
+    }
+    campaign = begin(spec(faster(), spaces=spaces))
+    cut_off(campaign)
+    path.write_text(re.sub(r"(?m)^title: .*$", "title: other words", text, count=1))
+    cut_short = campaign.run(Recorder(lambda count: _stop(count, 30)))
+    assert cut_short.error is None
+    path.write_text(text.replace("range: [6, 256]", "range: [6, 300]"))
+    said = refused(campaign)
+    assert "space of the fileserver (parameters.threads.high: 300, was 256); put" in said
+
+
+def _stop(count: int, at: int) -> None:
+    if count == at:
+        raise KeyboardInterrupt
+
+
+def test_other_statistics_are_named(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign = begin(spec(faster()))
+    cut_off(campaign)
+    monkeypatch.setattr("tuner.campaign.identity.ALPHA", 0.05)
+    assert "statistics (alpha: 0.05, was 0.025)" in refused(campaign)
+
+
+def test_other_programs_are_named(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign = begin(spec(faster()))
+    cut_off(campaign)
+    upgraded = partial(simulated._SimulatedPart, identity="simulated 2")
+    monkeypatch.setattr(simulated, "_SimulatedPart", upgraded)
+    said = refused(campaign)
+    assert 'programs (identity: "simulated 2", was "simulated")' in said
+    assert "restored" in campaign.kinds()
+
+
+def test_what_was_never_measured_may_change(begin: Begin, tmp_path: Path) -> None:
+    text = workloads.load("mixed-use").text
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    campaign = begin(spec(faster(), workload=str(path)))
+    campaign.run(Recorder(lambda count: _stop(count, 1)))
+    assert not any(block.measurements for block in campaign.blocks)
+    path.write_text(text.replace("files: 1500", "files: 1400"))
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+
+
+def test_a_campaign_of_an_earlier_release_goes_on(begin: Begin) -> None:
+    """What it was measured with was not noted then: it is now."""
+    campaign = begin(spec(faster()))
+    aspects_now = dict(campaign.prepared().aspects)
+    cut_off(campaign)
+    with campaign.store._database.writer.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM measured_with")
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+    stored = campaign.store.measured_with(campaign.id)
+    assert {name: stored[name] for name in aspects_now} == aspects_now
+
+
+def test_narrowing_is_part_of_a_space() -> None:
+    wide = spec(faster())
+    narrow = wide.model_dump()
+    narrow["spaces"]["fileserver"]["range"] = {"threads": [8, 100]}
+    workload = load_workload("mixed-use")
+    rules = rules_of(wide, workload)
+    found = []
+    for each in (wide, wide.model_validate(narrow)):
+        assert each.spaces.fileserver is not None
+        space = load_space(each.spaces.fileserver, "fileserver")
+        found.append(aspects({"fileserver": space}, workload, rules, {}))
+    (said,) = differences(*found)
+    assert said.startswith("space of the fileserver (parameters.threads.")
+    assert ": 100, was " in said
+
+
+def test_differences_are_named_and_counted() -> None:
+    old = {"x": aspect({"a": 1, "b": [1, 2], "c": {"d": "long " * 20}, "e": None}), "y": aspect(1)}
+    new = {"x": aspect({"a": 2, "b": [1, 3], "c": {"d": ""}, "f": 0}), "z": aspect(2)}
+    assert differences(old, old) == []
+    (said,) = differences(old, new)
+    assert said.startswith('x (a: 2, was 1, b.1: 3, was 2, c.d: "", was "long long')
+    assert said.endswith("... and 2 more)")
+
+
+def test_a_digest_follows_from_the_document_alone() -> None:
+    assert aspect({"a": 1, "b": 2}) == aspect({"b": 2, "a": 1})
+    assert aspect({"a": 1}).digest != aspect({"a": 1.5}).digest
+    assert THREADS in str(aspect({THREADS: 1}).document)

@@ -1,0 +1,167 @@
+"""Testbeds that processes share, what is asked of campaigns, and what campaigns rest on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.store import records
+from tests.unit.store.conftest import Place
+from tuner.errors import ConflictError
+from tuner.model import Aspect, Block, Holder, Lease, Prior, Request, TimeUse, Wish
+from tuner.states import BlockState, CampaignState, TrialState
+from tuner.store import Store, problems
+
+HERE = Holder("here", "boot:1", 4711, 99)
+THERE = Holder("there", "boot:2", 4711, 99)
+LIMIT_S = 3600.0
+
+
+def take(
+    store: Store,
+    campaign: str,
+    testbed: str = "hall 7",
+    holder: Holder = HERE,
+    *,
+    gone: bool = False,
+    limit_s: float = LIMIT_S,
+) -> Lease:
+    event = records.event("block-void")
+    return store.take_testbed(campaign, testbed, holder, limit_s, lambda _: gone, event)
+
+
+def running(store: Store) -> str:
+    campaign = records.begun(store)
+    store.move_campaign(campaign, CampaignState.RUNNING, "", records.event())
+    return campaign
+
+
+def block_on(lease: Lease, number: int = 1) -> Block:
+    return replace(records.block(number), testbed=lease.testbed)
+
+
+def test_a_testbed_is_taken_given_back_and_told(store: Store) -> None:
+    one, other = running(store), running(store)
+    lease = take(store, one)
+    (told,) = store.leases()
+    assert replace(told, beat_age_s=0.0) == lease
+    assert 0.0 <= told.beat_age_s < LIMIT_S
+    with pytest.raises(ConflictError, match=rf"testbed hall 7 is in use by campaign {one}: .*here"):
+        take(store, other, holder=THERE)
+    elsewhere = take(store, other, "hall 8", THERE)
+    assert [held.testbed for held in store.leases()] == ["hall 7", "hall 8"]
+    store.give_back(lease)
+    store.give_back(lease)
+    store.give_back(elsewhere)
+    assert store.leases() == []
+    take(store, other, holder=THERE)
+
+
+def test_a_campaign_is_run_by_one_process(store: Store) -> None:
+    campaign = running(store)
+    take(store, campaign)
+    for testbed in ("hall 7", "hall 8"):
+        with pytest.raises(ConflictError, match="is being run by another process: process 4711"):
+            take(store, campaign, testbed, THERE)
+
+
+@pytest.mark.parametrize("silent", [True, False], ids=["silent", "dead"])
+@pytest.mark.parametrize("same", [True, False], ids=["its campaign", "another campaign"])
+def test_what_a_dead_process_held_is_taken_over(store: Store, same: bool, silent: bool) -> None:
+    dead = running(store)
+    next_one = dead if same else running(store)
+    old = take(store, dead, limit_s=1e-6 if silent else LIMIT_S)
+    store.begin_block(dead, block_on(old), records.event(), old)
+    new = take(store, next_one, holder=THERE, gone=not silent)
+    (cut_off,) = store.blocks(dead)
+    assert (cut_off.state, cut_off.testbed) == (BlockState.VOID, "hall 7")
+    assert store.events(dead)[-1].kind == "block-void"
+    assert [held.token for held in store.leases()] == [new.token]
+    # Should it live after all, it gives no sign of life and begins nothing any more.
+    assert not store.beat(old)
+    assert store.beat(new)
+    with pytest.raises(ConflictError, match="taken over"):
+        store.begin_block(dead, block_on(old, 2), records.event(), old)
+    store.give_back(old)
+    assert [held.token for held in store.leases()] == [new.token]
+    assert problems(store) == []
+
+
+def test_one_block_runs_on_a_testbed(store: Store) -> None:
+    """Whoever writes, and whatever he believes to hold."""
+    one, other = running(store), running(store)
+    lease = take(store, one)
+    store.begin_block(one, block_on(lease), records.event())
+    with pytest.raises(ConflictError):
+        store.begin_block(other, block_on(lease), records.event())
+    store.begin_block(other, records.block(1), records.event())
+
+
+def test_requests_are_for_campaigns_that_run(store: Store) -> None:
+    campaign = records.begun(store)
+    wish = Request(Wish.PAUSE, "there", records.NOON)
+    with pytest.raises(ConflictError, match="is created; it does not run"):
+        store.ask(campaign, wish, records.event())
+    store.move_campaign(campaign, CampaignState.RUNNING, "", records.event())
+    assert store.request(campaign) is None
+    store.ask(campaign, wish, records.event("asked"))
+    assert store.request(campaign) == wish
+    assert store.events(campaign)[-1].kind == "asked"
+    with pytest.raises(ConflictError, match="was asked to pause already"):
+        store.ask(campaign, wish, records.event())
+    cancel = replace(wish, wish=Wish.CANCEL)
+    store.ask(campaign, cancel, records.event())
+    with pytest.raises(ConflictError, match="was asked to cancel already"):
+        store.ask(campaign, wish, records.event())
+    assert store.request(campaign) == cancel
+    store.move_campaign(campaign, CampaignState.RUNNING, "", records.event())
+    assert store.request(campaign) is None
+
+
+def test_trials_end_with_a_cancelled_campaign(store: Store) -> None:
+    campaign = records.begun(store, trials=3)
+    store.add_trial(campaign, records.trial(3, TrialState.QUEUED), records.event())
+    store.move_trial(campaign, 1, TrialState.PRUNED, "slow", records.event())
+    store.move_campaign(campaign, CampaignState.CANCELLED, "", records.event())
+    cancelled = TrialState.CANCELLED
+    states = [trial.state for trial in store.trials(campaign)]
+    assert states == [cancelled, TrialState.PRUNED, cancelled, cancelled]
+
+
+def test_what_a_campaign_is_measured_with(store: Store) -> None:
+    campaign = records.begun(store)
+    assert store.measured_with(campaign) == {}
+    document = {"parameters": {"threads": [1, 2.5, None, "äöü"]}}
+    store.set_measured_with(campaign, {"space": Aspect("a", document), "x": Aspect("b", [])})
+    store.set_measured_with(campaign, {"x": Aspect("c", {})})
+    found = {"space": Aspect("a", document), "x": Aspect("c", {})}
+    assert store.measured_with(campaign) == found
+    assert store.measured_with(records.begun(store)) == {}
+
+
+def test_priors_come_with_a_campaign(store: Store) -> None:
+    found = [Prior(records.TRIED, -0.1 - 0.2, "earlier:4"), Prior(records.FOUND, 0.5, "earlier:2")]
+    campaign = store.create_campaign("c", "{}", 1, records.NOON, priors=found).id
+    assert store.priors(campaign) == found
+    assert store.priors(records.begun(store)) == []
+
+
+def test_time_use_is_stored_with_a_block(store: Store) -> None:
+    campaign = running(store)
+    use = TimeUse(10.0, 1.0, 2.0, 4.0)
+    for number in (1, 2):
+        store.begin_block(campaign, records.block(number), records.event())
+        store.end_block(campaign, number, BlockState.VOID, "", 1.0, records.event(), use)
+    assert store.campaign(campaign).time_use == use + use
+
+
+def test_the_clock_is_that_of_the_database(store: Store, place: Place) -> None:
+    """Two openings of it agree on how old a sign of life is, however their own clocks go."""
+    campaign = running(store)
+    lease = take(store, campaign)
+    with place.open() as other:
+        first, second = other.leases()[0].beat_age_s, store.leases()[0].beat_age_s
+        assert 0.0 <= first <= second
+        assert other.beat(lease)
+        assert store.leases()[0].taken == lease.taken
