@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from tuner.interruption import interrupt
+
 _STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Signals so soon after one another are one request: a closed terminal sends several.
 _SAME_REQUEST_S = 1.0
@@ -26,7 +28,7 @@ def stop_signals() -> Iterator[None]:
         before_s, last_s = last_s, time.monotonic()
         if last_s - before_s < _SAME_REQUEST_S:
             return  # it must not interrupt the answer to the one before
-        raise KeyboardInterrupt(signal.Signals(number).name)
+        interrupt(signal.Signals(number).name)
 
     with _handling(stop):
         yield

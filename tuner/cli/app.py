@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 import tuner
-from tuner.cli import campaigns, cell, db, serve, sharing, space, testbed, token, workload
+from tuner.cli import archive, campaigns, cell, db, serve, sharing, space, testbed, token, workload
 from tuner.cli.compare import compare_command
 from tuner.cli.samples import load_trial
 from tuner.errors import TunerError
@@ -41,6 +41,8 @@ app.command("status")(sharing.status)
 app.command("list")(campaigns.list_campaigns)
 app.command("show")(campaigns.show_campaign)
 app.command("recommend")(campaigns.recommend)
+app.command("export")(archive.export)
+app.command("import")(archive.import_file)
 app.command("compare")(compare_command(load_trial))
 app.command("serve")(serve.serve)
 app.add_typer(cell.app, name="cell")

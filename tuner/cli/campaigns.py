@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -23,6 +24,7 @@ from tuner.cli.options import CampaignReference, Database, StateDir, open_store,
 from tuner.errors import ConflictError, NotFoundError, SpecError
 from tuner.judge.pilot import Pilot, PilotOutcome
 from tuner.model import BlockKind, Campaign, Prior
+from tuner.report.log import LogForm, LogProgress
 from tuner.report.pilot import pilot_page
 from tuner.report.progress import progress_for
 from tuner.report.recommend import (
@@ -57,9 +59,20 @@ OverridePilot = Annotated[
 ]
 
 
+Log = Annotated[
+    LogForm | None,
+    typer.Option(
+        "--log",
+        help="Write a log to standard error, a line an event, instead of showing progress.",
+        show_default=False,
+    ),
+]
+
+
 def run(
     file: CampaignFile,
     override_pilot: OverridePilot = False,
+    log: Log = None,
     state_dir: StateDir = None,
     database: Database = None,
 ) -> None:
@@ -70,10 +83,15 @@ def run(
     directory = state_directory(state_dir)
     prepared = _prepared(file, directory, override_pilot)
     with open_store(directory, database) as store:
-        _tell_end(store, _conduct(store, _created(store, prepared.spec), prepared)[0])
+        _tell_end(store, _conduct(store, _created(store, prepared.spec), prepared, log)[0])
 
 
-def pilot(file: CampaignFile, state_dir: StateDir = None, database: Database = None) -> None:
+def pilot(
+    file: CampaignFile,
+    log: Log = None,
+    state_dir: StateDir = None,
+    database: Database = None,
+) -> None:
     """Measure only the baseline against itself: how noisy is the testbed, what can be found on it?
 
     The campaign is paused after it; 'fstune resume' begins the search.
@@ -84,7 +102,7 @@ def pilot(file: CampaignFile, state_dir: StateDir = None, database: Database = N
         raise SpecError(f"{file}: pilot.blocks is 0; give it blocks")
     with open_store(directory, database) as store:
         campaign = _created(store, prepared.spec)
-        outcome, found = _conduct(store, campaign, prepared, pilot_only=True)
+        outcome, found = _conduct(store, campaign, prepared, log, pilot_only=True)
     if found is not None:
         show(Console(), pilot_page(found))
     if outcome.error is not None:
@@ -97,6 +115,7 @@ def pilot(file: CampaignFile, state_dir: StateDir = None, database: Database = N
 def resume(
     campaign: CampaignReference = "last",
     override_pilot: OverridePilot = False,
+    log: Log = None,
     state_dir: StateDir = None,
     database: Database = None,
 ) -> None:
@@ -110,13 +129,14 @@ def resume(
             )
         spec = _overriding(CampaignSpec.from_json(found.spec), override_pilot)
         prepared = prepare(spec, directory, owned=_cell_is_its_own(store, found))
-        _tell_end(store, _conduct(store, found, prepared)[0])
+        _tell_end(store, _conduct(store, found, prepared, log)[0])
 
 
 def branch(
     campaign: CampaignReference,
     file: CampaignFile,
     override_pilot: OverridePilot = False,
+    log: Log = None,
     state_dir: StateDir = None,
     database: Database = None,
 ) -> None:
@@ -133,7 +153,7 @@ def branch(
         found = priors(old.id, trials, blocks, rules, prepared.parameters)
         typer.echo(f"fstune: {len(found)} trials of {old.id} guide the search", err=True)
         new = _created(store, prepared.spec, found)
-        _tell_end(store, _conduct(store, new, prepared)[0])
+        _tell_end(store, _conduct(store, new, prepared, log)[0])
 
 
 def _prepared(file: Path, directory: Path, override_pilot: bool) -> Prepared:
@@ -227,10 +247,17 @@ def _conduct(
     store: Store,
     campaign: Campaign,
     prepared: Prepared,
+    log: LogForm | None,
     *,
     pilot_only: bool = False,
 ) -> tuple[Outcome, Pilot | None]:
-    with progress_for(Console(), title=f"{campaign.name} · {campaign.id}") as observer:
+    title = f"{campaign.name} · {campaign.id}"
+    progress = (
+        progress_for(Console(), title=title)
+        if log is None
+        else LogProgress(sys.stderr, log, campaign.id)
+    )
+    with progress as observer:
         return conduct(store, campaign, prepared, observer, pilot_only=pilot_only)
 
 

@@ -21,6 +21,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, IntegrityError, StatementError
 
 from tuner.errors import ConflictError, StoreError
+from tuner.interruption import uninterrupted
 
 #: How long a transaction waits for another one's locks. Those take milliseconds; a disk may stall.
 BUSY_TIMEOUT_S = 30.0
@@ -113,7 +114,7 @@ class Database(ABC):
         with self.reported():
             while True:
                 try:
-                    with engine.begin() as connection:
+                    with uninterrupted(), engine.begin() as connection:
                         result = work(connection)
                     self._answered()
                     return result

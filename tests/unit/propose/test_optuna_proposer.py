@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -100,3 +101,20 @@ def test_a_configuration_from_elsewhere_can_be_told() -> None:
     """What was found on a host need not lie in the space's ranges."""
     strange = Configuration.of({"fileserver.threads": 9999, "fileserver.preset": "S"})
     assert len(proposer().propose(2, [BASELINE, Told(strange, -0.5)])) == 2
+
+
+def test_priors_guide_and_may_be_proposed_again() -> None:
+    """They count for the sampler like what was measured, and for nothing else."""
+    known = [BASELINE, *(Told(p.configuration, 0.1) for p in proposer().propose(9, [BASELINE]))]
+    as_priors = [replace(told, prior=True) for told in known[1:]]
+    one = proposer().propose(3, known)
+    assert proposer().propose(3, [BASELINE, *as_priors]) == one
+    first = proposer().propose(1, [BASELINE])[0].configuration
+    prior = Told(first, -0.5, prior=True)
+    study = proposer()._study([BASELINE, prior])
+    assert [trial.value for trial in study.trials] == [0.0, -0.5]
+    # What could not be proposed here would be told of another configuration.
+    elsewhere = Configuration.of(first.as_dict() | {"fileserver.threads": 1_000_000})
+    for strange in (elsewhere, Configuration.of({"moon.phase": 3})):
+        study = proposer()._study([BASELINE, Told(strange, -0.5, prior=True)])
+        assert [trial.value for trial in study.trials] == [0.0]

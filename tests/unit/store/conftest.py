@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
-from tests.postgresql import Server, running
+from tests.postgresql import Server
 from tuner.store import Store
 from tuner.store.opening import open_database
 
@@ -34,20 +34,6 @@ class Place:
                 yield connection
         finally:
             database.close()
-
-
-@pytest.fixture(scope="session")
-def postgresql(root: Path) -> Iterator[Server]:
-    with running(root / "build" / "test-state" / "packages") as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def template(postgresql: Server) -> str:
-    """Return a database with our tables, of which others are copies."""
-    name = postgresql.new()
-    Store.open(Path("unused"), postgresql.url(name)).close()
-    return name
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,297 @@
+"""Campaigns steered, watched and taken over from other processes."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.unit.campaign.campaigns import faster, spec
+from tests.unit.cli.conftest import COMMAND, Fstune
+from tests.unit.store.test_sharing import THERE, block_on
+from tuner.model import Block
+from tuner.states import BlockState, CampaignState, TrialState
+from tuner.store import NewEvent, Store, problems
+
+Begin = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def begin(environment: dict[str, str]) -> Iterator[Begin]:
+    """Return what starts a campaign in a process of its own, and waits for its first block."""
+    begun: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str | Path) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [*COMMAND, *map(str, arguments)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        begun.append(process)
+        assert process.stdout is not None
+        while "complete" not in process.stdout.readline():
+            pass
+        return process
+
+    yield start
+    for process in begun:
+        process.kill()
+        process.communicate()
+
+
+def file_of(tmp_path: Path, name: str, testbed: str | None = None) -> Path:
+    """A campaign that takes longer than any test waits, on a simulated testbed of that name."""
+    search = {"trials_per_race": 2, "blocks_per_race": 3, "max_trials": 5000, "sampler": "random"}
+    document = spec(noise=0.05, search=search, budget={"wall_time": "900d"}).model_dump(
+        mode="json", exclude_none=True
+    )
+    document["name"] = name
+    if testbed is not None:
+        document["testbed"]["simulated"]["name"] = testbed
+    path = tmp_path / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def kinds(store: Store, campaign: str) -> list[str]:
+    return [event.kind for event in store.events(campaign)]
+
+
+def test_a_campaign_is_paused_resumed_and_cancelled_from_elsewhere(
+    fstune: Fstune, begin: Begin, state: Path, tmp_path: Path
+) -> None:
+    process = begin("run", file_of(tmp_path, "long"))
+    asked = fstune("pause")
+    assert (asked.returncode, asked.stderr) == (0, "")
+    assert re.fullmatch(r"campaign \S+ will pause at the next safe point\n", asked.stdout)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors.count("fstune: paused; go on with")) == (130, 1)
+    with Store.open(state) as store:
+        campaign = store.campaign("last")
+        assert campaign.state is CampaignState.PAUSED
+        assert campaign.reason.startswith("asked to pause from ")
+        assert kinds(store, campaign.id)[-1] == "campaign-paused"
+        assert store.request(campaign.id) is None
+        assert store.leases() == []
+        measured = len(store.blocks(campaign.id))
+    again = fstune("pause")
+    assert again.returncode == 4
+    assert "is paused; it does not run" in again.stderr
+
+    process = begin("resume")
+    assert "will cancel at the next safe point" in fstune("cancel", "last").stdout
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (130, "fstune: cancelled\n")
+    assert "Restored" in output
+    with Store.open(state) as store:
+        campaign = store.campaign("last")
+        assert campaign.state is CampaignState.CANCELLED
+        told = kinds(store, campaign.id)
+        assert told.index("pause-requested") < told.index("campaign-paused")
+        assert told.index("cancel-requested") < told.index(
+            "restored", told.index("cancel-requested")
+        )
+        assert told[-1] == "campaign-cancelled"
+        assert len(store.blocks(campaign.id)) > measured
+        open_states = {TrialState.RUNNING, TrialState.QUEUED}
+        assert not open_states & {trial.state for trial in store.trials(campaign.id)}
+        assert problems(store) == []
+    for command in ("resume", "cancel"):
+        refused = fstune(command, "last")
+        assert refused.returncode == 4
+        assert "is cancelled" in refused.stderr
+
+
+def test_a_campaign_that_does_not_run_is_cancelled_at_once(
+    fstune: Fstune, state: Path, campaign_file: Path
+) -> None:
+    with Store.open(state) as store:
+        text = spec(faster()).to_json()
+        campaign = store.create_campaign("small", text, 1, datetime.now(UTC)).id
+    assert fstune("cancel", campaign).stdout == f"campaign {campaign} is cancelled\n"
+    assert fstune("run", campaign_file).returncode == 0
+    refused = fstune("cancel", "last")
+    assert refused.returncode == 4
+    assert "is finished; it does not run" in refused.stderr
+
+
+@pytest.mark.parametrize("wish", ["pause", "cancel"])
+def test_what_a_killed_process_left_is_ended(
+    fstune: Fstune, begin: Begin, state: Path, tmp_path: Path, wish: str
+) -> None:
+    process = begin("run", file_of(tmp_path, "long"))
+    process.kill()
+    process.communicate()
+    assert "died; take it up with 'fstune resume'" in fstune("status").stdout
+    ended = fstune(wish, "last")
+    assert ended.returncode == 0, ended.stderr
+    assert "what it left on its testbed is still there" in ended.stdout
+    with Store.open(state) as store:
+        campaign = store.campaign("last")
+        assert campaign.state in (CampaignState.PAUSED, CampaignState.CANCELLED)
+        assert campaign.time_use.wall_s > 0.0
+        assert not any(b.state is BlockState.RUNNING for b in store.blocks(campaign.id))
+        assert problems(store) == []
+    if wish == "pause":
+        begin("resume").send_signal(signal.SIGINT)
+
+
+def test_a_testbed_is_used_by_one_campaign(
+    fstune: Fstune, begin: Begin, state: Path, tmp_path: Path
+) -> None:
+    first = begin("run", file_of(tmp_path, "first", "hall 7"))
+    second = begin("run", file_of(tmp_path, "second", "hall 8"))
+    refused = fstune("run", file_of(tmp_path, "third", "hall 7"))
+    assert refused.returncode == 4
+    assert re.search(
+        rf"testbed simulated hall 7 is in use by campaign \S+: process {first.pid} on",
+        refused.stderr,
+    )
+    heading, *rows = fstune("status").stdout.splitlines()
+    assert heading.split()[:3] == ["Campaign", "Name", "Testbed"]
+    named = [next(row for row in rows if name in row) for name in ("first", "second")]
+    assert len(rows) == 2
+    for row, process, testbed in zip(named, (first, second), ("hall 7", "hall 8"), strict=True):
+        assert f"simulated {testbed}" in row
+        assert f"{process.pid} on " in row
+        assert re.search(r"\d s ago  +runs$", row)
+    # Its process dies, and whoever wants the testbed next has it.
+    first.kill()
+    first.wait()
+    begin("resume", campaign_of(state, "third"))
+    with Store.open(state) as store:
+        held = {lease.testbed: lease.campaign for lease in store.leases()}
+        dead, third = campaign_of(state, "first"), campaign_of(state, "third")
+        assert held["simulated hall 7"] == third
+        assert not any(b.state is BlockState.RUNNING for b in store.blocks(dead))
+        blocks = [block for each in (dead, third) for block in store.blocks(each)]
+    assert {block.testbed for block in blocks} == {"simulated hall 7"}
+
+
+def campaign_of(state: Path, name: str) -> str:
+    with Store.open(state) as store:
+        return next(campaign.id for campaign in store.campaigns() if campaign.name == name)
+
+
+def test_a_process_of_another_machine_is_taken_over_when_it_is_silent(
+    fstune: Fstune, begin: Begin, state: Path, tmp_path: Path
+) -> None:
+    """The row is what another machine would have left; its clock is the database's."""
+    process = begin("run", file_of(tmp_path, "long", "hall 7"))
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    with Store.open(state) as store:
+        campaign = store.campaign("last")
+        event = NewEvent(datetime.now(UTC), "x", "x")
+        place = "simulated hall 7"
+        lease = store.take_testbed(campaign.id, place, THERE, 3600.0, lambda _: False, event)
+        store.move_campaign(campaign.id, CampaignState.RUNNING, "", event)
+        number = len(store.blocks(campaign.id)) + 1
+        block: Block = block_on(lease, number)
+        store.begin_block(campaign.id, block, event, lease)
+        fresh = fstune("resume")
+        assert fresh.returncode == 4
+        assert re.search(
+            r"by another process: process 4711 on there, heard of \d+ s ago", fresh.stderr
+        )
+        store.beat(lease)
+        with store._database.writer.begin() as connection:
+            silent = (datetime.now(UTC) - timedelta(hours=2)).replace(tzinfo=None).isoformat(" ")
+            connection.exec_driver_sql("UPDATE lease SET beat = ?", (silent,))
+        assert "silent for more than" in fstune("status").stdout
+        begin("resume")
+        assert store.blocks(campaign.id, after=number - 1)[0].state is BlockState.VOID
+
+
+def test_a_run_that_was_taken_over_leaves_the_campaign_alone(
+    begin: Begin, state: Path, tmp_path: Path
+) -> None:
+    """It puts its testbed back and says so; how the campaign stands is the other run's."""
+    process = begin("run", file_of(tmp_path, "long"))
+    event = NewEvent(datetime.now(UTC), "x", "x")
+    with Store.open(state) as store:
+        campaign = store.campaign("last").id
+        (lease,) = store.leases()
+        store.take_testbed(campaign, lease.testbed, THERE, 3600.0, lambda _: True, event)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 4
+        assert errors.startswith("fstune: ")
+        assert store.campaign(campaign).state is CampaignState.RUNNING
+        (held,) = store.leases()
+        assert held.holder == THERE
+
+
+def test_a_new_campaign_begins_with_what_an_earlier_one_found(
+    fstune: Fstune, state: Path, campaign_file: Path, tmp_path: Path
+) -> None:
+    assert fstune("run", campaign_file).returncode == 0
+    document = yaml.safe_load(campaign_file.read_text())
+    document["statistics"] = {"delta": 0.03}
+    changed = tmp_path / "changed.yaml"
+    changed.write_text(yaml.safe_dump(document))
+    result = fstune("branch", "last", changed)
+    assert result.returncode == 0, result.stderr
+    with Store.open(state) as store:
+        new, old = store.campaigns()
+        priors = store.priors(new.id)
+        tried = {f"{old.id}:{t.number}": t.configuration for t in store.trials(old.id)}
+        assert 1 <= len(priors) <= 3
+        assert result.stderr == f"fstune: {len(priors)} trials of {old.id} guide the search\n"
+        assert all(tried[prior.origin] == prior.configuration for prior in priors)
+        assert min(prior.difference for prior in priors) < -0.1
+        # They are measured anew where they are tried, and counted nowhere.
+        assert store.blocks(new.id)[0].number == 1
+        assert new.recommendation is not None
+        assert new.recommendation.blocks < len(store.blocks(new.id))
+    smaller = dict(document, spaces={"cache_manager": document["spaces"]["cache_manager"]})
+    smaller["first"] = []
+    smaller["testbed"] = {"simulated": {"noise": 0.004}}
+    changed.write_text(yaml.safe_dump(smaller))
+    other = fstune("branch", old.id, changed)
+    assert other.returncode == 0, other.stderr
+    with Store.open(state) as store:
+        kept = store.priors(store.campaign("last").id)
+    assert all(not name.startswith("fileserver.") for p in kept for name, _ in p.configuration)
+
+
+def test_a_run_writes_a_log(fstune: Fstune, campaign_file: Path, state: Path) -> None:
+    result = fstune("run", campaign_file, "--log", "json")
+    assert result.returncode == 0
+    lines = [json.loads(line) for line in result.stderr.splitlines()]
+    with Store.open(state) as store:
+        campaign = store.campaign("last")
+        told = {(e.number, e.kind) for e in store.events(campaign.id)}
+    assert {line["campaign"] for line in lines} == {campaign.id}
+    assert {(line["number"], line["event"]) for line in lines} <= told
+    of_arms = [line for line in lines if line["event"] == "measured"]
+    assert len(of_arms) > 10
+    assert all(isinstance(line["block"], int) and "trial" in line for line in of_arms)
+    # What people are told at the end stays, and nothing is told twice.
+    assert "block 1 complete" not in result.stdout
+    assert "Restored" in result.stdout
+
+
+def test_a_campaign_goes_to_another_place_as_a_file(
+    fstune: Fstune, campaign_file: Path, tmp_path: Path
+) -> None:
+    assert fstune("run", campaign_file).returncode == 0
+    file = tmp_path / "campaign.jsonl.gz"
+    written = fstune("export", "last", file)
+    assert re.fullmatch(rf"campaign \S+: \d+ rows written to {file}\n", written.stdout)
+    elsewhere = ("--state-dir", tmp_path / "elsewhere")
+    added = fstune("import", file, *elsewhere)
+    assert added.returncode == 0, added.stderr
+    assert fstune("show", *elsewhere).stdout == fstune("show").stdout
+    assert fstune("recommend", *elsewhere).stdout == fstune("recommend").stdout
+    again = fstune("import", file, *elsewhere)
+    assert again.returncode == 4
+    assert "is already in" in again.stderr

@@ -1,0 +1,226 @@
+"""A campaign as a file: what comes out of it equals what went in, and nothing else goes in."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.store import records
+from tests.unit.store.conftest import Place
+from tuner.errors import ConflictError, SpecError, StoreError
+from tuner.model import Aspect, Prior, TimeUse
+from tuner.states import BlockState, CampaignState
+from tuner.store import Store, problems, tables
+from tuner.store import archive as archive_module
+from tuner.store.archive import FORMAT, export_campaign, import_campaign
+
+
+def filled(store: Store) -> str:
+    """A campaign with something in every table."""
+    prior = Prior(records.TRIED, -0.1 - 0.2, "earlier:4")
+    campaign = store.create_campaign(
+        'with "quotes"\nand ümläute', "{}", 2**64 - 1, records.NOON, priors=[prior]
+    ).id
+    store.move_campaign(campaign, CampaignState.RUNNING, "", records.event())
+    store.set_measured_with(campaign, {"space": Aspect("ab", {"x": [1, None, 2.5]})})
+    store.set_baseline(campaign, records.FOUND, records.event())
+    for number in range(2):
+        store.add_trial(campaign, records.trial(number), records.event())
+    measurement = records.measurement(1)
+    clients = {f"client{n}": measurement.components for n in (1, 2)}
+    store.begin_block(campaign, replace(records.block(1), testbed="hall 7"), records.event())
+    store.add_measurement(campaign, 1, replace(measurement, clients=clients), records.event())
+    store.add_reference(campaign, 1, records.reference(), records.event())
+    store.add_measurement(campaign, 1, records.measurement(0, 1), records.event())
+    store.end_block(campaign, 1, BlockState.COMPLETE, "", 12.25, records.event(), TimeUse(20.0))
+    store.begin_block(campaign, records.block(2), records.event())
+    store.save_recommendation(campaign, records.recommendation(), records.event())
+    return campaign
+
+
+def everything(store: Store, campaign: str) -> tuple[object, ...]:
+    return (
+        store.campaign(campaign),
+        store.trials(campaign),
+        store.blocks(campaign),
+        store.events(campaign),
+        store.priors(campaign),
+        store.measured_with(campaign),
+    )
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "campaign.jsonl.gz"
+
+
+def rewritten(file: Path, change: Callable[[list[Any]], object]) -> Path:
+    """The file with its lines changed in place by ``change``."""
+    lines = [json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
+    change(lines)
+    new = file.with_name("changed.gz")
+    new.write_bytes(gzip.compress("".join(json.dumps(line) + "\n" for line in lines).encode()))
+    return new
+
+
+def test_a_campaign_comes_back_equal_in_any_kind_of_database(
+    store: Store, place: Place, file: Path, tmp_path: Path
+) -> None:
+    campaign = filled(store)
+    records.begun(store)
+    before = everything(store, campaign)
+    rows = export_campaign(store, campaign, file)
+    with Store.open(tmp_path / "other") as other:
+        assert import_campaign(other, file) == campaign
+        assert everything(other, campaign) == before
+        assert [c.id for c in other.campaigns()] == [campaign]
+        assert problems(other) == []
+        again = tmp_path / "again.gz"
+        assert export_campaign(other, campaign, again) == rows
+        assert gzip.decompress(again.read_bytes()) == gzip.decompress(file.read_bytes())
+        # And it goes on: the next event has the next number.
+        assert other.add_event(campaign, records.event()).number == len(before[3]) + 1  # type: ignore[arg-type]
+    with place.raw() as connection:
+        connection.execute(tables.effect.delete())
+        for table in reversed(tables.metadata.sorted_tables):
+            connection.execute(table.delete())
+        connection.commit()
+    assert import_campaign(store, file) == campaign
+    assert everything(store, campaign) == before
+
+
+def test_every_table_of_a_campaign_is_in_the_file(store: Store, file: Path) -> None:
+    export_campaign(store, filled(store), file)
+    lines = [json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
+    of_the_moment = {"lease", "posted", "request"}
+    keyed = {t.name for t in tables.metadata.sorted_tables if "campaign" in t.c} | {"campaign"}
+    assert {line[0] for line in lines[1:-1]} == keyed - of_the_moment
+    assert lines[0]["format"] == FORMAT
+    assert lines[-1] == {"rows": len(lines) - 2}
+
+
+def test_a_campaign_that_is_there_is_refused(store: Store, file: Path) -> None:
+    campaign = filled(store)
+    export_campaign(store, campaign, file)
+    before = everything(store, campaign)
+    with pytest.raises(ConflictError, match=f"campaign {campaign} is already in"):
+        import_campaign(store, file)
+    assert everything(store, campaign) == before
+
+
+def test_no_file_is_overwritten_and_none_is_left_half_written(
+    store: Store, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = filled(store)
+    file.write_text("mine")
+    with pytest.raises(StoreError, match="exists; name a new file"):
+        export_campaign(store, campaign, file)
+    assert file.read_text() == "mine"
+    with pytest.raises(StoreError, match="No such file or directory"):
+        export_campaign(store, campaign, file.parent / "none" / "file")
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("in the middle")
+
+    monkeypatch.setattr(archive_module, "_written", broken)
+    with pytest.raises(RuntimeError):
+        export_campaign(store, campaign, file.with_name("new"))
+    assert list(file.parent.glob("*new*")) == []
+
+
+Change = Callable[[list[Any]], object]
+
+
+def row_of(lines: list[Any], table: str) -> dict[str, Any]:
+    found = next(line[1] for line in lines if isinstance(line, list) and line[0] == table)
+    assert isinstance(found, dict)
+    return found
+
+
+REFUSED: dict[str, tuple[Change, str]] = {
+    "newer": (lambda lines: lines[0].update(format=2), "of format 2, this fstune reads format 1"),
+    "of another kind": (lambda lines: lines[0].update(kind="x"), "not an exported campaign"),
+    "without a campaign": (lambda lines: lines[0].update(campaign=7), "names no campaign"),
+    "empty": (lambda lines: lines.clear(), "not an exported campaign"),
+    "cut off": (lambda lines: lines.pop(), "its end is missing"),
+    "a row short": (lambda lines: lines.pop(-2), "not a row of a campaign"),
+    "a row too many": (lambda lines: lines.append(lines[1]), "more follows the end"),
+    "of an unknown table": (lambda lines: lines.insert(2, ["token", {}]), "line 3: not a row"),
+    "of other columns": (
+        lambda lines: row_of(lines, "trial").update(colour="red"),
+        "not the columns of trial",
+    ),
+    "of two campaigns": (
+        lambda lines: row_of(lines, "trial").update(campaign="x"),
+        "a row of another campaign",
+    ),
+    "with text for a number": (
+        lambda lines: row_of(lines, "trial").update(number="1"),
+        "trial.number is none",
+    ),
+    "with an unknown state": (
+        lambda lines: row_of(lines, "block").update(state="odd"),
+        "block.state is none",
+    ),
+    "with no time": (
+        lambda lines: row_of(lines, "event").update(at="yesterday"),
+        "event.at is none",
+    ),
+    "with nothing for something": (
+        lambda lines: row_of(lines, "event").update(message=None),
+        "event.message is none",
+    ),
+    "with a list for a configuration": (
+        lambda lines: row_of(lines, "trial").update(configuration=[1]),
+        "trial.configuration is none",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "said"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_is_no_campaign_leaves_no_trace(
+    store: Store, file: Path, tmp_path: Path, change: Change, said: str
+) -> None:
+    export_campaign(store, filled(store), file)
+    wrong = rewritten(file, change)
+    with Store.open(tmp_path / "other") as other:
+        with pytest.raises(SpecError, match=said) as caught:
+            import_campaign(other, wrong)
+        assert "\n" not in str(caught.value)
+        assert other.campaigns() == []
+        assert other._database.read(lambda c: c.execute(tables.event.select()).all()) == []
+
+
+def test_what_contradicts_itself_leaves_no_trace(store: Store, file: Path, tmp_path: Path) -> None:
+    export_campaign(store, filled(store), file)
+    wrong = rewritten(file, lambda lines: row_of(lines, "measurement").update(trial=9))
+    with Store.open(tmp_path / "other") as other:
+        with pytest.raises(ConflictError):
+            import_campaign(other, wrong)
+        assert other.campaigns() == []
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "not gzip", "missing"])
+def test_a_damaged_file_is_refused(store: Store, file: Path, tmp_path: Path, damage: str) -> None:
+    export_campaign(store, filled(store), file)
+    whole = file.read_bytes()
+    match damage:
+        case "cut":
+            file.write_bytes(whole[: len(whole) // 2])
+        case "flipped":
+            middle = len(whole) // 2
+            file.write_bytes(whole[:middle] + bytes([whole[middle] ^ 255]) + whole[middle + 1 :])
+        case "not gzip":
+            file.write_text("{}")
+        case "missing":
+            file.unlink()
+    with Store.open(tmp_path / "other") as other:
+        with pytest.raises(SpecError, match=r"not an exported campaign"):
+            import_campaign(other, file)
+        assert other.campaigns() == []

@@ -1,0 +1,115 @@
+"""A running campaign as a log: one line an event, for programs (JSON) or for people.
+
+Every line names its campaign, and the block and trial that it is about. What the libraries below
+have to warn of goes the same way.
+"""
+
+from __future__ import annotations
+
+import logging
+from enum import StrEnum
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+import structlog
+
+from tuner.model import Event
+from tuner.report.observer import Standing
+from tuner.report.words import clean
+
+#: Kinds of events that somebody should look at.
+_WARNINGS = frozenset(
+    {
+        "block-void",
+        "campaign-failed",
+        "diagnostics",
+        "guard",
+        "pilot-warning",
+        "reference-failed",
+        "restore-failed",
+        "trial-failed",
+    }
+)
+
+#: Fields that every line may have; particulars of the same name get an underscore.
+_OWN = frozenset({"campaign", "event", "kind", "level", "message", "number", "timestamp"})
+
+
+class LogForm(StrEnum):
+    """How a log is written."""
+
+    JSON = "json"
+    CONSOLE = "console"
+
+
+class LogProgress(logging.Handler):
+    """Writes what an observer is told, and the warnings of this process, to a stream.
+
+    A stream that cannot be written any more silences it.
+    """
+
+    def __init__(self, stream: TextIO, form: LogForm, campaign: str) -> None:
+        super().__init__(logging.WARNING)
+        self._stream = stream
+        self._closed = False
+        render: Any = (
+            structlog.processors.JSONRenderer(ensure_ascii=False)
+            if form is LogForm.JSON
+            else structlog.dev.ConsoleRenderer(colors=stream.isatty())
+        )
+        processors = [structlog.processors.add_log_level, _in_time, render]
+        self._log = structlog.wrap_logger(
+            structlog.WriteLogger(stream), processors, structlog.BoundLogger, campaign=campaign
+        )
+
+    def __enter__(self) -> Self:
+        logging.getLogger().addHandler(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        logging.getLogger().removeHandler(self)
+
+    def say(self, event: Event) -> None:
+        """Write an event: its kind, its message, and its particulars as fields of their own."""
+        level = "warning" if event.kind in _WARNINGS else "info"
+        about = {f"{n}_" if n in _OWN else n: _field(v) for n, v in event.data.items()}
+        own = {"message": clean(event.message), "number": event.number}
+        self._write(level, event.kind, **about, **own, timestamp=event.at.isoformat())
+
+    def doing(self, what: str) -> None:
+        """Write nothing: a log wants what happened."""
+
+    def standing(self, standing: Standing) -> None:
+        """Write nothing: it follows from the events."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write what a library logs."""
+        said = clean(record.getMessage())
+        self._write(record.levelname.lower(), "log", logger=record.name, message=said)
+
+    def _write(self, level: str, kind: str, **fields: object) -> None:
+        if self._closed:
+            return
+        try:
+            getattr(self._log, level)(kind, **fields)
+        except (OSError, ValueError):
+            self._closed = True
+
+
+def _field(value: object) -> object:
+    return clean(value) if isinstance(value, str) else value
+
+
+_now = structlog.processors.TimeStamper(fmt="iso", utc=True)
+
+
+def _in_time(logger: object, name: str, fields: Any) -> Any:
+    """Put the time first: that of the event, or else the present."""
+    if "timestamp" not in fields:
+        fields = _now(logger, name, fields)
+    return {"timestamp": fields.pop("timestamp"), **fields}
