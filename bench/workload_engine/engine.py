@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,16 +25,29 @@ class Engine:
         """Build it."""
         return cls(zipapp.build(root / "workloads.pyz").path)
 
-    def run(self, spec: Mapping[str, Any], place: Path) -> tuple[dict[str, Any], float]:
-        """Run a spec of one stage; return its document and the seconds the process lasted."""
+    def run(
+        self, spec: Mapping[str, Any], place: Path, first: Callable[[], None] = lambda: None
+    ) -> tuple[dict[str, Any], float]:
+        """Run a spec of one stage; return its document and the seconds the process lasted.
+
+        ``first`` is called when all is planned, right before the stage; the seconds include it.
+        """
         path = self.archive.with_name("spec.json")
         path.write_text(json.dumps(spec))
         command = [sys.executable, str(self.archive), "run", str(path), "--dir", str(place)]
         start = time.monotonic()
-        done = subprocess.run(
-            [*command, "--run-id", "bench", "--seed", "1"],
+        with subprocess.Popen(
+            [*command, "--run-id", "bench", "--seed", "1", "--gate", "stage"],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            check=True,
-        )
-        return json.loads(done.stdout), time.monotonic() - start
+        ) as process:
+            assert process.stderr is not None
+            ready = process.stderr.readline()
+            first()
+            said, complaint = process.communicate("\n")
+            took_s = time.monotonic() - start
+        if process.returncode != 0:
+            raise RuntimeError(ready + complaint + said)
+        return json.loads(said), took_s
