@@ -13,6 +13,7 @@ import math
 import os
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from itertools import groupby, islice
 from pathlib import Path
@@ -59,6 +60,7 @@ _BY_NAME = {table.name: table for table in _TABLES}
 _ROWS_AT_ONCE = 1000
 #: No row of ours comes near it; a file that was made to fill the memory ends here.
 _LONGEST_LINE = 64 << 20
+_PIECE_BYTES = 1 << 20
 
 
 def export_campaign(store: Store, campaign: str, file: Path) -> int:
@@ -107,6 +109,8 @@ def import_campaign(store: Store, file: Path) -> str:
     is a campaign of that identifier.
     """
 
+    _check_whole(file)
+
     def add(connection: Connection) -> str:
         lines = _lines(file)
         campaign = _campaign(file, lines)
@@ -133,14 +137,28 @@ def _written(value: object) -> object:
     return value
 
 
+def _check_whole(file: Path) -> None:
+    """Whether a file is as it was written: its checksum comes last, after all that would be read
+    wrongly. Raises SpecError.
+    """
+    with _refused(file), gzip.open(file) as source:
+        while source.read(_PIECE_BYTES):
+            pass
+
+
 def _lines(file: Path) -> Iterator[tuple[int, Any]]:
     """The lines of a file, each with its number. Raises SpecError."""
+    with _refused(file), gzip.open(file, "rt", encoding="utf-8") as source:
+        number = 0
+        while text := source.readline(_LONGEST_LINE):
+            number += 1
+            yield number, json.loads(text)
+
+
+@contextmanager
+def _refused(file: Path) -> Iterator[None]:
     try:
-        with gzip.open(file, "rt", encoding="utf-8") as source:
-            number = 0
-            while text := source.readline(_LONGEST_LINE):
-                number += 1
-                yield number, json.loads(text)
+        yield
     except (OSError, EOFError, ValueError, RecursionError, zlib.error) as problem:
         said = problem.strerror if isinstance(problem, OSError) and problem.strerror else problem
         raise SpecError(f"{file}: not an exported campaign, or damaged: {said}") from problem
