@@ -20,6 +20,7 @@ import resource
 import signal
 import sys
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -198,7 +199,13 @@ def _parser() -> argparse.ArgumentParser:
     clean = commands.add_parser("clean", help="remove the run directory, if it is ours")
     for command in (run, clean):
         command.add_argument("--dir", required=True, help="where the run directory is")
-        command.add_argument("--run-id", required=True, type=rundir.check_run_id)
+    run.add_argument(
+        "--run-id",
+        type=rundir.check_run_id,
+        default=uuid.uuid4().hex,
+        help="names the run directory; needed to run a spec of several stages, one by one",
+    )
+    clean.add_argument("--run-id", required=True, type=rundir.check_run_id)
     return parser
 
 

@@ -156,3 +156,15 @@ def test_a_packaged_spec_runs_by_name_where_yaml_can_be_read(tmp_path: Path) -> 
     for stage in ("write", "read"):
         subprocess.run([*command, *place, "--stage", stage], check=True, capture_output=True)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_without_a_name_gets_one(engine: Callable[..., Engine]) -> None:
+    made = engine()
+    command = [sys.executable, str(made.pyz), "run", str(made.spec), "--stage", "write"]
+    command += ["--dir", str(made.directory), "--seed", "1"]
+    names = []
+    for _ in range(2):
+        done = subprocess.run(command, capture_output=True, timeout=60, check=True)
+        names.append(json.loads(done.stdout)["run_id"])
+    assert names[0] != names[1]
+    assert {p.name for p in made.directory.iterdir()} == {f"fstune-{name}" for name in names}
