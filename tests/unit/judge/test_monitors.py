@@ -43,9 +43,7 @@ def alarms(guard: Callable[[Floats], Guard], draw: Callable[[np.random.Generator
     return sum(guard(draw(rng)).alarm is not Alarm.NONE for _ in range(200))
 
 
-@pytest.mark.parametrize(
-    ("guard", "most"), [(skewness, 8), (dependence, 33), (trend, 8)], ids=lambda v: str(v)
-)
+@pytest.mark.parametrize(("guard", "most"), [(skewness, 8), (dependence, 33), (trend, 8)])
 @pytest.mark.parametrize("shared", [0.0, 1.0])
 def test_sound_differences_alarm_seldom(
     guard: Callable[[Floats], Guard], most: int, shared: float

@@ -148,7 +148,7 @@ WINDOWS = load("openafs-windows-client")
         (RUNTIME, "bypassthreshold -1", {"bypass_threshold": -1}, ()),
         (RUNTIME, "flush a b ; fs sysname x", {}, ("flush", "a", "b", ";", "sysname", "x")),
     ],
-    ids=str,
+    ids=lambda value: value.name if isinstance(value, Space) else None,
 )
 def test_settings_and_commands(
     space: Space, line: str, values: dict[str, Value], rest: tuple[str, ...]
@@ -170,7 +170,7 @@ def test_settings_and_commands(
         (RUNTIME, "fs storebehind -kbytes 3 -files x", "write storebehind -allfiles VALUE"),
         (RUNTIME, "fs setcrypt maybe", "'maybe' is not a valid word"),
     ],
-    ids=str,
+    ids=lambda value: value.name if isinstance(value, Space) else None,
 )
 def test_settings_and_commands_that_are_refused(space: Space, line: str, part: str) -> None:
     with pytest.raises(SpaceError) as error:
