@@ -29,6 +29,8 @@ from tuner.store import Store
 _HERE = Path(__file__).parent
 _CELL = "overhead"
 _WAYS = ("netns", "ssh")
+#: What the quickstart came to on two cores.
+_QUICKSTART = 79
 _FIELDS = ("round", "reach", "measurements", "wall_s", "testbed_s", "apply_s", "workload_s")
 
 #: As the quickstart, but as long as a number of measurements, and of one trial that is certified:
@@ -143,6 +145,9 @@ def main(rounds: int) -> None:
     netns, by_ssh = (each[way] for way in _WAYS)
     print(f"a measurement: {netns:.2f} and {by_ssh:.2f} s, {by_ssh / netns - 1.0:+.1%}")
     print(f"beginning and end of a campaign: {ends['netns']:.1f} and {ends['ssh']:.1f} s")
+    long, by_ssh = (ends[way] + _QUICKSTART * each[way] for way in _WAYS)
+    print(f"so a campaign of {_QUICKSTART} measurements: {long:.0f} and {by_ssh:.0f} s, ", end="")
+    print(f"a ratio of {by_ssh / long:.3f}")
 
 
 def _each_s(row: Mapping[str, Any]) -> float:

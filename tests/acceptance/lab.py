@@ -24,7 +24,7 @@ from tuner.model import Block, Campaign, Event, Trial
 from tuner.store import Store
 
 RESTORE = "/var/lib/fstune-restore"
-_PATIENCE_S = 60.0
+_PATIENCE_S = 120.0
 _WORKLOAD = Path(__file__).parents[1] / "data" / "small-workload.yaml"
 
 
@@ -84,8 +84,10 @@ class Lab:
     def state(self) -> Path:
         return self.directory / "state"
 
-    def testbed(self, after: str = "10m", clients: int = 2, **ssh_words: object) -> Path:
-        """Write a testbed file."""
+    def testbed(self, after: str = "90s", clients: int = 2, **ssh_words: object) -> Path:
+        """Write a testbed file. Hosts look every second whether they are still held when they are
+        to put themselves back within 100 s, so that a test need not wait for that.
+        """
 
         def reach(address: str) -> dict[str, Any]:
             words = {"address": address, "user": ssh.OPERATOR, "key": "user", "agent": False}
@@ -262,17 +264,47 @@ class Lab:
             f'exec {program} "$@"\n'
         )
         gate.write_text("")
+        try:
+            with self.standing_in(node, program, text):
+                yield gate
+        finally:
+            gate.unlink(missing_ok=True)
+            gate.with_name(f"{gate.name}.met").unlink(missing_ok=True)
+
+    @contextmanager
+    def standing_in(self, node: Node, program: str, text: str) -> Iterator[None]:
+        """Let a script be found on a host in a program's place."""
         node.check(["mount", "-t", "tmpfs", "tmpfs", "/usr/local/bin"])
         try:
             node.check(
                 ["sh", "-c", 'printf %s "$1" > "$2"', "sh", text, f"/usr/local/bin/{program}"]
             )
             node.check(["chmod", "755", f"/usr/local/bin/{program}"])
-            yield gate
+            yield
         finally:
-            gate.unlink(missing_ok=True)
-            gate.with_name(f"{gate.name}.met").unlink(missing_ok=True)
             node.check(["umount", "--lazy", "/usr/local/bin"])
+
+    @contextmanager
+    def hanging(self, node: Node, program: str, only: str) -> Iterator[None]:
+        """Make a program of a host (its path) hang when it is called with the words ``only``: it
+        answers nobody, and no signal but the last ends it.
+        """
+        name = program.rpartition("/")[2]
+        real, stand_in = f"/fstune/{name}-real", f"/fstune/{name}-hangs"
+        text = (
+            "#!/bin/bash\n"
+            f'case " $* " in *" {only} "*) kill -STOP $$ ;; esac\n'
+            # By its own name, so that it looks as if nothing had been in between.
+            f'exec -a "$0" {real} "$@"\n'
+        )
+        node.check(["cp", program, real])
+        (node.shared / f"{name}-hangs").write_text(text)
+        node.check(["chmod", "755", stand_in])
+        node.check(["mount", "--bind", stand_in, program])
+        try:
+            yield
+        finally:
+            node.check(["umount", "--lazy", program])
 
     def meets(self, gate: Path) -> None:
         """Wait until a program waits at its gate."""

@@ -113,7 +113,7 @@ def test_a_connection_cut_during_a_restart_voids_the_block(lab: Lab) -> None:
         lab.meets(gate)
         lab.drop_connections(lab.server)
         gate.unlink()
-        says(lab, process, "block 2, baseline: ")
+        says(lab, process, "block 2, ")
     void = lab.stored().of("block-void")[0]
     assert void.data["failure"] == "transport"
     assert str(void.data["command"]).startswith("bos create 10.77.0.1 dafs dafs ")
@@ -125,7 +125,7 @@ def test_a_connection_cut_during_the_read_back_voids_the_block(lab: Lab) -> None
         lab.meets(gate)
         lab.drop_connections(lab.server)
         gate.unlink()
-        says(lab, process, "block 2, baseline: ")
+        says(lab, process, "block 2, ")
     void = lab.stored().of("block-void")[0]
     assert void.data["failure"] == "transport"
     assert str(void.data["command"]).startswith("xstat_fs_test 10.77.0.1 -onceonly -collID")
@@ -166,7 +166,7 @@ def test_an_sshd_that_is_back_after_ten_seconds_costs_a_block(lab: Lab) -> None:
         says(lab, process, "block 1 void")
         time.sleep(10.0)
         lab.start_sshd(lab.server)
-        says(lab, process, "block 2, baseline: ")
+        says(lab, process, "block 2, ")
     stored = lab.stored()
     assert stored.of("block-void")[0].data["failure"] == "transport"
     assert len(stored.blocks[0].measurements) == 1
@@ -212,7 +212,7 @@ def test_a_full_disk_on_a_client_voids_the_run(lab: Lab) -> None:
             says(lab, process, "block 1 void")
         finally:
             client.check([*resize, "remount,size=50%", "/var/cache/openafs"])
-        says(lab, process, "block 2, baseline: ")
+        says(lab, process, "block 2, ")
     void = lab.stored().of("block-void")[0]
     assert void.data["failure"] == "workload"
     assert void.data["exit_status"] == 3
@@ -226,9 +226,20 @@ def test_a_fileserver_that_is_killed_during_the_workload_voids_the_block(lab: La
         assert server is not None
         server.kill()
         says(lab, process, "block 1 void")
-        says(lab, process, "block 2, baseline: ")
+        says(lab, process, "block 2, ")
     void = lab.stored().of("block-void")[0]
     assert void.data["failure"] == "workload"
+
+
+def test_a_fileserver_that_hangs_at_its_start_fails_its_trial(lab: Lab) -> None:
+    fileserver = lab.found["server"][0]
+    with lab.hanging(lab.server, fileserver, "-p 20"), campaign(lab) as process:
+        says(lab, process, "trial 1 failed: the fileserver does not start within 30 s")
+        says(lab, process, "baseline: writing")
+    failed = the(lab.stored().of("trial-failed"))
+    assert failed.data["failure"] == "configuration"
+    assert failed.data["host"] == "10.77.0.1"
+    assert str(failed.data["command"]).endswith(" -p 20")
 
 
 def test_a_client_mount_that_hangs_fails_its_trial(lab: Lab) -> None:
@@ -256,7 +267,7 @@ def test_hosts_whose_controller_was_killed_put_themselves_back(lab: Lab) -> None
     assert before.campaign.state is CampaignState.RUNNING
     assert before.measured != {}
     with campaign(lab, "resume") as process:
-        says(lab, process, "block 2, baseline: ")
+        says(lab, process, "block 2, ")
     after = lab.stored()
     assert before.measured.items() <= after.measured.items()
     assert after.blocks[0].state is BlockState.VOID
@@ -273,5 +284,5 @@ def test_without_its_hosts_a_campaign_ends_and_goes_on_later(lab: Lab) -> None:
     assert stored.measured != {}
     assert "fstune resume" in lab.said
     with campaign(lab, "resume") as process:
-        says(lab, process, "block 3, baseline: ")
+        says(lab, process, "block 3, ")
     assert stored.measured.items() <= lab.stored().measured.items()

@@ -5,13 +5,17 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
 from deploy.cell import Cells, Node, ssh
-from deploy.cell.network import SERVER_ADDRESS
-from tests.acceptance.lab import Lab, bring_up, processes, wait_for
-from tuner.errors import TransportError
+from deploy.cell.client import VOLUME_PATH
+from deploy.cell.network import SERVER_ADDRESS, client_address
+from tests.acceptance.lab import RESTORE, Lab, bring_up, processes, wait_for
+from tests.unit.testbed.test_file import HOSTILE
+from tuner.errors import ConfigurationError, TransportError
+from tuner.target.openafs.fuse import FuseClient, FusePlace
 from tuner.testbed.link import SshHost
 from tuner.testbed.ssh import SshConnector
 
@@ -30,15 +34,21 @@ def lab(cells: Cells, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]
         cells.down("hosts")
 
 
-@pytest.fixture
-def server(lab: Lab) -> Iterator[SshConnector]:
+@contextmanager
+def connected(lab: Lab, address: str) -> Iterator[SshConnector]:
     known, key = lab.directory / "known_hosts", lab.directory / "user"
-    host = SshHost(SERVER_ADDRESS, ssh.OPERATOR, 22, key, False, known, sudo=True)
+    host = SshHost(address, ssh.OPERATOR, 22, key, False, known, sudo=True)
 
     def opener(address: str, port: int, timeout_s: float) -> socket.socket:
         return ssh.connect_from(lab.desk, address, port, timeout_s)
 
     with SshConnector(host, opener=opener) as connector:
+        yield connector
+
+
+@pytest.fixture
+def server(lab: Lab) -> Iterator[SshConnector]:
+    with connected(lab, SERVER_ADDRESS) as connector:
         yield connector
 
 
@@ -55,6 +65,26 @@ def test_a_command_is_spoken_with(server: SshConnector) -> None:
     assert (done.status, done.stdout, done.stderr) == (3, "got go $(on)\n", "ready a 'b'\n")
     talk.kill()
     assert server.run(["id", "--user"]).stdout == "0\n"
+
+
+def test_hostile_options_reach_a_client_program_as_data(lab: Lab) -> None:
+    """From a configuration to the program's own arguments: by SSH, sudo and a script."""
+    words = [*(word for word in HOSTILE if "\0" not in word), "$(touch /fstune/met)"]
+    node = lab.clients[0]
+    place = FusePlace("/afs", "/var/cache/openafs", VOLUME_PATH, f"{RESTORE}/restore")
+    records = '#!/bin/sh\nprintf "%s\\0" "$@" > /fstune/given\nexit 1\n'
+    with connected(lab, client_address(1)) as connector:
+        client = FuseClient.attach(connector, place)
+        with (
+            lab.standing_in(node, "afsd.fuse", records),
+            pytest.raises(ConfigurationError, match="does not start"),
+        ):
+            client.start(words)
+        client.restore()
+    given = (node.shared / "given").read_text(errors="surrogateescape").split("\0")[:-1]
+    assert given == words
+    assert not (node.shared / "met").exists()
+    assert lab.programs() == lab.found
 
 
 def test_a_conversation_that_is_given_up_ends_the_command(lab: Lab, server: SshConnector) -> None:

@@ -15,6 +15,10 @@ from tuner.errors import ConfigurationError
 from tuner.model import Value
 
 
+class NotInEffect(ConfigurationError):
+    """A program shows another value than it was given; it may only not have got to it yet."""
+
+
 class Part(Protocol):
     """One tuned program. Parameters go by their own names, without the component in front."""
 
@@ -47,7 +51,7 @@ class Part(Protocol):
 
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """The values really in effect, clamps included. Raises ConfigurationError on any other
-        difference.
+        difference, the kind NotInEffect when a later look may find none.
         """
         ...
 
@@ -70,15 +74,15 @@ def verified(
     """Compare what a program shows with what it should show for ``values``.
 
     ``shown``: by read-back key (see the space file). Returns the values in effect by parameter;
-    those that the program does not show count as requested. Raises ConfigurationError naming the
-    first that differs; a clamp that the space declares is no difference, but the value in effect is
+    those that the program does not show count as requested. Raises NotInEffect naming the first
+    that differs; a clamp that the space declares is no difference, but the value in effect is
     the clamped one.
     """
     effective: dict[str, Value] = dict(values)
     for name, expected in space.effective(values, facts).items():
         seen = shown.get(expected.key)
         if seen is not None and seen != expected.shown:
-            raise ConfigurationError(_difference(space, name, expected, seen))
+            raise NotInEffect(_difference(space, name, expected, seen))
         if expected.clamped:
             effective[name] = expected.value
     return effective

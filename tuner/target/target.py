@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from search_spaces import Risk
-from tuner.errors import ConfigurationError, TunerError
+from tuner.errors import TunerError
 from tuner.model import Configuration, Value
-from tuner.target.part import Part
+from tuner.target.part import NotInEffect, Part
 
 #: A value may show a moment late (threads busy with a first call); a true difference stays.
 _READ_BACK_TRIES = 4
@@ -112,6 +112,6 @@ def _read_back(part: Part, values: Mapping[str, Value]) -> dict[str, Value]:
     for _ in range(_READ_BACK_TRIES - 1):
         try:
             return part.read_back(values)
-        except ConfigurationError:
+        except NotInEffect:
             time.sleep(_READ_BACK_PAUSE_S)
     return part.read_back(values)

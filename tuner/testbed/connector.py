@@ -18,6 +18,11 @@ _TAIL_CHARACTERS = 400
 _COMMAND_CHARACTERS = 1000
 _NAME_CHARACTERS = 100
 
+#: Told mode and path; the content is its input.
+_WRITE = """\
+install --mode="$1" -- /dev/stdin "$2.new" && exec mv --no-target-directory -- "$2.new" "$2"
+"""
+
 #: The most that a command may write to standard output, and to standard error.
 OUTPUT_LIMIT_BYTES = 16 << 20
 
@@ -140,12 +145,7 @@ def decoded(
 
 
 def write_whole(connector: Connector, path: str, content: bytes, mode: int) -> None:
-    """Write a file by commands: beside its place first, then moved there. Raises CommandFailed."""
-    fresh = f"{path}.new"
-    for argv, data in (
-        (["install", f"--mode={mode:o}", "--", "/dev/stdin", fresh], content),
-        (["mv", "--no-target-directory", "--", fresh, path], b""),
-    ):
-        result = connector.run(argv, input=data)
-        if result.status != 0:
-            raise CommandFailed(connector.host, result)
+    """Write a file by a command: beside its place first, then moved there. Raises CommandFailed."""
+    result = connector.run(["sh", "-c", _WRITE, "sh", f"{mode:o}", path], input=content)
+    if result.status != 0:
+        raise CommandFailed(connector.host, result)

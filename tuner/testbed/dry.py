@@ -14,11 +14,11 @@ from tuner.testbed.conversation import Conversation
 
 #: Programs that only read, and of those that can do both, what they may be asked to do.
 _READS = frozenset({"cat", "date", "df", "find", "grep", "ip", "ls", "nproc", "pidof", "prlimit"})
-_READS |= {"cmdebug", "rxdebug", "ss", "stat", "tail", "test", "uname", "xstat_fs_test"}
+_READS |= {"cmdebug", "rxdebug", "ss", "stat", "tail", "test", "tokens", "uname", "xstat_fs_test"}
 _READING_VERBS = {
     "bos": frozenset({"status"}),
     "vos": frozenset({"examine", "listvol", "partinfo"}),
-    "fs": frozenset({"-version"}),
+    "fs": frozenset({"-version", "getcrypt"}),
     "python3": frozenset({"--version"}),
 }
 

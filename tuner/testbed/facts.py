@@ -13,8 +13,15 @@ from dataclasses import dataclass
 
 from tuner.errors import TestbedError
 from tuner.target.openafs import parse
+from tuner.target.openafs.cache_manager import cache_info
 from tuner.testbed.connector import Connector, check
+from tuner.testbed.file import ClientSection, TestbedFile, UnitSection
 
+#: The numbers of the processes that use files below a mount point.
+_HOLDERS = r"""
+find /proc/[0-9]*/cwd /proc/[0-9]*/root /proc/[0-9]*/exe /proc/[0-9]*/fd -maxdepth 1 \
+    \( -lname "$1" -o -lname "$1/*" \) 2> /dev/null | cut -d/ -f3 | sort -nu
+"""
 _LEAST_PYTHON = (3, 9)
 _TRIES, _PAUSE_S = 5, 1.0
 
@@ -51,6 +58,33 @@ class ServerFacts:
     clients: frozenset[str]
     quota_kib: int
     used_kib: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFacts:
+    """A client's cache manager. ``sees``: whether it shows the testbed's path, or is down for a
+    journal to put back. ``cache_info``: mount point and cache directory by its own file.
+    ``holders``: processes that use its files. The last three are the kernel client's only.
+    """
+
+    host: str
+    sees: bool
+    cache_info: tuple[str, str] | None = None
+    holders: tuple[str, ...] = ()
+    tokens: bool = False
+
+
+def client_facts(host: Connector, file: TestbedFile, client: ClientSection) -> ClientFacts:
+    """Ask a client about its cache manager. Raises TestbedError."""
+    way = client.control.way
+    journal = f"{file.restore.directory}/restore/cache_manager"
+    seen = host.run(["timeout", "20", "test", "-d", file.path]).status == 0
+    sees = seen or host.run(["test", "-d", journal]).status == 0
+    if not isinstance(way, UnitSection):
+        return ClientFacts(host.host, sees)
+    pids = host.run(["sh", "-c", _HOLDERS, "sh", way.mount]).stdout.split()
+    tokens = parse.has_tokens(host.run(["tokens"]).stdout)
+    return ClientFacts(host.host, sees, cache_info(host)[:2], tuple(pids), tokens)
 
 
 def host_facts(host: Connector, paths: Sequence[str]) -> HostFacts:

@@ -137,8 +137,8 @@ class Hold:
             return f"{self.host} has put itself back; {self._watch_log()}"
         if self.run(["find", f"{self.directory}/restore", *_JOURNALS]).stdout.strip():
             return (
-                f"{self.host} is not put back; it will try by itself in {self.after_s / 60.0:.0f} "
-                "minutes, or run: fstune testbed restore FILE"
+                f"{self.host} is not put back; it will try by itself in {self.after_s:.0f} s, or "
+                "run: fstune testbed restore FILE"
             )
         check(self.connector, ["rm", "--recursive", "--force", f"{self.directory}/lease"])
         return None

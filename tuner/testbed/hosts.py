@@ -9,9 +9,11 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import repeat
 from pathlib import Path
 
 from deploy.cell import Cells
@@ -27,7 +29,7 @@ from tuner.testbed.assembly import ClientHost, Layout, Wanted, assemble
 from tuner.testbed.cell import translated
 from tuner.testbed.conversation import SpeakingConnector
 from tuner.testbed.dry import DryConnector
-from tuner.testbed.facts import HostFacts, ServerFacts, host_facts, server_facts
+from tuner.testbed.facts import HostFacts, ServerFacts, client_facts, host_facts, server_facts
 from tuner.testbed.file import ClientSection, FuseSection, ReachSection, SshSection, TestbedFile
 from tuner.testbed.hold import Heartbeats, Hold, Owner, patience_s, restore_all
 from tuner.testbed.link import Patience, SshHost
@@ -130,14 +132,27 @@ class HostsTestbed:
         seen = look(file, hosts, self._wanted)
         if seen.refused is not None:
             raise ConflictError(f"testbed {file.name} must not be used now: {seen.refused}")
-        restore = file.restore
-        held = []
-        for connector in hosts.all:
-            held.append(Hold.take(connector, restore.directory, self._owner, restore.after))
-            self._holds = tuple(held)
+        self._take(hosts)
         self._heartbeats = Heartbeats(self._holds)
-        server, *clients = held
+        server, *clients = self._holds
         return assemble(server, self._clients(clients), layout(file), self._wanted, workload)
+
+    def _take(self, hosts: Hosts) -> None:
+        """Hold the server, then all clients at once: who finds it taken has taken nothing."""
+        restore = self._file.restore
+
+        def take(number: int) -> None:
+            connector = hosts.all[number]
+            held[number] = Hold.take(connector, restore.directory, self._owner, restore.after)
+
+        held: dict[int, Hold] = {}
+        server, *clients = range(len(hosts.all))
+        try:
+            take(server)
+            with ThreadPoolExecutor(len(clients)) as pool:
+                list(pool.map(take, clients))
+        finally:
+            self._holds = tuple(held[number] for number in sorted(held))
 
     def close(self) -> str | None:
         """See Testbed.close."""
@@ -174,16 +189,17 @@ class HostsTestbed:
 def look(file: TestbedFile, hosts: Hosts, wanted: Wanted) -> Seen:
     """Read every host; nothing is changed. Raises TestbedError when one does not answer."""
     directory = file.restore.directory
-    server = host_facts(hosts.server, [directory])
     section = file.server
+    paths = [[directory], *([directory, client.control.way.cache] for client in file.clients)]
+    with ThreadPoolExecutor(len(hosts.all)) as pool:
+        server, *others = pool.map(host_facts, hosts.all, paths)
+    clients = tuple(others)
     programs = server_facts(hosts.server, section.address, section.instance, section.volumes[0])
-    clients = tuple(
-        host_facts(connector, [directory, client.control.way.cache])
-        for connector, client in zip(hosts.clients, file.clients, strict=True)
-    )
+    with ThreadPoolExecutor(len(clients)) as pool:
+        caches = list(pool.map(client_facts, hosts.clients, repeat(file), file.clients))
     now = datetime.now().astimezone()
     needs = _needs(file, hosts, wanted, programs)
-    findings = preflight(file, (server, programs), clients, needs, now)
+    findings = preflight(file, (server, programs), clients, needs, now, caches)
     return Seen(server, programs, clients, findings)
 
 

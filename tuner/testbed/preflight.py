@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time
 
-from tuner.testbed.facts import HostFacts, ServerFacts
-from tuner.testbed.file import HoursSection, TestbedFile
+from tuner.testbed.facts import ClientFacts, HostFacts, ServerFacts
+from tuner.testbed.file import FuseSection, HoursSection, TestbedFile, UnitSection
 
 #: Free space that fstune itself needs on a host, and what a cache or volume must have left besides.
 _LEAST_FREE_BYTES = 64 << 20
@@ -30,6 +30,7 @@ def preflight(
     clients: Sequence[HostFacts],
     needs_bytes: Mapping[str, int],
     now: datetime,
+    caches: Sequence[ClientFacts] = (),
 ) -> tuple[Finding, ...]:
     """All that speaks against it. ``needs_bytes``: of memory, by host, for what may be tried."""
     host, programs = server
@@ -41,6 +42,8 @@ def preflight(
     ]
     for facts in (host, *clients):
         findings += _machine(facts, needs_bytes.get(facts.host, 0))
+    for client, cache in zip(file.clients, caches, strict=False):
+        findings += _cache(file, client.control.way, cache)
     if file.hours is not None and not within(file.hours, now.time()):
         said = f"it is {now:%H:%M}; this testbed may be used from {_hours(file.hours)}"
         findings.append(Finding(file.name, True, said))
@@ -101,6 +104,30 @@ def _quota(file: TestbedFile, host: str, programs: ServerFacts) -> list[Finding]
         return []
     said = f"volume {file.server.volumes[0]} has {_size(left)} of its quota left"
     return [Finding(host, True, f"{said}; raise it, or empty the volume")]
+
+
+def _cache(file: TestbedFile, way: FuseSection | UnitSection, facts: ClientFacts) -> list[Finding]:
+    found = []
+    if not facts.sees:
+        found.append(
+            f"{file.path} is no directory there; a mount point that was made through afsd.fuse is "
+            "none for other clients: name the volume itself, as /afs/.:mount/CELL:VOLUME"
+        )
+    if facts.cache_info not in (None, (way.mount, way.cache)):
+        found.append(
+            f"its cacheinfo file has {' and '.join(facts.cache_info or ())}, the testbed file "
+            f"{way.mount} and {way.cache}, which would be wiped"
+        )
+    if facts.holders:
+        found.append(
+            f"processes {', '.join(facts.holders[:5])} are in {way.mount}, so the client cannot "
+            "be restarted safely: end them"
+        )
+    said = [Finding(facts.host, True, one) for one in found]
+    if facts.tokens:
+        lost = "it has tokens, which every restart of its client loses"
+        said.append(Finding(facts.host, False, lost))
+    return said
 
 
 def _machine(facts: HostFacts, needs_bytes: int) -> list[Finding]:

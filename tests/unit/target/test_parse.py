@@ -147,6 +147,26 @@ def test_the_configuration_of_a_memory_cache(recorded: Recorded) -> None:
     assert (shown["cache_size_kib"], shown["chunk_size_bytes"]) == (50000, 65536)
 
 
+def test_whether_a_client_encrypts() -> None:
+    said = "Security level is currently"
+    assert parse.encryption(f"{said} crypt (data security).\n") == "on"
+    assert parse.encryption(f"{said} clear.\n") == "off"
+    assert parse.encryption("fs: You don't have the required access rights\n") == ""
+
+
+def test_where_a_client_keeps_its_cache() -> None:
+    assert parse.cache_info("/afs:/usr/vice/cache:50000\n") == ("/afs", "/usr/vice/cache", 50000)
+    with pytest.raises(ValueError, match="cacheinfo"):
+        parse.cache_info("/afs:/usr/vice/cache\n")
+
+
+def test_whether_a_client_has_tokens() -> None:
+    none = "\nTokens held by the Cache Manager:\n\n   --End of list--\n"
+    one = "User's (AFS ID 7) rxkad tokens for example.org [Expires Nov 21 16:00]\n"
+    assert not parse.has_tokens(none)
+    assert parse.has_tokens(none.replace("   --End", f"{one}   --End"))
+
+
 def test_numbers_of_the_kernel(recorded: Recorded) -> None:
     assert parse.process_status(recorded("meminfo"))["MemTotal"] == 24684092
 

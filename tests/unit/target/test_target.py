@@ -12,7 +12,7 @@ from search_spaces import Space
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.model import Configuration, Value
 from tuner.target import target as module
-from tuner.target.part import verified
+from tuner.target.part import NotInEffect, verified
 from tuner.target.target import Target
 
 FILESERVER = search_spaces.load("openafs-fileserver-1.8")
@@ -29,6 +29,7 @@ class Remembering:
     identity: str = "memory 1.0"
     now: dict[str, Value] = field(default_factory=dict)
     late: int = 0
+    why: ConfigurationError = field(default_factory=lambda: NotInEffect("not yet"))
     fails: Exception | None = None
     log: list[str] = field(default_factory=list)
 
@@ -43,7 +44,7 @@ class Remembering:
         self.log.append("read back")
         if self.late > 0:
             self.late -= 1
-            raise ConfigurationError("not yet")
+            raise self.why
         return dict(values)
 
     def incarnation(self) -> str:
@@ -98,6 +99,14 @@ def test_a_value_that_shows_late_is_waited_for_and_a_difference_is_not_waited_aw
     with pytest.raises(ConfigurationError, match="not yet"):
         target.apply(target.baseline, silent)
     assert server.late == 96
+
+
+def test_a_program_that_is_gone_is_asked_once() -> None:
+    target, server, _ = make()
+    server.late, server.why = 100, ConfigurationError("it does not answer")
+    with pytest.raises(ConfigurationError, match="it does not answer"):
+        target.apply(target.baseline, silent)
+    assert server.late == 99
 
 
 def test_every_part_is_restored_although_one_cannot_be() -> None:

@@ -7,7 +7,7 @@ were seen to: a stop that succeeds and leaves everything mounted, a start with a
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -35,6 +35,11 @@ esac""",
     "umount": '[ ! -e "$HERE/busy" ] && rm -f "$HERE/mounted"',
     "afsd": 'echo "afsd $*" >> "$HERE/calls"',
     "rmmod": '[ ! -e "$HERE/stuck" ] && rm -f "$HERE/loaded"',
+    "fs": """
+case $1 in
+getcrypt) echo "Security level is currently $(cat "$HERE/crypt")." ;;
+setcrypt) echo "setcrypt $2" >> "$HERE/calls" ;;
+esac""",
     "journalctl": "echo afsd: Unknown option -nosuch",
 }
 
@@ -81,6 +86,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.setenv("HERE", str(tmp_path))
     (tmp_path / "afs.conf").write_text(FOUND)
+    (tmp_path / "afs.conf").chmod(0o640)
+    (tmp_path / "crypt").write_text("crypt (data security)")
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "V1").write_text("cached")
     found = Machine(tmp_path)
@@ -93,7 +100,8 @@ def test_options_are_changed_with_an_empty_cache_and_put_back(machine: Machine) 
     assert client.options == ("-chunksize", "18", "-afsdb")
     client.start(["-afsdb", "-chunksize", "20"])
     assert machine.options() == ("-afsdb", "-chunksize", "20")
-    assert machine.calls() == ["stop", "start"]
+    assert machine.calls() == ["stop", "start", "setcrypt on"]
+    assert (machine.here / "afs.conf").stat().st_mode & 0o777 == 0o640
     assert list((machine.here / "cache").iterdir()) == []
     assert client.restore().endswith("started again as found: -chunksize 18 -afsdb")
     assert (machine.here / "afs.conf").read_text() == FOUND
@@ -108,6 +116,7 @@ def test_nothing_is_started_while_the_old_client_is_there(machine: Machine) -> N
     with pytest.raises(TestbedError, match="stays mounted, held by"):
         client.start(["-chunksize", "20"])
     assert machine.calls() == ["stop"]
+    assert (machine.here / "afs.conf").read_text() == FOUND
     (machine.here / "busy").unlink()
     client.restore()
     assert (machine.here / "afs.conf").read_text() == FOUND
@@ -118,7 +127,31 @@ def test_who_holds_the_files_is_named(machine: Machine, monkeypatch: pytest.Monk
     (machine.here / "afs").mkdir()
     monkeypatch.chdir(machine.here / "afs")
     machine.set("busy")
-    with pytest.raises(TestbedError, match=rf"held by: .*\b{os.getpid()} \("):
+    with pytest.raises(TestbedError, match=rf"held by: .*\b{os.getpid()} \(.*was stopped"):
+        client.start(["-chunksize", "20"])
+    assert machine.calls() == []
+    assert client.restore().endswith("left as found: -chunksize 18 -afsdb")
+    assert (machine.here / "afs.conf").read_text() == FOUND
+    assert machine.calls() == []
+
+
+def test_encryption_is_what_it_was_whatever_a_start_makes_of_it(machine: Machine) -> None:
+    (machine.here / "crypt").write_text("clear")
+    machine.client().start(["-chunksize", "20"])
+    (machine.here / "crypt").write_text("crypt (data security)")
+    machine.client().restore()
+    assert machine.calls() == ["stop", "start", "setcrypt off"] * 2
+
+
+def test_a_link_that_leads_nowhere_is_no_volume(machine: Machine) -> None:
+    """What a mount point made through afsd.fuse is to the kernel's client."""
+    link = machine.here / "bench"
+    link.symlink_to("#bench.")
+    client = machine.client()
+    client.place = replace(client.place, probe=str(link))
+    script = machine.here / "restore" / "kernel-remount.sh"
+    script.write_text(script.read_text().replace("ready_s=60", "ready_s=0"))
+    with pytest.raises(ConfigurationError, match=r"does not serve .*/bench"):
         client.start([])
 
 
@@ -136,6 +169,7 @@ def test_a_bad_option_is_the_configuration_s_fault(machine: Machine) -> None:
     with pytest.raises(ConfigurationError, match="openafs-client does not start: afsd: Unknown"):
         client.start(["-nosuch"])
     assert machine.calls() == ["stop", "start", "stop"]
+    machine.set("loaded")  # a start that failed may leave its module
     client.start(["-chunksize", "19"])
     assert machine.options() == ("-chunksize", "19")
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tuner.testbed.facts import HostFacts, ServerFacts
+from tuner.testbed.facts import ClientFacts, HostFacts, ServerFacts
 from tuner.testbed.file import HoursSection, TestbedFile, read_testbed
 from tuner.testbed.preflight import Finding, preflight, within
 
-FILE = read_testbed(Path(__file__).parents[2] / "data" / "testbeds" / "everything.yaml")
+FILE_DIRECTORY = Path(__file__).parents[2] / "data" / "testbeds"
+FILE = read_testbed(FILE_DIRECTORY / "everything.yaml")
 EVENING = datetime(2026, 3, 1, 21, 0, tzinfo=UTC)
 GIB = 1 << 30
 
@@ -53,8 +54,9 @@ def look(
     file: TestbedFile = FILE,
     now: datetime = EVENING,
     needs: dict[str, int] | None = None,
+    caches: tuple[ClientFacts, ...] = (),
 ) -> tuple[Finding, ...]:
-    return preflight(file, (server, programs), clients, needs or {}, now)
+    return preflight(file, (server, programs), clients, needs or {}, now, caches)
 
 
 def test_a_spare_server_with_its_own_clients_is_fine() -> None:
@@ -105,6 +107,29 @@ def test_many_volumes_are_counted_rather_than_listed() -> None:
 def test_a_host_that_is_not_fit_is_named(facts: HostFacts, refuses: bool, said: str) -> None:
     (finding,) = look(server=facts, needs={"fs9": 2 * GIB})
     assert finding.refuses is refuses
+    assert said in finding.message
+
+
+KERNEL = read_testbed(FILE_DIRECTORY / "kernel.yaml")
+DEBIAN = ClientFacts("c1", True, ("/afs", "/var/cache/openafs"))
+REDHAT = ClientFacts("c2", True, ("/afs", "/usr/vice/cache"))
+
+
+@pytest.mark.parametrize(
+    ("facts", "refuses", "said"),
+    [
+        (replace(DEBIAN, sees=False), True, "name the volume itself, as /afs/.:mount/"),
+        (replace(DEBIAN, cache_info=("/afs", "/cache")), True, "would be wiped"),
+        (replace(DEBIAN, holders=("17", "200")), True, "processes 17, 200 are in /afs"),
+        (replace(DEBIAN, tokens=True), False, "tokens, which every restart"),
+    ],
+)
+def test_a_client_that_cannot_be_restarted_safely_is_named(
+    facts: ClientFacts, refuses: bool, said: str
+) -> None:
+    assert look(file=KERNEL, caches=(DEBIAN, REDHAT)) == ()
+    (finding,) = look(file=KERNEL, caches=(facts, REDHAT))
+    assert (finding.host, finding.refuses) == ("c1", refuses)
     assert said in finding.message
 
 

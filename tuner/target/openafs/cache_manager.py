@@ -15,12 +15,14 @@ from typing import TypeVar
 from search_spaces import Space, SpaceError
 from tuner.errors import TestbedError
 from tuner.model import Value
+from tuner.target.openafs import parse
 from tuner.target.openafs.client import Client
 from tuner.target.openafs.limits import memory_bytes
 from tuner.target.part import verified
 from tuner.testbed.connector import Connector, check
 
-_CACHE_INFO = "/etc/openafs/cacheinfo"
+#: Debian's and Red Hat's.
+_CACHE_INFO = ("/etc/openafs/cacheinfo", "/usr/vice/etc/cacheinfo")
 
 T = TypeVar("T")
 
@@ -122,5 +124,18 @@ def host_limits(host: Connector, cache: str) -> dict[str, int]:
     return {
         "memory_bytes": memory_bytes(host),
         "cache_partition_bytes": int(partition[0]) * int(partition[1]),
-        "cacheinfo_blocks": int(check(host, ["cat", _CACHE_INFO]).strip().rpartition(":")[2]),
+        "cacheinfo_blocks": cache_info(host)[2],
     }
+
+
+def cache_info(host: Connector) -> tuple[str, str, int]:
+    """Mount point, cache directory and size in KiB, as the client's own file has them. Raises
+    TestbedError when there is none that can be read.
+    """
+    usual, other = _CACHE_INFO
+    found = host.run(["cat", usual])
+    text = found.stdout if found.status == 0 else check(host, ["cat", other])
+    try:
+        return parse.cache_info(text)
+    except ValueError as problem:
+        raise TestbedError(f"{host.host}: {problem}") from problem

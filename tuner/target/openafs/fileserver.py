@@ -18,10 +18,12 @@ from tuner.target.journal import Journal
 from tuner.target.openafs import parse
 from tuner.target.openafs.limits import kernel_setting, memory_bytes, open_files
 from tuner.target.part import verified
-from tuner.testbed.connector import CommandFailed, CommandTimeout, Connector, check
+from tuner.testbed.connector import CommandFailed, CommandTimeout, Connector, check, told
 
+_RESTORE, _STOP = "fileserver-restore.sh", "fileserver-stop.sh"
 _START_TIMEOUT_S = 30.0
-_STOP_TIMEOUT_S = 120.0
+#: How long a stop may take before one looks why, and the script that does at its slowest.
+_PROMPT_S, _END_TIMEOUT_S = 10.0, 200.0
 _POLL_S = 0.03
 _ASK_TIMEOUT_S = 5.0
 _ANSWER_TIMEOUT_S = 20.0
@@ -135,7 +137,7 @@ class Fileserver:
             if status is not None and not status.last_error and status.running:
                 if not silent:
                     raise TestbedError(f"{self.host.host}: no read-back: {problem}") from problem
-                self._end_hanging(self.running[0])
+                self._end_hanging()
                 raise ConfigurationError(f"the fileserver does not answer: {problem}") from problem
             how = "" if status is None else f": {status.last_error or status.summary}"
             raise ConfigurationError(f"the fileserver does not stay up{how}") from problem
@@ -166,7 +168,7 @@ class Fileserver:
         # A run that was cut off between delete and create has left no instance.
         status = _status(self.host, self.place)
         if status is not None:
-            self._stop(status.commands[0])
+            self._stop()
             self._bos("delete")
         size = self._log_size()
         self._bos("create", "dafs", *commands)
@@ -179,15 +181,22 @@ class Fileserver:
             _journal(self.host, self.place).begin({"commands": self.original}, words)
             self.recorded = True
 
-    def _stop(self, command: str) -> None:
+    def _stop(self) -> None:
         try:
-            self._bos("stop", "-wait", timeout_s=_STOP_TIMEOUT_S)
+            self._bos("stop", "-wait", timeout_s=_PROMPT_S)
         except CommandTimeout:
-            port = str(parse.FILESERVER_PORT)
-            asked = self.host.run(["timeout", "5", "rxdebug", self.place.address, port, "-version"])
-            if asked.status == 0:
-                raise  # it lives, and takes long to let go of its volumes
-            self._end_hanging(command)
+            self._end_hanging()
+
+    def _end_hanging(self) -> None:
+        """Stop the instance, be it that its fileserver has to be killed for that. Raises
+        TestbedError when not even that ends it.
+        """
+        argv = ["sh", f"{_journal(self.host, self.place).directory}/{_STOP}"]
+        argv += [self.place.address, self.place.instance]
+        result = self.host.run(argv, timeout_s=_END_TIMEOUT_S)
+        if result.status != 0:
+            said = f"{self.host.host}: the fileserver cannot be stopped: {result.tail}"
+            raise TestbedError(said, told(result, self.host.host))
 
     def _bos(self, verb: str, *arguments: str, timeout_s: float = 60.0) -> None:
         command = ["bos", verb, self.place.address, self.place.instance, *arguments, "-localauth"]
@@ -215,29 +224,20 @@ class Fileserver:
             if status.given_up or late:
                 when = f"within {_START_TIMEOUT_S:g} s" if late else "with these options"
                 ended = f": {status.last_error}" if status.last_error else ""
-                why = f"it hangs; {log.last_line}" if late else self._reason(command, log)
+                why = _last(log) or "it says nothing" if late else self._reason(command, log)
                 if late:
-                    self._end_hanging(command)
+                    self._end_hanging()
                 details = {"host": self.host.host, "command": command, "output": why}
                 said = f"the fileserver does not start {when}{ended}; {why}"
                 raise ConfigurationError(said, details)
             time.sleep(_POLL_S)
 
-    def _end_hanging(self, command: str) -> None:
-        """End one that has not begun to serve: bosserver would wait half an hour for it."""
-        self._bos("stop")  # so that it is not started again
-        for pid in self.host.run(["pidof", command.split()[0]]).stdout.split():
-            shown = self.host.run(["cat", f"/proc/{pid}/cmdline"]).stdout
-            if shown.split("\0")[:-1] == command.split():
-                self.host.run(["kill", "-KILL", pid])
-        self._bos("stop", "-wait", timeout_s=_STOP_TIMEOUT_S)
-
     def _reason(self, command: str, log: parse.StartLog) -> str:
         """What the server itself says of a start that failed; ends its instance for that."""
         if log.last_line:
-            return f"FileLog says: {log.last_line}"
+            return _last(log)
         # It died before it opened its log, and bosserver throws away what it printed.
-        self._bos("stop", "-wait", timeout_s=_STOP_TIMEOUT_S)
+        self._stop()
         try:
             said = self.host.run(command.split(), timeout_s=_ASK_TIMEOUT_S)
         except TransportError:
@@ -251,8 +251,12 @@ class Fileserver:
         return parse.file_log(result.stdout if result.status == 0 else "")
 
 
+def _last(log: parse.StartLog) -> str:
+    return f"FileLog says: {log.last_line}" if log.last_line else ""
+
+
 def _journal(host: Connector, place: FileserverPlace) -> Journal:
-    return Journal(host, f"{place.directory}/fileserver", "fileserver-restore.sh")
+    return Journal(host, f"{place.directory}/fileserver", _RESTORE, (_STOP,))
 
 
 def _status(host: Connector, place: FileserverPlace) -> parse.InstanceStatus | None:

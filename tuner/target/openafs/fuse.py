@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.model import Value
@@ -58,6 +59,9 @@ class FuseClient:
                 f"{host.host}: no {PROGRAM} is mounted at {place.mount}: mount it the way you want "
                 "it to be found and left"
             )
+        # It will be wiped.
+        if (used := _cache_of(command) or place.cache) != place.cache:
+            raise TestbedError(f"{host.host}: the cache of {PROGRAM} is {used}, not {place.cache}")
         check(host, ["mkdir", "--parents", "--mode=0700", place.directory])
         host.put(f"{place.directory}/{_REMOUNT}", script(_REMOUNT), mode=0o700)
         return cls(host, place, command)
@@ -115,6 +119,12 @@ class FuseClient:
 
 def _journal(host: Connector, place: FusePlace) -> Journal:
     return Journal(host, f"{place.directory}/cache_manager", _RESTORE, (_REMOUNT,))
+
+
+def _cache_of(command: Sequence[str]) -> str | None:
+    """The cache directory that a command line names."""
+    values = [value for word, value in pairwise(command) if word == "-cachedir"]
+    return values[0] if values else None
 
 
 def _running(host: Connector, place: FusePlace) -> tuple[str, ...] | None:

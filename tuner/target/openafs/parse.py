@@ -166,6 +166,27 @@ def cache_configuration(text: str) -> dict[str, int | bool]:
     return found
 
 
+def encryption(text: str) -> str:
+    """What new connections get, from ``fs getcrypt``: "on", "off", or "" for any other text. It
+    says nothing about those that are there.
+    """
+    match = re.search(r"^Security level is currently (crypt|clear)\b", text, re.MULTILINE)
+    return "" if match is None else {"crypt": "on", "clear": "off"}[match[1]]
+
+
+def cache_info(text: str) -> tuple[str, str, int]:
+    """Mount point, cache directory and size in KiB, from a client's cacheinfo file."""
+    match = re.fullmatch(r"\s*([^:\s]+):([^:\s]+):(\d+)\s*", text)
+    if match is None:
+        raise ValueError(f"cacheinfo: no mount point, directory and size in {text.strip()[:200]!r}")
+    return match[1], match[2], int(match[3])
+
+
+def has_tokens(text: str) -> bool:
+    """Whether ``tokens`` lists any."""
+    return re.search(r"^.*[Tt]okens for ", text, re.MULTILINE) is not None
+
+
 def process_status(text: str) -> Mapping[str, int]:
     """The numbers of /proc/PID/status by name (sizes in kB)."""
     return {

@@ -2,7 +2,8 @@
 
 Its options stand in a file that the unit reads: ``OPTIONS=`` of Debian's afs.conf, ``AFSD_ARGS=``
 of Red Hat's sysconfig file. Every change writes that line and starts the unit anew, by a script
-that starts nothing before the old client is seen to be gone.
+that starts nothing before the old client is seen to be gone. A start sets encryption to what the
+host's own files say, so it is set anew to what was found.
 """
 
 from __future__ import annotations
@@ -16,17 +17,18 @@ from tuner.errors import ConfigurationError, TestbedError
 from tuner.model import Value
 from tuner.target.journal import Journal, script
 from tuner.target.openafs import parse
-from tuner.testbed.connector import Connector, check
+from tuner.testbed.connector import Connector, check, told
 
 PROGRAM = "afsd"
 
 _REMOUNT, _RESTORE = "kernel-remount.sh", "kernel-restore.sh"
+_WANTED = "wanted"
 _DOES_NOT_SERVE = 4
 #: Longer than the script takes at its slowest: stop, shutdown, start and a first look.
 _REMOUNT_TIMEOUT_S = 420.0
 #: What an option may be made of: it goes into a file that a shell reads.
 _PLAIN = re.compile(r"[A-Za-z0-9_./:=,+-]+")
-#: Debian's word for options made up from the size of the cache.
+#: Debian's word for no options at all: afsd then chooses by itself.
 _AUTOMATIC = "AUTOMATIC"
 
 
@@ -47,11 +49,14 @@ class UnitPlace:
 
 @dataclass(slots=True)
 class UnitClient:
-    """One kernel client; see Client. ``configuration``: its file as found."""
+    """One kernel client; see Client. ``configuration``: its file as found. ``crypt``: whether it
+    encrypted, "on" or "off"; "" when it does not say.
+    """
 
     host: Connector
     place: UnitPlace
     configuration: str
+    crypt: str
     recorded: bool = False
 
     @classmethod
@@ -61,11 +66,15 @@ class UnitClient:
         A journal left by a run that was cut off says what was really found; then that counts.
         Raises TestbedError when the options cannot be read.
         """
-        kept = _journal(host, place).read("found")
+        journal = _journal(host, place)
+        kept = journal.read("found")
         configuration = kept[0] if kept else check(host, ["cat", "--", place.file])
+        asking = ["cat", f"{journal.directory}/crypt"] if kept else ["fs", "getcrypt"]
+        said = host.run(asking).stdout
+        crypt = said.strip() if kept else parse.encryption(said)
         check(host, ["mkdir", "--parents", "--mode=0700", place.directory])
         host.put(f"{place.directory}/{_REMOUNT}", script(_REMOUNT), mode=0o700)
-        client = cls(host, place, configuration)
+        client = cls(host, place, configuration, crypt)
         _ = client.options  # they must be understood before anything is changed
         return client
 
@@ -87,14 +96,17 @@ class UnitClient:
         place = self.place
         self._record()
         wanted = with_options(self.configuration, place.variable, options)
-        self.host.put(place.file, wanted.encode())
-        argv = ["sh", f"{place.directory}/{_REMOUNT}"]
-        argv += [place.unit, place.mount, place.cache, place.probe]
+        content = f"{_journal(self.host, place).directory}/{_WANTED}"
+        self.host.put(content, wanted.encode(), mode=0o600)
+        argv = ["sh", f"{place.directory}/{_REMOUNT}", place.unit, place.mount, place.cache]
+        argv += [place.probe, place.file, content, self.crypt]
         result = self.host.run(argv, timeout_s=_REMOUNT_TIMEOUT_S)
         if result.status == _DOES_NOT_SERVE:
-            raise ConfigurationError(f"the cache manager does not start: {result.tail}")
+            said = f"the cache manager does not start: {result.tail}"
+            raise ConfigurationError(said, told(result, self.host.host))
         if result.status != 0:
-            raise TestbedError(f"{self.host.host}: the client cannot be restarted: {result.tail}")
+            said = f"{self.host.host}: the client cannot be restarted: {result.tail}"
+            raise TestbedError(said, told(result, self.host.host))
 
     def shown(self) -> dict[str, Value]:
         """See Client.shown: the cache manager's own answer."""
@@ -119,7 +131,7 @@ class UnitClient:
             return
         place = self.place
         words = {"path": place.file, "unit": place.unit, "mount": place.mount}
-        words |= {"cache": place.cache, "probe": place.probe}
+        words |= {"cache": place.cache, "probe": place.probe, "crypt": self.crypt}
         files = {"configuration": self.configuration.encode()}
         records = {"found": (self.configuration,)}
         _journal(self.host, place).begin(records, words, files)

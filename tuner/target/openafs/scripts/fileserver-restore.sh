@@ -5,27 +5,25 @@ set -u
 cd "$(dirname "$0")" || exit 1
 address=$(cat address)
 instance=$(cat instance)
+port=7000
 ready_s=60
-stop_s=120
+
+uptime_s() {
+    read -r up _ < /proc/uptime
+    printf '%s' "${up%%.*}"
+}
 
 status() {
     bos status "$address" "$instance" -long -localauth 2>&1
 }
 
+# One that hangs is "running normally" too, so it is asked itself.
 as_found() {
     said=$(status)
     case $said in *'currently running normally'*) ;; *) return 1 ;; esac
     now=$(printf '%s\n' "$said" | sed -n "s/^    Command [0-9]* is '\(.*\)'\$/\1/p")
-    [ "$now" = "$(tr '\0' '\n' < commands)" ]
-}
-
-# One that hangs is not ended by bosserver, for half an hour; nor is it started again meanwhile.
-end_hanging() {
-    program=$(status | sed -n "s/^    Command 1 is '\([^ ']*\).*/\1/p")
-    pids=$(pidof "$program")
-    # The list is numbers.
-    [ -n "$pids" ] && kill -KILL $pids
-    timeout "$stop_s" bos stop "$address" "$instance" -localauth -wait
+    [ "$now" = "$(tr '\0' '\n' < commands)" ] || return 1
+    timeout 4 rxdebug "$address" "$port" -version > /dev/null 2>&1
 }
 
 if as_found; then
@@ -36,15 +34,14 @@ fi
 case $(status) in
     *'no such entity'*) ;;
     *)
-        timeout "$stop_s" bos stop "$address" "$instance" -localauth -wait || end_hanging || exit 1
+        sh ./fileserver-stop.sh "$address" "$instance" || exit 1
         bos delete "$address" "$instance" -localauth || exit 1
         ;;
 esac
 xargs -0 bos create -server "$address" -instance "$instance" -type dafs -localauth -cmd < commands || exit 1
-tries=0
+limit=$(($(uptime_s) + ready_s))
 until as_found; do
-    tries=$((tries + 1))
-    if [ "$tries" -gt $((ready_s * 10)) ]; then
+    if [ "$(uptime_s)" -ge "$limit" ]; then
         echo "the fileserver does not come back within $ready_s s: $(status | head -n 1)" >&2
         exit 1
     fi

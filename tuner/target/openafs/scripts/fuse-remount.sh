@@ -41,7 +41,7 @@ mounted() {
 # The processes of this cache manager: others, for other mount points, are left alone.
 daemons() {
     for pid in $(pidof "$program"); do
-        given=$(tr '\0' '\n' < "/proc/$pid/cmdline" 2> /dev/null) || continue
+        given=$({ tr '\0' '\n' < "/proc/$pid/cmdline"; } 2> /dev/null) || continue
         case $given in *-mountdir*)
             printf '%s\n' "$given" | grep -Fxq -e "$mount" || continue
             ;;

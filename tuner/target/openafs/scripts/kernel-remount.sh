@@ -1,18 +1,20 @@
 #!/bin/sh
-# kernel-remount.sh UNIT MOUNT CACHE PROBE
+# kernel-remount.sh UNIT MOUNT CACHE PROBE FILE WANTED CRYPT
 #
-# Ends the kernel's cache manager at MOUNT by its systemd unit, wipes CACHE, starts the unit again and
-# waits until PROBE can be seen. Every argument is data.
+# Ends the kernel's cache manager at MOUNT by its systemd unit, wipes CACHE, makes the content of WANTED that of
+# FILE, starts the unit again, sets encryption to CRYPT ("on", "off", or "" to leave it), and waits until PROBE
+# can be seen. Every argument is data.
 #
 # What systemctl answers is worth nothing here: with somebody in the files, "stop" succeeds and all
 # stays mounted, and each further "start" adds daemons to a client that runs on with its old options,
-# until the kernel fails. So nothing is started before mount and module are seen to be gone.
+# until the kernel fails. So nothing is stopped while somebody is in the files, and nothing is started before
+# mount and module are seen to be gone. What was stopped has the mark "stopped" beside WANTED.
 #
 # Exit status: 0 it serves; 3 the old one does not end; 4 the new one does not serve; what is wrong is
 # on standard error.
 set -u
-unit=$1 mount=$2 cache=$3 probe=$4
-module=openafs
+unit=$1 mount=$2 cache=$3 probe=$4 file=$5 wanted=$6 crypt=$7
+leave_s=2
 ready_s=60
 
 fail() {
@@ -31,22 +33,26 @@ mounted() {
     findmnt --noheadings --types afs --mountpoint "$mount" > /dev/null 2>&1
 }
 
-loaded() {
-    lsmod | grep -q "^$module "
+# Its name, when it is loaded.
+module() {
+    lsmod | sed -n 's/^\(openafs\|libafs\) .*/\1/p'
 }
 
 # Who is in the files: named, not ended, since they may be anybody's.
 holders() {
-    for link in /proc/[0-9]*/cwd /proc/[0-9]*/fd/*; do
-        case $(readlink "$link" 2> /dev/null) in "$mount" | "$mount"/*)
-            pid=${link#/proc/}
-            pid=${pid%%/*}
-            printf '%s (%s) ' "$pid" "$(tr '\0' ' ' < "/proc/$pid/cmdline" | cut -c 1-60)"
-            ;;
-        esac
-    done
+    find /proc/[0-9]*/cwd /proc/[0-9]*/root /proc/[0-9]*/exe /proc/[0-9]*/fd -maxdepth 1 \
+        \( -lname "$mount" -o -lname "$mount/*" \) 2> /dev/null | cut -d/ -f3 | sort -nu |
+        while read -r pid; do
+            printf '%s (%s) ' "$pid" "$({ tr '\0' ' ' < "/proc/$pid/cmdline" | cut -c 1-60; } 2> /dev/null)"
+        done
 }
 
+limit=$(($(uptime_s) + leave_s))
+while held=$(holders) && [ -n "$held" ]; do
+    [ "$(uptime_s)" -lt "$limit" ] || fail 3 "$mount is held by: $held; end what holds it; nothing was stopped"
+    sleep 0.2
+done
+: > "$(dirname "$wanted")/stopped" || fail 3 "nothing can be written beside $wanted"
 timeout 90 systemctl stop "$unit" 2> /dev/null
 if mounted; then
     timeout 20 umount "$mount" 2> /dev/null
@@ -54,23 +60,30 @@ fi
 if mounted; then
     fail 3 "$mount stays mounted, held by: $(holders); end what holds it, or reboot"
 fi
-if loaded; then
+if [ -n "$(module)" ]; then
     timeout 30 afsd -shutdown > /dev/null 2>&1
-    timeout 20 rmmod "$module" 2> /dev/null
+    timeout 20 rmmod "$(module)" 2> /dev/null
 fi
-if loaded; then
-    fail 3 "the kernel module $module stays loaded; only a reboot is safe now"
+if [ -n "$(module)" ]; then
+    fail 3 "the kernel module $(module) stays loaded; only a reboot is safe now"
 fi
 # Fewer cache files than there are would end afsd.
-find "$cache" -mindepth 1 -not -name lost+found -delete || fail 3 "$cache cannot be wiped"
+find "$cache/" -mindepth 1 -not -name lost+found -delete || fail 3 "$cache cannot be wiped"
+# In place: owner and mode stay what they are.
+cat "$wanted" > "$file" || fail 3 "$file cannot be written"
 
 if ! timeout 120 systemctl start "$unit" 2> /dev/null || ! mounted; then
     said=$(journalctl --unit "$unit" --lines 3 --output cat --no-pager 2> /dev/null | tr '\n' ' ')
     timeout 90 systemctl stop "$unit" 2> /dev/null
     fail 4 "$unit does not start: $said"
 fi
+# Before the first look: connections keep what they were made with.
+if [ -n "$crypt" ]; then
+    timeout 20 fs setcrypt "$crypt" > /dev/null || fail 4 "encryption cannot be set to $crypt"
+fi
 limit=$(($(uptime_s) + ready_s))
-until said=$(timeout 20 stat -c %F -- "$probe" 2>&1); do
+# A symbolic link that leads nowhere does not count: a mount point made through afsd.fuse is one here.
+until said=$(timeout 20 stat -L -c %F -- "$probe" 2>&1); do
     [ "$(uptime_s)" -lt "$limit" ] || fail 4 "$unit does not serve $probe: $said"
     sleep 0.2
 done

@@ -1,0 +1,56 @@
+#!/bin/sh
+# fileserver-stop.sh ADDRESS INSTANCE
+#
+# Stops a fileserver's instance. bosserver waits half an hour for one that hangs, and starts none meanwhile.
+# So a fileserver that answers nobody is killed, and one that still answers when its time is up. Both
+# arguments are data.
+#
+# Exit status: 0 it is stopped; 1 bos cannot do it and has said why; 3 it does not even die.
+set -uf
+address=$1 instance=$2
+port=7000
+look_s=5
+stop_s=120
+die_s=30
+
+uptime_s() {
+    read -r up _ < /proc/uptime
+    printf '%s' "${up%%.*}"
+}
+
+past() {
+    [ "$(uptime_s)" -ge "$1" ]
+}
+
+answers() {
+    for _ in 1 2 3; do
+        timeout 4 rxdebug "$address" "$port" -version > /dev/null 2>&1 && return 0
+    done
+    return 1
+}
+
+# By their whole command line, as bosserver has it: no other program is touched. A script in the program's
+# place shows its interpreter in front.
+fileservers() {
+    said=$(bos status "$address" "$instance" -long -localauth)
+    # Taken apart at spaces, as bosserver does.
+    set -- $(printf '%s\n' "$said" | sed -n "s/^    Command 1 is '\(.*\)'\$/\1/p")
+    [ $# -gt 0 ] || return
+    for pid in $(pidof -x "$1"); do
+        given=$({ tr '\0' ' ' < "/proc/$pid/cmdline"; } 2> /dev/null)
+        case $given in "$* " | *" $* ") printf '%s\n' "$pid" ;; esac
+    done
+}
+
+began=$(uptime_s)
+until timeout "$look_s" bos stop "$address" "$instance" -localauth -wait; do
+    [ $? = 124 ] || exit 1
+    past $((began + stop_s)) || ! answers || continue
+    if past $((began + stop_s + die_s)); then
+        echo "the fileserver of $instance does not die; the kernel holds it" >&2
+        exit 3
+    fi
+    pids=$(fileservers)
+    # The list is numbers.
+    [ -z "$pids" ] || kill -KILL $pids
+done
