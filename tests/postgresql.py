@@ -12,7 +12,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count
@@ -51,8 +51,12 @@ local all all trust
 class Server:
     """A running server. Its databases are made from templates, which takes no time."""
 
-    def __init__(self, programs: Path, libraries: Path, place: Path) -> None:
+    def __init__(
+        self, programs: Path, libraries: Path, place: Path, within: Sequence[str] = ()
+    ) -> None:
+        """``within``: the command that its programs are run by, such as one for namespaces."""
         self.programs = programs
+        self._within = within
         self.place = place
         self._data = place / "data"
         self._log = place / "log"
@@ -148,11 +152,19 @@ class Server:
         become = ["--reuid=nobody", "--regid=nogroup", "--clear-groups"]
         become = become if os.geteuid() == 0 else []
         end = ["--pdeathsig=QUIT"] if program == "postgres" else []
-        return ["setpriv", *become, *end, "--", str(self.programs / program), *arguments]
+        return [
+            *self._within,
+            "setpriv",
+            *become,
+            *end,
+            "--",
+            str(self.programs / program),
+            *arguments,
+        ]
 
 
 @contextmanager
-def running(packages: Path) -> Iterator[Server]:
+def running(packages: Path, within: Sequence[str] = ()) -> Iterator[Server]:
     """A server of its own, from the packages kept in ``packages``; they are fetched once."""
     tree = ensure_packages(packages, lambda said: None, name="postgresql", packages=_PACKAGES)
     # Not below pytest's directory, which only its owner may enter; and a socket's path is short.
@@ -160,7 +172,9 @@ def running(packages: Path) -> Iterator[Server]:
     try:
         tree = _reachable(tree, place)
         (libraries,) = (tree / "usr" / "lib").glob("*-linux-gnu*")
-        server = Server(tree / "usr" / "lib" / "postgresql" / _VERSION / "bin", libraries, place)
+        server = Server(
+            tree / "usr" / "lib" / "postgresql" / _VERSION / "bin", libraries, place, within
+        )
         server.make()
         try:
             yield server

@@ -149,6 +149,8 @@ class Block:
 
     ``duration_s`` is known when the block has ended. Only the measurements of a complete block
     count. ``references``: what was measured beside the arms, by position. ``testbed``: where.
+    ``batch``: the number of the first of the blocks that are measured at once, on a testbed each,
+    and ``slot`` its place among them; None for a block that is measured alone.
     """
 
     number: int
@@ -161,6 +163,29 @@ class Block:
     reason: str = ""
     references: tuple[ReferenceRun, ...] = ()
     testbed: str | None = None
+    batch: int | None = None
+    slot: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTimes:
+    """A block as judging needs it; its fields are those of ``Block``.
+
+    ``times_s``: the component times (s) of every trial that it has measured, by trial, in the order
+    of the workload's components.
+    """
+
+    number: int
+    kind: BlockKind
+    race: int
+    order: tuple[int, ...]
+    state: BlockState
+    duration_s: float
+    reason: str
+    testbed: str | None
+    times_s: Mapping[int, tuple[float, ...]]
+    batch: int | None = None
+    slot: int = 0
 
 
 class Wish(StrEnum):
@@ -177,6 +202,39 @@ class Request:
     wish: Wish
     asked_by: str
     at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedRun:
+    """A campaign that waits for a worker, or that one has ``taken``, as a job of the queue.
+
+    ``queue``: which workers may take it. ``testbeds``: their names; none when it has its own.
+    ``id``: of the job. ``worker``: the one that has taken it, None when it is known to be gone.
+    """
+
+    id: int
+    campaign: str
+    queue: str
+    testbeds: tuple[str, ...]
+    taken: bool
+    worker: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerProcess:
+    """A worker. ``queues``: what it takes campaigns from; it runs ``concurrency`` at once at most.
+
+    ``beat_age_s``: since its last sign of life, by the clock of the database; after ``limit_s`` it
+    counts as dead.
+    """
+
+    id: int
+    holder: Holder
+    queues: tuple[str, ...]
+    concurrency: int
+    started: datetime
+    beat_age_s: float
+    limit_s: float
 
 
 @dataclass(frozen=True, slots=True)

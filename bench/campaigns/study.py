@@ -132,7 +132,12 @@ def campaign(setting: Setting, seed: int) -> Row:
         prepared = prepare(spec, directory)
         made = store.create_campaign(spec.name, spec.to_json(), spec.seed, datetime.now(UTC))
         runner = Runner(
-            store, made.id, prepared.spec, prepared.workload, prepared.testbed, _Silent()
+            store,
+            made.id,
+            prepared.spec,
+            prepared.workload,
+            prepared.sites(made.id),
+            _Silent(),
         )
         outcome = runner.run()
         refused = (
@@ -169,7 +174,7 @@ def campaign(setting: Setting, seed: int) -> Row:
 
 
 def _truth(spec: CampaignSpec, configuration: Configuration) -> float:
-    simulated = spec.testbed.simulated
+    simulated = spec.places[0].simulated
     assert simulated is not None
     effects = tuple(Effect(**e.model_dump(exclude_none=True)) for e in simulated.effects)
     # Every effect here is on all components alike.

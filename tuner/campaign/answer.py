@@ -30,9 +30,18 @@ Risks = Mapping[str, Risk]
 
 
 def recommendation(
-    plan: Plan, trials: Sequence[Trial], rules: Rules, flags: Flags, risks: Risks
+    plan: Plan,
+    trials: Sequence[Trial],
+    rules: Rules,
+    flags: Flags,
+    risks: Risks,
+    *,
+    doubts: Sequence[str] = (),
 ) -> Recommendation:
-    """What the user is told. ``plan.step`` must be Finish; ``flags`` renders a configuration."""
+    """What the user is told. ``plan.step`` must be Finish; ``flags`` renders a configuration.
+
+    ``doubts``: sentences to be read with it, besides those of the guards.
+    """
     assert isinstance(plan.step, Finish)
     baseline = trials[BASELINE].configuration
     certificate = plan.step.certificate
@@ -73,6 +82,7 @@ def recommendation(
             *_risks(chosen, baseline, risks),
             *_others(plan.step),
             *_doubts(plan),
+            *doubts,
         ),
     )
 

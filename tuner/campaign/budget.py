@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tuner.campaign.rules import Rules
-from tuner.model import Block
+from tuner.campaign.scores import ScoreTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +16,8 @@ class Spent:
     measurements: int
 
     @classmethod
-    def of(cls, blocks: Sequence[Block]) -> Spent:
-        return cls(sum(b.duration_s for b in blocks), sum(len(b.measurements) for b in blocks))
+    def of(cls, table: ScoreTable) -> Spent:
+        return cls(table.seconds, table.measurements)
 
     @property
     def seconds_an_arm(self) -> float:

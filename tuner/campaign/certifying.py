@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tuner.campaign.rules import ALPHA, Rules
-from tuner.campaign.times import difference_table, times_by_trial
+from tuner.campaign.scores import ScoreTable
 from tuner.judge.certify import Certificate, CertificateOutcome, PairedTimes, certify_several
 from tuner.judge.monitors import Alarm, Guard, GuardKind, disagreement, watch
 from tuner.judge.score import score_differences
+from tuner.judge.series import Series
 from tuner.judge.thresholds import threshold
-from tuner.model import BASELINE, Block, BlockKind
-from tuner.states import BlockState
+from tuner.model import BASELINE, BlockKind, BlockTimes
 
 #: Complete blocks at the first look of the guards.
 _FIRST_LOOK = 10
@@ -46,34 +46,42 @@ class Certification:
         return not _certified(certificate), certificate.verdict.interval.upper
 
 
-def guards(blocks: Sequence[Block], rules: Rules) -> tuple[Guard, ...]:
+def guards(table: ScoreTable) -> tuple[Guard, ...]:
     """What speaks against taking the differences measured so far at their word."""
-    table, baseline, pilot = difference_table(blocks, rules.components, rules.weights)
-    return watch(table, baseline, twins=pilot) if table.size else ()
+    found = table.differences()
+    if not found.value.size:
+        return ()
+    size = (found.pilot.size, found.baseline.size)
+    series = Series.of_entries(found.series, found.column, found.value, size)
+    return watch(series, found.baseline, twins=found.pilot)
 
 
-def guards_due(blocks: Sequence[Block]) -> bool:
-    """Whether to tell of what the guards see: at a block of certification, and before that only at
-    10, 20, 40, 80, ... complete blocks.
+def guards_due(table: ScoreTable, at_once: int = 1) -> bool:
+    """Whether to look at what the guards see: at a block of certification, and before that only at
+    10, 20, 40, 80, ... complete blocks, with the last of those ``at_once`` that pass it.
 
     Each look of its own is right as often as it says. Told at every block, warnings that further
     blocks take back would come up in nearly half of all sound campaigns.
     """
-    if finalists_begun(blocks):
+    if finalists_begun(table):
         return True
-    looks, rest = divmod(sum(b.state is BlockState.COMPLETE for b in blocks), _FIRST_LOOK)
+    newest = len(table.scored)
+    return any(map(_is_look, range(max(1, newest - at_once + 1), newest + 1)))
+
+
+def _is_look(blocks: int) -> bool:
+    looks, rest = divmod(blocks, _FIRST_LOOK)
     return looks > 0 and rest == 0 and looks.bit_count() == 1
 
 
-def finalists_begun(blocks: Sequence[Block]) -> tuple[int, ...]:
+def finalists_begun(table: ScoreTable) -> tuple[int, ...]:
     """The trials whose certification has begun, if it has: they stay the finalists."""
-    begun = next((b for b in blocks if b.kind is BlockKind.CERTIFY), None)
-    return () if begun is None else tuple(sorted(n for n in begun.order if n != BASELINE))
+    return tuple(sorted(n for n in table.first_fresh or () if n != BASELINE))
 
 
 def certification(
     finalists: Sequence[int],
-    blocks: Sequence[Block],
+    table: ScoreTable,
     rules: Rules,
     watched: Sequence[Guard],
     failed: Collection[int] = (),
@@ -84,8 +92,8 @@ def certification(
     the claim rest on the sign-flip test too; a refusal leaves no claim at all. A finalist that
     ``failed`` is out, but keeps its share of the error.
     """
-    fresh = [b for b in blocks if b.kind is BlockKind.CERTIFY and b.state is BlockState.COMPLETE]
-    pairs = {f: _pairs(fresh, f, rules) for f in finalists}
+    fresh = [one.block for one in table.scored if one.block.kind is BlockKind.CERTIFY]
+    pairs = {f: _pairs(fresh, f) for f in finalists}
     opinions = {f: _second_opinion(pairs[f], rules) for f in finalists}
     suspect = any(_hurts(guard) for guard in watched)
     found = certify_several(
@@ -147,7 +155,7 @@ def _second_opinion(pairs: Sequence[PairedTimes], rules: Rules) -> tuple[Guard, 
     return (disagreement(differences, threshold=level, alpha=ALPHA),)
 
 
-def _pairs(fresh: Sequence[Block], finalist: int, rules: Rules) -> list[PairedTimes]:
+def _pairs(fresh: Sequence[BlockTimes], finalist: int) -> list[PairedTimes]:
     """The finalist's fresh pairs: a block that it failed in, or that came later, has none."""
-    tables = [times_by_trial(block, rules.components) for block in fresh]
+    tables = [block.times_s for block in fresh]
     return [PairedTimes(times[finalist], times[BASELINE]) for times in tables if finalist in times]

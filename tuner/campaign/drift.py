@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean
 
-from tuner.campaign.times import block_scores
+from tuner.campaign.scores import ScoreTable
 from tuner.model import BASELINE, Block, BlockKind
 
 
@@ -24,21 +24,31 @@ class DriftPoint:
     ratio: float
 
 
-def drift(
-    blocks: Sequence[Block], components: Sequence[str], weights: Sequence[float]
-) -> list[DriftPoint]:
-    """The baseline of every complete block, in the order measured.
+def drift(table: ScoreTable, started: Mapping[int, datetime]) -> list[DriftPoint]:
+    """The baseline of every complete block, in the order measured. ``started``: when, by block.
 
     What moves here moves all arms of a block alike and is taken out by pairing; it is shown so that
     a person sees a testbed that warms up, fills up or is shared.
     """
-    scored = block_scores(blocks, components, weights)
-    if not scored:
+    if not table.scored:
         return []
-    middle = fmean(scores[BASELINE] for _, scores in scored)
-    points: list[DriftPoint] = []
-    for block, scores in scored:
-        measured = next(m for m in block.measurements if m.trial == BASELINE)
-        ratio = math.exp(scores[BASELINE] - middle)
-        points.append(DriftPoint(block.number, block.kind, measured.started, ratio))
-    return points
+    middle = fmean(one.scores[BASELINE] for one in table.scored)
+    return [
+        DriftPoint(
+            one.block.number,
+            one.block.kind,
+            started[one.block.number],
+            math.exp(one.scores[BASELINE] - middle),
+        )
+        for one in table.scored
+    ]
+
+
+def baseline_started(blocks: Iterable[Block]) -> dict[int, datetime]:
+    """When the baseline was measured, by block."""
+    return {
+        block.number: measurement.started
+        for block in blocks
+        for measurement in block.measurements
+        if measurement.trial == BASELINE
+    }

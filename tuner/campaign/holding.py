@@ -10,7 +10,7 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,58 +48,67 @@ def _machine() -> str:
 
 
 class Held:
-    """A lease that is kept alive until ``close``."""
+    """Leases of one campaign that are kept alive until ``close``."""
 
-    def __init__(self, store: Store, lease: Lease) -> None:
+    def __init__(self, store: Store, leases: Sequence[Lease]) -> None:
         self._store = store
-        self.lease = lease
-        self._lost = False
+        self._leases = {lease.testbed: lease for lease in leases}
+        self._campaign, self._limit_s = leases[0].campaign, leases[0].limit_s
+        self._lost: str | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         self._thread.start()
 
+    def lease(self, testbed: str) -> Lease:
+        """That of a testbed, by its name."""
+        return self._leases[testbed]
+
     def check(self) -> None:
         """Raise ConflictError when another process has taken over."""
-        if self._lost:
+        if self._lost is not None:
             raise ConflictError(
-                f"testbed {self.lease.testbed} was taken over by another process, which heard "
-                f"nothing of this one for {self.lease.limit_s:.0f} s"
+                f"testbed {self._lost} was taken over by another process, which heard "
+                f"nothing of this one for {self._limit_s:.0f} s"
             )
 
     def superseded(self) -> bool:
         """Whether another process now runs the campaign."""
-        mine = self.lease
+        mine = {lease.token for lease in self._leases.values()}
         return any(
-            other.campaign == mine.campaign and other.token != mine.token
+            other.campaign == self._campaign and other.token not in mine
             for other in self._store.leases()
         )
 
     def close(self) -> None:
-        """Stop, and give the lease back."""
+        """Stop, and give the leases back."""
         self._stop.set()
         self._thread.join()
-        # Without the database the lease ends by itself: this process does.
+        # Without the database the leases end by themselves: this process does.
         with suppress(StoreError):
-            self._store.give_back(self.lease)
+            for lease in self._leases.values():
+                self._store.give_back(lease)
 
     def _beat(self) -> None:
-        while not self._lost and not self._stop.wait(self.lease.limit_s / _BEATS):
+        while self._lost is None and not self._stop.wait(self._limit_s / _BEATS):
             try:
-                self._lost = not self._store.beat(self.lease)
+                for lease in self._leases.values():
+                    if not self._store.beat(lease):
+                        self._lost = lease.testbed
             except StoreError as problem:
                 _log.warning("no sign of life could be given: %s", problem)
 
 
 @contextmanager
-def held(store: Store, campaign: str, testbed: str, limit_s: float) -> Iterator[Held]:
-    """Hold a testbed for a campaign. Raises ConflictError when another process uses it.
+def held(store: Store, campaign: str, testbeds: Sequence[str], limit_s: float) -> Iterator[Held]:
+    """Hold testbeds for a campaign, all or none. Raises ConflictError when another process uses
+    one of them.
 
     ``limit_s``: without a sign of life for so long, another machine may take over.
     """
     said = "the run was cut off; another process has taken over the testbed"
     event = NewEvent(datetime.now(UTC), "block-void", said)
-    lease = store.take_testbed(campaign, testbed, this_process(), limit_s, is_gone, event)
-    holding = Held(store, lease)
+    leases = store.take_testbeds(campaign, testbeds, this_process(), limit_s, is_gone, event)
+    holding = Held(store, leases)
     try:
         yield holding
     finally:

@@ -1,11 +1,15 @@
 """Where a run's wall time goes: every second belongs to one account, the rest is our own
 overhead.
+
+A run on several testbeds has a ledger for each of them. What it spends is the mean of theirs, in
+the time that passes on the slowest.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
@@ -23,7 +27,6 @@ class Ledger:
         self._spent: dict[Account, float] = {"testbed": 0.0, "apply": 0.0, "workload": 0.0}
         self._current: Account | None = None
         self._since = self._began
-        self._written = TimeUse()
 
     @contextmanager
     def on(self, account: Account | None) -> Iterator[None]:
@@ -48,17 +51,59 @@ class Ledger:
             workload_s=self._spent["workload"],
         )
 
-    def unwritten(self) -> TimeUse:
-        """What has come since ``written`` was last told."""
-        return self.total() - self._written
-
-    def written(self, use: TimeUse) -> None:
-        """So much of it has been stored."""
-        self._written += use
-
     def _switch(self, account: Account | None) -> Account | None:
         now = self.clock()
         if self._current is not None:
             self._spent[self._current] += now - self._since
         outer, self._current, self._since = self._current, account, now
         return outer
+
+
+class Elapsed:
+    """A clock for what goes on at several places at once: the slowest counts. ``meet``: all have
+    waited for each other.
+    """
+
+    def __init__(self, clocks: Sequence[Callable[[], float]]) -> None:
+        self._clocks = clocks
+        self._before_s = 0.0
+        self._since = [clock() for clock in clocks]
+
+    def __call__(self) -> float:
+        passed = (now() - since for now, since in zip(self._clocks, self._since, strict=True))
+        return self._before_s + max(passed)
+
+    def meet(self) -> None:
+        self._before_s = self()
+        self._since = [clock() for clock in self._clocks]
+
+
+class Ledgers:
+    """The ledgers of a run, one for each testbed. Any thread may ask."""
+
+    def __init__(self, clocks: Sequence[Callable[[], float]]) -> None:
+        self.elapsed = Elapsed(clocks)
+        self.each = [Ledger(clock) for clock in clocks]
+        self.run = Ledger(self.elapsed)
+        self._written = TimeUse()
+        self._lock = threading.Lock()
+
+    def total(self) -> TimeUse:
+        """Everything so far, accounts still open not counted."""
+        return TimeUse(
+            wall_s=self.run.total().wall_s,
+            testbed_s=self.run.spent_on("testbed"),
+            apply_s=self._mean("apply"),
+            workload_s=self._mean("workload"),
+        )
+
+    @contextmanager
+    def writing(self) -> Iterator[TimeUse]:
+        """What has come since this was last done without an error."""
+        with self._lock:
+            use = self.total() - self._written
+            yield use
+            self._written += use
+
+    def _mean(self, account: Account) -> float:
+        return sum(ledger.spent_on(account) for ledger in self.each) / len(self.each)

@@ -8,7 +8,9 @@ row ends the run, as does a testbed that does not do its part.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 
 from tuner.campaign.beside import Beside, MakeEvent, workload_seed
@@ -24,10 +26,10 @@ from tuner.errors import (
 )
 from tuner.measure.diagnostics.watch import ArmWatch
 from tuner.measure.driver import Report
-from tuner.model import BASELINE, Block, Event, Lease, Measurement, Trial
+from tuner.model import BASELINE, Block, Event, Measurement, TimeUse, Trial
 from tuner.report.observer import Observer
 from tuner.states import BlockState, TrialState
-from tuner.store import Store
+from tuner.store import NewEvent, Store
 from tuner.testbed.testbed import Bench
 
 #: Void workload runs of one trial before it counts as failed.
@@ -38,6 +40,34 @@ _MOST_CUT_OFF = 1
 
 class _BlockVoid(Exception):
     """The block cannot be completed; the text says why."""
+
+
+class Failures:
+    """The failures of a run's trials, on all of its testbeds together. Any thread may tell.
+
+    ``testbeds``: so many are in use. A trial that goes wrong on one of several only is not to
+    blame.
+    """
+
+    def __init__(self) -> None:
+        self.testbeds = 1
+        self.lock = threading.RLock()
+        self._void: dict[int, list[str | None]] = {}
+        self._failed: set[int] = set()
+
+    def void(self, trial: int, testbed: str | None) -> int:
+        """One more void workload run; how many there were, or on how many testbeds."""
+        with self.lock:
+            where = self._void.setdefault(trial, [])
+            where.append(testbed)
+            return len(where) if self.testbeds == 1 else len(set(where))
+
+    def is_new(self, trial: int) -> bool:
+        """Whether a trial that is failing has not failed before."""
+        with self.lock:
+            new = trial not in self._failed
+            self._failed.add(trial)
+            return new
 
 
 class BlockRunner:
@@ -53,14 +83,20 @@ class BlockRunner:
         event: MakeEvent,
         seed: int,
         *,
-        lease: Lease | None = None,
+        spent: Callable[[], AbstractContextManager[TimeUse]],
+        testbed: str | None = None,
+        failures: Failures | None = None,
         safe_point: Callable[[], None] = lambda: None,
+        check_stop: Callable[[], None] = lambda: None,
     ) -> None:
-        """``lease``: of the testbed. ``safe_point``: called between two arms; what it raises ends
-        the block.
+        """``spent``: what the campaign has spent, to write down. ``testbed``: its name.
+        ``safe_point``: called between two arms; what it raises ends the block, as does what
+        ``check_stop`` raises, before a workload run and after one that failed.
         """
-        self._lease = lease
+        self._spent_by_all = spent
+        self._testbed = testbed
         self._safe_point = safe_point
+        self._check_stop = check_stop
         self._store = store
         self._id = campaign
         self._bench = bench
@@ -68,31 +104,37 @@ class BlockRunner:
         self._observer = observer
         self._event = event
         self._seed = seed
-        self._workload_failures: dict[int, int] = {}
+        self._failures = failures or Failures()
         self._cut_off = 0
         self._loose = False
         self._remarked: set[str] = set()
         self._beside = Beside(store, campaign, bench.references, ledger, observer, event, seed)
 
-    def run(self, step: RunBlock, trials: Mapping[int, Trial]) -> None:
-        """Measure a block and store how it ended.
-
-        Raises TestbedError when a host does not do its part or, for the second time in a row, does
-        not answer; CampaignHalted when not even the baseline can be put back. The block is void
-        then, as it is on Ctrl-C.
-        """
-        began = self._ledger.clock()
+    def beginning(self, step: RunBlock) -> tuple[Block, NewEvent]:
+        """A block as it begins here, with its event, to be stored before it is run."""
         block = Block(
             step.number,
             step.kind,
             step.race,
             step.order,
             BlockState.RUNNING,
-            testbed=None if self._lease is None else self._lease.testbed,
+            testbed=self._testbed,
+            batch=step.batch,
+            slot=step.slot,
         )
         arms = ", ".join("baseline" if n == BASELINE else f"trial {n}" for n in step.order)
-        event = self._event("block-started", f"block {step.number}: {arms}", {"block": step.number})
-        begun = self._store.begin_block(self._id, block, event, self._lease)
+        where = "" if step.batch is None else f" on {self._testbed}"
+        said = f"block {step.number}{where}: {arms}"
+        return block, self._event("block-started", said, {"block": step.number})
+
+    def run(self, step: RunBlock, trials: Mapping[int, Trial], begun: Event) -> None:
+        """Measure a block that was stored with the event ``begun``, and store how it ended.
+
+        Raises TestbedError when a host does not do its part or, for the second time in a row, does
+        not answer; CampaignHalted when not even the baseline can be put back. The block is void
+        then, as it is on Ctrl-C.
+        """
+        began = self._ledger.clock()
         try:
             self._observer.say(begun)
             for position, number in enumerate(step.order):
@@ -131,9 +173,8 @@ class BlockRunner:
         )
         data = {"block": step.number, **({} if problem is None else evidence(problem))}
         event = self._event(f"block-{state}", said, data)
-        use = self._ledger.unwritten()
-        ended = self._store.end_block(self._id, step.number, state, reason, seconds, event, use)
-        self._ledger.written(use)
+        with self._spent_by_all() as use:
+            ended = self._store.end_block(self._id, step.number, state, reason, seconds, event, use)
         self._observer.say(ended)
 
     def _arm(self, step: RunBlock, position: int, trial: Trial) -> None:
@@ -143,6 +184,7 @@ class BlockRunner:
             self._configuration_failed(trial, problem)
             return
         except WorkloadError as problem:
+            self._check_stop()  # which may be why it failed
             self._workload_failed(trial, problem)
             raise _BlockVoid(f"{_name(trial.number)}: {problem}") from problem
         event = self._event(
@@ -169,6 +211,7 @@ class BlockRunner:
             if self._loose:
                 self._bench.engine.clean_leftovers(self._id)
                 self._loose = False
+        self._check_stop()
         # All arms of a block do the same work; the next block does another.
         seed = workload_seed(self._seed, step.number)
         watch = ArmWatch(self._bench.watch, seed)
@@ -239,27 +282,30 @@ class BlockRunner:
     def _configuration_failed(self, trial: Trial, problem: ConfigurationError) -> None:
         if trial.number == BASELINE:
             raise _BlockVoid(f"baseline: {problem}") from problem
-        self._fail(trial, str(problem), problem)
-        # Nobody must be left with a server that is down, whatever comes next.
+        # Nobody must be left with a server that is down, whatever comes next; and if it does not
+        # start with the baseline either, it was not the trial's fault.
         baseline = self._bench.target.baseline
         try:
             with self._ledger.on("apply"):
                 self._bench.target.apply(baseline, self._observer.doing)
         except ConfigurationError as worse:
             raise CampaignHalted(f"the baseline cannot be put back: {worse}") from worse
+        self._fail(trial, str(problem), problem)
 
     def _workload_failed(self, trial: Trial, problem: WorkloadError) -> None:
-        failures = self._workload_failures.get(trial.number, 0) + 1
-        self._workload_failures[trial.number] = failures
+        failures = self._failures.void(trial.number, self._testbed)
         if trial.number != BASELINE and failures >= _MOST_WORKLOAD_FAILURES:
             self._fail(trial, f"the workload failed {failures} times: {problem}", problem)
 
     def _fail(self, trial: Trial, reason: str, problem: TunerError) -> None:
         said = f"trial {trial.number} failed: {reason}"
         event = self._event("trial-failed", said, {"trial": trial.number, **evidence(problem)})
-        failed: Event = self._store.move_trial(
-            self._id, trial.number, TrialState.FAILED, reason, event
-        )
+        with self._failures.lock:
+            if not self._failures.is_new(trial.number):
+                return  # on another testbed, at the same time
+            failed: Event = self._store.move_trial(
+                self._id, trial.number, TrialState.FAILED, reason, event
+            )
         self._observer.say(failed)
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tuner.campaign.times import times_by_trial
 from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.pilot import Pilot, PilotBlock, PilotOutcome, PilotRules, assess_pilot
-from tuner.model import BASELINE, Block, BlockKind, Trial
+from tuner.model import BASELINE, BlockKind, BlockTimes, Trial
 from tuner.states import BlockState
 
 #: Who proposes the twin.
@@ -38,7 +37,7 @@ class PilotPlan:
 
 
 def plan_pilot(
-    trials: Sequence[Trial], blocks: Sequence[Block], rules: PilotRules | None
+    trials: Sequence[Trial], blocks: Sequence[BlockTimes], rules: PilotRules | None
 ) -> PilotPlan:
     """Judge the pilot blocks so far. ``rules`` None: the campaign has no pilot.
 
@@ -47,17 +46,17 @@ def plan_pilot(
     twin = next((t.number for t in trials if t.origin == TWIN_ORIGIN), None)
     if rules is None or twin is None:
         return PilotPlan(twin, False, None)
-    pairs = [_pair(block, twin, rules) for block in blocks if _counts(block)]
+    pairs = [_pair(block, twin) for block in blocks if _counts(block)]
     found = assess_pilot(pairs, rules) if len(pairs) >= MIN_PAIRS else None
     begun = any(block.kind is not BlockKind.PILOT for block in blocks)
     undecided = found is None or found.outcome is PilotOutcome.UNDECIDED
     return PilotPlan(twin, undecided and not begun and len(pairs) < rules.max_blocks, found)
 
 
-def _counts(block: Block) -> bool:
+def _counts(block: BlockTimes) -> bool:
     return block.kind is BlockKind.PILOT and block.state is BlockState.COMPLETE
 
 
-def _pair(block: Block, twin: int, rules: PilotRules) -> PilotBlock:
-    times = times_by_trial(block, rules.components)
+def _pair(block: BlockTimes, twin: int) -> PilotBlock:
+    times = block.times_s
     return PilotBlock(times[BASELINE], times[twin], block.order[0] == BASELINE, block.duration_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from tuner.campaign.equivalence import Facts
 from tuner.campaign.spec import CampaignSpec, SpaceSection
 from tuner.errors import SpecError
 from tuner.model import BASELINE, Configuration, Prior, Trial
@@ -14,6 +15,7 @@ from tuner.target.target import Target
 
 def proposals_for(
     target: Target,
+    facts: Facts,
     spec: CampaignSpec,
     trials: Sequence[Trial],
     count: int,
@@ -22,18 +24,19 @@ def proposals_for(
 ) -> list[Proposal]:
     """At most ``count`` new configurations; fewer when the space holds no more.
 
-    ``estimates``: mean log time ratio to the baseline by trial. ``priors``: what an earlier
-    campaign found; they guide, and are evidence for nothing. Raises SpecError when a configuration
+    ``facts``: what the hosts allow, by component. ``estimates``: mean log time ratio to the
+    baseline by trial. ``priors``: what an earlier campaign found; they guide, and are evidence for
+    nothing. Raises SpecError when a configuration
     of the specification does not fit its host.
     """
-    proposals = _named(target, spec, trials)[:count]
+    proposals = _named(target, facts, spec, trials)[:count]
     if len(proposals) == count:
         return proposals
     known = [Told(t.configuration, _value(t, estimates)) for t in trials]
     known += [Told(p.configuration, None) for p in proposals]
     known += [Told(p.configuration, p.difference, prior=True) for p in priors]
     tunables = {
-        name: Tunable(part.space, part.facts, part.found) for name, part in target.parts.items()
+        name: Tunable(part.space, facts[name], part.found) for name, part in target.parts.items()
     }
     proposer = OptunaProposer(tunables, spec.search.sampler, spec.seed)
     return proposals + proposer.propose(count - len(proposals), known)
@@ -43,35 +46,39 @@ def _value(trial: Trial, estimates: Mapping[int, float]) -> float | None:
     return 0.0 if trial.number == BASELINE else estimates.get(trial.number)
 
 
-def _named(target: Target, spec: CampaignSpec, trials: Sequence[Trial]) -> list[Proposal]:
+def _named(
+    target: Target, facts: Facts, spec: CampaignSpec, trials: Sequence[Trial]
+) -> list[Proposal]:
     """What the specification wants tried first and has not been, its presets before all."""
     tried = {t.configuration for t in trials}
     wanted: list[Proposal] = []
-    for configuration, origin in (*_presets(target, spec), *_first(target, spec)):
+    for configuration, origin in (*_presets(target, facts, spec), *_first(target, facts, spec)):
         if configuration not in tried:
             tried.add(configuration)
             wanted.append(Proposal(configuration, origin))
     return wanted
 
 
-def _first(target: Target, spec: CampaignSpec) -> Iterator[tuple[Configuration, str]]:
+def _first(target: Target, facts: Facts, spec: CampaignSpec) -> Iterator[tuple[Configuration, str]]:
     """The baseline with some values changed, as the specification lists them."""
     for number, values in enumerate(spec.first, start=1):
         configuration = Configuration.of(target.baseline.as_dict() | values)
         for component, part in target.parts.items():
-            wrong = part.space.violations(configuration.part(component), part.facts)
+            wrong = part.space.violations(configuration.part(component), facts[component])
             if wrong:
                 raise SpecError(f"first.{number - 1}: {component}: {wrong[0]}")
         yield configuration, f"first {number}"
 
 
-def _presets(target: Target, spec: CampaignSpec) -> Iterator[tuple[Configuration, str]]:
+def _presets(
+    target: Target, facts: Facts, spec: CampaignSpec
+) -> Iterator[tuple[Configuration, str]]:
     """The presets asked for, each moved into what its host allows, over the baseline."""
     for component, part in target.parts.items():
         asked: SpaceSection = getattr(spec.spaces, component)
         others = {n: v for n, v in target.baseline if not n.startswith(f"{component}.")}
         for preset in part.space.presets:
             if preset.name in asked.presets:
-                values = part.space.fit(preset.values, part.facts)
+                values = part.space.fit(preset.values, facts[component])
                 own = {f"{component}.{name}": value for name, value in values.items()}
                 yield Configuration.of(others | own), f"preset {preset.name}"

@@ -22,7 +22,7 @@ class Rules:
     ``budget_measurements``: None for no limit. ``max_trials``: most proposals, None for no limit.
     ``certify_share``: the part of the budget that the search leaves to certification, of
     ``finalists`` trials at most. ``pilot``: None for a campaign without one; ``pilot_override``: go
-    on although it advises against.
+    on although it advises against. ``testbeds``: so many blocks are measured at once.
     """
 
     components: tuple[str, ...]
@@ -38,6 +38,7 @@ class Rules:
     finalists: int = 1
     pilot: PilotRules | None = None
     pilot_override: bool = False
+    testbeds: int = 1
 
 
 def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
@@ -73,6 +74,7 @@ def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
         seed=spec.seed,
         pilot=pilot if spec.pilot.blocks else None,
         pilot_override=spec.pilot.override,
+        testbeds=len(spec.places),
     )
 
 

@@ -1,31 +1,34 @@
-"""Runs a campaign: does what the plan says, stores it as it happens, and puts the testbed back.
+"""Runs a campaign: does what the plan says, stores it as it happens, and puts its testbeds back.
 
-Owns the life of one run, from opening the testbed to giving it back, whatever comes between. What
-to do next is the plan's decision, what a block costs and how it can fail is ``measuring``'s.
+Owns the life of one run, from opening the testbeds to giving them back, whatever comes between.
+What to do next is the plan's decision, what a block costs and how it can fail is ``measuring``'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
 from tuner.campaign import answer
 from tuner.campaign.certifying import guards_due
+from tuner.campaign.equivalence import Facts, check_alike, effect_between, least_facts
 from tuner.campaign.holding import Held
 from tuner.campaign.identity import differences, programs
-from tuner.campaign.ledger import Ledger
-from tuner.campaign.measuring import BlockRunner
+from tuner.campaign.lanes import Doings, Lane, LaneObserver, Site, Stopped, assigned, at_once
+from tuner.campaign.ledger import Ledgers
+from tuner.campaign.measuring import BlockRunner, Failures
 from tuner.campaign.piloting import TWIN_ORIGIN
-from tuner.campaign.plan import Planner
+from tuner.campaign.plan import MAX_VOID_IN_A_ROW, Planner
 from tuner.campaign.proposing import proposals_for
 from tuner.campaign.rules import rules_of
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.standing import standing
 from tuner.campaign.steering import StopRequested
-from tuner.campaign.steps import Finish, Halt, Phase, Plan, Propose, RunBlock
+from tuner.campaign.steps import Finish, Halt, Phase, Plan, Propose, RunBatch, RunBlock
 from tuner.campaign.stopping import undisturbed
-from tuner.campaign.times import mean_differences
 from tuner.errors import (
     CampaignHalted,
     ConflictError,
@@ -37,16 +40,17 @@ from tuner.judge.monitors import Alarm
 from tuner.judge.pilot import Pilot
 from tuner.judge.race import Action
 from tuner.measure.workload import Workload
-from tuner.model import BASELINE, Aspect, Block, Campaign, Event, Trial, Wish
+from tuner.model import BASELINE, Aspect, BlockTimes, Campaign, Event, Trial, Wish
 from tuner.report.observer import Observer
-from tuner.states import CampaignState, TrialState
+from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import NewEvent, Store
-from tuner.testbed.testbed import Bench, Testbed
+from tuner.target.target import Target
+from tuner.testbed.testbed import Bench
 
 Data = Mapping[str, str | int | float | bool | None]
 
 #: Kinds of events that a campaign tells once, however often their cause is seen.
-_TOLD_ONCE = ("guard", "trial-promoted")
+_TOLD_ONCE = ("guard", "shared-machine", "testbed-effect", "trial-promoted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +65,8 @@ class Outcome:
 class Runner:
     """One run of a campaign, new or taken up again.
 
-    ``aspects``: what it measures with, held to what was measured before. ``held``: the testbed, by
-    this process.
+    ``sites``: where it measures, as many as the specification names. ``aspects``: what it measures
+    with, held to what was measured before. ``held``: the testbeds, by this process.
     """
 
     def __init__(
@@ -71,7 +75,7 @@ class Runner:
         campaign: str,
         spec: CampaignSpec,
         workload: Workload,
-        testbed: Testbed,
+        sites: Sequence[Site],
         observer: Observer,
         *,
         aspects: Mapping[str, Aspect] | None = None,
@@ -84,40 +88,43 @@ class Runner:
         self._spec = spec
         self._workload = workload
         self._rules = rules_of(spec, workload)
-        self._testbed = testbed
         self._aspects = aspects or {}
         self._held = held
         self._observer = observer
         self._now = now
         self._pilot_only = pilot_only
         self._once: list[tuple[str, Data]] | None = None
+        self._target: Target
+        self._facts: Facts
+        self._failures: Failures
         self.pilot: Pilot | None = None
-        self._ledger = Ledger(testbed.clock)
+        self._ledgers = Ledgers([site.testbed.clock for site in sites])
+        each = zip(sites, self._ledgers.each, strict=True)
+        self._lanes = [Lane(site, ledger) for site, ledger in each]
+        self._together = spec.testbed is None
+        self._doings = Doings(observer)
+        self._halt = threading.Event()
         self._before = store.campaign(campaign).time_use
         self._planner = Planner(self._rules)
-        self._blocks: list[Block] = []
+        self._blocks: list[BlockTimes] = []
         self._earlier_blocks = 0
 
     def run(self) -> Outcome:
         """Run to the campaign's end, or to the first thing that stops it.
 
         Ctrl-C pauses the campaign, a request pauses or cancels it, an error fails it; all but a
-        cancelled one can be resumed. The testbed is put back in every case, and only what could not
-        be put back is raised (TunerError) beside what the store may raise.
+        cancelled one can be resumed. The testbeds are put back in every case, and only what could
+        not be put back is raised (TunerError) beside what the store may raise.
         """
-        bench: Bench | None = None
         state, reason, error = CampaignState.FINISHED, "", None
         try:
             self._void_cut_off()
             self._move(CampaignState.RUNNING, "", "campaign-started", "campaign started")
             self._check_workload()
             self._check_identity(self._aspects)
-            with self._ledger.on("testbed"):
-                if self._testbed.claim(self._id):
-                    self._tell("testbed-owned", "the testbed is brought up for this campaign")
-                bench = self._testbed.open(self._workload, self._doing)
-            self._prepare(bench)
-            self._conduct(bench)
+            self._open()
+            self._prepare()
+            self._conduct()
         except KeyboardInterrupt as stop:
             state, reason = CampaignState.PAUSED, f"stopped by {str(stop) or 'Ctrl-C'}"
         except StopRequested as asked:
@@ -125,32 +132,34 @@ class Runner:
         except TunerError as problem:
             state, reason, error = CampaignState.FAILED, str(problem), problem
         except BaseException as problem:
-            self._end(bench, CampaignState.FAILED, f"a defect of fstune: {problem!r}")
+            self._end(CampaignState.FAILED, f"a defect of fstune: {problem!r}")
             raise
-        restored = self._end(bench, state, reason, error)
+        restored = self._end(state, reason, error)
         return Outcome(self._store.campaign(self._id), restored, error)
 
     def _end(
         self,
-        bench: Bench | None,
         state: CampaignState,
         reason: str,
         error: TunerError | None = None,
     ) -> tuple[str, ...]:
-        """Put the testbed back, then write down how the run ended."""
+        """Put the testbeds back, then write down how the run ended."""
         with undisturbed(self._doing):
-            restored, failure = self._give_back(bench)
-            for kind, sentence in restored:
-                self._tell(kind, sentence)
-            if failure is not None:
-                said = f"not everything could be put back: {failure}"
-                self._tell("restore-failed", said, evidence(failure))
+            restored: list[str] = []
+            failure: TunerError | None = None
+            with self._ledgers.run.on("testbed"):
+                ends = [(lane, lane.give_back(self._doing)) for lane in self._lanes_left()]
+            self._doing("")
+            for lane, (done, problem) in ends:
+                restored += self._tell_restored(lane, done, problem)
+                failure = failure or problem
             if self._store.campaign(self._id).state is not CampaignState.RUNNING:
                 return ()  # stopped before it had begun
             if self._held is not None and self._held.superseded():
                 return ()  # the campaign goes on elsewhere, and what is stored is of that run
             self._void_cut_off()
-            self._store.add_time_use(self._id, self._ledger.unwritten())
+            with self._ledgers.writing() as use:
+                self._store.add_time_use(self._id, use)
             asked = self._store.request(self._id)
             if state is CampaignState.PAUSED and asked is not None and asked.wish is Wish.CANCEL:
                 state = CampaignState.CANCELLED  # asked after the run had begun to end
@@ -160,45 +169,50 @@ class Runner:
         if failure is not None:
             said = f"{failure}; to put back what is left, or to go on: fstune resume {self._id}"
             raise TestbedError(said, failure.details) from failure
-        return tuple(sentence for _, sentence in restored)
+        return tuple(restored)
+
+    def _lanes_left(self) -> list[Lane]:
+        """Those that are not back as they were found."""
+        return [lane for lane in self._lanes if not lane.is_back]
+
+    def _tell_restored(
+        self, lane: Lane, done: Sequence[tuple[str, str]], failure: TunerError | None
+    ) -> list[str]:
+        """Tell what was put back on a testbed, and what could not be; returns the sentences."""
+        sentences = [f"{self._on(lane)}{sentence}" for _, sentence in done]
+        for (kind, _), sentence in zip(done, sentences, strict=True):
+            self._tell(kind, sentence, self._which(lane))
+        if failure is not None:
+            said = f"{self._on(lane)}not everything could be put back: {failure}"
+            self._tell("restore-failed", said, {**self._which(lane), **evidence(failure)})
+        return sentences
+
+    def _on(self, lane: Lane) -> str:
+        """The beginning of a sentence about one of several testbeds."""
+        return f"{lane.site.label}: " if self._together else ""
+
+    def _which(self, lane: Lane) -> dict[str, str]:
+        return {"testbed": lane.site.name or lane.site.label} if self._together else {}
 
     def _void_cut_off(self) -> None:
-        """Void the block that a kill, or a stop in the middle of a write, left running."""
+        """Void the blocks that a kill, or a stop in the middle of a write, left running."""
         void = self._event("block-void", "the block that was cut off is void; it is measured again")
         self._store.void_running_blocks(self._id, "the run was cut off", void)
 
-    def _give_back(self, bench: Bench | None) -> tuple[list[tuple[str, str]], TunerError | None]:
-        """Restore and close, without the store: it may be what failed. Kinds and sentences."""
-        done: list[tuple[str, str]] = []
-        failure: TunerError | None = None
-        with self._ledger.on("testbed"):
-            if bench is not None:
-                try:
-                    done += [("restored", said) for said in bench.target.restore(self._doing)]
-                except TunerError as problem:
-                    failure = problem
-            try:
-                if (closed := self._testbed.close()) is not None:
-                    done.append(("testbed-closed", closed))
-            except TunerError as problem:
-                failure = failure or problem
-        self._doing("")
-        return done, failure
-
     def _check_workload(self) -> None:
         """Whether it still is the one that was measured: its file may have been changed since."""
-        self._blocks = self._store.blocks(self._id)
-        self._earlier_blocks = len(self._blocks)
-        measured = {n for b in self._blocks for m in b.measurements for n in m.components}
-        if measured and measured != set(self._workload.components):
+        try:
+            self._blocks = self._store.block_times(self._id, self._rules.components)
+        except KeyError as problem:
             raise ConflictError(
                 f"workload {self._spec.workload.name} has other components than what was measured "
                 "so far; put it back or begin a new campaign"
-            )
+            ) from problem
+        self._earlier_blocks = len(self._blocks)
 
     def _check_identity(self, now: Mapping[str, Aspect]) -> None:
         """Whether this is what the campaign was measured with, which is noted when it is new."""
-        if not any(block.measurements for block in self._blocks):
+        if not any(block.times_s for block in self._blocks):
             self._store.set_measured_with(self._id, now)
             return
         stored = self._store.measured_with(self._id)
@@ -211,22 +225,90 @@ class Runner:
         new = {name: aspect for name, aspect in now.items() if name not in stored}
         self._store.set_measured_with(self._id, new)
 
+    def _check_halt(self) -> None:
+        """Raise Stopped when work on another testbed, or a stop signal, ends the run."""
+        if self._halt.is_set():
+            raise Stopped("the run ends")
+
     def _safe_point(self) -> None:
         """Where a run may end: somebody may have asked for it, or taken over."""
+        self._check_halt()
         if self._held is not None:
             self._held.check()
         if (asked := self._store.request(self._id)) is not None:
             raise StopRequested(asked)
 
-    def _prepare(self, bench: Bench) -> None:
-        """Take stock of the testbed; on the first run, what is found is the baseline."""
-        identity = bench.target.identity
-        self._check_identity(programs(identity))
-        self._tell("testbed-ready", f"testbed ready: {identity}", {"identity": identity})
-        bench.engine.clean_leftovers(self._id)
-        for reference in bench.references:
-            reference.clean_leftovers(self._id)
-        found = bench.target.baseline
+    def _open(self) -> None:
+        """Make the testbeds ready. One of several that cannot be is lost; the last one raises."""
+        for lane in self._lanes:
+            with self._ledgers.run.on("testbed"):
+                if lane.site.testbed.claim(self._id):
+                    said = "the testbed is brought up for this campaign"
+                    self._tell("testbed-owned", f"{self._on(lane)}{said}", self._which(lane))
+                try:
+                    lane.open(self._workload, self._lane_observer(lane).doing)
+                except TestbedError as problem:
+                    if not self._together:
+                        raise
+                    self._lose(lane, problem)
+        self._target = self._opened()[0].target
+
+    def _opened(self) -> list[Bench]:
+        """The benches of the testbeds that can be used. Raises what the last was lost for."""
+        found = [lane.bench for lane in self._lanes if lane.lost is None and lane.bench is not None]
+        if not found:
+            raise next(lane.lost for lane in reversed(self._lanes) if lane.lost is not None)
+        return found
+
+    def _lose(self, lane: Lane, problem: TunerError) -> None:
+        """Go on without a testbed, which is put back as far as that is possible now."""
+        lane.lost = problem
+        said = f"{self._on(lane)}not used any more: {problem}"
+        self._tell("testbed-lost", said, {**self._which(lane), **evidence(problem)})
+        with self._ledgers.run.on("testbed"):
+            done, failure = lane.give_back(self._doing)
+        self._tell_restored(lane, done, failure)
+
+    def _lane_observer(self, lane: Lane) -> Observer:
+        if not self._together:
+            return self._observer
+        return LaneObserver(self._doings, lane.site.label)
+
+    def _prepare(self) -> None:
+        """Take stock of the testbeds; on the first run, what is found is the baseline."""
+        lanes = [lane for lane in self._lanes if lane.lost is None]
+        targets = {lane.site.label: lane.bench.target for lane in lanes if lane.bench is not None}
+        check_alike(targets)
+        if len([place for place in self._spec.places if place.cell is not None]) > 1:
+            said = "private cells are on one machine: what runs in one disturbs the others"
+            self._tell_once("shared-machine", f"warn: {said}", {"what": "cells"})
+        self._facts = least_facts(targets)
+        self._check_identity(programs(self._target.identity))
+        self._failures = failures = Failures()
+        for lane in lanes:
+            bench = lane.bench
+            assert bench is not None
+            identity = bench.target.identity
+            said = f"{self._on(lane)}testbed ready: {identity}"
+            self._tell("testbed-ready", said, {**self._which(lane), "identity": identity})
+            bench.engine.clean_leftovers(self._id)
+            for reference in bench.references:
+                reference.clean_leftovers(self._id)
+            lane.blocks = BlockRunner(
+                self._store,
+                self._id,
+                bench,
+                lane.ledger,
+                self._lane_observer(lane),
+                self._event,
+                self._spec.seed,
+                spent=self._ledgers.writing,
+                testbed=lane.site.name,
+                failures=failures,
+                safe_point=self._safe_point,
+                check_stop=self._check_halt,
+            )
+        found = self._target.baseline
         try:
             event = self._event("baseline", "the baseline is the configuration as found")
             stored = self._store.set_baseline(self._id, found, event)
@@ -237,7 +319,7 @@ class Runner:
         if stored is not None:
             self._observer.say(stored)
         trials = self._store.trials(self._id)
-        flags = bench.target.flags(found)
+        flags = self._target.flags(found)
         references = [Trial(BASELINE, found, 0, "as found", TrialState.RUNNING, flags)]
         if self._rules.pilot is not None:
             twin = Trial(BASELINE + 1, found, 0, TWIN_ORIGIN, TrialState.RUNNING, flags)
@@ -247,45 +329,118 @@ class Runner:
             for event_stored in self._store.add_trials(self._id, added):
                 self._told(event_stored)
 
-    def _conduct(self, bench: Bench) -> None:
-        blocks = BlockRunner(
-            self._store,
-            self._id,
-            bench,
-            self._ledger,
-            self._observer,
-            self._event,
-            self._spec.seed,
-            lease=None if self._held is None else self._held.lease,
-            safe_point=self._safe_point,
-        )
+    def _conduct(self) -> None:
         if self._store.campaign(self._id).recommendation is not None:
             return  # the last run was cut off just after its answer
         while True:
             trials = self._store.trials(self._id)
-            now = self._planner.plan(trials, self._blocks, earlier_blocks=self._earlier_blocks)
+            now = self._plan(trials)
             self._settle(trials, now)
             self._tell_pilot(trials, now)
             self._tell_guards(now)
+            self._tell_testbeds(now)
             self._show(trials, now)
             if self._pilot_only and now.phase is not Phase.PILOT and not trials[-1].race:
                 raise KeyboardInterrupt("the end of its pilot")
             match now.step:
                 case Propose():
-                    self._propose(bench, now.step, trials)
+                    self._propose(now.step, trials)
                 case RunBlock():
-                    if (reason := self._testbed.unavailable()) is not None:
-                        raise KeyboardInterrupt(reason)
-                    self._safe_point()
-                    blocks.run(now.step, {t.number: t for t in trials})
-                    # A block that has ended never changes: only the new ones need to be read.
-                    last = self._blocks[-1].number if self._blocks else 0
-                    self._blocks += self._store.blocks(self._id, after=last)
+                    self._measure((now.step,), trials)
+                case RunBatch():
+                    self._measure(now.step.blocks, trials)
                 case Halt():
                     raise CampaignHalted(f"the campaign halted: {now.step.reason}")
                 case Finish():
-                    self._finish(bench, now)
+                    self._finish(now)
                     return
+
+    def _plan(self, trials: Sequence[Trial]) -> Plan:
+        earlier = self._earlier_blocks
+        if not self._together:
+            return self._planner.plan(trials, self._blocks, earlier_blocks=earlier)
+        testbeds = len(self._available())
+        return self._planner.plan_batch(
+            trials, self._blocks, testbeds=testbeds, earlier_blocks=earlier
+        )
+
+    def _available(self) -> list[Lane]:
+        """The testbeds that may be used now. Raises what the last was lost for, or
+        KeyboardInterrupt when only the hour is against it.
+        """
+        usable = [lane for lane in self._lanes if lane.usable]
+        if not usable:
+            raise next(lane.lost for lane in reversed(self._lanes) if lane.lost is not None)
+        reasons = [lane.site.testbed.unavailable() for lane in usable]
+        free = [lane for lane, reason in zip(usable, reasons, strict=True) if reason is None]
+        if not free:
+            raise KeyboardInterrupt(reasons[0])
+        return free
+
+    def _measure(self, steps: Sequence[RunBlock], trials: Sequence[Trial]) -> None:
+        """Measure blocks at once, each on a testbed; one alone in this thread."""
+        available = self._available()
+        self._failures.testbeds = len(available)
+        lanes = assigned(steps, available)
+        self._safe_point()
+        begun = self._begin(lanes, steps)
+        of = {trial.number: trial for trial in trials}
+        work = [
+            partial(lane.blocks.run, step, of, event)
+            for lane, step, event in zip(lanes, steps, begun, strict=True)
+            if lane.blocks is not None
+        ]
+        if self._together:
+            ended = at_once(lanes, work, self._halt, self._id, self._doing)
+        else:
+            work[0]()
+            ended = [None]
+        self._ledgers.elapsed.meet()
+        # A block that has ended never changes: only the new ones need to be read.
+        last = self._blocks[-1].number if self._blocks else 0
+        new = self._store.block_times(self._id, self._rules.components, after=last)
+        self._blocks += new
+        if self._together:
+            self._look_at(lanes, ended, {block.number: block for block in new}, steps)
+
+    def _begin(self, lanes: Sequence[Lane], steps: Sequence[RunBlock]) -> list[Event]:
+        """Store the blocks: all or none, so that a batch is never begun in part."""
+        blocks = [
+            lane.blocks.beginning(step)
+            for lane, step in zip(lanes, steps, strict=True)
+            if lane.blocks is not None
+        ]
+        leases = []
+        if self._held is not None:
+            leases = [self._held.lease(lane.site.name) for lane in lanes if lane.site.name]
+        if not self._together:
+            (block, event), lease = blocks[0], next(iter(leases), None)
+            return [self._store.begin_block(self._id, block, event, lease)]
+        return self._store.begin_blocks(self._id, blocks, leases)
+
+    def _look_at(
+        self,
+        lanes: Sequence[Lane],
+        ended: Sequence[BaseException | None],
+        blocks: Mapping[int, BlockTimes],
+        steps: Sequence[RunBlock],
+    ) -> None:
+        """What became of blocks that were measured at once: a testbed that does not do its part is
+        lost, anything else ends the run.
+        """
+        for problem in ended:
+            if problem is not None and not isinstance(
+                problem, TestbedError | CampaignHalted | Stopped
+            ):
+                raise problem
+        for lane, step, problem in zip(lanes, steps, ended, strict=True):
+            block = blocks[step.number]
+            lane.voids = lane.voids + 1 if block.state is BlockState.VOID else 0
+            if isinstance(problem, TestbedError | CampaignHalted):
+                self._lose(lane, problem)
+            elif lane.voids >= MAX_VOID_IN_A_ROW:
+                said = f"{lane.voids} blocks in a row went void; the last one: {block.reason}"
+                self._lose(lane, CampaignHalted(f"the campaign halted: {said}"))
 
     def _settle(self, trials: list[Trial], now: Plan) -> None:
         """Write down what the judge decided, once."""
@@ -296,10 +451,15 @@ class Runner:
                 self._told(
                     self._store.move_trial(self._id, number, ending.state, ending.reason, event)
                 )
+        if now.incumbent == BASELINE:
+            return
+        # In the first of several blocks that were measured at once, its reason is not the newest.
+        said = f"trial {now.incumbent} is the incumbent"
         for decision in now.decisions:
             if decision.action is Action.PROMOTE and decision.trial == now.incumbent:
-                said = f"trial {decision.trial} is the incumbent: {decision.reason}"
-                self._tell_once("trial-promoted", said, {"trial": decision.trial})
+                said += f": {decision.reason}"
+        if self._together or ":" in said:
+            self._tell_once("trial-promoted", said, {"trial": now.incumbent})
 
     def _tell_pilot(self, trials: list[Trial], now: Plan) -> None:
         """Once the pilot has ended: say what it found, and let the twin go."""
@@ -329,19 +489,31 @@ class Runner:
 
     def _tell_guards(self, now: Plan) -> None:
         """Say each alarm once, at the looks that are due."""
-        for guard in now.guards if guards_due(self._blocks) else ():
+        for guard in now.guards if self._is_look() else ():
             if guard.alarm is not Alarm.NONE:
                 data: Data = {"guard": str(guard.kind), "alarm": str(guard.alarm)}
                 message = f"{guard.alarm}: {guard.reason}"
                 self._tell_once("guard", message, data, {"value": guard.value})
+
+    def _is_look(self) -> bool:
+        return guards_due(self._planner.table, self._rules.testbeds)
+
+    def _tell_testbeds(self, now: Plan) -> None:
+        """Say once that testbeds differ, at the looks of the guards and at the end."""
+        if not self._together or not (self._is_look() or isinstance(now.step, Finish)):
+            return
+        effect = effect_between(self._planner.table)
+        if effect is not None and effect.shown:
+            data: Data = {"trial": effect.trial}
+            self._tell_once("testbed-effect", f"warn: {effect.reason}", data, {"p": effect.p})
 
     def _tell_once(self, kind: str, message: str, what: Data, more: Data | None = None) -> None:
         """Tell of ``what`` unless this or an earlier run of the campaign has; ``more`` goes with
         it.
         """
         if self._once is None:
-            past = self._store.events(self._id)
-            self._once = [(e.kind, e.data) for e in past if e.kind in _TOLD_ONCE]
+            past = self._store.events(self._id, kinds=_TOLD_ONCE)
+            self._once = [(e.kind, e.data) for e in past]
         for told_kind, told in self._once:
             if told_kind == kind and what.items() <= told.items():
                 return
@@ -349,18 +521,20 @@ class Runner:
         self._once.append((kind, data))
         self._tell(kind, message, data)
 
-    def _propose(self, bench: Bench, step: Propose, trials: list[Trial]) -> None:
+    def _propose(self, step: Propose, trials: list[Trial]) -> None:
         self._observer.doing(f"proposing configurations for race {step.race}")
-        estimates = mean_differences(self._blocks, self._rules.components, self._rules.weights)
+        estimates = self._planner.table.means()
         priors = self._store.priors(self._id)
-        proposals = proposals_for(bench.target, self._spec, trials, step.count, estimates, priors)
+        proposals = proposals_for(
+            self._target, self._facts, self._spec, trials, step.count, estimates, priors
+        )
         if not proposals:
             self._tell("space-exhausted", "every configuration of the search space has been tried")
             tried = sum(trial.race > 0 for trial in trials)
             self._planner.rules = replace(self._rules, max_trials=tried)
         added: list[tuple[Trial, NewEvent]] = []
         for number, proposal in enumerate(proposals, start=len(trials)):
-            flags = bench.target.flags(proposal.configuration)
+            flags = self._target.flags(proposal.configuration)
             trial = Trial(
                 number,
                 proposal.configuration,
@@ -373,10 +547,16 @@ class Runner:
         for event in self._store.add_trials(self._id, added):
             self._told(event)
 
-    def _finish(self, bench: Bench, now: Plan) -> None:
+    def _finish(self, now: Plan) -> None:
         trials = self._store.trials(self._id)
+        effect = effect_between(self._planner.table) if self._together else None
         found = answer.recommendation(
-            now, trials, self._rules, bench.target.flags, bench.target.risks
+            now,
+            trials,
+            self._rules,
+            self._target.flags,
+            self._target.risks,
+            doubts=(effect.reason,) if effect is not None and effect.shown else (),
         )
         for trial in trials:
             if trial.state is TrialState.RUNNING:
@@ -389,10 +569,10 @@ class Runner:
         self._told(self._store.save_recommendation(self._id, found, event))
 
     def _show(self, trials: list[Trial], now: Plan) -> None:
-        elapsed_s = (self._before + self._ledger.total()).wall_s
-        measuring_s = sum(block.duration_s for block in self._blocks)
-        pace = 1.0 if measuring_s == 0.0 else max(1.0, elapsed_s / measuring_s)
-        self._observer.standing(standing(trials, self._blocks, now, self._rules, elapsed_s, pace))
+        elapsed_s = (self._before + self._ledgers.total()).wall_s
+        table = self._planner.table
+        pace = 1.0 if table.seconds == 0.0 else max(1.0, elapsed_s / table.seconds)
+        self._observer.standing(standing(trials, table, now, self._rules, elapsed_s, pace))
 
     # Telling
 

@@ -7,7 +7,7 @@ names (spaces, workload) is looked up here too, so that a campaign never starts 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -24,6 +24,9 @@ from search_spaces import Risk, Space, SpaceError
 from tuner.documents import Duration, Fraction, Name, Section, read_document
 from tuner.errors import SpecError
 from tuner.model import Value
+
+#: Testbeds that one process can drive.
+_MOST_TESTBEDS = 32
 
 
 def _value(value: object) -> object:
@@ -85,6 +88,20 @@ class TestbedSection(Section):
         if sum(kind is not None for kind in (self.cell, self.hosts, self.simulated)) != 1:
             raise ValueError("name exactly one kind: 'cell: {}', 'hosts: FILE' or 'simulated: {}'")
         return self
+
+    @property
+    def kind(self) -> Literal["cell", "hosts", "simulated"]:
+        """Which of them it is."""
+        if self.cell is not None:
+            return "cell"
+        return "hosts" if self.hosts is not None else "simulated"
+
+    @property
+    def named(self) -> str | None:
+        """What tells it from others of its kind; None for one that is the campaign's own."""
+        if self.cell is not None:
+            return self.cell.name
+        return self.hosts if self.simulated is None else self.simulated.name
 
 
 class SpaceSection(Section):
@@ -203,10 +220,14 @@ class ReferenceSection(Section):
 
 
 class CampaignSpec(Section):
-    """A whole campaign. ``first``: configurations to try before the proposer's own."""
+    """A whole campaign, on one ``testbed`` or on several equivalent ``testbeds`` of one kind.
+
+    ``first``: configurations to try before the proposer's own.
+    """
 
     name: Name
-    testbed: TestbedSection
+    testbed: TestbedSection | None = None
+    testbeds: tuple[TestbedSection, ...] = Field(default=(), max_length=_MOST_TESTBEDS)
     spaces: SpacesSection
     workload: NamedWorkload
     pilot: PilotSection = PilotSection()
@@ -225,6 +246,34 @@ class CampaignSpec(Section):
         if len(set(names)) < len(names):
             raise ValueError("two references have the same name")
         return references
+
+    @model_validator(mode="after")
+    def _somewhere(self) -> CampaignSpec:
+        if (self.testbed is None) == (not self.testbeds):
+            raise ValueError("name one, 'testbed: ...', or several, 'testbeds: [...]'")
+        if len({place.kind for place in self.testbeds}) > 1:
+            raise ValueError("testbeds: name testbeds of one kind only")
+        named = [name for place in self.testbeds if (name := place.named) is not None]
+        if len(set(named)) < len(named):
+            raise ValueError("testbeds: two of them are the same")
+        return self
+
+    @property
+    def places(self) -> tuple[TestbedSection, ...]:
+        """Where it measures, one or several."""
+        return self.testbeds if self.testbed is None else (self.testbed,)
+
+    def named_places(self) -> list[tuple[str, TestbedSection]]:
+        """Each place with its key in the file."""
+        if self.testbed is not None:
+            return [("testbed", self.testbed)]
+        return [(f"testbeds.{number}", place) for number, place in enumerate(self.testbeds)]
+
+    def at(self, places: Sequence[TestbedSection]) -> CampaignSpec:
+        """The same with other ``places``, as many."""
+        if self.testbed is None:
+            return self.model_copy(update={"testbeds": tuple(places)})
+        return self.model_copy(update={"testbed": places[0]})
 
     def to_json(self) -> str:
         """The checked specification with every default filled in; ``from_json`` reads it back."""
@@ -259,23 +308,26 @@ def _with_resolved_paths(spec: CampaignSpec, directory: Path) -> CampaignSpec:
         cache_manager=space(spec.spaces.cache_manager),
     )
     workload = spec.workload.model_copy(update={"name": resolved(spec.workload.name)})
-    testbed = spec.testbed
-    if testbed.hosts is not None:
-        testbed = testbed.model_copy(update={"hosts": str(directory / testbed.hosts)})
-    found = {"testbed": testbed, "spaces": spaces, "workload": workload}
-    return spec.model_copy(update=found)
+
+    def place(section: TestbedSection) -> TestbedSection:
+        if section.hosts is None:
+            return section
+        return section.model_copy(update={"hosts": str(directory / section.hosts)})
+
+    found = {"spaces": spaces, "workload": workload}
+    return spec.at([place(section) for section in spec.places]).model_copy(update=found)
 
 
 def check_parameters(spec: CampaignSpec, spaces: Mapping[str, Space]) -> None:
     """Whether every parameter that a specification names is in its spaces. Raises SpecError."""
     known = [f"{c}.{p.name}" for c, space in spaces.items() for p in space.parameters]
     named = [(f"first.{n}", name) for n, values in enumerate(spec.first) for name in values]
-    if (world := spec.testbed.simulated) is not None:
-        named += [
-            (f"testbed.simulated.effects.{n}", e.parameter) for n, e in enumerate(world.effects)
-        ]
-        named += [("testbed.simulated.found", name) for name in world.found]
-        _check_references(spec, world)
+    for where, place in spec.named_places():
+        if (world := place.simulated) is not None:
+            effects = f"{where}.simulated.effects"
+            named += [(f"{effects}.{n}", e.parameter) for n, e in enumerate(world.effects)]
+            named += [(f"{where}.simulated.found", name) for name in world.found]
+            _check_references(spec, f"{where}.simulated.references", world)
     for component, space in spaces.items():
         _check_presets(getattr(spec.spaces, component), space)
     for where, name in named:
@@ -285,12 +337,12 @@ def check_parameters(spec: CampaignSpec, spaces: Mapping[str, Space]) -> None:
             raise SpecError(f"{where}: no parameter {name!r} in the campaign's search spaces{hint}")
 
 
-def _check_references(spec: CampaignSpec, world: SimulatedSection) -> None:
+def _check_references(spec: CampaignSpec, where: str, world: SimulatedSection) -> None:
     names = [reference.name for reference in spec.references]
     for name in world.references.keys() - set(names):
         nearest = difflib.get_close_matches(name, names, n=1)
         hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-        raise SpecError(f"testbed.simulated.references: no reference {name!r}{hint}")
+        raise SpecError(f"{where}: no reference {name!r}{hint}")
 
 
 def _check_presets(section: SpaceSection, space: Space) -> None:

@@ -4,37 +4,38 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
 
 from tuner.campaign.budget import Spent
 from tuner.campaign.comparing import estimate
 from tuner.campaign.rules import Rules
+from tuner.campaign.scores import ScoreTable
 from tuner.campaign.steps import Phase, Plan
-from tuner.campaign.times import differences
-from tuner.model import BASELINE, Block, BlockKind, Configuration, Trial
+from tuner.model import BASELINE, BlockKind, Configuration, Trial
 from tuner.report.drawing import Estimate
 from tuner.report.observer import DroppedTrial, LiveTrial, Standing
 from tuner.report.words import changes
 from tuner.states import TrialState
 
+_DROPPED_SHOWN = 5
+
 
 def against_baseline(
-    blocks: Sequence[Block], rules: Rules, kind: BlockKind
+    table: ScoreTable, rules: Rules, kind: BlockKind, trials: Collection[int] | None = None
 ) -> dict[int, tuple[Estimate, int]]:
-    """For every trial its time ratio to the baseline with interval, and the number of blocks behind
-    it.
+    """For every trial, or these, its time ratio to the baseline with interval, and the number of
+    blocks of ``kind`` behind it.
     """
-    pairs = differences(blocks, rules.components, rules.weights, kind)
+    pairs = table.pairs(kind)
     most = rules.certify_blocks if kind is BlockKind.CERTIFY else rules.race.max_blocks
-    found: dict[int, tuple[Estimate, int]] = {}
-    for trial, values in pairs.items():
-        found[trial] = (estimate(values, most), len(values))
-    return found
+    wanted = pairs if trials is None else [trial for trial in trials if trial in pairs]
+    return {trial: (estimate(pairs[trial], most), len(pairs[trial])) for trial in wanted}
 
 
 def standing(
     trials: Sequence[Trial],
-    blocks: Sequence[Block],
+    table: ScoreTable,
     plan: Plan,
     rules: Rules,
     elapsed_s: float,
@@ -42,34 +43,35 @@ def standing(
 ) -> Standing:
     """Where the campaign stands. ``elapsed_s``: wall time of its runs; ``overhead``: wall time per
     second of measuring time so far, for the expectation."""
-    certifying = plan.phase is Phase.CERTIFY or any(b.kind is BlockKind.CERTIFY for b in blocks)
+    certifying = plan.phase is Phase.CERTIFY or table.first_fresh is not None
     kind = BlockKind.CERTIFY if certifying else BlockKind.SEARCH
     if plan.phase is Phase.PILOT:
         kind = BlockKind.PILOT
-    estimates = against_baseline(blocks, rules, kind)
-    spent = Spent.of(blocks)
+    shown = _shown(trials, plan)
+    estimates = against_baseline(table, rules, kind, [trial.number for trial in shown])
+    spent = Spent.of(table)
     budget_s = rules.budget_s
-    if kind is BlockKind.CERTIFY and blocks:
-        fresh = sum(b.kind is BlockKind.CERTIFY for b in blocks)
+    if kind is BlockKind.CERTIFY and table.ended:
+        fresh = sum(block.kind is BlockKind.CERTIFY for block in table.ended)
         block_s = (1 + max(1, len(plan.live))) * spent.seconds_an_arm
         budget_s = min(budget_s, spent.seconds + block_s * (rules.certify_blocks - fresh))
-    rows = [_row(t, plan, estimates, trials[BASELINE].configuration) for t in _shown(trials, plan)]
-    dropped = [
+    rows = [_row(t, plan, estimates, trials[BASELINE].configuration) for t in shown]
+    dropped = (
         DroppedTrial(t.number, t.reason)
         for t in reversed(trials)
         if t.state in (TrialState.PRUNED, TrialState.FAILED)
-    ]
+    )
     return Standing(
         race=plan.race,
-        block=blocks[-1].number if blocks else 0,
+        block=table.ended[-1].number if table.ended else 0,
         expected_blocks=None,
         measurements=spent.measurements,
         budget=rules.budget_measurements or _expected(spent, rules.budget_s),
         elapsed_s=elapsed_s,
-        expected_left_s=max(0.0, (budget_s - spent.seconds) * overhead) if blocks else None,
+        expected_left_s=max(0.0, (budget_s - spent.seconds) * overhead) if table.ended else None,
         kind=kind,
         rows=tuple(rows),
-        dropped=tuple(dropped[:5]),
+        dropped=tuple(islice(dropped, _DROPPED_SHOWN)),
     )
 
 

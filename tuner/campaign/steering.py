@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
 from tuner.campaign.holding import is_gone
@@ -9,6 +10,7 @@ from tuner.errors import ConflictError
 from tuner.model import Campaign, Request, Wish
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
+from tuner.store.queue import Queue
 
 _ENDS = {
     Wish.PAUSE: (CampaignState.PAUSED, "campaign-paused"),
@@ -29,31 +31,45 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
     """Pause or cancel a campaign; returns what becomes of it, a sentence.
 
     One that runs is asked: it ends at its next safe point, between two arms or blocks. One whose
-    process has died is ended here; whatever it left on its testbed stays there. Raises
-    ConflictError when there is nothing to end.
+    process has died is ended here; whatever it left on its testbed stays there. One that waits for
+    a worker is taken off the queue. Raises ConflictError when there is nothing to end.
     """
+    queue = Queue.found(store)
     if campaign.state is CampaignState.RUNNING:
-        if _runs(store, campaign.id):
+        if in_use(store, campaign.id):
             said = f"asked to {wish} from {asked_by}"
             event = NewEvent(now, f"{wish}-requested", said, {"from": asked_by})
             store.ask(campaign.id, Request(wish, asked_by, now), event)
             return f"campaign {campaign.id} will {wish} at the next safe point"
         cut_off = "its process died"
+        if queue is not None:
+            queue.withdraw(campaign.id, _off_queue(asked_by, now), taken=True)
         store.void_running_blocks(campaign.id, cut_off, NewEvent(now, "block-void", cut_off))
         _end(store, campaign, wish, f"{wish} asked from {asked_by} after its process died", now)
         left = "what it left on its testbed is still there"
         todo = f"; 'fstune resume {campaign.id}' puts it back" if wish is Wish.PAUSE else ""
         return f"campaign {campaign.id} is {_ENDS[wish][0]}; {left}{todo}"
+    waited = queue is not None and queue.withdraw(campaign.id, _off_queue(asked_by, now))
+    if wish is Wish.PAUSE and waited:
+        todo = f"'fstune resume {campaign.id} --queue' puts it there again"
+        return f"campaign {campaign.id} is off the queue; {todo}"
     if wish is Wish.PAUSE or campaign.state in (CampaignState.FINISHED, CampaignState.CANCELLED):
         raise ConflictError(f"campaign {campaign.id} is {campaign.state}; it does not run")
     _end(store, campaign, wish, f"asked to cancel from {asked_by}", now)
     return f"campaign {campaign.id} is cancelled"
 
 
-def _runs(store: Store, campaign: str) -> bool:
-    """Whether a living process runs a campaign, as far as can be told from here."""
-    held = [lease for lease in store.leases() if lease.campaign == campaign]
+def in_use(store: Store, campaign: str, testbeds: Collection[str] = ()) -> bool:
+    """Whether a living process runs a campaign, as far as can be told from here, or uses one of
+    these testbeds.
+    """
+    leases = store.leases()
+    held = [each for each in leases if each.testbed in testbeds or each.campaign == campaign]
     return any(each.beat_age_s <= each.limit_s and not is_gone(each.holder) for each in held)
+
+
+def _off_queue(asked_by: str, now: datetime) -> NewEvent:
+    return NewEvent(now, "off-queue", f"taken off the queue from {asked_by}")
 
 
 def _end(store: Store, campaign: Campaign, wish: Wish, reason: str, now: datetime) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -10,7 +11,7 @@ from tuner.judge.certify import Certificate
 from tuner.judge.monitors import Guard
 from tuner.judge.pilot import Pilot
 from tuner.judge.race import Decision
-from tuner.model import BlockKind
+from tuner.model import BASELINE, BlockKind
 from tuner.states import TrialState
 
 
@@ -33,12 +34,44 @@ class Propose:
 
 @dataclass(frozen=True, slots=True)
 class RunBlock:
-    """Measure these arms once each, in this order."""
+    """Measure these arms once each, in this order. ``batch`` and ``slot``: see ``Block``;
+    ``testbed``: where a block in its place was cut off.
+    """
 
     number: int
     kind: BlockKind
     race: int
     order: tuple[int, ...]
+    batch: int | None = None
+    slot: int = 0
+    testbed: str | None = None
+
+    @classmethod
+    def shuffled(
+        cls,
+        seed: int,
+        number: int,
+        kind: BlockKind,
+        race: int,
+        trials: Sequence[int],
+        *,
+        batch: int | None = None,
+        slot: int = 0,
+        testbed: str | None = None,
+    ) -> RunBlock:
+        """A block of the baseline and these trials, in a fresh random order that follows from the
+        campaign's seed and the block's number.
+        """
+        order = [BASELINE, *trials]
+        random.Random(f"{seed}:block:{number}").shuffle(order)
+        return cls(number, kind, race, tuple(order), batch, slot, testbed)
+
+
+@dataclass(frozen=True, slots=True)
+class RunBatch:
+    """Measure these blocks at once, each on a testbed of its own."""
+
+    blocks: tuple[RunBlock, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +92,7 @@ class Halt:
     reason: str
 
 
-Step = Propose | RunBlock | Finish | Halt
+Step = Propose | RunBlock | RunBatch | Finish | Halt
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from tuner.judge.evalue import MIN_PAIRS, Floats, Moments, log_e_from_moments, running_moments
+from tuner.judge.special import brentq
 
 # log T between which the critical T is sought; past the upper end E has reached its bound.
 _LOG_T_RANGE = (-40.0, 40.0)

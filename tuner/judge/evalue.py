@@ -24,7 +24,8 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr
+
+from tuner.judge.special import stdtr
 
 Floats = NDArray[np.float64]
 

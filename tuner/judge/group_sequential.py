@@ -19,10 +19,9 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import ndtr, ndtri, stdtrit
 
 from tuner.judge.evalue import Floats
+from tuner.judge.special import brentq, ndtr, ndtri, stdtrit
 
 # Nodes of the quadrature over the region in which a test goes on; twice as many change the 12th
 # digit of what 50 looks give.

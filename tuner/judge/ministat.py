@@ -16,9 +16,9 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from scipy.special import ndtri, stdtr, stdtrit
 
 from tuner.judge.evalue import Floats
+from tuner.judge.special import ndtri, stdtr, stdtrit
 
 MIN_VALUES: Final = 3
 """Fewest values in a sample."""

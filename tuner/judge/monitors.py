@@ -37,7 +37,11 @@ from numpy.typing import NDArray
 from tuner.judge.evalue import MIN_PAIRS, Floats, checked_differences, e_value
 from tuner.judge.robust import sign_flip_e_value
 from tuner.judge.serial import SerialCorrelation, lag_one
+from tuner.judge.series import Series
 from tuner.judge.verdict import change
+
+#: Differences of one comparison or several: NaN-padded (series, blocks), or only what was measured.
+Differences = Sequence[float] | Sequence[Sequence[float]] | Floats | Series
 
 MIN_BLOCKS: Final = 5
 """Fewest blocks that show the shape of a series, or a trend."""
@@ -97,7 +101,7 @@ class Guard:
     reason: str
 
 
-def skewness(differences: Sequence[float] | Sequence[Sequence[float]] | Floats) -> Guard:
+def skewness(differences: Differences) -> Guard:
     """Whether differences lean to one side: pooled L-skewness, NaN-padded (series, blocks).
 
     value: the third L-moments of the series over their second ones, each summed by number of
@@ -128,7 +132,7 @@ def skewness(differences: Sequence[float] | Sequence[Sequence[float]] | Floats) 
     return Guard(GuardKind.SKEWNESS, alarm, value, z, pool.total, reason)
 
 
-def dependence(differences: Sequence[float] | Sequence[Sequence[float]] | Floats) -> Guard:
+def dependence(differences: Differences) -> Guard:
     """Whether arms follow themselves from block to block: their lag-1 autocorrelation.
 
     Differences: NaN-padded (series, blocks), in the order measured, all against the same reference;
@@ -151,7 +155,7 @@ def dependence(differences: Sequence[float] | Sequence[Sequence[float]] | Floats
     return Guard(GuardKind.DEPENDENCE, alarm, seen.value, seen.z, pool.total, reason)
 
 
-def trend(differences: Sequence[float] | Sequence[Sequence[float]] | Floats) -> Guard:
+def trend(differences: Differences) -> Guard:
     """Whether differences grow or shrink as time passes; value: their change, log units.
 
     Differences: NaN-padded (series, blocks), in the order measured; the change is from the first
@@ -238,19 +242,23 @@ def disagreement(
 
 
 def watch(
-    differences: Floats, baseline_scores: Sequence[float] | Floats, *, twins: NDArray[np.bool_]
+    differences: Series | Floats,
+    baseline_scores: Sequence[float] | Floats,
+    *,
+    twins: NDArray[np.bool_],
 ) -> tuple[Guard, ...]:
     """All guards of a campaign but `disagreement`, which is about one comparison.
 
-    differences: NaN-padded (series, blocks), each trial against the baseline; baseline_scores: log
+    differences: each trial against the baseline; baseline_scores: log
     scores, shape (blocks,). Both in the order measured. twins: shape (series,), where a series is a
     second run of the baseline: it leans to no side whatever tails the runs have, and would hide
     what the others show.
     """
+    series = differences if isinstance(differences, Series) else Series.of(differences)
     return (
-        skewness(differences[~twins]),
-        dependence(differences),
-        trend(differences),
+        skewness(series.only(~twins)),
+        dependence(series),
+        trend(series),
         baseline_dependence(baseline_scores),
         baseline_drift(baseline_scores),
     )
@@ -258,37 +266,25 @@ def watch(
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """Series long enough to be looked at, in units of their own deviation; 0 where missing."""
+    """Series long enough to be looked at, in units of their own deviation."""
 
-    units: Floats  # (series, blocks), mean 0 and mean square 1 over the blocks present
-    present: NDArray[np.bool_]
+    units: Series  # each with mean 0 and mean square 1 over its blocks
     n: NDArray[np.int64]
     scale: Floats
 
     @classmethod
-    def of(
-        cls,
-        series: Sequence[float] | Sequence[Sequence[float]] | Floats,
-        least: int = MIN_BLOCKS,
-    ) -> _Pool:
-        x = np.atleast_2d(np.asarray(series, dtype=np.float64))
-        if x.ndim != 2:
-            raise ValueError(f"differences must be (series, blocks), got shape {x.shape}")
-        present = ~np.isnan(x)
-        x = checked_differences(np.where(present, x, 0.0))
-        n = present.sum(axis=1)
-        mean = x.sum(axis=1) / np.maximum(n, 1)
-        centred = np.where(present, x - mean[:, None], 0.0)
-        scale = np.sqrt((centred**2).sum(axis=1) / np.maximum(n, 1))
+    def of(cls, differences: Differences, least: int = MIN_BLOCKS) -> _Pool:
+        series = differences if isinstance(differences, Series) else Series.of(differences)
+        n = series.counts()
+        mean = series.sums(series.value) / np.maximum(n, 1)
+        centred = series.value - mean[series.row]
+        scale = np.sqrt(series.sums(centred**2) / np.maximum(n, 1))
         # Equal readings have no shape; rounding leaves them a spread of some ulps.
-        size = np.abs(x).max(axis=1, initial=0.0)
+        size = np.zeros(series.size[0])
+        np.maximum.at(size, series.row, np.abs(series.value))
         usable = (n >= least) & (scale > 1e-12 * size)
-        return cls(
-            units=centred[usable] / scale[usable, None],
-            present=present[usable],
-            n=n[usable].astype(np.int64),
-            scale=scale[usable],
-        )
+        units = centred / np.where(usable, scale, 1.0)[series.row]
+        return cls(series.with_values(units).only(usable), n[usable], scale[usable])
 
     @property
     def total(self) -> int:
@@ -297,51 +293,54 @@ class _Pool:
     def combine(self, g: Floats, weight: Floats, sd: Floats, *, power: int) -> tuple[float, float]:
         """Weighted average of g, and its standard error when each has mean 0 and deviation sd."""
         weight = weight / float(weight.sum())
-        both = self.present.astype(np.float64)
-        common = both @ both.T
-        shared = self.units @ self.units.T
-        own = (self.units**2) @ both.T
-        size = np.sqrt(np.maximum(own * own.T, 1e-300))
+        left, right = self.units.together()
+        row, value = self.units.row, self.units.value
+        pairs, which = np.unique(row[left] * len(self.n) + row[right], return_inverse=True)
+        one, other = np.divmod(pairs, len(self.n))
+        common = np.bincount(which).astype(np.float64)
+        shared = np.bincount(which, weights=value[left] * value[right])
+        own = np.bincount(which, weights=value[left] ** 2)
+        of_other = np.bincount(which, weights=value[right] ** 2)
+        size = np.sqrt(np.maximum(own * of_other, 1e-300))
         correlation = np.where(common >= MIN_BLOCKS, np.clip(shared / size, -1.0, 1.0), 0.0)
-        np.fill_diagonal(correlation, 1.0)
+        correlation[one == other] = 1.0
         # Series with few common blocks cannot be as dependent as those blocks alone.
-        overlap = common / np.sqrt(np.outer(self.n, self.n))
+        overlap = common / np.sqrt(self.n[one] * self.n[other])
         spread = weight * sd
-        variance = float(spread @ (correlation**power * overlap) @ spread)
+        variance = float((spread[one] * spread[other] * correlation**power * overlap).sum())
         alone = float((spread**2).sum())
         return float(weight @ g), math.sqrt(max(variance, alone))
 
     def serial(self) -> SerialCorrelation | None:
         """Lag-1 autocorrelation of the arms behind the series."""
-        return lag_one(self.units * self.scale[:, None], self.present)
+        return lag_one(self.units.with_values(self.units.value * self.scale[self.units.row]))
 
     def l_moments(self) -> tuple[Floats, Floats]:
         """Second and third sample L-moment of each series, in units of its deviation.
 
         Source: Hosking (1990), from the unbiased probability-weighted moments of sorted values.
         """
-        n = self.n[:, None].astype(np.float64)
-        # Missing blocks sort behind all others and count 0.
-        ranked = np.sort(np.where(self.present, self.units, np.inf), axis=1)
-        ranked = np.where(np.isinf(ranked), 0.0, ranked)
-        below = np.arange(ranked.shape[1], dtype=np.float64)
-        once = (below / (n - 1.0) * ranked).sum(axis=1) / self.n
-        twice = (below * (below - 1.0) / ((n - 1.0) * (n - 2.0)) * ranked).sum(axis=1) / self.n
+        row = self.units.row
+        ranked = self.units.value[np.lexsort((self.units.value, row))]
+        n = self.n.astype(np.float64)[row]
+        below = np.arange(len(row)) - (np.cumsum(self.n) - self.n)[row].astype(np.float64)
+        once = self.units.sums(below / (n - 1.0) * ranked) / self.n
+        parts = below * (below - 1.0) / ((n - 1.0) * (n - 2.0)) * ranked
+        twice = self.units.sums(parts) / self.n
         return 2.0 * once, 6.0 * (twice - once)
 
     def slope(self) -> tuple[float, float]:
         """Change along a straight line from first to last block, log units, and its z."""
-        n = self.n.astype(np.float64)
-        blocks = np.arange(self.present.shape[1], dtype=np.float64)
-        mean = (self.present * blocks).sum(axis=1) / np.maximum(n, 1.0)
-        time = np.where(self.present, blocks - mean[:, None], 0.0)
-        spread = np.sqrt((time**2).sum(axis=1) / np.maximum(n, 1.0))
-        r = (time * self.units).sum(axis=1) / np.maximum(n * spread, 1e-300)
         if self.total == 0:
             return 0.0, 0.0
+        row, n = self.units.row, self.n.astype(np.float64)
+        blocks = self.units.column.astype(np.float64)
+        time = blocks - (self.units.sums(blocks) / n)[row]
+        spread = np.sqrt(self.units.sums(time**2) / n)
+        r = self.units.sums(time * self.units.value) / np.maximum(n * spread, 1e-300)
         mean_r, error = self.combine(r, n, 1.0 / np.sqrt(n - 1.0), power=1)
-        reach = np.where(self.present, blocks, -np.inf).max(axis=1)
-        reach = reach - np.where(self.present, blocks, np.inf).min(axis=1)
+        last = np.cumsum(self.n) - 1
+        reach = blocks[last] - blocks[last - self.n + 1]
         change_of_each = r * self.scale * reach / np.maximum(spread, 1e-300)
         return float(n @ change_of_each) / self.total, mean_r / error
 

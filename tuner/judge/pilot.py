@@ -15,7 +15,6 @@ from enum import StrEnum
 from typing import Final
 
 import numpy as np
-from scipy.special import stdtr
 
 from tuner.judge.confidence import Interval, confidence_interval
 from tuner.judge.evalue import MIN_PAIRS, Floats
@@ -34,6 +33,7 @@ from tuner.judge.score import (
     margin,
     score_clock_variance,
 )
+from tuner.judge.special import stdtr
 from tuner.judge.thresholds import threshold
 from tuner.judge.verdict import Outcome, Verdict, assess, blocks, change, percent
 

@@ -35,6 +35,7 @@ from enum import StrEnum
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tuner.judge.confidence import Interval, bounds
 from tuner.judge.evalue import MIN_PAIRS, Floats, Moments, e_from_log, moments
@@ -119,6 +120,24 @@ class RaceState:
 
 
 @dataclass(frozen=True, slots=True)
+class RaceTable:
+    """What a `RaceState` says, as arrays, for races with many blocks.
+
+    trials: the rows, the baseline first, then the trials to decide on in order of number. logs:
+    ln T, shape (rows, blocks, components), NaN where not measured. incumbents: shape (blocks,),
+    those in force. cut_short: trials of which any run was cut short.
+    """
+
+    trials: tuple[int, ...]
+    logs: Floats
+    incumbents: NDArray[np.int64]
+    incumbent: int
+    weights: tuple[float, ...]
+    components: tuple[str, ...] = ()
+    cut_short: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """What happens to a trial and why; `against` is the trial it was compared with."""
 
@@ -162,13 +181,35 @@ def decide(state: RaceState, rules: RaceRules) -> tuple[Decision, ...]:
     """
     if state.incumbent != BASELINE and state.incumbent not in state.live:
         raise ValueError(f"incumbent {state.incumbent} is not among the live trials")
-    trials = sorted(state.live - {BASELINE})
+    rows = (BASELINE, *sorted(state.live - {BASELINE}))
+    if len(rows) == 1:
+        return ()
+    component_names(state.components, len(state.weights))
+    checked_weights(state.weights, len(state.weights))
+    table = RaceTable(
+        rows,
+        _log_time_table(state, rows),
+        np.array([block.incumbent for block in state.blocks], dtype=np.int64),
+        state.incumbent,
+        state.weights,
+        state.components,
+        _cut_short(state),
+    )
+    return decide_on(table, rules)
+
+
+def decide_on(state: RaceTable, rules: RaceRules) -> tuple[Decision, ...]:
+    """As `decide`, of a state that is a table already. Raises ValueError for weights or names that
+    do not fit, and for an incumbent that is not among the rows.
+    """
+    rows, trials, logs = state.trials, list(state.trials[1:]), state.logs
     if not trials:
         return ()
-    rows = [BASELINE, *trials]
+    if state.incumbent not in rows:
+        raise ValueError(f"incumbent {state.incumbent} is not among the live trials")
     names = component_names(state.components, len(state.weights))
     weights = checked_weights(state.weights, len(state.weights))
-    logs, variance = _log_time_table(state, rows, rules.resolution_s)
+    variance = _clock_variance(logs, rules.resolution_s)
     reference = np.full(len(trials), rows.index(state.incumbent))
     if state.incumbent != BASELINE:
         reference[trials.index(state.incumbent)] = 0
@@ -178,7 +219,7 @@ def decide(state: RaceState, rules: RaceRules) -> tuple[Decision, ...]:
         variance_floor=np.nan_to_num(score_variance[1:] + score_variance[reference]),
     )
     floor_breaks = _floor_breaks(logs, variance, names, rules)
-    choices = _choices(state, rules, trials, m, _incumbents_faced(state, trials, logs))
+    choices = _choices(state, rules, trials, m, _incumbents_faced(state))
     for row, broken in floor_breaks.items():
         choices[row] = broken
     _promote_one(choices, m, trials)
@@ -213,7 +254,7 @@ class _Choice:
 
 
 def _choices(
-    state: RaceState, rules: RaceRules, trials: list[int], m: Moments, faced: list[int]
+    state: RaceTable, rules: RaceRules, trials: list[int], m: Moments, faced: list[int]
 ) -> list[_Choice]:
     """What the comparison with the incumbent says of each trial, floors apart."""
     limit = margin(rules.delta)
@@ -221,7 +262,7 @@ def _choices(
     not_worse = e_from_log(m.log_e_below(limit))  # E(L - D): evidence against "slower by delta"
     faster = e_from_log(m.log_e_below(0.0))  # E(-D)
     name, most = _name(state.incumbent), percent(limit)
-    cut_short = _cut_short(state)
+    cut_short = state.cut_short
     choices = []
     for row, trial in enumerate(trials):
         n = int(m.n[row])
@@ -304,10 +345,15 @@ def _cut_short(state: RaceState) -> frozenset[int]:
     return found
 
 
-def _log_time_table(
-    state: RaceState, rows: list[int], resolution_s: float
-) -> tuple[Floats, Floats]:
-    """ln T and its clock variance, both (trials, blocks, components), NaN where not measured."""
+def _clock_variance(logs: Floats, resolution_s: float) -> Floats:
+    """The variance that the clock adds to each ln T; shape as `logs`."""
+    if resolution_s == 0.0:
+        return np.zeros_like(logs)
+    return np.asarray(resolution_s**2 / 12.0 * np.exp(-2.0 * logs), dtype=np.float64)
+
+
+def _log_time_table(state: RaceState, rows: tuple[int, ...]) -> Floats:
+    """ln T, (trials, blocks, components), NaN where not measured."""
     components = len(state.weights)
     missing = (math.nan,) * components
     table = np.empty((len(rows), len(state.blocks), components))
@@ -330,15 +376,15 @@ def _log_time_table(
                     f"block {index}, trial {trial}: times must be finite and above 0 s, "
                     f"got {block.times_s[trial]}"
                 )
-    return np.log(table), resolution_s**2 / 12.0 / table**2
+    return np.asarray(np.log(table), dtype=np.float64)
 
 
-def _incumbents_faced(state: RaceState, trials: list[int], logs: Floats) -> list[int]:
+def _incumbents_faced(state: RaceTable) -> list[int]:
     """For each trial, how many different incumbents it has been measured or is tested against."""
-    measured = ~np.isnan(logs[1:, :, 0])
-    in_force = np.array([block.incumbent for block in state.blocks], dtype=np.int64)
-    numbers = np.array(trials)
-    faced = np.zeros(len(trials), dtype=np.int64)
+    measured = ~np.isnan(state.logs[1:, :, 0])
+    in_force = state.incumbents
+    numbers = np.array(state.trials[1:])
+    faced = np.zeros(len(numbers), dtype=np.int64)
     for incumbent in {*in_force.tolist(), state.incumbent}:
         met = measured[:, in_force == incumbent].any(axis=1) | (incumbent == state.incumbent)
         faced += met & (numbers != incumbent)

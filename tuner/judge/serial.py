@@ -20,7 +20,6 @@ products scatter more; the larger of Var I and of the variance seen in the block
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.judge.evalue import Floats
+from tuner.judge.series import Series
 
 # Fewest degrees of freedom that say anything: those of a single series of five blocks.
 _LEAST: Final = 4
@@ -45,33 +45,27 @@ class SerialCorrelation:
     z: float
 
 
-def lag_one(d: Floats, present: NDArray[np.bool_]) -> SerialCorrelation | None:
+def lag_one(series: Series) -> SerialCorrelation | None:
     """Lag-1 autocorrelation of all arms; None where there is too little to tell.
 
-    d, present: (candidates, blocks) in the order measured, differences to one reference; a missing
-    block breaks the chain. Equal readings say nothing: None.
+    series: candidates in the order measured, differences to one reference; a missing block breaks
+    the chain. Equal readings say nothing: None.
     """
     squares = df = trace = trace_of_square = 0.0
     products = []
-    for of_stretch, there in _stretches(d, present):
-        basis = _levels(there)
-        scores = np.vstack([np.zeros(of_stretch.shape[1]), of_stretch])[there]
-        left = np.zeros(there.shape)
-        left[there] = scores - basis @ (basis.T @ scores)
-        pairs = there[:, 1:] & there[:, :-1]
-        products.append((left[:, 1:] * left[:, :-1]).sum(axis=0)[pairs.any(axis=0)])
-        moved = _neighbours(basis, there)
-        inner = basis.T @ moved
-        squares += float((left**2).sum())
-        df += float(len(basis) - basis.shape[1])
-        trace -= float(np.trace(inner))
-        trace_of_square += 0.5 * float(pairs.sum()) - 2.0 * float((moved**2).sum())
-        trace_of_square += float((inner * inner.T).sum())
+    for of_stretch, present in series.stretches():
+        # The matrices of one long series, as a baseline's, would not fit into memory.
+        part = _of_one(of_stretch, present) if len(present) == 1 else _of(of_stretch, present)
+        products.append(part.products)
+        squares += part.squares
+        df += part.df
+        trace += part.trace
+        trace_of_square += part.trace_of_square
     seen = np.concatenate(products) if products else np.empty(0)
     if df < _LEAST or seen.size < 2:
         return None
     told = trace_of_square - trace**2 / df
-    if told <= _ROUNDING or squares <= (_ROUNDING * float(np.abs(d).max())) ** 2:
+    if told <= _ROUNDING or squares <= (_ROUNDING * float(np.abs(series.value).max())) ** 2:
         return None
     alike = 2.0 * told / (df * (df + 2.0))
     scattered = seen.size * float(seen.var(ddof=1)) / squares**2
@@ -82,21 +76,55 @@ def lag_one(d: Floats, present: NDArray[np.bool_]) -> SerialCorrelation | None:
     return SerialCorrelation(value, error / slope, found / error)
 
 
-def _stretches(d: Floats, present: NDArray[np.bool_]) -> Iterator[tuple[Floats, NDArray[np.bool_]]]:
-    """Differences (candidates, blocks) of the series in a stretch, and where each arm was, the
-    reference first; a stretch ends where a series begins.
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """What a stretch adds to the sums: tr(MA), tr(MAMA), df, r'r, and the products in r'Ar."""
+
+    products: Floats
+    squares: float
+    df: float
+    trace: float
+    trace_of_square: float
+
+
+def _of(of_stretch: Floats, present: NDArray[np.bool_]) -> _Stretch:
+    there = np.vstack([present.any(axis=0), present])
+    basis = _levels(there)
+    scores = np.vstack([np.zeros(of_stretch.shape[1]), of_stretch])[there]
+    left = np.zeros(there.shape)
+    left[there] = scores - basis @ (basis.T @ scores)
+    pairs = there[:, 1:] & there[:, :-1]
+    moved = _neighbours(basis, there)
+    inner = basis.T @ moved
+    square = 0.5 * float(pairs.sum()) - 2.0 * float((moved**2).sum())
+    return _Stretch(
+        (left[:, 1:] * left[:, :-1]).sum(axis=0)[pairs.any(axis=0)],
+        float((left**2).sum()),
+        float(len(basis) - basis.shape[1]),
+        -float(np.trace(inner)),
+        square + float((inner * inner.T).sum()),
+    )
+
+
+def _of_one(of_stretch: Floats, present: NDArray[np.bool_]) -> _Stretch:
+    """As `_of`, of a single candidate: M has C/2 and -C/2 in it, with C = I - 11'/n, and all
+    follows from the number of neighbours of each measurement.
     """
-    if not present.any():
-        return
-    begins = np.zeros(d.shape[1], dtype=np.int64)
-    begins[present.argmax(axis=1)] = 1
-    stretches = np.cumsum(begins)
-    for number in range(1, int(stretches[-1]) + 1):
-        here = stretches == number
-        there = present[:, here]
-        of_stretch = there.any(axis=1)
-        there = there[of_stretch]
-        yield d[of_stretch][:, here], np.vstack([there.any(axis=0), there])
+    there = present[0]
+    n = int(there.sum())
+    left = np.where(there, of_stretch[0] - of_stretch[0][there].mean(), 0.0) / 2.0
+    pairs = there[1:] & there[:-1]
+    moved = np.zeros(len(there))  # S1, where S is the half of A that is of one arm
+    moved[1:] += 0.5 * pairs
+    moved[:-1] += 0.5 * pairs
+    count = float(pairs.sum())
+    return _Stretch(
+        (2.0 * left[1:] * left[:-1])[pairs],
+        2.0 * float((left**2).sum()),
+        n - 1.0,
+        -count / n,
+        0.5 * count - 2.0 * float((moved**2).sum()) / n + (count / n) ** 2,
+    )
 
 
 def _levels(there: NDArray[np.bool_]) -> Floats:

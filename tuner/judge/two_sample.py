@@ -19,12 +19,12 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
 
 from tuner.judge.confidence import Interval, confidence_interval
 from tuner.judge.evalue import MIN_PAIRS, Floats, checked_differences, e_value
 from tuner.judge.holm import holm
 from tuner.judge.robust import sign_flip_e_value
+from tuner.judge.special import stdtr, stdtrit
 
 MIN_VALUES: Final = 3
 """Fewest values in a sample, and fewest blocks in common."""

@@ -1,4 +1,4 @@
-"""A whole campaign as one file, for backup and for handing on: format 1, described in
+"""A whole campaign as one file, for backup and for handing on: format 2, described in
 docs/export.md.
 
 It holds the rows of a campaign as they are, whatever kind of database they come from. Who runs it
@@ -39,7 +39,9 @@ from tuner.store.store import Store
 from tuner.store.tables import Seed, UtcTime
 
 #: A change of ``_TABLES`` or of their columns needs a new number, and whatever reads the old ones.
-FORMAT = 1
+FORMAT = 2
+#: What earlier formats did not have: format, table, and the columns with what they say there.
+_ADDED = ((2, "block", {"batch": None, "slot": 0}),)
 _KIND = "fstune campaign"
 #: In an order in which each refers only to those before it.
 _TABLES = (
@@ -113,11 +115,11 @@ def import_campaign(store: Store, file: Path) -> str:
 
     def add(connection: Connection) -> str:
         lines = _lines(file)
-        campaign = _campaign(file, lines)
+        campaign, form = _header(file, lines)
         known = select(tables.campaign.c.id).where(tables.campaign.c.id == campaign)
         if connection.execute(known).first() is not None:
             raise ConflictError(f"campaign {campaign} is already in {store.where}")
-        for table, rows in groupby(_checked(file, lines, campaign), lambda each: each[0]):
+        for table, rows in groupby(_checked(file, lines, campaign, form), lambda each: each[0]):
             while some := [row for _, row in islice(rows, _ROWS_AT_ONCE)]:
                 connection.execute(insert(table), some)
         return campaign
@@ -164,24 +166,24 @@ def _refused(file: Path) -> Iterator[None]:
         raise SpecError(f"{file}: not an exported campaign, or damaged: {said}") from problem
 
 
-def _campaign(file: Path, lines: Iterator[tuple[int, Any]]) -> str:
-    """What the first line says: the identifier of the campaign."""
+def _header(file: Path, lines: Iterator[tuple[int, Any]]) -> tuple[str, int]:
+    """What the first line says: the identifier of the campaign, and the format."""
     _, header = next(lines, (0, None))
     if not isinstance(header, dict) or header.get("kind") != _KIND:
         raise SpecError(f"{file}: not an exported campaign")
-    if header.get("format") != FORMAT:
+    form = header.get("format")
+    if not isinstance(form, int) or not 1 <= form <= FORMAT:
         raise SpecError(
-            f"{file}: of format {header.get('format')}, this fstune reads format {FORMAT}; use a "
-            "newer one"
+            f"{file}: of format {form}, this fstune reads formats 1 to {FORMAT}; use a newer one"
         )
     campaign = header.get("campaign")
     if not isinstance(campaign, str):
         raise SpecError(f"{file}: names no campaign")
-    return campaign
+    return campaign, form
 
 
 def _checked(
-    file: Path, lines: Iterator[tuple[int, Any]], campaign: str
+    file: Path, lines: Iterator[tuple[int, Any]], campaign: str, form: int
 ) -> Iterator[tuple[Table, dict[str, object]]]:
     """The rows of a file, each for its table. Raises SpecError at one that is none."""
     for rows, (number, line) in enumerate(lines):
@@ -193,6 +195,9 @@ def _checked(
         if not (isinstance(line, list) and len(line) == 2 and line[0] in _BY_NAME):
             raise SpecError(f"{where}: not a row of a campaign")
         table, row = _BY_NAME[line[0]], line[1]
+        for added, where_added, columns in _ADDED:
+            if form < added and table.name == where_added and isinstance(row, dict):
+                row = {**columns, **row}
         if not isinstance(row, dict) or row.keys() != set(table.c.keys()):
             raise SpecError(f"{where}: not the columns of {table.name}")
         if row[_key(table).name] != campaign:

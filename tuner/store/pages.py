@@ -5,14 +5,14 @@ nothing that is large is read whole.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
 from sqlalchemy import Connection, func, select, tuple_
 
-from tuner.model import Block, Campaign, ComponentResult, Measurement, Trial
+from tuner.model import BASELINE, Block, Campaign, ComponentResult, Event, Measurement, Trial
 from tuner.store import queries, tables
 from tuner.store.rows import record
 from tuner.store.store import Store
@@ -26,6 +26,16 @@ class BlockRow:
 
     block: Block
     measured: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What some blocks of a campaign come to; ``newest_block``: the highest number of all."""
+
+    newest_block: int
+    blocks: int
+    measurements: int
+    seconds: float
 
 
 class Pages:
@@ -167,6 +177,59 @@ class Pages:
         table = tables.event
         query = select(func.max(table.c.number)).where(table.c.campaign == campaign)
         return self._read(lambda connection: connection.scalar(query) or 0)
+
+    def events(
+        self, campaign: str, after: int, *, without: Collection[str] = (), last: int | None = None
+    ) -> list[Event]:
+        """Events with numbers above ``after``, in order, but those of kinds ``without``; of them
+        the ``last`` so many.
+        """
+        table = tables.event
+        query = select(table).where(table.c.campaign == campaign, table.c.number > after)
+        if without:
+            query = query.where(table.c.kind.not_in(without))
+        query = query.order_by(table.c.number.desc()).limit(last)
+        return self._read(lambda c: [record(Event, row) for row in c.execute(query)][::-1])
+
+    def event_before(self, campaign: str, kind: str, number: int) -> Event | None:
+        """The newest event of a kind with a number below ``number``."""
+        table = tables.event
+        query = (
+            select(table)
+            .where(table.c.campaign == campaign, table.c.kind == kind, table.c.number < number)
+            .order_by(table.c.number.desc())
+            .limit(1)
+        )
+
+        def read(connection: Connection) -> Event | None:
+            row = connection.execute(query).one_or_none()
+            return None if row is None else record(Event, row)
+
+        return self._read(read)
+
+    def totals(self, campaign: str, after: int = 0) -> Totals:
+        """What the blocks with numbers above ``after`` come to."""
+        table, measured = tables.block, tables.measurement
+        newest = select(func.max(table.c.number)).where(table.c.campaign == campaign)
+        blocks = select(func.count(), func.coalesce(func.sum(table.c.duration_s), 0.0)).where(
+            table.c.campaign == campaign, table.c.number > after
+        )
+        arms = select(func.count()).where(measured.c.campaign == campaign, measured.c.block > after)
+
+        def read(connection: Connection) -> Totals:
+            count, seconds = connection.execute(blocks).one()
+            last, number = connection.scalar(newest), connection.scalar(arms)
+            return Totals(last or 0, count, number or 0, seconds)
+
+        return self._read(read)
+
+    def baseline_started(self, campaign: str, after: int = 0) -> dict[int, datetime]:
+        """When the baseline was measured, by block, in those above ``after``."""
+        table = tables.measurement
+        query = select(table.c.block, table.c.started).where(
+            table.c.campaign == campaign, table.c.trial == BASELINE, table.c.block > after
+        )
+        return self._read(lambda c: {row.block: row.started for row in c.execute(query)})
 
     def identities(self, campaigns: Sequence[str]) -> dict[str, str]:
         """The programs and versions that each campaign measured, as its newest run found them."""

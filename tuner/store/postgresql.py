@@ -68,9 +68,10 @@ class PostgreSQL(Database):
         self._url = _url(address)
         options = f"-c timezone=UTC -c lock_timeout={max(1, round(database.BUSY_TIMEOUT_S * 1000))}"
         asked = {**_SESSION, "options": options}
+        self._session = {name: v for name, v in asked.items() if name not in self._url.query}
         engine = create_engine(
             self._url,
-            connect_args={name: v for name, v in asked.items() if name not in self._url.query},
+            connect_args=self._session,
             json_serializer=json_text,
             max_overflow=-1,
         )
@@ -80,6 +81,11 @@ class PostgreSQL(Database):
             engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True),
             engine.execution_options(isolation_level="READ COMMITTED"),
         )
+
+    def driver_arguments(self) -> tuple[str, dict[str, object]]:
+        """With what the driver connects: the address, which may hold a password, and the rest."""
+        address = self._url.set(drivername="postgresql").render_as_string(hide_password=False)
+        return address, dict(self._session)
 
     def write(self, work: Work[Result]) -> Result:
         """Run ``work`` and keep what it did; it may be run again when the connection breaks.

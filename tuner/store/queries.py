@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Table, case, func, insert, select, update
 
 from tuner import states
 from tuner.errors import ConflictError, NotFoundError
 from tuner.model import (
+    BlockTimes,
     Campaign,
     ComponentEffect,
     ComponentResult,
@@ -65,16 +67,17 @@ def resolve(connection: Connection, reference: str, where: str) -> str:
     Raises NotFoundError, which names the nearest campaign in the database ``where``.
     """
     table = tables.campaign
+    if connection.scalar(select(table.c.id).where(table.c.id == reference)) is not None:
+        return reference
     query = select(table.c.id, table.c.name).order_by(*_NEWEST_FIRST)
     names: dict[str, str] = {row.id: row.name for row in connection.execute(query)}
     if not names:
         raise NotFoundError(f"there is no campaign in {where}")
     if reference == "last":
         # One that was refused before its first block must not hide the one that the user means.
-        measured = set(connection.scalars(select(tables.block.c.campaign).distinct()))
-        return next((known for known in names if known in measured), next(iter(names)))
-    if reference in names:
-        return reference
+        begun = select(tables.block.c.number).where(tables.block.c.campaign == table.c.id).exists()
+        newest = select(table.c.id).where(begun).order_by(*_NEWEST_FIRST).limit(1)
+        return connection.scalar(newest) or next(iter(names))
     matching = [known for known in names if reference and known.startswith(reference)]
     if len(matching) == 1:
         return matching[0]
@@ -208,6 +211,39 @@ def measurements(connection: Connection, campaign: str, after: int) -> dict[int,
         together = clients.pop(ALL, {})
         found[row.block].append(record(Measurement, row, components=together, clients=clients))
     return found
+
+
+def block_times(
+    connection: Connection, campaign: str, components: Sequence[str], after: int
+) -> list[BlockTimes]:
+    """Return the blocks above ``after`` with the times of these components alone: what is small of
+    them, for very many. KeyError when something was measured that has others.
+    """
+    table, component = tables.block, tables.component
+    # A column each: the database puts a run together several times as fast as we would.
+    times = (
+        func.max(case((component.c.component == name, component.c.elapsed_s))).label(f"time_{n}")
+        for n, name in enumerate(components)
+    )
+    of = component.c.campaign == campaign
+    query = (
+        select(component.c.block, component.c.trial, func.count(), *times)
+        .where(of, component.c.client == ALL, component.c.block > after)
+        .group_by(component.c.block, component.c.trial)
+        .order_by(component.c.block, component.c.trial)
+    )
+    measured: dict[int, dict[int, tuple[float, ...]]] = defaultdict(dict)
+    for row in connection.execute(query):
+        times_s = row[3:]
+        if row[2] != len(components) or None in times_s:
+            raise KeyError(f"block {row[0]}, trial {row[1]}")
+        measured[row[0]][row[1]] = times_s
+    found = connection.execute(
+        select(table)
+        .where(table.c.campaign == campaign, table.c.number > after)
+        .order_by(table.c.number)
+    )
+    return [record(BlockTimes, row, times_s=measured.get(row.number, {})) for row in found]
 
 
 def references(connection: Connection, campaign: str, after: int) -> dict[int, list[ReferenceRun]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from functools import cache
 from math import isnan
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -42,5 +43,9 @@ def values(table: Table, record: DataclassInstance, **columns: object) -> dict[s
 def record(kind: type[Record], row: Row[Any], **others: object) -> Record:
     """Return the record that a row holds, with ``others`` for the fields kept elsewhere."""
     stored = row._mapping
-    names = [column.name for column in fields(kind) if column.name not in others]
-    return kind(**{name: stored[name] for name in names}, **others)
+    return kind(**{name: stored[name] for name in _names(kind, frozenset(others))}, **others)
+
+
+@cache
+def _names(kind: type[DataclassInstance], without: frozenset[str]) -> tuple[str, ...]:
+    return tuple(column.name for column in fields(kind) if column.name not in without)

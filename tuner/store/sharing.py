@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, or_, select, update
@@ -30,27 +30,45 @@ class SharingStore(OpenStore):
         gone: Callable[[Holder], bool],
         event: NewEvent,
     ) -> Lease:
-        """Give a testbed to one process for one campaign.
+        """Give a testbed to one process for one campaign; see ``take_testbeds``."""
+        (taken,) = self.take_testbeds(campaign, [testbed], holder, limit_s, gone, event)
+        return taken
+
+    def take_testbeds(
+        self,
+        campaign: str,
+        testbeds: Sequence[str],
+        holder: Holder,
+        limit_s: float,
+        gone: Callable[[Holder], bool],
+        event: NewEvent,
+    ) -> list[Lease]:
+        """Give testbeds to one process for one campaign, all or none, in the order of their names.
 
         A process that is ``gone``, or has given no sign of life for as long as it said
         (``limit_s``), loses both: its block is void, with ``event`` to tell so. Raises
-        ConflictError when a living one uses the testbed or runs the campaign.
+        ConflictError when a living one uses a testbed or runs the campaign.
         """
         table = tables.lease
+        names = sorted(testbeds)
 
-        def take(connection: Connection, _: Row[Any]) -> Lease:
-            there = or_(table.c.testbed == testbed, table.c.campaign == campaign)
+        def take(connection: Connection, _: Row[Any]) -> list[Lease]:
+            there = or_(table.c.testbed.in_(names), table.c.campaign == campaign)
             for held in self._leases(connection, there):
                 if held.beat_age_s <= held.limit_s and not gone(held.holder):
                     raise ConflictError(_in_use(held, campaign))
                 mine = (table.c.testbed == held.testbed) & (table.c.token == held.token)
                 if connection.execute(delete(table).where(mine)).rowcount != 1:
-                    raise ConflictError(f"testbed {testbed} was taken by another process just now")
-            self._void_blocks_on(connection, testbed, event)
+                    what = f"testbed {held.testbed}"
+                    raise ConflictError(f"{what} was taken by another process just now")
             now = self._database.moment(connection)
-            taken = Lease(testbed, campaign, secrets.token_hex(8), holder, now, 0.0, limit_s)
-            row = values(table, taken, beat=now) | values(table, holder)
-            connection.execute(insert(table).values(row))
+            taken = []
+            for name in names:
+                self._void_blocks_on(connection, name, event)
+                lease = Lease(name, campaign, secrets.token_hex(8), holder, now, 0.0, limit_s)
+                row = values(table, lease, beat=now) | values(table, holder)
+                connection.execute(insert(table).values(row))
+                taken.append(lease)
             return taken
 
         return self._change(campaign, take)

@@ -6,7 +6,8 @@ It keeps records and their states; what they mean, and what is done next, is dec
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +16,7 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 from tuner.errors import ConflictError
 from tuner.model import (
     Block,
+    BlockTimes,
     Campaign,
     Configuration,
     Event,
@@ -198,20 +200,35 @@ class Store(SharingStore):
     def begin_block(
         self, campaign: str, block: Block, event: NewEvent, lease: Lease | None = None
     ) -> Event:
-        """Store a new block: running, not measured yet, the only running one of its campaign and
-        on its testbed.
+        """Store a new block: running, not measured yet, the only running one of its slot and on
+        its testbed.
 
         ``lease``: what the caller holds; ConflictError when another process has taken over.
         """
-        if block.state is not BlockState.RUNNING or block.measurements:
-            raise ValueError(f"block {block.number} is not at its beginning")
-        row = values(tables.block, block, campaign=campaign)
+        leases = [] if lease is None else [lease]
+        (told,) = self.begin_blocks(campaign, [(block, event)], leases)
+        return told
 
-        def begin(connection: Connection, _: Row[Any]) -> Event:
-            if lease is not None:
+    def begin_blocks(
+        self,
+        campaign: str,
+        blocks: Sequence[tuple[Block, NewEvent]],
+        leases: Sequence[Lease] = (),
+    ) -> list[Event]:
+        """Store blocks that are measured at once, all or none; see ``begin_block``."""
+        for block, _ in blocks:
+            if block.state is not BlockState.RUNNING or block.measurements:
+                raise ValueError(f"block {block.number} is not at its beginning")
+
+        def begin(connection: Connection, _: Row[Any]) -> list[Event]:
+            for lease in leases:
                 queries.check_lease(connection, lease)
-            connection.execute(insert(tables.block).values(row))
-            return queries.add_event(connection, campaign, event)
+            told = []
+            for block, event in blocks:
+                row = values(tables.block, block, campaign=campaign)
+                connection.execute(insert(tables.block).values(row))
+                told.append(queries.add_event(connection, campaign, event))
+            return told
 
         return self._change(campaign, begin)
 
@@ -282,9 +299,9 @@ class Store(SharingStore):
         return self._change(campaign, end)
 
     def void_running_blocks(self, campaign: str, reason: str, event: NewEvent) -> tuple[int, ...]:
-        """Void what a killed process left running; return the numbers, at most one.
+        """Void what a killed process left running; return the numbers.
 
-        The event is stored when there was one to void.
+        The event is stored for each, with the number of its block.
         """
         table = tables.block
         running = (table.c.campaign == campaign) & (table.c.state == BlockState.RUNNING)
@@ -293,7 +310,8 @@ class Store(SharingStore):
             numbers = tuple(connection.scalars(select(table.c.number).where(running)))
             for number in numbers:
                 queries.end_block(connection, campaign, number, BlockState.VOID, reason, 0.0)
-                queries.add_event(connection, campaign, event)
+                of_block = replace(event, data={"block": number, **event.data})
+                queries.add_event(connection, campaign, of_block)
             return numbers
 
         return self._change(campaign, void)
@@ -324,6 +342,17 @@ class Store(SharingStore):
 
         return self._read(campaign, read)
 
+    def block_times(
+        self, campaign: str, components: Sequence[str], after: int = 0
+    ) -> list[BlockTimes]:
+        """Return what judging needs of the blocks with numbers above ``after``, by number; times in
+        the order of ``components``. KeyError when others were measured.
+        """
+        return self._read(
+            campaign,
+            lambda connection: queries.block_times(connection, campaign, components, after),
+        )
+
     # Events
 
     def add_event(self, campaign: str, event: NewEvent) -> Event:
@@ -332,8 +361,17 @@ class Store(SharingStore):
             campaign, lambda connection, _: queries.add_event(connection, campaign, event)
         )
 
-    def events(self, campaign: str, after: int = 0, limit: int | None = None) -> list[Event]:
-        """Return the first ``limit`` events with numbers above ``after``, in order."""
+    def events(
+        self,
+        campaign: str,
+        after: int = 0,
+        limit: int | None = None,
+        *,
+        kinds: Collection[str] | None = None,
+    ) -> list[Event]:
+        """Return the first ``limit`` events with numbers above ``after``, of all or these
+        ``kinds``, in order.
+        """
         table = tables.event
         query = (
             select(table)
@@ -341,11 +379,13 @@ class Store(SharingStore):
             .order_by(table.c.number)
             .limit(limit)
         )
+        if kinds is not None:
+            query = query.where(table.c.kind.in_(kinds))
         return self._read(
             campaign, lambda connection: [record(Event, row) for row in connection.execute(query)]
         )
 
     def measured(self, campaign: str) -> str:
         """The programs and versions that were measured, as the newest run found them; "" before."""
-        ready = [e for e in self.events(campaign) if e.kind == "testbed-ready"]
+        ready = self.events(campaign, kinds=["testbed-ready"])
         return str(ready[-1].data.get("identity", "")) if ready else ""

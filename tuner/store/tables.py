@@ -39,7 +39,7 @@ from tuner.tokens import Scope
 
 #: The newest revision in ``migrations``: it leads to these definitions, and each change of them
 #: needs one. A database of any other revision is refused.
-REVISION = "0004"
+REVISION = "0005"
 
 metadata = MetaData(
     naming_convention={
@@ -183,7 +183,7 @@ lease = Table(
     "lease",
     metadata,
     Column("testbed", Text, primary_key=True),
-    Column("campaign", Text, ForeignKey("campaign.id"), nullable=False, unique=True),
+    Column("campaign", Text, ForeignKey("campaign.id"), nullable=False),
     Column("token", Text, nullable=False),
     Column("host", Text, nullable=False),
     Column("machine", Text, nullable=False),
@@ -232,17 +232,20 @@ block = Table(
     Column("reason", Text, nullable=False),
     # What else runs there runs in its way; null where earlier releases did not note it.
     Column("testbed", Text),
+    # Of blocks that are measured at once: the number of their first one, and the place among them.
+    Column("batch", Integer),
+    Column("slot", Integer, nullable=False, server_default="0"),
     CheckConstraint("number >= 1", name="number"),
 )
 
 _is_running = block.c.state == BlockState.RUNNING
-for _name, _column in (
-    ("ix_block_one_running", block.c.campaign),
-    ("ix_block_one_on_a_testbed", block.c.testbed),
+for _name, _columns in (
+    ("ix_block_one_running", (block.c.campaign, block.c.slot)),
+    ("ix_block_one_on_a_testbed", (block.c.testbed,)),
 ):
     Index(
         _name,
-        _column,
+        *_columns,
         unique=True,
         sqlite_where=_is_running,
         postgresql_where=_is_running,

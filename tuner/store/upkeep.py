@@ -10,29 +10,33 @@ from pathlib import Path
 from tuner.errors import StoreError
 from tuner.model import Block, Campaign
 from tuner.states import BlockState, CampaignState, TrialState
-from tuner.store import schema, tables
+from tuner.store import queue_tables, schema, tables
 from tuner.store.database import Database
 from tuner.store.opening import open_database
+from tuner.store.sqlite import SQLite
 from tuner.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
 class Upgraded:
     """An upgrade of the database ``where``: the revisions ``before`` (None: it was empty) and
-    ``after`` it, and the file with a ``copy`` of what was there, if one was made.
+    ``after`` it, and the file with a ``copy`` of what was there, if one was made. ``queue``:
+    whether that of the workers was made or changed.
     """
 
     where: str
     before: str | None
     after: str
     copy: Path | None
+    queue: bool = False
 
 
 def upgrade(state_directory: Path, database: str | None = None) -> Upgraded:
     """Bring a database up to date; it is named as for ``Store.open``. Raises StoreError."""
     with _opened(state_directory, database) as opened:
         before, copy = schema.upgrade(opened)
-        return Upgraded(opened.where, before, tables.REVISION, copy)
+        queue = not isinstance(opened, SQLite) and queue_tables.upgrade(opened)
+        return Upgraded(opened.where, before, tables.REVISION, copy, queue)
 
 
 def backup(state_directory: Path, file: Path, database: str | None = None) -> str:

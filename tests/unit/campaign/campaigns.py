@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tuner.campaign.holding import Held
+from tuner.campaign.lanes import Site
 from tuner.campaign.runner import Outcome, Runner
 from tuner.campaign.spec import CampaignSpec
 from tuner.cli.compose import Prepared, prepare
@@ -95,6 +96,7 @@ class Campaign:
     id: str = ""
     testbed: SimulatedTestbed | None = None
     held: Held | None = None
+    sites: list[Site] | None = None
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -116,7 +118,7 @@ class Campaign:
             self.id,
             prepared.spec,
             prepared.workload,
-            self.testbed,
+            self.sites or prepared.sites(self.id),
             watching,
             aspects=prepared.aspects,
             held=self.held,

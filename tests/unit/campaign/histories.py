@@ -90,7 +90,8 @@ class History:
             self.plans.append(now)
             for number, ending in now.endings.items():
                 if self.trials[number].state is TrialState.RUNNING:
-                    self.trials[number] = replace(self.trials[number], state=ending.state)
+                    ended = replace(self.trials[number], state=ending.state, reason=ending.reason)
+                    self.trials[number] = ended
             match now.step:
                 case step if until(step):
                     return step

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from tests.unit.campaign.campaigns import Campaign, Recorder, spec
 from tests.unit.campaign.conftest import Begin
 from tests.unit.measure.diagnostics.hosts import Host
+from tuner.campaign.lanes import Site
 from tuner.campaign.runner import Outcome, Runner
 from tuner.measure.diagnostics.probe import Probe
 from tuner.measure.diagnostics.watch import Watch
@@ -86,8 +87,9 @@ class Counting:
 def run(campaign: Campaign, fetched_kib: int, server: Host | None = None) -> Outcome:
     prepared = campaign.prepared()
     testbed = Counting(prepared.testbed, fetched_kib, server or Host.server(), Host.client())
+    sites = [Site(None, "counted", testbed)]
     runner = Runner(
-        campaign.store, campaign.id, prepared.spec, prepared.workload, testbed, Recorder()
+        campaign.store, campaign.id, prepared.spec, prepared.workload, sites, Recorder()
     )
     return runner.run()
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.campaign.histories import COMPONENTS, NOON, measurement
-from tuner.campaign.drift import drift
+from tuner.campaign.drift import DriftPoint, baseline_started, drift
+from tuner.campaign.scores import ScoreTable
 from tuner.model import BASELINE, Block, BlockKind
 from tuner.states import BlockState
 
@@ -20,8 +21,12 @@ def block(number: int, baseline_s: float, state: BlockState = BlockState.COMPLET
     return Block(number, BlockKind.SEARCH, 1, (1, BASELINE), state, arms)
 
 
+def points_of(blocks: list[Block]) -> list[DriftPoint]:
+    return drift(ScoreTable.of(blocks, COMPONENTS, WEIGHTS), baseline_started(blocks))
+
+
 def test_the_baseline_is_told_relative_to_its_own_mean() -> None:
-    points = drift([block(1, 2.0), block(2, 8.0)], COMPONENTS, WEIGHTS)
+    points = points_of([block(1, 2.0), block(2, 8.0)])
     assert [p.block for p in points] == [1, 2]
     assert [p.ratio for p in points] == pytest.approx([0.5, 2.0])
     assert points[0].started == NOON
@@ -31,12 +36,12 @@ def test_its_mean_is_one_whatever_the_unit() -> None:
     seconds = [3.0, 1.0, 7.0, 2.5]
     for unit in (1.0, 1000.0):
         blocks = [block(n, unit * s) for n, s in enumerate(seconds, start=1)]
-        logs = [math.log(p.ratio) for p in drift(blocks, COMPONENTS, WEIGHTS)]
+        logs = [math.log(p.ratio) for p in points_of(blocks)]
         assert sum(logs) == pytest.approx(0.0, abs=1e-12)
         assert logs[2] - logs[1] == pytest.approx(math.log(7.0))
 
 
 def test_void_blocks_have_no_point() -> None:
     cut = replace(block(2, 5.0, BlockState.VOID), measurements=())
-    assert [p.block for p in drift([block(1, 2.0), cut], COMPONENTS, WEIGHTS)] == [1]
-    assert drift([], COMPONENTS, WEIGHTS) == []
+    assert [p.block for p in points_of([block(1, 2.0), cut])] == [1]
+    assert points_of([]) == []

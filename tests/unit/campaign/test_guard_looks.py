@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from tests.unit.campaign.histories import COMPONENTS, measurement
 from tuner.campaign.certifying import guards_due
+from tuner.campaign.scores import ScoreTable
 from tuner.model import BASELINE, Block, BlockKind
 from tuner.states import BlockState
 
@@ -12,18 +14,23 @@ COMPLETE, VOID = BlockState.COMPLETE, BlockState.VOID
 def blocks(
     count: int, kind: BlockKind = BlockKind.SEARCH, state: BlockState = COMPLETE
 ) -> list[Block]:
-    return [Block(n, kind, 1, (BASELINE, 1), state) for n in range(1, count + 1)]
+    arms = (measurement(BASELINE, 0, (1.0, 1.0)), measurement(1, 1, (1.0, 1.0)))
+    return [Block(n, kind, 1, (BASELINE, 1), state, arms) for n in range(1, count + 1)]
+
+
+def due(some: list[Block]) -> bool:
+    return guards_due(ScoreTable.of(some, COMPONENTS, (0.5, 0.5)))
 
 
 def test_in_a_search_at_ever_longer_distances() -> None:
-    assert [n for n in range(200) if guards_due(blocks(n))] == [10, 20, 40, 80, 160]
+    assert [n for n in range(200) if due(blocks(n))] == [10, 20, 40, 80, 160]
 
 
 def test_void_blocks_do_not_count() -> None:
-    assert guards_due([*blocks(10), *blocks(3, state=VOID)])
-    assert not guards_due(blocks(10, state=VOID))
+    assert due([*blocks(10), *blocks(3, state=VOID)])
+    assert not due(blocks(10, state=VOID))
 
 
 def test_in_a_certification_at_every_block() -> None:
     for fresh in range(1, 5):
-        assert guards_due([*blocks(12), *blocks(fresh, BlockKind.CERTIFY)])
+        assert due([*blocks(12), *blocks(fresh, BlockKind.CERTIFY)])

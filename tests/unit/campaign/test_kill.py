@@ -1,158 +1,143 @@
-"""The process of a campaign is killed at many moments; what was measured stays, and it goes on."""
+"""The process of a campaign is killed wherever it may be; it ends as if nobody had."""
 
 from __future__ import annotations
 
 import random
-import shlex
-import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
-import yaml
 
-from tests.unit.campaign import child
-from tests.unit.campaign.campaigns import failing, faster, spec
-from tuner.model import Block, Campaign, Trial
-from tuner.states import BlockState, CampaignState
-from tuner.store import Store
+from tests.killing import DEEDS, POINTS, Forks, Point, forks
+from tests.postgresql import Server
+from tests.unit.campaign.outcomes import Place, measured, outcome, stored, write_campaign
+from tuner.model import Measurement
+from tuner.states import CampaignState
 
-NEVER = 10**9
-Fstune = Callable[[Path, Sequence[str], int, str], int]
-# Clear effects and a sampler that follows nothing measured: void blocks change numbers, and with
-# them the simulated noise, but no decision.
-SPEC = spec(
-    faster(-0.3),
-    failing("start", low=250),
-    noise=0.0005,
-    first=({"fileserver.threads": 20}, {"fileserver.threads": 256}, {"fileserver.threads": 200}),
-    search={"trials_per_race": 2, "blocks_per_race": 5, "max_trials": 4, "sampler": "random"},
-)
+KILLS = 200
+#: So often at each point; the rest are at moments that nobody has chosen.
+EACH = 2
+#: So many at a time are in the order in which a campaign gets there.
+TOGETHER = 10
+#: What happens again and again, so that it is not always the first time that counts.
+OFTEN = {"add_event", "plan", "apply", "read back", "workload", "add_measurement"}
 
 
-@pytest.fixture
-def campaign_file(tmp_path: Path) -> Path:
-    path = tmp_path / "campaign.yaml"
-    path.write_text(yaml.safe_dump(SPEC.model_dump(mode="json", exclude_none=True)))
-    return path
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    """Return empty places, as many as are asked for, one after the other."""
+    states = (tmp_path / f"state{number}" for number in count())
+    if request.param == "sqlite":
+        return (Place(state) for state in states)
+    server: Server = request.getfixturevalue("postgresql")
+    # One for all: a database takes 8 MB.
+    name = server.new(request.getfixturevalue("template"))
 
+    def emptied(state: Path) -> Place:
+        server.execute("TRUNCATE campaign, mark CASCADE", name)
+        return Place(state, server.url(name))
 
-@pytest.fixture(scope="module")
-def fstune(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fstune]:
-    """Return what runs the command and returns its exit status, negative for a signal."""
-    said = tmp_path_factory.mktemp("said") / "said"
-    with (
-        said.open("w") as output,
-        subprocess.Popen(
-            [sys.executable, "-m", child.__name__],
-            cwd=root,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=output,
-            text=True,
-        ) as process,
-    ):
-        assert process.stdin is not None
-        assert process.stdout is not None
-
-        def run(state: Path, arguments: Sequence[str], kill: int, side: str) -> int:
-            words = [str(kill), side, *arguments, "--state-dir", str(state)]
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(shlex.join(words) + "\n")
-            process.stdin.flush()
-            status = int(process.stdout.readline())
-            assert status in (0, -signal.SIGKILL), said.read_text()[-2000:]
-            return status
-
-        yield run
-        process.stdin.close()
-
-
-def stored(state: Path) -> tuple[Campaign, list[Trial], list[Block]]:
-    with Store.open(state) as store:
-        campaign = store.campaign("last")
-        return campaign, store.trials(campaign.id), store.blocks(campaign.id)
-
-
-def decisions(state: Path) -> object:
-    """All that a user would notice: who was tried, how that ended, and the answer."""
-    campaign, trials, _ = stored(state)
-    answer = campaign.recommendation
-    assert answer is not None
-    return (
-        [(t.configuration, t.race, t.origin, t.state) for t in trials],
-        (answer.answer, answer.trial, answer.configuration, answer.flags),
-    )
-
-
-def measured(blocks: Sequence[Block]) -> dict[tuple[int, int], object]:
-    found = [((b.number, m.trial), m) for b in blocks for m in b.measurements]
-    assert len(dict(found)) == len(found)
-    return dict(found)
+    return (emptied(state) for state in states)
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(fstune: Fstune, tmp_path_factory: pytest.TempPathFactory) -> tuple[object, int]:
-    """What the campaign decides when nobody kills it, and how many writes that takes."""
-    directory = tmp_path_factory.mktemp("whole")
-    path = directory / "campaign.yaml"
-    path.write_text(yaml.safe_dump(SPEC.model_dump(mode="json", exclude_none=True)))
-    assert fstune(directory / "state", ["run", str(path)], NEVER, "after") == 0
-    with Store.open(directory / "state") as store:
-        writes = len(store.events(store.campaign("last").id))
-    return decisions(directory / "state"), writes
+def campaign_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_campaign(tmp_path_factory.mktemp("campaign") / "campaign.yaml")
 
 
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("part", range(10))
-def test_kill_and_resume(
-    fstune: Fstune,
-    tmp_path: Path,
-    campaign_file: Path,
-    uninterrupted: tuple[object, int],
-    part: int,
-) -> None:
-    """Killed twice, at two moments of its tenth of the campaign."""
-    expected, writes = uninterrupted
-    draw = random.Random(part)
-    at = max(1, int(writes * (part + draw.random()) / 10))
-    state = tmp_path / "state"
-    before: dict[tuple[int, int], object] = {}
-    arguments = ["run", str(campaign_file)]
-    for kill, side in ((at, "after"), (1 + draw.randrange(12), "before")):
-        if fstune(state, arguments, kill, side) == 0:
-            break
-        arguments = ["resume"]
-        campaign, _, blocks = stored(state)
-        assert campaign.state in (CampaignState.CREATED, CampaignState.RUNNING)
+@pytest.fixture(scope="module")
+def forked(
+    root: Path, campaign_file: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Forks]:
+    with forks(root, tmp_path_factory.mktemp("forks"), campaign_file) as process:
+        yield process
+
+
+class Victim:
+    """A campaign that is killed again and again: what it has measured must stay."""
+
+    def __init__(self, forked: Forks, campaign_file: Path, place: Place) -> None:
+        self.place = place
+        self._forked = forked
+        self._file = str(campaign_file)
+        self._before: dict[tuple[int, int], Measurement] = {}
+        self._wall_s = 0.0
+        self._begun = False
+        self.over = False
+
+    def live(
+        self, point: Point | None = None, passes: int = 1, after_s: float | None = None
+    ) -> bool:
+        """Begin it, or take it up; whether it was killed."""
+        command = ["resume"] if self._begun else ["run", self._file]
+        ended = self._forked.fstune(
+            *command, *self.place.options, point=point, passes=passes, after_s=after_s
+        )
+        with self.place.open() as store:
+            self._begun = bool(store.campaigns())
+            if not self._begun:
+                assert not ended
+                return True
+            campaign, _, blocks = stored(store)
+        self.over = campaign.state is CampaignState.FINISHED
+        assert self.over or not ended
+        assert self.over or campaign.state in (CampaignState.CREATED, CampaignState.RUNNING)
         now = measured(blocks)
-        assert before.items() <= now.items()
-        before = now
-    campaign, _, _ = stored(state)
-    if campaign.state is not CampaignState.FINISHED:
-        assert fstune(state, ["resume"], NEVER, "after") == 0
-    campaign, _, blocks = stored(state)
-    assert campaign.state is CampaignState.FINISHED
-    assert before.items() <= measured(blocks).items()
-    assert not any(b.state is BlockState.RUNNING for b in blocks)
-    for block in blocks:
-        if block.state is BlockState.COMPLETE:
-            missing = set(block.order) - {m.trial for m in block.measurements}
-            assert missing <= {2}  # the one that does not start
-    assert decisions(state) == expected
+        assert self._before.items() <= now.items()
+        assert campaign.time_use.wall_s >= self._wall_s
+        self._before, self._wall_s = now, campaign.time_use.wall_s
+        return not ended
 
 
-def test_killed_again_and_again_it_still_gets_there(
-    fstune: Fstune, tmp_path: Path, campaign_file: Path, uninterrupted: tuple[object, int]
+def shuffled(draw: random.Random) -> list[Point | None]:
+    """All kills, each share of them in a campaign's own order; None for any moment."""
+    kills: list[Point | None] = [*POINTS] * EACH
+    kills += [None] * (KILLS - len(kills))
+    draw.shuffle(kills)
+    deeds = list(DEEDS)
+
+    def when(point: Point | None) -> float:
+        return draw.random() * len(deeds) if point is None else deeds.index(point.deed)
+
+    for start in range(0, KILLS, TOGETHER):
+        kills[start : start + TOGETHER] = sorted(kills[start : start + TOGETHER], key=when)
+    return kills
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_killed_anywhere_it_ends_as_if_nobody_had(
+    forked: Forks, campaign_file: Path, places: Iterator[Place]
 ) -> None:
-    """More kills than the void blocks that one run allows."""
-    state = tmp_path / "state"
-    arguments = ["run", str(campaign_file)]
-    for _ in range(6):
-        assert fstune(state, arguments, 11, "after") == -signal.SIGKILL
-        arguments = ["resume"]
-    assert fstune(state, arguments, NEVER, "after") == 0
-    assert decisions(state) == uninterrupted[0]
+    """Each campaign is killed until it has ended; then comes the next one."""
+
+    def begin() -> Victim:
+        return Victim(forked, campaign_file, next(places))
+
+    whole = begin()
+    began_s = time.monotonic()
+    assert not whole.live()
+    takes_s = time.monotonic() - began_s
+    expected = outcome(whole.place)
+
+    draw = random.Random(20)
+    hit: Counter[Point | None] = Counter()
+    victim, campaigns = begin(), 1
+    for point in shuffled(draw):
+        passes = draw.randint(1, 4) if point is not None and point.deed in OFTEN else 1
+        after_s = 0.5 * takes_s * draw.random() if point is None else None
+        while victim.over or not victim.live(point, passes, after_s):
+            # It was past that point already; the next one gets to each.
+            assert outcome(victim.place) == expected, (point, hit)
+            victim, campaigns, passes = begin(), campaigns + 1, 1
+            after_s = after_s and after_s / 2
+        hit[point] += 1
+    while not victim.over:
+        victim.live()
+    assert outcome(victim.place) == expected
+    assert hit.total() == KILLS
+    assert {point for point in hit if point is not None} == set(POINTS)
+    assert campaigns > 1

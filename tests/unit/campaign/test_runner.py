@@ -251,7 +251,12 @@ def test_a_testbed_that_is_not_as_it_was_is_not_measured(begin: Begin) -> None:
     prepared = replace(campaign.prepared(), spec=campaign.spec)
     fresh = prepare(campaign.spec, campaign.directory)
     outcome = Runner(
-        campaign.store, campaign.id, prepared.spec, prepared.workload, fresh.testbed, Recorder()
+        campaign.store,
+        campaign.id,
+        prepared.spec,
+        prepared.workload,
+        fresh.sites(campaign.id),
+        Recorder(),
     ).run()
     assert isinstance(outcome.error, ConflictError)
     assert "not as it was" in str(outcome.error)

@@ -128,3 +128,32 @@ def test_any_value_anywhere_is_taken_or_told(key: str, value: object) -> None:
             assert re.match(rf"{re.escape(str(path))}: \S", said)
         else:
             assert CampaignSpec.from_json(spec.to_json()) == spec
+
+
+def test_testbed_files_that_share_a_host_are_refused(tmp_path: Path, root: Path) -> None:
+    text = (root / "tests" / "data" / "testbeds" / "everything.yaml").read_text()
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.yaml").write_text(text)
+    campaign = tmp_path / "campaign.yaml"
+    places = [{"hosts": "one.yaml"}, {"hosts": "two.yaml"}]
+    document: dict[str, object] = {**SHORTEST, "testbeds": places}
+    del document["testbed"]
+    campaign.write_text(yaml.safe_dump(document))
+    with pytest.raises(SpecError, match="is named twice"):
+        prepare(read_spec(campaign), tmp_path)
+    (tmp_path / "two.yaml").write_text(text.replace("192.0.2.9", "192.0.2.8"))
+    with pytest.raises(SpecError, match=r"testbeds\.1: two and one share host .*example\.org"):
+        prepare(read_spec(campaign), tmp_path)
+
+
+def test_several_cells_have_names_of_their_own(tmp_path: Path) -> None:
+    document: dict[str, object] = {
+        **SHORTEST,
+        "testbeds": [{"cell": {"name": "a"}}, {"cell": {"name": "b"}}],
+    }
+    del document["testbed"]
+    prepared = prepare(CampaignSpec.model_validate(document), tmp_path)
+    names = [site.name for site in prepared.sites("id")]
+    assert len(set(names)) == 2
+    assert [site.label for site in prepared.sites("id")] == ["cell a", "cell b"]
+    assert set(prepared.aspects["testbed"].document) == {"testbeds"}  # type: ignore[call-overload]

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.judge.evalue import Floats
-from tuner.judge.serial import SerialCorrelation, lag_one
+from tuner.judge.serial import SerialCorrelation, _of, _of_one, lag_one
+from tuner.judge.series import Series
 
 
 def found(d: Floats) -> SerialCorrelation:
     """Of differences (candidates, blocks), NaN where missing."""
-    present = ~np.isnan(d)
-    seen = lag_one(np.where(present, d, 0.0), present)
+    seen = lag_one(Series.of(d))
     assert seen is not None
     return seen
 
@@ -109,9 +109,22 @@ def test_levels_and_unit_do_not_matter(seed: int, level: float, unit: float) -> 
 
 def test_too_little_says_nothing() -> None:
     rng = np.random.default_rng(1)
-    everywhere = np.ones((1, 4), dtype=np.bool_)
-    assert lag_one(rng.standard_normal((1, 4)), everywhere) is None
-    assert lag_one(np.empty((0, 5)), np.empty((0, 5), dtype=np.bool_)) is None
-    alternate = np.arange(12)[None, :] % 2 == 0
-    assert lag_one(rng.standard_normal((1, 12)) * alternate, alternate) is None
-    assert lag_one(np.full((1, 12), 0.3), np.ones((1, 12), dtype=np.bool_)) is None
+    assert lag_one(Series.of(rng.standard_normal((1, 4)))) is None
+    assert lag_one(Series.of(np.empty((0, 5)))) is None
+    alternate = np.where(np.arange(12) % 2 == 0, rng.standard_normal(12), math.nan)
+    assert lag_one(Series.of(alternate)) is None
+    assert lag_one(Series.of(np.full(12, 0.3))) is None
+
+
+@given(
+    st.lists(st.none() | st.floats(-3.0, 3.0), min_size=6, max_size=40).filter(
+        lambda d: d[0] is not None and sum(x is not None for x in d) > 1
+    )
+)
+def test_a_single_candidate_needs_no_matrices(values: list[float | None]) -> None:
+    present = np.array([[x is not None for x in values]])
+    d = np.array([[x or 0.0 for x in values]])
+    short, whole = _of_one(d, present), _of(d, present)
+    assert short.products == pytest.approx(whole.products, abs=1e-9)
+    for name in ("squares", "df", "trace", "trace_of_square"):
+        assert getattr(short, name) == pytest.approx(getattr(whole, name), abs=1e-9)

@@ -42,7 +42,7 @@ def first(empty: Place, root: Path, tmp_path: Path) -> Place:
     return empty
 
 
-@pytest.fixture(params=["0001", "0002"])
+@pytest.fixture(params=["0001", "0002", "0004"])
 def earlier(request: pytest.FixtureRequest, empty: Place, root: Path, tmp_path: Path) -> Place:
     """Return a place with a database of an earlier revision."""
     filled(empty, root, tmp_path, request.param)
@@ -148,6 +148,18 @@ def test_what_was_running_at_an_upgrade_is_kept(earlier: Place) -> None:
         assert set(block.measurements[0].clients) == {"client1", "client2"}
         (other,) = store.blocks(found["another"])
         assert cut_off.state is other.state is BlockState.RUNNING
+        assert problems(store) == []
+
+
+@pytest.mark.parametrize("earlier", ["0004"], indirect=True)
+def test_leases_outlive_an_upgrade(earlier: Place) -> None:
+    upgrade(earlier.state_directory, earlier.address)
+    with earlier.open() as store:
+        (lease,) = store.leases()
+        assert (lease.testbed, store.campaign(lease.campaign).name) == ("hall 7", "fourth release")
+        assert [b.testbed for b in store.blocks(lease.campaign)] == ["hall 7", "hall 7"]
+        assert {(b.batch, b.slot) for b in store.blocks(lease.campaign)} == {(None, 0)}
+        assert store.beat(lease)
         assert problems(store) == []
 
 

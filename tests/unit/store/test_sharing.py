@@ -147,6 +147,51 @@ def test_priors_come_with_a_campaign(store: Store) -> None:
     assert store.priors(records.begun(store)) == []
 
 
+def test_testbeds_are_taken_together_or_not_at_all(store: Store) -> None:
+    one, other = running(store), running(store)
+    event = records.event("block-void")
+    taken = store.take_testbeds(one, ["b", "a"], HERE, LIMIT_S, lambda _: False, event)
+    assert [lease.testbed for lease in taken] == ["a", "b"]
+    for names in (["c", "b"], ["a"]):
+        with pytest.raises(ConflictError, match=f"is in use by campaign {one}"):
+            store.take_testbeds(other, names, THERE, LIMIT_S, lambda _: False, event)
+    with pytest.raises(ConflictError, match="is being run by another process"):
+        store.take_testbeds(one, ["c"], THERE, LIMIT_S, lambda _: False, event)
+    assert [lease.testbed for lease in store.leases()] == ["a", "b"]
+    assert all(store.beat(lease) for lease in taken)
+    # A process that is gone loses what others take.
+    store.take_testbeds(other, ["b", "c"], THERE, LIMIT_S, lambda holder: holder == HERE, event)
+    assert [(lease.testbed, lease.campaign) for lease in store.leases()] == [
+        ("a", one),
+        ("b", other),
+        ("c", other),
+    ]
+
+
+def test_blocks_that_are_measured_at_once_begin_together(store: Store) -> None:
+    campaign = running(store)
+    event = records.event("block-void")
+    leases = store.take_testbeds(campaign, ["a", "b"], HERE, LIMIT_S, lambda _: False, event)
+    blocks = [
+        replace(block_on(lease, number), batch=1, slot=number - 1)
+        for number, lease in enumerate(leases, start=1)
+    ]
+    twice = [(replace(block, slot=0), records.event()) for block in blocks]
+    with pytest.raises(ConflictError):  # two in one slot
+        store.begin_blocks(campaign, twice, leases)
+    assert store.blocks(campaign) == []
+    store.begin_blocks(campaign, [(block, records.event()) for block in blocks], leases)
+    assert store.blocks(campaign) == blocks
+    assert store.void_running_blocks(campaign, "killed", event) == (1, 2)
+    told = [e.data["block"] for e in store.events(campaign) if e.kind == "block-void"]
+    assert told == [1, 2]
+    store.give_back(leases[1])
+    later = [(replace(b, number=b.number + 2), records.event()) for b in blocks]
+    with pytest.raises(ConflictError, match="testbed b was taken over"):
+        store.begin_blocks(campaign, later, leases)
+    assert len(store.blocks(campaign)) == 2
+
+
 def test_time_use_is_stored_with_a_block(store: Store) -> None:
     campaign = running(store)
     use = TimeUse(10.0, 1.0, 2.0, 4.0)

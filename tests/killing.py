@@ -1,0 +1,260 @@
+"""Runs the ``fstune`` command in processes that are killed, unasked, at points to be chosen.
+
+Everything is imported, and done once, before the first command: each is a fork of that, so that
+hundreds of them take seconds. They are real processes with real databases, and SIGKILL ends them.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import itertools
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import typer
+
+import tuner.cli.app as cli
+from search_spaces import Space
+from tuner.campaign import rules, runner
+from tuner.campaign.plan import Planner
+from tuner.campaign.spec import SpaceSection, load_space
+from tuner.cli import compose, main
+from tuner.measure.workload import load_workload
+from tuner.store import Store
+from tuner.store.database import Database
+from tuner.target.openafs.cache_manager import CacheManager
+from tuner.target.openafs.fileserver import Fileserver
+from tuner.testbed import simulated
+from tuner.testbed.simulated import SimulatedTestbed
+
+#: What a campaign does, by name, in the order in which it first does it. What a store does is named
+#: as its method; signs of life are left out, as they are given when it suits them.
+DEEDS: Mapping[str, tuple[Any, str]] = {
+    "create_campaign": (Store, "create_campaign"),
+    "take_testbeds": (Store, "take_testbeds"),
+    "void_running_blocks": (Store, "void_running_blocks"),
+    "move_campaign": (Store, "move_campaign"),
+    "set_measured_with": (Store, "set_measured_with"),
+    "open the testbed": (SimulatedTestbed, "open"),
+    "add_event": (Store, "add_event"),
+    "set_baseline": (Store, "set_baseline"),
+    "add_trials": (Store, "add_trials"),
+    "plan": (Planner, "plan"),
+    "propose": (runner, "proposals_for"),
+    "begin_block": (Store, "begin_block"),
+    "apply": (simulated._SimulatedPart, "apply"),
+    "read back": (simulated._SimulatedPart, "read_back"),
+    "reference": (simulated._SimulatedReference, "run"),
+    "add_reference": (Store, "add_reference"),
+    "workload": (simulated._SimulatedEngine, "run"),
+    "add_measurement": (Store, "add_measurement"),
+    "end_block": (Store, "end_block"),
+    "move_trial": (Store, "move_trial"),
+    "save_recommendation": (Store, "save_recommendation"),
+    "restore": (simulated._SimulatedPart, "restore"),
+    "close the testbed": (SimulatedTestbed, "close"),
+    "add_time_use": (Store, "add_time_use"),
+    "give_back": (Store, "give_back"),
+    "close the database": (Store, "close"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A side of something that a campaign does: ``before`` it, ``after`` it, or ``within`` a
+    write: all is said to the database, and its transaction not ended.
+    """
+
+    deed: str
+    side: str
+
+
+def _points() -> Iterator[Point]:
+    for deed, (owner, method) in DEEDS.items():
+        writes = owner is Store and method != "close"
+        for side in ("before", "within", "after") if writes else ("before", "after"):
+            yield Point(deed, side)
+
+
+POINTS = tuple(_points())
+
+#: What a campaign does on real hosts instead.
+ON_HOSTS: Mapping[str, tuple[Any, str]] = {
+    "set the fileserver": (Fileserver, "apply"),
+    "empty the caches": (CacheManager, "make_cold"),
+    "restore the fileserver": (Fileserver, "restore"),
+    "restore the clients": (CacheManager, "restore"),
+}
+
+
+class Forks:
+    """The process whose forks are the commands. ``forks`` makes one."""
+
+    def __init__(self, process: subprocess.Popen[str], said: Path) -> None:
+        self._process = process
+        self._said = said
+
+    def fstune(
+        self,
+        *arguments: str,
+        point: Point | None = None,
+        passes: int = 1,
+        after_s: float | None = None,
+    ) -> bool:
+        """Run a command; whether it came to its end, which must be a good one.
+
+        It is killed the ``passes``-th time that it gets to a ``point``, or ``after_s`` seconds.
+        """
+        at = None if point is None else [point.deed, point.side, passes]
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps([arguments, at, after_s]) + "\n")
+        self._process.stdin.flush()
+        status = int(self._process.stdout.readline())
+        assert status in (0, -signal.SIGKILL), self.said
+        return status == 0
+
+    @property
+    def said(self) -> str:
+        """The last that the commands printed."""
+        return self._said.read_text()[-2000:]
+
+
+@contextmanager
+def forks(root: Path, directory: Path, campaign_file: Path) -> Iterator[Forks]:
+    """A process that has run a campaign, this one, from the sources in ``root``. What commands
+    print is in ``directory``.
+    """
+    said = directory / "said"
+    command = [sys.executable, "-m", __name__, "run", str(campaign_file)]
+    with (
+        said.open("w") as output,
+        subprocess.Popen(
+            [*command, "--state-dir", str(directory / "warm")],
+            cwd=root,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=output,
+            text=True,
+        ) as process,
+    ):
+        assert process.stdin is not None
+        ready = Forks(process, said)
+        assert ready.fstune("--version")
+        yield ready
+        process.stdin.close()
+
+
+def _arm(deed: str, side: str, passes: int) -> None:
+    """From now on this process is killed when it gets to a point for the ``passes``-th time."""
+    counted = itertools.count(1)
+    under_way = False
+
+    def at(here: str) -> None:
+        if here == side and next(counted) == passes:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def around(real: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*arguments: Any, **options: Any) -> Any:
+            nonlocal under_way
+            at("before")
+            under_way = True
+            try:
+                result = real(*arguments, **options)
+            finally:
+                under_way = False
+            at("after")
+            return result
+
+        return wrapped
+
+    persistently = Database._persistently
+
+    def transaction(database: Database, engine: Any, work: Callable[..., Any]) -> Any:
+        def marked(connection: Any) -> Any:
+            result = work(connection)
+            if under_way and engine is database.writer:
+                at("within")
+            return result
+
+        return persistently(database, engine, marked)
+
+    owner, attribute = {**DEEDS, **ON_HOSTS}[deed]
+    setattr(owner, attribute, around(getattr(owner, attribute)))
+    Database._persistently = transaction  # type: ignore[method-assign, assignment]
+
+
+def _fstune(arguments: Sequence[str]) -> int:
+    """Run the command in this process; its exit status."""
+    sys.argv = ["fstune", *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    except BaseException:
+        traceback.print_exc()
+        return 99
+    return 0
+
+
+def _forked(arguments: Sequence[str], at: Sequence[Any] | None, after_s: float | None) -> int:
+    process = os.fork()
+    if process == 0:
+        gc.disable()  # it does not live for long
+        if at is not None:
+            _arm(*at)
+        status = _fstune(arguments)
+        sys.stdout.flush()
+        os._exit(status)
+    alive = os.pidfd_open(process)
+    if not select.select([alive], [], [], after_s)[0]:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(alive, signal.SIGKILL)
+    os.close(alive)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+def _remember_what_never_changes() -> None:
+    """Each fork would work out anew what takes longer than a small campaign."""
+    spaces: dict[tuple[str, str], Space] = {}
+
+    def load(section: SpaceSection, component: str) -> Space:
+        asked = (section.model_dump_json(), component)
+        if asked not in spaces:
+            spaces[asked] = load_space(section, component)
+        return spaces[asked]
+
+    setattr(compose, "load_space", load)  # noqa: B010
+    for module in (compose, rules):
+        setattr(module, "load_workload", functools.cache(load_workload))  # noqa: B010
+    cli.app = typer.main.get_command(cli.app)  # type: ignore[assignment]
+
+
+def _serve() -> None:
+    """Each line of standard input is a command, each line of standard output an exit status."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    _remember_what_never_changes()
+    assert _fstune(sys.argv[1:]) == 0
+    import_module("tuner.store.postgresql")  # nothing has used it yet
+    assert threading.active_count() == 1  # a fork takes no other thread along
+    gc.freeze()
+    for line in sys.stdin:
+        print(_forked(*json.loads(line)), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,104 @@
+"""What must not depend on how often a campaign was cut off, and a campaign to try that with."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from tests.unit.campaign.campaigns import failing, faster, spec
+from tuner.campaign.plan import plan
+from tuner.campaign.rules import stored_rules
+from tuner.campaign.steps import Finish
+from tuner.model import BASELINE, Block, Campaign, Measurement, Trial
+from tuner.states import BlockState, CampaignState, TrialState
+from tuner.store import Store, problems
+
+# Without noise every number of the answer is that of the run that nobody disturbs: void blocks
+# change numbers, and with them what a simulated testbed would draw. The sampler follows nothing
+# measured.
+SPEC = spec(
+    faster(-0.3),
+    failing("start", low=250),
+    noise=0.0,
+    first=({"fileserver.threads": 20}, {"fileserver.threads": 256}, {"fileserver.threads": 200}),
+    search={"trials_per_race": 2, "blocks_per_race": 5, "max_trials": 4, "sampler": "random"},
+    references=[{"name": "local disk", "path": "/srv"}],
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a campaign is kept."""
+
+    state: Path
+    address: str | None = None
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What a command is told to find it."""
+        database = () if self.address is None else ("--database", self.address)
+        return ("--state-dir", str(self.state), *database)
+
+    def open(self) -> Store:
+        return Store.open(self.state, self.address)
+
+
+def write_campaign(path: Path) -> Path:
+    path.write_text(yaml.safe_dump(SPEC.model_dump(mode="json", exclude_none=True)))
+    return path
+
+
+def stored(store: Store) -> tuple[Campaign, list[Trial], list[Block]]:
+    """The newest campaign with all that was stored of it."""
+    campaign = store.campaigns()[0]
+    return campaign, store.trials(campaign.id), store.blocks(campaign.id)
+
+
+def measured(blocks: Sequence[Block]) -> dict[tuple[int, int], Measurement]:
+    """All measurements by block and trial; none is there twice."""
+    found = [((b.number, m.trial), m) for b in blocks for m in b.measurements]
+    assert len(dict(found)) == len(found)
+    return dict(found)
+
+
+def check_decisions(campaign: Campaign, trials: Sequence[Trial], blocks: Sequence[Block]) -> None:
+    """Whether a campaign has ended, and all that was decided follows from what is stored."""
+    assert campaign.state is CampaignState.FINISHED
+    assert campaign.recommendation is not None
+    failed = {trial.number for trial in trials if trial.state is TrialState.FAILED}
+    for block in blocks:
+        assert block.state in (BlockState.COMPLETE, BlockState.VOID)
+        if block.state is BlockState.COMPLETE:
+            assert set(block.order) - {m.trial for m in block.measurements} <= failed
+    replayed = plan(trials, blocks, stored_rules(campaign), earlier_blocks=len(blocks))
+    assert isinstance(replayed.step, Finish)
+    assert (replayed.step.finalist or BASELINE) == campaign.recommendation.trial
+    for number, ending in replayed.endings.items():
+        assert (trials[number].state, trials[number].reason) == (ending.state, ending.reason)
+
+
+def outcome(place: Place) -> object:
+    """All that must not depend on kills: who was tried, how that ended, what counts as measured,
+    and the answer with every number in it.
+    """
+    with place.open() as store:
+        assert problems(store) == []
+        campaign, trials, blocks = stored(store)
+    check_decisions(campaign, trials, blocks)
+    complete = [b for b in blocks if b.state is BlockState.COMPLETE]
+    found = Counter(
+        (b.kind, b.race, m.trial, m.requested, m.effective, times(m))
+        for b in complete
+        for m in b.measurements
+    )
+    references = Counter((b.kind, b.race, r.name) for b in complete for r in b.references)
+    told = [(t.configuration, t.race, t.origin, t.state, t.reason) for t in trials]
+    return told, found, references, campaign.recommendation
+
+
+def times(measurement: Measurement) -> tuple[tuple[str, float], ...]:
+    return tuple((name, c.elapsed_s) for name, c in measurement.components.items())

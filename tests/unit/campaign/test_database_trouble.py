@@ -1,0 +1,230 @@
+"""The database of a running campaign fails: its disk is full, or its server is restarted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.postgresql import Server, running
+from tests.unit.campaign.outcomes import Place, outcome, stored, write_campaign
+from tuner.errors import StoreError
+from tuner.states import BlockState, CampaignState
+from tuner.store import Store
+
+FSTUNE = (sys.executable, "-c", "from tuner.cli import main; main()")
+#: In whole megabytes; a database of PostgreSQL takes eight.
+DISK_BYTES = 24 << 20
+#: What a campaign finds free: less than its write-ahead log takes, enough for its beginning.
+FREE_BYTES = 1 << 20
+RESTARTS = (signal.SIGINT, signal.SIGQUIT)
+
+
+class SmallDisk:
+    """A disk in memory, mounted in a namespace of its own: gone when its keeper ends."""
+
+    def __init__(self, directory: Path) -> None:
+        script = 'mount -t tmpfs -o size="$1",mode=777 tmpfs "$2" && echo ready && exec cat'
+        words = ["sh", "-c", script, "sh", str(DISK_BYTES), str(directory)]
+        self._keeper = subprocess.Popen(
+            ["unshare", "--mount", "--propagation=private", "--", *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._keeper.stdout is not None
+        assert self._keeper.stdout.readline() == "ready\n"
+        self.directory = directory
+        #: What is run by this command sees the disk.
+        self.within = ("nsenter", "--mount", f"--target={self._keeper.pid}", "--")
+        #: Where those that do not see it find it.
+        self.outside = Path(f"/proc/{self._keeper.pid}/root{directory}")
+
+    def fill(self, free_bytes: int = 0) -> None:
+        """Leave so much of it."""
+        left = os.statvfs(self.outside)
+        # Somebody may be faster and take some of it.
+        with suppress(OSError), (self.outside / "ballast").open("wb", buffering=0) as ballast:
+            ballast.write(bytes(left.f_bavail * left.f_frsize - free_bytes))
+
+    def make_room(self) -> None:
+        (self.outside / "ballast").unlink()
+
+    def close(self) -> None:
+        self._keeper.communicate()
+
+
+@pytest.fixture
+def disk() -> Iterator[SmallDisk]:
+    if os.geteuid() != 0:
+        pytest.skip("mounting a disk needs root")
+    # Not below pytest's directory, which only its owner may enter.
+    with tempfile.TemporaryDirectory(prefix="fstune-disk-") as directory:
+        Path(directory).chmod(0o755)
+        with closing(SmallDisk(Path(directory))) as small:
+            yield small
+
+
+@pytest.fixture(scope="module")
+def environment(root: Path) -> dict[str, str]:
+    return dict(os.environ, PYTHONPATH=str(root))
+
+
+@pytest.fixture(scope="module")
+def campaign_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_campaign(tmp_path_factory.mktemp("campaign") / "campaign.yaml")
+
+
+@pytest.fixture(scope="module")
+def expected(
+    campaign_file: Path, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> object:
+    """Return how the campaign ends when nothing fails."""
+    calm = Place(tmp_path_factory.mktemp("calm"))
+    with started(campaign_file, calm, environment) as process:
+        _, said = process.communicate()
+    assert process.returncode == 0, said
+    return outcome(calm)
+
+
+def started(
+    file: Path, place: Place, environment: dict[str, str], within: Sequence[str] = ()
+) -> subprocess.Popen[str]:
+    """A new campaign in a process of its own."""
+    return subprocess.Popen(
+        [*within, *FSTUNE, "run", str(file), *place.options],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def taken_up(place: Place, environment: dict[str, str], within: Sequence[str] = ()) -> None:
+    """Resume a campaign, to its end."""
+    resume = [*within, *FSTUNE, "resume", *place.options]
+    done = subprocess.run(resume, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def check_that_it_stopped(process: subprocess.Popen[str]) -> None:
+    """Whether a campaign ends by itself, and says why and what to do."""
+    _, said = process.communicate()
+    assert process.returncode == StoreError.exit_code, said
+    assert said.splitlines()[-1].startswith("fstune: ")
+    assert "its disk is full; make room and resume" in said.splitlines()[-1]
+    assert "Traceback" not in said
+
+
+def check_that_it_was_cut_off(store: Store) -> None:
+    """Whether something had been measured by then, and no block was left out of the account."""
+    campaign, _, blocks = stored(store)
+    assert campaign.state is CampaignState.FINISHED
+    events = [event.kind for event in store.events(campaign.id)]
+    first, second = (n for n, kind in enumerate(events) if kind == "campaign-started")
+    assert "measured" in events[first:second]
+    assert "recommendation" not in events[:second]
+    assert [block.number for block in blocks] == list(range(1, len(blocks) + 1))
+
+
+def test_a_full_disk_stops_a_campaign_which_then_goes_on(
+    disk: SmallDisk,
+    campaign_file: Path,
+    tmp_path: Path,
+    environment: dict[str, str],
+    expected: object,
+) -> None:
+    disk.fill(FREE_BYTES)
+    place = Place(disk.directory / "state")
+    with started(campaign_file, place, environment, disk.within) as process:
+        check_that_it_stopped(process)
+    disk.make_room()
+    taken_up(place, environment, disk.within)
+    copy = Place(tmp_path / "copy")
+    copy.state.mkdir()
+    for file in (disk.outside / "state").iterdir():
+        (copy.state / file.name).write_bytes(file.read_bytes())
+    with copy.open() as store:
+        check_that_it_was_cut_off(store)
+    assert outcome(copy) == expected
+
+
+@pytest.mark.postgres
+def test_a_server_with_a_full_disk_stops_a_campaign_which_then_goes_on(
+    disk: SmallDisk,
+    campaign_file: Path,
+    tmp_path: Path,
+    root: Path,
+    environment: dict[str, str],
+    expected: object,
+) -> None:
+    space = disk.outside / "space"
+    space.mkdir()
+    shutil.chown(space, "nobody", "nogroup")
+    with running(root / "build" / "test-state" / "packages", disk.within) as server:
+        server.execute(f"CREATE TABLESPACE small LOCATION '{disk.directory}/space'")
+        server.execute("CREATE DATABASE campaigns TABLESPACE small")
+        place = Place(tmp_path / "state", server.url("campaigns"))
+        place.open().close()
+        with started(campaign_file, place, environment) as process:
+            await_measurements(server.url("campaigns"), 4)
+            disk.fill()
+            check_that_it_stopped(process)
+        disk.make_room()
+        taken_up(place, environment)
+        with place.open() as store:
+            check_that_it_was_cut_off(store)
+        assert outcome(place) == expected
+
+
+@pytest.mark.postgres
+def test_a_campaign_waits_for_a_server_that_is_restarted(
+    postgresql: Server,
+    template: str,
+    campaign_file: Path,
+    tmp_path: Path,
+    environment: dict[str, str],
+    expected: object,
+) -> None:
+    name = postgresql.new(template)
+    place = Place(tmp_path / "state", postgresql.url(name))
+    with started(campaign_file, place, environment) as process:
+        for number, how in enumerate(RESTARTS, start=1):
+            await_measurements(postgresql.url(name), 4 * number)
+            postgresql.stop(how)
+            time.sleep(0.3)
+            postgresql.start()
+        _, said = process.communicate()
+    assert process.returncode == 0, said
+    assert said.count("does not answer; waiting") == len(RESTARTS)
+    assert said.count("answers again") == len(RESTARTS)
+    with place.open() as store:
+        campaign, _, blocks = stored(store)
+        events = store.events(campaign.id)
+    # It went on where it was: nothing was measured again, and nothing was told twice.
+    assert all(block.state is BlockState.COMPLETE for block in blocks)
+    assert [event.number for event in events] == list(range(1, len(events) + 1))
+    assert sum(event.kind == "campaign-started" for event in events) == 1
+    assert outcome(place) == expected
+
+
+def await_measurements(address: str, least: int) -> None:
+    """Wait until so much has been measured."""
+    deadline = time.monotonic() + 60.0
+    with psycopg.connect(address, autocommit=True) as connection:
+        while True:
+            row = connection.execute("SELECT count(*) FROM measurement").fetchone()
+            if row is not None and row[0] >= least:
+                return
+            assert time.monotonic() < deadline
+            time.sleep(0.002)

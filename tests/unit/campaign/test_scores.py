@@ -1,0 +1,120 @@
+"""The table of scores: the same whether blocks come one by one or together, and what is in it."""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.campaign.histories import COMPONENTS, History, rules
+from tuner.campaign.certifying import guards
+from tuner.campaign.plan import Planner
+from tuner.campaign.scores import ScoreTable, block_times
+from tuner.judge.score import log_scores
+from tuner.model import BASELINE, Block, BlockKind
+from tuner.states import BlockState
+
+WEIGHTS = (0.3, 0.7)
+
+
+def history(seed: int, fails: dict[int, int], voids: frozenset[int]) -> History:
+    found = History(rules(seed=seed, weights=WEIGHTS), {2: 0.9, 5: 0.8}, 0.01, fails, voids)
+    found.run()
+    return found
+
+
+def content(table: ScoreTable) -> object:
+    """All that a table says."""
+    return (
+        table.ended,
+        table.scored,
+        table.seconds,
+        table.measurements,
+        table.newest,
+        table.last_block,
+        table.first_fresh,
+        {kind: table.pairs(kind) for kind in BlockKind},
+        table.means(),
+        table.logs((BASELINE, 1, 2, 3))[0].tobytes(),
+        guards(table),
+    )
+
+
+SOME_FAIL = st.dictionaries(st.integers(1, 9), st.integers(1, 25), max_size=3)
+SOME_VOID = st.frozensets(st.integers(1, 25), max_size=4)
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 3), SOME_FAIL, SOME_VOID)
+def test_it_does_not_matter_how_the_blocks_come(
+    seed: int, fails: dict[int, int], voids: frozenset[int]
+) -> None:
+    blocks = history(seed, fails, voids).blocks
+    whole = ScoreTable.of(blocks, COMPONENTS, WEIGHTS)
+    one_by_one = ScoreTable(COMPONENTS, WEIGHTS)
+    for block in blocks:
+        one_by_one.extend([block])
+        one_by_one.means()
+    lean = ScoreTable.of([block_times(b, COMPONENTS) for b in blocks], COMPONENTS, WEIGHTS)
+    assert content(one_by_one) == content(whole) == content(lean)
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 3), SOME_FAIL, SOME_VOID)
+def test_a_planner_made_anew_plans_the_same_from_stored_rows(
+    seed: int, fails: dict[int, int], voids: frozenset[int]
+) -> None:
+    found = history(seed, fails, voids)
+    rows = [block_times(block, COMPONENTS) for block in found.blocks]
+    assert Planner(found.rules).plan(found.trials, rows) == found.plans[-1]
+
+
+def test_pairs_are_differences_to_the_baseline_of_the_same_block() -> None:
+    blocks = history(1, {}, frozenset({2})).blocks
+    table = ScoreTable.of(blocks, COMPONENTS, WEIGHTS)
+    expected: list[float] = []
+    for block in blocks:
+        times = block_times(block, COMPONENTS).times_s
+        search = block.kind is BlockKind.SEARCH and block.state is BlockState.COMPLETE
+        if search and 2 in times:
+            of_two, of_baseline = log_scores([times[2], times[BASELINE]], WEIGHTS).tolist()
+            expected.append(of_two - of_baseline)
+    assert table.pairs()[2] == pytest.approx(expected)
+    assert table.means()[2] == pytest.approx(fmean(expected))
+    assert len(table.blocks_of(2)) == len(expected)
+
+
+def test_logs_are_of_the_blocks_that_measured_any_but_the_baseline() -> None:
+    blocks = history(1, {}, frozenset()).blocks
+    table = ScoreTable.of(blocks, COMPONENTS, WEIGHTS)
+    logs, places = table.logs((BASELINE, 1))
+    assert logs.shape == (2, len(places), len(COMPONENTS))
+    for column, place in enumerate(places.tolist()):
+        times = table.scored[place].block.times_s
+        for row, trial in enumerate((BASELINE, 1)):
+            assert logs[row, column].tolist() == pytest.approx([math.log(t) for t in times[trial]])
+    fewer, _ = table.logs((BASELINE, 1), until=int(places[1]))
+    assert np.array_equal(fewer, logs[:, :2])
+
+
+def test_nothing_is_taken_in_from_a_running_block_on() -> None:
+    blocks = history(1, {}, frozenset()).blocks
+    running = Block(2, BlockKind.SEARCH, 1, (BASELINE, 1), BlockState.RUNNING)
+    table = ScoreTable.of([blocks[0], running, *blocks[2:]], COMPONENTS, WEIGHTS)
+    assert [block.number for block in table.ended] == [1]
+    table.extend(blocks[1:])
+    assert content(table) == content(ScoreTable.of(blocks, COMPONENTS, WEIGHTS))
+
+
+def test_without_times_the_scores_are_the_same() -> None:
+    blocks = history(1, {}, frozenset()).blocks
+    lean = ScoreTable(COMPONENTS, WEIGHTS, keep_times=False)
+    lean.extend(blocks)
+    whole = ScoreTable.of(blocks, COMPONENTS, WEIGHTS)
+    assert not any(block.times_s for block in lean.ended)
+    assert [one.scores for one in lean.scored] == [one.scores for one in whole.scored]
+    assert lean.measurements == whole.measurements

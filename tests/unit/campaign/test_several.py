@@ -1,0 +1,369 @@
+"""A campaign on several testbeds at once: as sound as on one, sooner done, and as hard to kill."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.campaign.campaigns import (
+    FAST,
+    OTHER,
+    THREADS,
+    Campaign,
+    Recorder,
+    failing,
+    faster,
+    spec,
+)
+from tests.unit.campaign.conftest import Begin
+from tuner.campaign.spec import CampaignSpec
+from tuner.campaign.stopping import stop_signals
+from tuner.errors import ConflictError, TestbedError, TransportError
+from tuner.model import Answer, Block, BlockKind, Configuration
+from tuner.states import BlockState, CampaignState, TrialState
+from tuner.testbed import simulated
+from tuner.testbed.simulated import SimulatedTestbed
+
+NAMES = ("a", "b", "c", "d")
+
+
+def several(
+    *effects: dict[str, object],
+    names: Sequence[str] = NAMES,
+    worlds: Mapping[str, Mapping[str, object]] | None = None,
+    **sections: Any,
+) -> CampaignSpec:
+    """``spec`` on testbeds of these names, with noise of their own. ``worlds``: what is different
+    on some.
+    """
+    document = spec(*effects, **sections).model_dump(exclude_none=True)
+    world = document.pop("testbed")["simulated"]
+    document["testbeds"] = [
+        {"simulated": {**world, "name": name, "seed": seed, **(worlds or {}).get(name, {})}}
+        for seed, name in enumerate(names, start=1)
+    ]
+    return CampaignSpec.model_validate(document)
+
+
+def batches(blocks: Sequence[Block]) -> dict[int, list[Block]]:
+    found: dict[int, list[Block]] = {}
+    for block in blocks:
+        assert block.batch is not None
+        found.setdefault(block.batch, []).append(block)
+    return found
+
+
+def decisions(campaign: Campaign) -> object:
+    answer = campaign.store.campaign(campaign.id).recommendation
+    assert answer is not None
+    # A slot that is measured again leaves out what has failed meanwhile.
+    failed = {t.number for t in campaign.trials if t.state is TrialState.FAILED}
+    return (
+        [(t.configuration, t.race, t.origin, t.state) for t in campaign.trials],
+        (answer.answer, answer.trial, answer.configuration),
+        Counter(
+            (b.kind, b.race, b.slot, frozenset(b.order) - failed)
+            for b in campaign.blocks
+            if b.state is BlockState.COMPLETE
+        ),
+    )
+
+
+def test_blocks_are_spread_and_each_is_whole(begin: Begin) -> None:
+    campaign = begin(several(faster()))
+    outcome = campaign.run()
+    assert outcome.error is None
+    assert outcome.campaign.recommendation is not None
+    assert outcome.campaign.recommendation.answer is Answer.RECOMMENDED
+    assert outcome.campaign.recommendation.configuration.as_dict()[THREADS] == 200
+    assert {b.testbed for b in campaign.blocks} == {f"simulated {name}" for name in NAMES}
+    for block in campaign.blocks:
+        assert block.state is BlockState.COMPLETE
+        assert tuple(m.trial for m in block.measurements) == block.order
+    for group in batches(campaign.blocks).values():
+        assert len({b.testbed for b in group}) == len(group) <= len(NAMES)
+        assert len({frozenset(b.order) for b in group}) == 1
+        assert [b.slot for b in group] == list(range(len(group)))
+    assert len(outcome.restored) == 2 * len(NAMES)
+    assert "a: fileserver: as found" in outcome.restored
+    ready = [e for e in campaign.store.events(campaign.id) if e.kind == "testbed-ready"]
+    assert [e.data["testbed"] for e in ready] == [f"simulated {name}" for name in NAMES]
+
+
+@pytest.mark.slow
+def test_four_testbeds_are_three_and_a_half_times_as_fast_as_one(begin: Begin) -> None:
+    """In the time that passes on the testbeds, when there is enough to measure."""
+    sections: dict[str, Any] = {
+        "noise": 0.12,
+        "search": {"trials_per_race": 3, "blocks_per_race": 40, "max_trials": 3},
+        "certification": {"blocks": 80},
+        "pilot": {"blocks": 40},
+    }
+    one = begin(several(faster(-0.1), names=NAMES[:1], **sections))
+    four = begin(several(faster(-0.1), **sections))
+    alone, together = one.run().campaign, four.run().campaign
+    assert alone.recommendation is not None
+    assert together.recommendation is not None
+    assert alone.recommendation.answer is together.recommendation.answer is Answer.RECOMMENDED
+    assert alone.recommendation.configuration == together.recommendation.configuration
+    assert alone.time_use.wall_s / together.time_use.wall_s >= 3.5
+    slowest = Counter[str | None]()
+    for block in four.blocks:
+        slowest[block.testbed] += block.duration_s  # type: ignore[assignment]
+    assert together.time_use.wall_s >= max(slowest.values())
+    assert together.time_use.overhead_share < 0.1
+
+
+def test_the_same_campaign_again_decides_the_same(begin: Begin) -> None:
+    """However its threads take turns."""
+    one, again = begin(several(faster())), begin(several(faster()))
+    one.run()
+    again.run()
+    assert decisions(one) == decisions(again)
+    assert [b.order for b in one.blocks] == [b.order for b in again.blocks]
+
+
+@pytest.mark.parametrize("stop_at", [30, 77, 140])
+def test_cut_off_in_the_middle_it_decides_the_same(begin: Begin, stop_at: int) -> None:
+    whole = begin(several(faster(), failing("start", low=250), first=({THREADS: 256}, FAST, OTHER)))
+    assert whole.run().error is None
+    campaign = begin(whole.spec)
+
+    def stop(count: int) -> None:
+        if count >= stop_at and threading.current_thread() is not threading.main_thread():
+            raise StopNow
+
+    with pytest.raises(StopNow):
+        campaign.run(Recorder(stop))
+    assert campaign.testbed is not None
+    assert campaign.testbed.settings == Configuration()
+    before = {b.number: b for b in campaign.blocks if b.state is BlockState.COMPLETE}
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+    after = {b.number: b for b in campaign.blocks}
+    assert all(after[number] == block for number, block in before.items())
+    assert any(b.state is BlockState.VOID for b in after.values())
+    assert decisions(campaign) == decisions(whole)
+
+
+class StopNow(Exception):
+    """A defect, somewhere on one testbed."""
+
+
+def interrupted_at(call: int) -> Callable[[int], None]:
+    """What sends this process a stop signal at a call of its observer, from any thread."""
+
+    def stop(count: int) -> None:
+        if count == call:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    return stop
+
+
+def test_ctrl_c_pauses_and_every_testbed_is_restored(begin: Begin) -> None:
+    campaign = begin(several(faster()))
+    with stop_signals():
+        outcome = campaign.run(Recorder(interrupted_at(100)))
+    assert outcome.campaign.state is CampaignState.PAUSED
+    assert outcome.campaign.reason == "stopped by SIGINT"
+    assert not any(b.state is BlockState.RUNNING for b in campaign.blocks)
+    assert len(outcome.restored) == 2 * len(NAMES)
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+
+
+def lose(monkeypatch: pytest.MonkeyPatch, seed: int, runs: int, back_after: int = 10**9) -> None:
+    """After so many runs the testbed whose world has this seed does not answer any more."""
+    real = simulated._SimulatedEngine.run
+    seen = Counter[int]()
+
+    def run(engine: simulated._SimulatedEngine, *arguments: Any) -> Any:
+        seen[engine.world.seed] += 1
+        if engine.world.seed == seed and runs < seen[seed] <= back_after:
+            raise TransportError("no answer")
+        return real(engine, *arguments)
+
+    monkeypatch.setattr(simulated._SimulatedEngine, "run", run)
+
+
+def test_a_testbed_that_is_lost_is_done_without(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose(monkeypatch, seed=3, runs=5)
+    campaign = begin(several(faster()))
+    outcome = campaign.run()
+    assert outcome.error is None
+    assert outcome.campaign.state is CampaignState.FINISHED
+    (lost,) = (e for e in campaign.store.events(campaign.id) if e.kind == "testbed-lost")
+    assert lost.data["testbed"] == "simulated c"
+    assert lost.message == "c: not used any more: no answer"
+    there = [b.state for b in campaign.blocks if b.testbed == "simulated c"]
+    assert there[-2:] == [BlockState.VOID, BlockState.VOID]
+    for group in batches(campaign.blocks).values():
+        slots = Counter(b.slot for b in group if b.state is BlockState.COMPLETE)
+        assert set(slots.values()) == {1}
+        assert set(slots) == {b.slot for b in group}
+
+
+def test_one_bad_connection_loses_no_testbed(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    lose(monkeypatch, seed=3, runs=5, back_after=6)
+    campaign = begin(several(faster()))
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+    assert "testbed-lost" not in campaign.kinds()
+    (void,) = (b for b in campaign.blocks if b.state is BlockState.VOID)
+    (instead,) = (
+        b for b in campaign.blocks if (b.batch, b.slot) == (void.batch, void.slot) and b != void
+    )
+    assert instead.testbed == void.testbed
+
+
+def test_without_any_testbed_it_fails_and_can_be_resumed(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        for seed in range(1, 3):
+            lose(broken, seed, runs=5)
+        campaign = begin(several(faster(), names=NAMES[:2]))
+        outcome = campaign.run()
+        assert outcome.campaign.state is CampaignState.FAILED
+        assert isinstance(outcome.error, TestbedError)
+        assert campaign.kinds().count("testbed-lost") == 2
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+
+
+def test_a_testbed_that_cannot_be_opened_is_done_without(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = SimulatedTestbed.open
+
+    def opened(testbed: SimulatedTestbed, *arguments: Any) -> Any:
+        if testbed._world.seed == 2:
+            raise TransportError("no route")
+        return real(testbed, *arguments)
+
+    monkeypatch.setattr(SimulatedTestbed, "open", opened)
+    campaign = begin(several(faster()))
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+    assert {b.testbed for b in campaign.blocks} == {f"simulated {name}" for name in "acd"}
+
+
+@pytest.mark.parametrize("how", ["start", "workload"])
+def test_a_configuration_that_fails_everywhere_fails_once(begin: Begin, how: str) -> None:
+    campaign = begin(several(failing(how), faster(low=15)))
+    outcome = campaign.run()
+    assert outcome.error is None
+    assert outcome.campaign.state is CampaignState.FINISHED
+    assert campaign.trials[1].state is TrialState.FAILED
+    assert campaign.kinds().count("trial-failed") == 1
+    last = max(b.number for b in campaign.blocks if 1 in b.order)
+    assert last <= len(NAMES)
+    assert "testbed-lost" not in campaign.kinds()
+
+
+def test_a_baseline_that_fails_everywhere_ends_the_campaign(begin: Begin) -> None:
+    campaign = begin(several(failing("workload", low=1), found={THREADS: 9}))
+    outcome = campaign.run()
+    assert outcome.campaign.state is CampaignState.FAILED
+    assert "the campaign halted" in outcome.campaign.reason
+    assert len(campaign.blocks) <= 4 * len(NAMES)
+
+
+def test_a_testbed_on_which_all_goes_wrong_is_done_without(begin: Begin) -> None:
+    """Its blocks are measured on the others then."""
+    worlds = {"b": {"effects": [failing("workload", low=1)]}}
+    campaign = begin(several(faster(), worlds=worlds, found={THREADS: 9}))
+    outcome = campaign.run()
+    assert outcome.campaign.state is CampaignState.FINISHED
+    assert outcome.campaign.recommendation is not None
+    assert outcome.campaign.recommendation.answer is Answer.RECOMMENDED
+    (lost,) = (e for e in campaign.store.events(campaign.id) if e.kind == "testbed-lost")
+    assert lost.message.startswith("b: not used any more: the campaign halted: 4 blocks in a row")
+    assert "trial-failed" not in campaign.kinds()
+
+
+def test_programs_and_settings_must_be_alike(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = begin(several(faster(), worlds={"c": {"found": {THREADS: 9}}})).run()
+    assert isinstance(other.error, ConflictError)
+    assert "not equivalent: c differs from a: setting fileserver.threads is 9, not not set" in str(
+        other.error
+    )
+    real = SimulatedTestbed.open
+
+    def upgraded(testbed: SimulatedTestbed, *arguments: Any) -> Any:
+        bench = real(testbed, *arguments)
+        if testbed._world.seed == 2:
+            for part in testbed._parts.values():
+                part.identity = "simulated 2"
+        return bench
+
+    monkeypatch.setattr(SimulatedTestbed, "open", upgraded)
+    outcome = begin(several(faster())).run()
+    assert isinstance(outcome.error, ConflictError)
+    assert "program fileserver is simulated 2, not simulated" in str(outcome.error)
+    assert len(outcome.restored) == 2 * len(NAMES)
+
+
+def test_a_testbed_on_which_a_trial_does_something_else_is_warned_about(begin: Begin) -> None:
+    sections: dict[str, Any] = {"search": {"trials_per_race": 2, "max_trials": 2}}
+    odd = {"d": {"effects": [faster(-0.02)]}}
+    campaign = begin(several(faster(-0.2), worlds=odd, **sections))
+    found = campaign.run().campaign.recommendation
+    assert found is not None
+    warned = [e for e in campaign.store.events(campaign.id) if e.kind == "testbed-effect"]
+    assert warned
+    assert "on simulated d" in warned[0].message
+    assert any("testbeds differ" in note for note in found.notes)
+
+
+def test_alike_testbeds_are_not_warned_about(begin: Begin) -> None:
+    """A testbed that is noisier than others, or whose times vary together, is no reason."""
+    worlds = {"d": {"noise": 0.008, "block_noise": 0.2}}
+    campaign = begin(several(faster(), worlds=worlds))
+    campaign.run()
+    assert "testbed-effect" not in campaign.kinds()
+
+
+def test_a_pilot_runs_on_every_testbed(begin: Begin) -> None:
+    campaign = begin(several(faster(), pilot={"blocks": 20}))
+    assert campaign.run().error is None
+    pilot = Counter(b.testbed for b in campaign.blocks if b.kind is BlockKind.PILOT)
+    assert len(pilot) == len(NAMES)
+    assert min(pilot.values()) >= 2
+
+
+def test_no_more_blocks_than_asked_for(begin: Begin) -> None:
+    campaign = begin(several(noise=0.05, budget={"measurements": 200}))
+    campaign.run()
+    kinds = Counter((b.kind, b.race) for b in campaign.blocks)
+    assert max(kinds.values()) <= 12
+    assert sum(len(b.measurements) for b in campaign.blocks) <= 200
+
+
+def test_what_is_doing_names_the_testbeds(begin: Begin) -> None:
+    recorder = Recorder()
+    begin(several(faster())).run(recorder)
+    assert any("a: " in told and "b: " in told for told in recorder.told)
+
+
+def test_the_list_is_part_of_what_was_measured_with(begin: Begin) -> None:
+    campaign = begin(several(faster()))
+    with stop_signals():
+        campaign.run(Recorder(interrupted_at(100)))
+    assert any(b.measurements for b in campaign.blocks)
+    fewer = replace(campaign, spec=several(faster(), names=NAMES[:3]))
+    prepared = replace(campaign.prepared(), aspects=_prepared(fewer).aspects)
+    campaign.prepared = lambda: prepared  # type: ignore[method-assign]
+    outcome = campaign.run()
+    assert isinstance(outcome.error, ConflictError)
+    assert "testbed (testbeds.simulated d is gone)" in str(outcome.error)
+
+
+def _prepared(campaign: Campaign) -> Any:
+    from tuner.cli.compose import prepare
+
+    return prepare(campaign.spec, campaign.directory)

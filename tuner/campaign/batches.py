@@ -1,0 +1,151 @@
+"""Blocks that are measured at once, on a testbed each: how decisions see them, and what is missing.
+Pure.
+
+A batch is decided on when it is whole, in the order of its slots, so that what is decided depends
+neither on which testbed was done first nor on what was cut off and measured again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TypeVar
+
+from tuner.campaign.rules import Rules
+from tuner.campaign.steps import RunBatch, RunBlock
+from tuner.model import BASELINE, Block, BlockKind, BlockTimes
+from tuner.states import BlockState
+
+AnyBlock = TypeVar("AnyBlock", Block, BlockTimes)
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A slot of a batch that has no complete block yet. ``trials``: what it is to measure;
+    ``testbed``: where it was cut off.
+    """
+
+    batch: int
+    slot: int
+    kind: BlockKind
+    race: int
+    trials: tuple[int, ...]
+    testbed: str | None
+
+
+def settled(
+    blocks: Sequence[AnyBlock], failed: Collection[int]
+) -> tuple[list[AnyBlock], list[Missing]]:
+    """The blocks that decisions rest on, in the order of decisions, and what must be measured
+    before the others count.
+
+    Left out are those of a newest batch that is not whole. A slot is not measured again when all
+    that it was to compare with the baseline has ``failed``. The durations of a batch are shared
+    out, so that they add up to the time that it took. As blocks are added, what is returned only
+    grows at its end.
+    """
+    if not blocks or blocks[-1].batch is None:
+        return list(blocks), []
+    groups = [list(group) for _, group in groupby(blocks, _batch)]
+    missing = _missing(groups[-1], failed)
+    kept = groups[:-1] if missing else groups
+    return [block for group in kept for block in _in_order(group)], missing
+
+
+def again(missing: Sequence[Missing], rules: Rules, number: int, width: int) -> RunBatch:
+    """Measure what is missing, at most ``width`` blocks at once, numbered from ``number``."""
+    return RunBatch(
+        tuple(
+            RunBlock.shuffled(
+                rules.seed,
+                number + place,
+                each.kind,
+                each.race,
+                each.trials,
+                batch=each.batch,
+                slot=each.slot,
+                testbed=each.testbed,
+            )
+            for place, each in enumerate(missing[:width])
+        )
+    )
+
+
+def batch(
+    first: RunBlock, incumbent: int, blocks: Sequence[AnyBlock], rules: Rules, width: int
+) -> RunBatch:
+    """``first`` and further blocks like it: one a testbed, but no more than may be measured at
+    most. ``blocks``: those that decisions rest on.
+    """
+    count = max(1, min(width, _left(first, incumbent, blocks, rules)))
+    trials = tuple(sorted(number for number in first.order if number != BASELINE))
+    return RunBatch(
+        tuple(
+            RunBlock.shuffled(
+                rules.seed,
+                first.number + slot,
+                first.kind,
+                first.race,
+                trials,
+                batch=first.number,
+                slot=slot,
+            )
+            for slot in range(count)
+        )
+    )
+
+
+def _batch(block: Block | BlockTimes) -> int:
+    return block.number if block.batch is None else block.batch
+
+
+def _missing(group: Sequence[AnyBlock], failed: Collection[int]) -> list[Missing]:
+    newest = {block.slot: block for block in group}
+    done = {block.slot for block in group if block.state is BlockState.COMPLETE}
+    if set(failed) | {BASELINE} >= set(group[0].order):
+        return []
+    return [
+        Missing(
+            _batch(block),
+            slot,
+            block.kind,
+            block.race,
+            tuple(sorted(set(block.order) - {BASELINE} - set(failed))),
+            block.testbed,
+        )
+        for slot, block in sorted(newest.items())
+        if slot not in done
+    ]
+
+
+def _in_order(group: Sequence[AnyBlock]) -> Iterator[AnyBlock]:
+    """A whole batch in the order of its slots, with the time that it took shared out."""
+    took: dict[str | None, float] = {}
+    for block in group:
+        took[block.testbed] = took.get(block.testbed, 0.0) + block.duration_s
+    total_s = sum(took.values())
+    share = max(took.values()) / total_s if total_s > 0.0 else 1.0
+    for block in sorted(group, key=lambda each: (each.slot, each.number)):
+        yield block if share == 1.0 else replace(block, duration_s=share * block.duration_s)
+
+
+def elapsed_s(blocks: Sequence[Block]) -> float:
+    """The measuring time of blocks, those of a batch at once: on the slowest of its testbeds."""
+    groups = (list(group) for _, group in groupby(blocks, _batch))
+    return sum(block.duration_s for group in groups for block in _in_order(group))
+
+
+def _left(first: RunBlock, incumbent: int, blocks: Sequence[AnyBlock], rules: Rules) -> int:
+    """How many more blocks of this kind there may be."""
+    of_kind = [b for b in blocks if b.kind is first.kind and b.state is BlockState.COMPLETE]
+    match first.kind:
+        case BlockKind.PILOT:
+            most = 0 if rules.pilot is None else rules.pilot.max_blocks
+            return most - len(of_kind)
+        case BlockKind.SEARCH:
+            contenders = set(first.order) - {BASELINE, incumbent}
+            of_race = [b for b in of_kind if b.race == first.race and contenders & set(b.order)]
+            return rules.race.max_blocks - len(of_race)
+        case BlockKind.CERTIFY:
+            return rules.certify_blocks - len(of_kind)

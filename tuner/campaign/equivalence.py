@@ -1,0 +1,102 @@
+"""Whether the testbeds of one campaign are alike: the same programs, found with the same settings,
+on hosts that allow the same; and whether what was measured on them is. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tuner.campaign.scores import ScoreTable
+from tuner.errors import ConflictError
+from tuner.judge.testbeds import TestbedEffect, between_testbeds
+from tuner.model import BASELINE, Value
+from tuner.target.target import Target
+
+#: Sizes may differ by so much: no two hosts have the same memory to the byte.
+_SIZES_MAY_DIFFER = 0.05
+#: Of these the largest leaves the least room; of all others the smallest.
+_LESS_IS_MORE = "fixed_command_length"
+
+Facts = Mapping[str, Mapping[str, int]]
+
+
+def check_alike(targets: Mapping[str, Target]) -> None:
+    """Raise ConflictError, naming what differs, unless all are like the first. ``targets``: by what
+    their testbeds are called.
+    """
+    (first, reference), *others = targets.items()
+    for name, target in others:
+        differing = [
+            *_differences("program", _programs(reference), _programs(target)),
+            *_differences("setting", reference.baseline.as_dict(), target.baseline.as_dict()),
+            *_differences("fact", _strict_facts(reference), _strict_facts(target)),
+            *_unlike_sizes(reference, target),
+        ]
+        if differing:
+            raise ConflictError(
+                f"the testbeds are not equivalent: {name} differs from {first}: "
+                f"{'; '.join(differing)}; make them alike, or leave one out"
+            )
+
+
+def least_facts(targets: Mapping[str, Target]) -> dict[str, dict[str, int]]:
+    """What all hosts allow, by component: what is proposed must fit every one."""
+    every = list(targets.values())
+    return {
+        component: {
+            name: (max if name == _LESS_IS_MORE else min)(
+                target.parts[component].facts[name] for target in every
+            )
+            for name in part.facts
+        }
+        for component, part in every[0].parts.items()
+    }
+
+
+def effect_between(table: ScoreTable) -> TestbedEffect | None:
+    """How what was measured differs between testbeds; None before there is anything to compare.
+
+    The blocks of the search and of the certification are taken together.
+    """
+    found: dict[int, dict[str, list[float]]] = {}
+    for one in table.scored:
+        for trial in one.scores.keys() - {BASELINE}:
+            by_testbed = found.setdefault(trial, {})
+            difference = one.scores[trial] - one.scores[BASELINE]
+            by_testbed.setdefault(one.block.testbed or "", []).append(difference)
+    return between_testbeds(found)
+
+
+def _programs(target: Target) -> dict[str, Value]:
+    return {component: part.identity for component, part in target.parts.items()}
+
+
+def _facts(target: Target) -> dict[str, int]:
+    return {f"{c}.{n}": v for c, part in target.parts.items() for n, v in part.facts.items()}
+
+
+def _is_size(name: str) -> bool:
+    return name.endswith("_bytes") or name.rpartition(".")[2] == _LESS_IS_MORE
+
+
+def _strict_facts(target: Target) -> dict[str, Value]:
+    return {name: value for name, value in _facts(target).items() if not _is_size(name)}
+
+
+def _unlike_sizes(one: Target, other: Target) -> list[str]:
+    sizes, others = _facts(one), _facts(other)
+    return [
+        f"fact {name} is {others[name]}, not {size}"
+        for name, size in sizes.items()
+        if name.endswith("_bytes")
+        and name in others
+        and abs(size - others[name]) > _SIZES_MAY_DIFFER * max(size, others[name])
+    ]
+
+
+def _differences(what: str, one: Mapping[str, Value], other: Mapping[str, Value]) -> list[str]:
+    return [
+        f"{what} {name} is {other.get(name, 'not set')}, not {one.get(name, 'not set')}"
+        for name in sorted(one.keys() | other.keys())
+        if one.get(name) != other.get(name)
+    ]

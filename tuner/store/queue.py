@@ -1,0 +1,218 @@
+"""The queue of campaigns that wait for a worker, and the workers that take them from it.
+
+Jobs are Procrastinate's: one for each campaign that waits (``todo``) or that a worker has taken
+(``doing``), deleted when its run has ended. Putting one there and taking it away goes together with
+an event of its campaign. Who takes what when is decided by Procrastinate's own functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from tuner.errors import ConflictError, SpecError
+from tuner.model import Event, Holder, QueuedRun, WorkerProcess
+from tuner.states import CampaignState
+from tuner.store import queries, queue_tables
+from tuner.store.database import Database
+from tuner.store.queue_tables import SCHEMA, look_there_first
+from tuner.store.rows import NewEvent, record
+from tuner.store.sqlite import SQLite
+from tuner.store.store import Store
+
+#: Gives the queue a job, on a connection of the driver in whose transaction it is done.
+Defer = Callable[[Any], object]
+
+#: Whoever looks for dead workers holds this advisory lock.
+_TAKING_OVER = 0x6673_7475_6E66
+#: Of a worker that died before it had said who it is, nobody knows the limit.
+_SILENT = (
+    "beat.last_heartbeat < clock_timestamp() - make_interval(secs => COALESCE(known.limit_s, 300))"
+)
+_JOBS = f"""
+SELECT job.id, job.args->>'campaign' AS campaign, job.queue_name AS queue,
+       ARRAY(SELECT jsonb_array_elements_text(job.args->'testbeds')) AS testbeds,
+       job.status = 'doing' AS taken, job.worker_id AS worker,
+       job.status = 'doing' AND (job.worker_id IS NULL OR {_SILENT}) AS stalled
+  FROM {SCHEMA}.procrastinate_jobs AS job
+  LEFT JOIN {SCHEMA}.procrastinate_workers AS beat ON beat.id = job.worker_id
+  LEFT JOIN {SCHEMA}.worker AS known ON known.id = job.worker_id
+ WHERE job.status IN ('todo', 'doing')
+ ORDER BY job.id
+"""
+_WORKERS = f"""
+SELECT known.*, GREATEST(0, EXTRACT(EPOCH FROM clock_timestamp() - last_heartbeat))::float8
+       AS beat_age_s
+  FROM {SCHEMA}.worker AS known JOIN {SCHEMA}.procrastinate_workers AS beat USING (id)
+ ORDER BY id
+"""
+_REGISTER = f"""
+INSERT INTO {SCHEMA}.worker (id, host, machine, pid, start_ticks, queues, concurrency, limit_s)
+VALUES (:id, :host, :machine, :pid, :start_ticks, :queues, :concurrency, :limit_s)
+ON CONFLICT (id) DO NOTHING
+"""
+_FORGET = f"""
+DELETE FROM {SCHEMA}.procrastinate_workers WHERE id IN (
+    SELECT beat.id FROM {SCHEMA}.procrastinate_workers AS beat
+      LEFT JOIN {SCHEMA}.worker AS known USING (id) WHERE {_SILENT})
+"""
+_PUT_BACK = f"""
+SELECT {SCHEMA}.procrastinate_retry_job_v2(id, NULL, NULL, NULL, NULL)
+  FROM (SELECT id FROM {SCHEMA}.procrastinate_jobs
+         WHERE id = :job AND status = 'doing' AND worker_id IS NOT DISTINCT FROM :worker
+           FOR UPDATE) AS still
+"""
+
+
+class Queue:
+    """The queue of one store; every method is one transaction. Raises what the store raises."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @classmethod
+    def made(cls, store: Store) -> Queue:
+        """The queue of a store, made if there is none. SpecError: its database can have none."""
+        database = store._database
+        if isinstance(database, SQLite):
+            raise SpecError(
+                "workers take campaigns from a PostgreSQL that they share: name it with --database "
+                f"or FSTUNE_DATABASE_URL; {database.where} can be used by this machine alone"
+            )
+        queue_tables.prepare(database)
+        return cls(database)
+
+    @classmethod
+    def found(cls, store: Store) -> Queue | None:
+        """The queue of a store, if it has one."""
+        database = store._database
+        if isinstance(database, SQLite) or not database.read(queue_tables.here):
+            return None
+        return cls(database)
+
+    def driver_arguments(self) -> tuple[str, dict[str, object]]:
+        """With what the driver connects to it; see ``PostgreSQL.driver_arguments``."""
+        from tuner.store.postgresql import PostgreSQL
+
+        assert isinstance(self._database, PostgreSQL)
+        return self._database.driver_arguments()
+
+    # Campaigns
+
+    def put(self, campaign: str, defer: Defer, event: NewEvent) -> Event:
+        """Put a campaign that does not run on the queue; ConflictError when it is there already."""
+
+        def put(connection: Connection) -> Event:
+            row = queries.campaign_row(connection, campaign, lock=True)
+            if row.state in (CampaignState.FINISHED, CampaignState.CANCELLED):
+                raise ConflictError(f"campaign {campaign} is {row.state}")
+            for job in _jobs(connection, campaign):
+                how = f"was taken by worker {job.worker}" if job.taken else "is on the queue"
+                raise ConflictError(f"campaign {campaign} {how} already; see 'fstune status'")
+            look_there_first(connection)
+            defer(connection.connection.driver_connection)
+            return queries.add_event(connection, campaign, event)
+
+        return self._database.write(put)
+
+    def withdraw(self, campaign: str, event: NewEvent, *, taken: bool = False) -> bool:
+        """Take a campaign off the queue; whether it was there. ``taken``: from its worker too."""
+
+        def withdraw(connection: Connection) -> bool:
+            queries.campaign_row(connection, campaign, lock=True)
+            look_there_first(connection)
+            for job in _jobs(connection, campaign):
+                if job.taken and not taken:
+                    return False
+                end = "procrastinate_finish_job_v1(:job, 'failed', true)"
+                connection.execute(text(f"SELECT {end}"), {"job": job.id})
+                queries.add_event(connection, campaign, event)
+                return True
+            return False
+
+        return self._database.write(withdraw)
+
+    def runs(self) -> list[QueuedRun]:
+        """The campaigns that wait or were taken, in the order in which they are taken."""
+        return self._database.read(lambda c: [_run(row) for row in _jobs(c)])
+
+    # Workers
+
+    def register(
+        self, worker: int, holder: Holder, queues: Collection[str], concurrency: int, limit_s: float
+    ) -> None:
+        """Say who a worker is. After ``limit_s`` without a sign of life it counts as dead."""
+        row: Mapping[str, object] = {
+            "id": worker,
+            "host": holder.host,
+            "machine": holder.machine,
+            "pid": holder.pid,
+            "start_ticks": holder.start_ticks,
+            "queues": list(queues),
+            "concurrency": concurrency,
+            "limit_s": limit_s,
+        }
+        self._database.write(lambda connection: connection.execute(text(_REGISTER), row))
+
+    def workers(self) -> list[WorkerProcess]:
+        """Every worker that has not ended, and those whose death nobody has noticed yet."""
+        return self._database.read(
+            lambda connection: [
+                record(WorkerProcess, row, holder=record(Holder, row), queues=tuple(row.queues))
+                for row in connection.execute(text(_WORKERS))
+            ]
+        )
+
+    def take_over(self) -> list[QueuedRun]:
+        """Put back on the queue what dead workers had taken; returns it as it was.
+
+        One process does so at a time, so that each is put back once. The workers are forgotten.
+        """
+
+        def take_over(connection: Connection) -> list[QueuedRun]:
+            taken: list[QueuedRun] = []
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({_TAKING_OVER})"))
+            lost = [row for row in _jobs(connection) if row.stalled]
+            for row in sorted(lost, key=lambda row: str(row.campaign)):
+                queries.campaign_row(connection, row.campaign, lock=True)
+                if _put_back(connection, row):
+                    who = f"worker {row.worker}" if row.worker else "the worker that had it"
+                    said = f"{who} gave no sign of life; back on the queue"
+                    event = NewEvent(datetime.now(UTC), "worker-lost", said)
+                    queries.add_event(connection, row.campaign, event)
+                    taken.append(_run(row))
+            connection.execute(text(_FORGET))
+            return taken
+
+        return self._database.write(take_over)
+
+    def put_back(self, worker: int, jobs: Collection[int]) -> None:
+        """Put jobs that a worker was given and does not know of back on the queue."""
+
+        def put_back(connection: Connection) -> None:
+            for row in _jobs(connection):
+                if row.id in jobs and row.worker == worker:
+                    _put_back(connection, row)
+
+        self._database.write(put_back)
+
+
+def _run(row: Row[Any]) -> QueuedRun:
+    return record(QueuedRun, row, testbeds=tuple(row.testbeds))
+
+
+def _jobs(connection: Connection, campaign: str | None = None) -> list[Row[Any]]:
+    found = connection.execute(text(_JOBS)).all()
+    return [row for row in found if campaign is None or row.campaign == campaign]
+
+
+def _put_back(connection: Connection, job: Row[Any]) -> bool:
+    """Let a job wait again, if it still is the same worker's; whether it was."""
+    look_there_first(connection)
+    return (
+        connection.execute(text(_PUT_BACK), {"job": job.id, "worker": job.worker}).first()
+        is not None
+    )

@@ -1,0 +1,127 @@
+"""The tables of the queue: Procrastinate's and one of ours, in a schema of their own.
+
+They are made when first needed and brought up to date with all others. What has been run is written
+down by name, so that a newer Procrastinate's migrations are run once each. Procrastinate itself is
+not imported: its SQL is read where it lies.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from sqlalchemy import Connection, text
+
+from tuner.errors import StoreError
+from tuner.store.database import Database
+
+SCHEMA = "fstune_queue"
+#: Our own, after all of Procrastinate's.
+_OURS = {
+    "fstune_01_worker": f"""
+CREATE TABLE {SCHEMA}.worker (
+    id bigint PRIMARY KEY REFERENCES {SCHEMA}.procrastinate_workers (id) ON DELETE CASCADE,
+    host text NOT NULL,
+    machine text NOT NULL,
+    pid integer NOT NULL,
+    start_ticks bigint NOT NULL,
+    queues text[] NOT NULL,
+    concurrency integer NOT NULL,
+    started timestamp with time zone NOT NULL DEFAULT now(),
+    limit_s double precision NOT NULL
+)
+"""
+}
+_APPLIED = f"CREATE TABLE {SCHEMA}.applied (name text PRIMARY KEY)"
+
+
+def here(connection: Connection) -> bool:
+    """Whether a database has a queue."""
+    # By the rows of the catalogue: names are looked up in what a session knew a moment ago.
+    found = "SELECT EXISTS (SELECT FROM pg_tables WHERE (schemaname, tablename) = (:s, 'applied'))"
+    return bool(connection.scalar(text(found), {"s": SCHEMA}))
+
+
+def look_there_first(connection: Connection) -> None:
+    """Find the queue's tables and functions by their names, in this transaction."""
+    path = "set_config('search_path', :schema || ', ' || current_setting('search_path'), true)"
+    connection.execute(text(f"SELECT {path}"), {"schema": SCHEMA})
+
+
+def prepare(database: Database) -> None:
+    """Make the queue if there is none. StoreError when there is one of another fstune."""
+    if database.read(here):
+        if database.read(_missing):
+            raise StoreError(
+                f"{database.where} has a queue of an older fstune; run 'fstune db upgrade'"
+            )
+        return
+    with database.changing_tables() as connection:
+        if not here(connection):  # another process may have been faster
+            _make(connection)
+
+
+def upgrade(database: Database) -> bool:
+    """Make the queue, or bring it up to date; whether there was anything to do.
+
+    Each migration is a transaction of its own: a value that one adds to an enumeration can be used
+    by the next one only.
+    """
+    with database.changing_tables() as connection:
+        if not here(connection):
+            _make(connection)
+            return True
+    changed = False
+    for _ in range(len(_sources())):
+        with database.changing_tables() as connection:
+            missing = _missing(connection)
+            if not missing:
+                break
+            name = missing[0]
+            look_there_first(connection)
+            _run(connection, _sources()[name])
+            _note(connection, name)
+            changed = True
+    return changed
+
+
+def _make(connection: Connection) -> None:
+    connection.execute(text(f"CREATE SCHEMA {SCHEMA}"))
+    connection.execute(text(_APPLIED))
+    look_there_first(connection)
+    _run(connection, (_procrastinate() / "schema.sql").read_text("utf-8"))
+    for statement in _OURS.values():
+        _run(connection, statement)
+    _note(connection, *_sources())
+
+
+def _missing(connection: Connection) -> list[str]:
+    """The migrations that have not been run yet, in order. StoreError: some are not known here."""
+    done = set(connection.scalars(text(f"SELECT name FROM {SCHEMA}.applied")))
+    known = _sources()
+    if done - known.keys():
+        raise StoreError("the queue is one of a newer fstune; use that one, or a newer one")
+    return [name for name in known if name not in done]
+
+
+def _sources() -> dict[str, str]:
+    """Every migration by name, in order."""
+    files = sorted((_procrastinate() / "migrations").glob("*.sql"))
+    return {file.stem: file.read_text("utf-8") for file in files} | _OURS
+
+
+def _procrastinate() -> Path:
+    found = find_spec("procrastinate")
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).with_name("sql")
+
+
+def _run(connection: Connection, statements: str) -> None:
+    # Several statements at once, with percent signs that are none of the driver's.
+    connection.exec_driver_sql(statements, execution_options={"no_parameters": True})
+
+
+def _note(connection: Connection, *names: str) -> None:
+    new = text(f"INSERT INTO {SCHEMA}.applied (name) VALUES (:name)")
+    connection.execute(new, [{"name": name} for name in names])
