@@ -38,8 +38,8 @@ class ServiceSettings(BaseSettings):
     ``auth``: whether a token is asked for; without it the service only reads. ``hosts``: names by
     which a service without tokens may be asked, besides those of the loopback. ``testbeds``: the
     directory whose files campaigns started over HTTP may name. ``allow``: kinds of testbeds that
-    they may use besides. ``requests_per_s``: of one address on average, ``burst`` at once.
-    ``streams``: most streams of events at once.
+    they may use besides. ``queue``: leave campaigns to workers. ``requests_per_s``: of one address
+    on average, ``burst`` at once. ``streams``: most streams of events at once.
     """
 
     model_config = SettingsConfigDict(env_prefix="FSTUNE_API_", env_ignore_empty=True, frozen=True)
@@ -48,6 +48,22 @@ class ServiceSettings(BaseSettings):
     hosts: frozenset[str] = frozenset()
     testbeds: Path | None = None
     allow: frozenset[Literal["cell", "simulated"]] = frozenset()
+    queue: bool = False
     requests_per_s: float = Field(default=50.0, gt=0.0)
     burst: int = Field(default=200, ge=1)
     streams: int = Field(default=500, ge=1)
+
+
+class ClientSettings(BaseSettings):
+    """What the command line needs to use the campaigns of a server, each as ``FSTUNE_`` and its
+    name.
+
+    ``server``: its address (URL). ``token``: what it asks for; ``token_file``: a file with that,
+    which only its owner may read. Neither is ever an option: others see those.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="FSTUNE_", env_ignore_empty=True, frozen=True)
+
+    server: str | None = None
+    token: SecretStr | None = None
+    token_file: Path | None = None

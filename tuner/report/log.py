@@ -42,6 +42,18 @@ class LogForm(StrEnum):
     CONSOLE = "console"
 
 
+def lines(stream: TextIO, form: LogForm, **about: object) -> Any:
+    """What writes a log to a stream, a line for each event; ``about`` is in every line."""
+    render: Any = (
+        structlog.processors.JSONRenderer(ensure_ascii=False)
+        if form is LogForm.JSON
+        else structlog.dev.ConsoleRenderer(colors=stream.isatty())
+    )
+    processors = [structlog.processors.add_log_level, _in_time, render]
+    logger = structlog.WriteLogger(stream)
+    return structlog.wrap_logger(logger, processors, structlog.BoundLogger).bind(**about)
+
+
 class LogProgress(logging.Handler):
     """Writes what an observer is told, and the warnings of this process, to a stream.
 
@@ -52,15 +64,7 @@ class LogProgress(logging.Handler):
         super().__init__(logging.WARNING)
         self._stream = stream
         self._closed = False
-        render: Any = (
-            structlog.processors.JSONRenderer(ensure_ascii=False)
-            if form is LogForm.JSON
-            else structlog.dev.ConsoleRenderer(colors=stream.isatty())
-        )
-        processors = [structlog.processors.add_log_level, _in_time, render]
-        self._log = structlog.wrap_logger(
-            structlog.WriteLogger(stream), processors, structlog.BoundLogger, campaign=campaign
-        )
+        self._log = lines(stream, form, campaign=campaign)
 
     def __enter__(self) -> Self:
         logging.getLogger().addHandler(self)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from rich.console import RenderableType
 from rich.text import Text
 
-from tuner.model import Campaign, Lease, Request
+from tuner.model import Campaign, Lease, QueuedRun, Request, WorkerProcess
 from tuner.report.drawing import Printable
 from tuner.report.tables import Column, Listing
 from tuner.report.words import NAME, QUIET, SLOWER, duration, literal, moment
@@ -58,6 +58,59 @@ def status_table(
         for campaign in lost
     ]
     return Printable(Listing(_COLUMNS, tuple(rows))) if rows else Text("No campaign runs.")
+
+
+def queue_table(
+    waiting: Sequence[QueuedRun], names: Mapping[str, str], workers: Sequence[WorkerProcess]
+) -> RenderableType:
+    """One row a campaign that waits for a worker, in the order in which they came."""
+    taken = {queue for worker in workers for queue in worker.queues}
+    rows = [
+        (
+            literal(run.campaign, NAME),
+            literal(names.get(run.campaign, "")),
+            literal(", ".join(run.testbeds)),
+            literal(run.queue)
+            if run.queue in taken
+            else literal(f"{run.queue}: no worker takes from it", SLOWER),
+        )
+        for run in waiting
+    ]
+    columns = (_COLUMNS[0], _COLUMNS[1], _COLUMNS[2], Column("Waits in queue"))
+    return Printable(Listing(columns, tuple(rows)))
+
+
+def workers_table(
+    workers: Sequence[WorkerProcess], runs: Sequence[QueuedRun], gone: Set[int]
+) -> RenderableType:
+    """One row a worker. ``gone``: those that are known to have ended."""
+    rows = [
+        (
+            Text(str(worker.id), style=NAME),
+            literal(f"{worker.holder.pid} on {worker.holder.host}"),
+            literal(", ".join(worker.queues)),
+            Text(moment(worker.started), style=QUIET),
+            Text(f"{duration(worker.beat_age_s)} ago"),
+            _work(worker, [run for run in runs if run.worker == worker.id], worker.id in gone),
+        )
+        for worker in workers
+    ]
+    columns = (
+        Column("Worker", rigid=True),
+        Column("Process"),
+        Column("Takes from"),
+        Column("Since", rigid=True),
+        Column("Heard of", rigid=True, right=True),
+        Column("Campaigns"),
+    )
+    return Printable(Listing(columns, tuple(rows)))
+
+
+def _work(worker: WorkerProcess, runs: Sequence[QueuedRun], gone: bool) -> Text:
+    if gone or worker.beat_age_s > worker.limit_s:
+        return Text("died; another worker takes over", style=SLOWER)
+    ids = " ".join(run.campaign for run in runs)
+    return literal(f"{len(runs)} of {worker.concurrency}{': ' if ids else ''}{ids}")
 
 
 def _state(lease: Lease, gone: bool, asked: Request | None) -> Text:

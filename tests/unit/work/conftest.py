@@ -1,0 +1,42 @@
+"""A store in a PostgreSQL of its own, with a queue."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.postgresql import Server
+from tuner.store import Store
+from tuner.store.queue import Queue
+
+
+@pytest.fixture
+def address(postgresql: Server, template: str) -> str:
+    """Return the address of a database that nobody else uses."""
+    return postgresql.url(postgresql.new(template))
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def store(state: Path, address: str) -> Iterator[Store]:
+    with Store.open(state, address) as opened:
+        yield opened
+
+
+@pytest.fixture
+def queue(store: Store) -> Queue:
+    return Queue.made(store)
+
+
+@pytest.fixture
+def unused_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,254 @@
+"""The queue in the database: what is put there, taken off, and taken over from the dead, once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from tests.postgresql import Server
+from tests.unit.store import records
+from tests.unit.store.conftest import Place
+from tuner.campaign.steering import steer
+from tuner.errors import ConflictError, SpecError, StoreError
+from tuner.model import Holder, QueuedRun, Wish
+from tuner.states import CampaignState
+from tuner.store import NewEvent, Store, queue_tables, upgrade
+from tuner.store.opening import open_database
+from tuner.store.queue import Queue
+from tuner.work.jobs import deferring
+
+pytestmark = pytest.mark.postgres
+
+HERE = Holder("here", "boot:1", 4711, 99)
+LIMIT_S = 20.0
+
+
+def put(store: Store, queue: Queue, testbed: str = "hall 7", name: str = "simulated") -> str:
+    campaign = store.create_campaign("c", "{}", 0, records.NOON).id
+    event = NewEvent(records.NOON, "campaign-queued", "on the queue")
+    queue.put(campaign, deferring(campaign, name, [testbed]), event)
+    return campaign
+
+
+def kinds(store: Store, campaign: str) -> list[str]:
+    return [event.kind for event in store.events(campaign)]
+
+
+class Hand:
+    """A worker as the database sees it: Procrastinate's own functions, and nothing else."""
+
+    def __init__(self, place: Place, queue: Queue, limit_s: float = LIMIT_S) -> None:
+        self._place = place
+        self.id = int(str(self.sql("SELECT worker_id FROM procrastinate_register_worker_v1()")))
+        queue.register(self.id, HERE, ["simulated"], 1, limit_s)
+
+    def sql(self, statement: str) -> object:
+        with self._place.raw() as connection:
+            queue_tables.look_there_first(connection)
+            found = connection.execute(text(statement)).scalar()
+            connection.commit()
+            return found
+
+    def take(self, queues: Sequence[str] = ("simulated",)) -> int | None:
+        """Take a job as a worker does; its number, None when there is none to take."""
+        named = ", ".join(f"'{name}'" for name in queues)
+        found = self.sql(
+            f"SELECT id FROM procrastinate_fetch_job_v2(ARRAY[{named}]::varchar[], {self.id})"
+        )
+        return None if found is None else int(str(found))
+
+    def fall_silent(self, for_s: float) -> None:
+        self.sql(
+            f"UPDATE procrastinate_workers SET last_heartbeat = now() - interval '{for_s} s' "
+            f"WHERE id = {self.id} RETURNING id"
+        )
+
+
+@pytest.fixture
+def place(state: Path, address: str) -> Place:
+    return Place(state, address)
+
+
+def test_a_campaign_waits_once_and_tells_it(store: Store, queue: Queue) -> None:
+    campaign = put(store, queue)
+    (run,) = queue.runs()
+    assert run == QueuedRun(run.id, campaign, "simulated", ("hall 7",), taken=False, worker=None)
+    assert kinds(store, campaign) == ["campaign-created", "campaign-queued"]
+    event = NewEvent(records.NOON, "campaign-queued", "again")
+    with pytest.raises(ConflictError, match="is on the queue already"):
+        queue.put(campaign, deferring(campaign, "simulated", []), event)
+    assert len(queue.runs()) == 1
+    assert kinds(store, campaign) == ["campaign-created", "campaign-queued"]
+
+
+def test_one_testbed_is_given_to_one_worker_at_a_time(
+    store: Store, queue: Queue, place: Place
+) -> None:
+    first, second, other = put(store, queue), put(store, queue), put(store, queue, "hall 8")
+    one, two = Hand(place, queue), Hand(place, queue)
+    one.take()
+    two.take()
+    assert one.take() is None
+    taken = {run.campaign: run.worker for run in queue.runs() if run.taken}
+    assert taken == {first: one.id, other: two.id}
+    assert [run.campaign for run in queue.runs() if not run.taken] == [second]
+    assert two.take(["hosts@elsewhere"]) is None
+
+
+def test_what_the_dead_had_is_put_back_once_by_whoever_looks(
+    store: Store, queue: Queue, place: Place
+) -> None:
+    campaign = put(store, queue)
+    dead, alive = Hand(place, queue), Hand(place, queue)
+    dead.take()
+    dead.fall_silent(LIMIT_S - 10)
+    assert queue.take_over() == []
+    dead.fall_silent(LIMIT_S + 1)
+    found: list[list[QueuedRun]] = []
+    looking = [threading.Thread(target=lambda: found.append(queue.take_over())) for _ in range(6)]
+    for thread in looking:
+        thread.start()
+    for thread in looking:
+        thread.join()
+    (lost,) = [run for runs in found for run in runs]
+    assert (lost.campaign, lost.worker) == (campaign, dead.id)
+    assert kinds(store, campaign).count("worker-lost") == 1
+    assert [worker.id for worker in queue.workers()] == [alive.id]
+    assert alive.take() == lost.id
+    assert queue.take_over() == []
+
+
+def test_a_worker_is_known_by_its_own_limit(store: Store, queue: Queue, place: Place) -> None:
+    put(store, queue)
+    slow = Hand(place, queue, limit_s=3600.0)
+    slow.take()
+    slow.fall_silent(LIMIT_S + 1)
+    assert queue.take_over() == []
+    (worker,) = queue.workers()
+    assert (worker.holder, worker.queues, worker.limit_s) == (HERE, ("simulated",), 3600.0)
+    assert worker.beat_age_s > LIMIT_S
+
+
+def test_what_a_worker_does_not_know_of_is_put_back(
+    store: Store, queue: Queue, place: Place
+) -> None:
+    put(store, queue)
+    one, two = Hand(place, queue), Hand(place, queue)
+    job = one.take()
+    assert job is not None
+    queue.put_back(two.id, {job})
+    assert two.take() is None
+    queue.put_back(one.id, {job})
+    assert two.take() == job
+
+
+@pytest.mark.parametrize("wish", list(Wish))
+def test_what_waits_is_taken_off_the_queue(store: Store, queue: Queue, wish: Wish) -> None:
+    campaign = put(store, queue)
+    steer(store, store.campaign(campaign), wish, "here", datetime.now(UTC))
+    assert queue.runs() == []
+    assert "off-queue" in kinds(store, campaign)
+    cancelled = store.campaign(campaign).state is CampaignState.CANCELLED
+    assert cancelled == (wish is Wish.CANCEL)
+
+
+@pytest.mark.parametrize("wish", list(Wish))
+def test_a_dead_worker_s_campaign_that_is_ended_by_hand_stays_so(
+    store: Store, queue: Queue, place: Place, wish: Wish
+) -> None:
+    campaign = put(store, queue)
+    Hand(place, queue).take()
+    store.move_campaign(campaign, CampaignState.RUNNING, "", records.event())
+    steer(store, store.campaign(campaign), wish, "here", datetime.now(UTC))
+    assert queue.runs() == []
+    assert store.campaign(campaign).state is not CampaignState.RUNNING
+
+
+def test_what_was_just_taken_cannot_be_paused(store: Store, queue: Queue, place: Place) -> None:
+    campaign = put(store, queue)
+    Hand(place, queue).take()
+    with pytest.raises(ConflictError, match="does not run"):
+        steer(store, store.campaign(campaign), Wish.PAUSE, "here", datetime.now(UTC))
+    assert len(queue.runs()) == 1
+
+
+def shape(place: Place) -> dict[str, object]:
+    """The tables, columns, indexes and functions of a queue."""
+    questions = {
+        "columns": "SELECT table_name, column_name, data_type, is_nullable, column_default "
+        "FROM information_schema.columns WHERE table_schema = :schema",
+        "indexes": "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = :schema",
+        "triggers": "SELECT DISTINCT trigger_name, event_manipulation "
+        "FROM information_schema.triggers WHERE trigger_schema = :schema",
+        "values": "SELECT t.typname, e.enumlabel FROM pg_enum e JOIN pg_type t ON "
+        "t.oid = e.enumtypid JOIN pg_namespace n ON n.oid = t.typnamespace "
+        "WHERE n.nspname = :schema",
+        "applied": f"SELECT name FROM {queue_tables.SCHEMA}.applied",
+    }
+    with place.raw() as connection:
+        return {
+            what: sorted(map(tuple, connection.execute(text(q), {"schema": "fstune_queue"})))
+            for what, q in questions.items()
+        }
+
+
+def test_a_queue_that_all_migrations_made_is_as_a_new_one(
+    postgresql: Server, template: str, tmp_path: Path
+) -> None:
+    new, old = (Place(tmp_path, postgresql.url(postgresql.new(template))) for _ in range(2))
+    assert upgrade(tmp_path, new.address).queue
+    assert not upgrade(tmp_path, new.address).queue
+    with old.raw() as connection:
+        connection.execute(text(f"CREATE SCHEMA {queue_tables.SCHEMA}"))
+        connection.execute(text(queue_tables._APPLIED))
+        connection.commit()
+    with old.open() as store, pytest.raises(StoreError, match="run 'fstune db upgrade'"):
+        Queue.made(store)
+    assert upgrade(tmp_path, old.address).queue
+    assert not upgrade(tmp_path, old.address).queue
+    assert shape(old) == shape(new)
+    with old.open() as store:
+        campaign = put(store, queue := Queue.made(store))
+        assert Hand(old, queue).take() is not None
+        assert [run.campaign for run in queue.runs()] == [campaign]
+
+
+def test_a_queue_of_a_newer_fstune_is_left_alone(place: Place, store: Store, queue: Queue) -> None:
+    with place.raw() as connection:
+        connection.execute(text(f"INSERT INTO {queue_tables.SCHEMA}.applied VALUES ('99_new')"))
+        connection.commit()
+    with pytest.raises(StoreError, match="newer fstune"):
+        Queue.made(store)
+
+
+def test_several_processes_make_one_queue(postgresql: Server, template: str) -> None:
+    address = postgresql.url(postgresql.new(template))
+    failed: list[Exception] = []
+
+    def make() -> None:
+        database = open_database(Path("unused"), address)
+        try:
+            queue_tables.prepare(database)
+        except Exception as error:
+            failed.append(error)
+        finally:
+            database.close()
+
+    threads = [threading.Thread(target=make) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+
+
+def test_a_file_has_no_queue(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "state") as store:
+        assert Queue.found(store) is None
+        with pytest.raises(SpecError, match="PostgreSQL"):
+            Queue.made(store)

@@ -1,0 +1,111 @@
+"""Putting campaigns on the queue from the command line, and what is shown of it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from tests.unit.work.test_workers import campaign_on
+from tuner.cli.app import app
+from tuner.errors import SpecError
+from tuner.model import Holder
+from tuner.store import Store
+from tuner.store.queue import Queue
+from tuner.work.queueing import queue_named, queues_of
+
+HOST = socket.gethostname()
+
+
+def fstune(state: Path, address: str | None, *arguments: str) -> Result:
+    where = ["--state-dir", str(state), *(() if address is None else ("--database", address))]
+    return CliRunner().invoke(app, [*arguments, *where], env={"COLUMNS": "200"})
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "campaign.yaml"
+    document = campaign_on("one").model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+@pytest.mark.postgres
+def test_a_campaign_is_queued_shown_and_taken_off(
+    state: Path, address: str, store: Store, queue: Queue, file: Path
+) -> None:
+    done = fstune(state, address, "run", str(file), "--queue")
+    assert done.exit_code == 0, (done.output, done.exception)
+    (campaign,) = store.campaigns()
+    assert f"campaign {campaign.id} is on the queue simulated" in done.output
+    assert "no worker takes campaigns from it yet" in done.output
+    (run,) = queue.runs()
+    assert (run.campaign, run.testbeds) == (campaign.id, ("simulated one",))
+    shown = fstune(state, address, "status").output
+    assert "No campaign runs." in shown
+    assert campaign.id in shown
+    assert "simulated: no worker takes from it" in shown
+    again = fstune(state, address, "resume", campaign.id, "--queue")
+    assert "is on the queue already" in str(again.exception)
+    assert "off the queue" in fstune(state, address, "pause", campaign.id).output
+    assert fstune(state, address, "resume", campaign.id, "--queue").exit_code == 0
+    assert fstune(state, address, "cancel", campaign.id).exit_code == 0
+    assert queue.runs() == []
+    refused = fstune(state, address, "resume", campaign.id, "--queue")
+    assert "is cancelled" in str(refused.exception)
+
+
+@pytest.mark.postgres
+def test_status_shows_workers(state: Path, address: str, queue: Queue) -> None:
+    with queue._database.writer.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO fstune_queue.procrastinate_workers DEFAULT VALUES")
+    queue.register(1, Holder("far", "boot:2", 4711, 9), ["simulated", "hosts@far"], 3, 60.0)
+    shown = fstune(state, address, "status").output
+    assert "4711 on far" in shown
+    assert "simulated, hosts@far" in shown
+    assert "0 of 3" in shown
+
+
+@pytest.mark.parametrize("arguments", [("worker",), ("run", "FILE", "--queue")])
+def test_a_file_cannot_be_shared(state: Path, file: Path, arguments: tuple[str, ...]) -> None:
+    done = fstune(state, None, *(str(file) if word == "FILE" else word for word in arguments))
+    assert isinstance(done.exception, SpecError)
+    assert "PostgreSQL" in str(done.exception)
+    with Store.open(state) as store:
+        assert store.campaigns() == []
+
+
+def test_a_worker_takes_what_it_can_reach(tmp_path: Path) -> None:
+    cell = f"cell@{HOST}:{tmp_path}"
+    assert queue_named("simulated", tmp_path) == "simulated"
+    assert queue_named("cell", tmp_path) == cell
+    assert queue_named("cell", tmp_path / "other") != cell
+    assert queues_of(["cell,hosts", "hosts@far", "hosts"], tmp_path) == (
+        cell,
+        f"hosts@{HOST}",
+        "hosts@far",
+    )
+    with pytest.raises(SpecError, match="--testbeds moon"):
+        queues_of(["moon"], tmp_path)
+    long = [queue_named("cell", tmp_path / ("x" * 200) / name) for name in "ab"]
+    assert len({*long}) == 2
+    assert max(map(len, long)) <= 128
+
+
+def test_commands_that_need_no_queue_do_not_import_it(root: Path) -> None:
+    probe = "import sys, tuner.cli.app, api.app; print('procrastinate' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", probe],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "False\n"

@@ -1,0 +1,276 @@
+"""Workers as processes, on simulated testbeds: they share, are killed, stopped, and take over."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from tests.postgresql import Server
+from tests.unit.campaign.campaigns import faster, spec
+from tests.unit.cli.conftest import COMMAND
+from tests.unit.work.looking import decisions, events_of, runs_of
+from tuner.campaign.spec import CampaignSpec
+from tuner.campaign.steering import steer
+from tuner.model import Wish
+from tuner.states import BlockState, CampaignState
+from tuner.store import Store, problems
+from tuner.store.queue import Queue
+from tuner.work.queueing import enqueue
+
+pytestmark = pytest.mark.postgres
+
+#: A worker counts as dead after it.
+LIMIT_S = 5.0
+PATIENCE_S = 150.0
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+def campaign_on(testbed: str, **sections: object) -> CampaignSpec:
+    """Clear effects and a sampler that follows nothing measured: void blocks change the simulated
+    noise, but no decision.
+    """
+    asked: dict[str, object] = {
+        "search": {
+            "trials_per_race": 2,
+            "blocks_per_race": 6,
+            "max_trials": 6,
+            "sampler": "random",
+        },
+    }
+    first = ({"fileserver.threads": 20}, {"fileserver.threads": 200})
+    made = spec(faster(-0.3), first=first, noise=0.0005, found=None, **(asked | sections))
+    assert made.testbed is not None
+    assert made.testbed.simulated is not None
+    named = made.testbed.simulated.model_copy(update={"name": testbed})
+    return made.model_copy(update={"testbed": made.testbed.model_copy(update={"simulated": named})})
+
+
+ENDLESS = {
+    "search": {"trials_per_race": 2, "blocks_per_race": 3, "max_trials": 5000, "sampler": "random"},
+    "budget": {"wall_time": "900d"},
+}
+
+
+@pytest.fixture
+def start(root: Path, state: Path, address: str, tmp_path: Path) -> Iterator[Start]:
+    """Return what starts a worker; all that are left at the end are killed."""
+    processes: list[subprocess.Popen[bytes]] = []
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(root),
+        "FSTUNE_STATE_DIR": str(state),
+        "FSTUNE_DATABASE_URL": address,
+        "FSTUNE_TAKEOVER_AFTER_S": str(LIMIT_S),
+    }
+
+    def begin(*arguments: str) -> subprocess.Popen[bytes]:
+        with (tmp_path / f"worker{len(processes)}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [*COMMAND, "worker", "--log", "json", *arguments],
+                env=environment,
+                cwd=tmp_path,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        processes.append(process)
+        return process
+
+    yield begin
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def put(store: Store, queue: Queue, state: Path) -> Callable[[CampaignSpec], str]:
+    """Return what puts a campaign on the queue and returns its identifier."""
+
+    def add(made: CampaignSpec) -> str:
+        now = datetime.now(UTC)
+        campaign = store.create_campaign(made.name, made.to_json(), made.seed, now)
+        enqueue(queue, campaign, state)
+        return campaign.id
+
+    return add
+
+
+def wait_for(what: Callable[[], object], why: str, logs: Path) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not what():
+        if time.monotonic() > deadline:
+            said = [path.read_text()[-1500:] for path in sorted(logs.rglob("*.log"))]
+            raise AssertionError("\n".join([f"waited in vain for {why}", *said]))
+        time.sleep(0.05)
+
+
+def blocks_of(store: Store, campaign: str, state: BlockState = BlockState.COMPLETE) -> int:
+    return sum(block.state is state for block in store.blocks(campaign))
+
+
+def ended(store: Store, campaign: str) -> bool:
+    return store.campaign(campaign).state is CampaignState.FINISHED
+
+
+def kill_all_of(store: Store, campaign: str, worker: subprocess.Popen[bytes]) -> None:
+    """End a worker and its campaign's process at once, as a host does that loses its power."""
+    (lease,) = [lease for lease in store.leases() if lease.campaign == campaign]
+    worker.kill()
+    with suppress(ProcessLookupError):
+        os.kill(lease.holder.pid, signal.SIGKILL)
+    worker.wait()
+
+
+def worker_of(store: Store, campaign: str) -> int:
+    took = [e for e in store.events(campaign) if e.kind == "worker-took"]
+    return int(str(took[-1].data["worker"]))
+
+
+@pytest.mark.timeout(400)
+def test_three_workers_share_four_testbeds_and_one_of_them_is_killed(
+    store: Store, queue: Queue, put: Callable[[CampaignSpec], str], start: Start, tmp_path: Path
+) -> None:
+    testbeds = ("one", "two", "three", "four", "one", "two")
+    campaigns = [put(campaign_on(testbed)) for testbed in testbeds]
+    workers = [start() for _ in range(3)]
+    victim: list[str] = []
+
+    def under_way() -> bool:
+        victim[:] = [c for c in campaigns if blocks_of(store, c) >= 3 and not ended(store, c)]
+        return bool(victim)
+
+    wait_for(under_way, "a campaign that is under way", tmp_path)
+    pids = {known.id: known.holder.pid for known in queue.workers()}
+    dead = worker_of(store, victim[0])
+    (killed,) = [worker for worker in workers if worker.pid == pids[dead]]
+    kill_all_of(store, victim[0], killed)
+    at = datetime.now(UTC)
+    wait_for(lambda: all(ended(store, c) for c in campaigns), "the end of all", tmp_path)
+
+    assert problems(store) == []
+    assert len({str(decisions(store, campaign)) for campaign in campaigns}) == 1
+    lost = [e for e in store.events(victim[0]) if e.kind == "worker-lost"]
+    assert [e.kind for c in campaigns for e in store.events(c)].count("worker-lost") == 1
+    # After the limit since the last sign of life, which it gave at most a sixth of it before.
+    assert (lost[0].at - at).total_seconds() > LIMIT_S * 4 / 6
+    assert worker_of(store, victim[0]) != dead
+    assert blocks_of(store, victim[0], BlockState.VOID) <= 1
+    runs = [
+        run
+        for c, testbed in zip(campaigns, testbeds, strict=True)
+        for run in runs_of(events_of(store, c), testbed)
+    ]
+    assert len(runs) == 7
+    for run in runs:
+        same = [other for other in runs if other.testbed == run.testbed and other is not run]
+        assert not any(run.overlaps(other) for other in same)
+    assert any(run.overlaps(other) for run in runs for other in runs if run is not other)
+    assert len({run.worker for run in runs}) == 3
+    wait_for(lambda: queue.runs() == [], "the end of the jobs", tmp_path)
+    for worker in workers:
+        if worker is not killed:
+            worker.send_signal(signal.SIGTERM)
+            assert worker.wait(PATIENCE_S) == 0
+    assert queue.workers() == []
+
+
+@pytest.mark.timeout(400)
+def test_a_worker_that_is_stopped_leaves_its_campaign_to_the_next(
+    store: Store, queue: Queue, put: Callable[[CampaignSpec], str], start: Start, tmp_path: Path
+) -> None:
+    campaign = put(campaign_on("one", **ENDLESS))
+    first = start()
+    wait_for(lambda: blocks_of(store, campaign) > 1, "blocks", tmp_path)
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(PATIENCE_S) == 0
+    assert store.campaign(campaign).state is CampaignState.PAUSED
+    assert [run.taken for run in queue.runs()] == [False]
+    assert (queue.workers(), store.leases()) == ([], [])
+    measured = blocks_of(store, campaign)
+    second = start()
+    wait_for(lambda: blocks_of(store, campaign) > measured + 1, "more blocks", tmp_path)
+    # Killed alone, it leaves a process that pauses the campaign and puts its testbed back.
+    second.kill()
+    wait_for(lambda: store.leases() == [], "the end of its process", tmp_path)
+    found = store.campaign(campaign)
+    assert (found.state, found.reason) == (CampaignState.PAUSED, "stopped by SIGTERM")
+    start()
+    wait_for(lambda: store.campaign(campaign).state is CampaignState.RUNNING, "it", tmp_path)
+    steer(store, store.campaign(campaign), Wish.PAUSE, "here", datetime.now(UTC))
+    wait_for(lambda: queue.runs() == [], "the end of its job", tmp_path)
+    assert store.campaign(campaign).state is CampaignState.PAUSED
+
+
+@pytest.mark.timeout(400)
+def test_a_restart_of_the_database_is_waited_for(
+    store: Store,
+    queue: Queue,
+    put: Callable[[CampaignSpec], str],
+    start: Start,
+    tmp_path: Path,
+    postgresql: Server,
+) -> None:
+    campaign = put(campaign_on("one", **ENDLESS))
+    worker = start()
+    wait_for(lambda: blocks_of(store, campaign) > 1, "blocks", tmp_path)
+    postgresql.stop()
+    postgresql.start()
+    measured = blocks_of(store, campaign)
+    before = queue.workers()[0].beat_age_s
+    wait_for(lambda: blocks_of(store, campaign) > measured + 2, "more blocks", tmp_path)
+    wait_for(lambda: queue.workers()[0].beat_age_s < before, "a sign of life", tmp_path)
+    kinds = [event.kind for event in store.events(campaign)]
+    assert (kinds.count("worker-took"), kinds.count("worker-lost")) == (1, 0)
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(PATIENCE_S) == 0
+    assert [run.taken for run in queue.runs()] == [False]
+    assert queue.workers() == []
+
+
+@pytest.mark.timeout(400)
+def test_a_campaign_that_cannot_be_run_is_given_up_and_says_why(
+    store: Store,
+    queue: Queue,
+    put: Callable[[CampaignSpec], str],
+    start: Start,
+    tmp_path: Path,
+    unused_port: int,
+) -> None:
+    crashing = put(campaign_on("one", **ENDLESS))
+    refused = put(campaign_on("two"))
+    with store._database.writer.begin() as connection:
+        connection.exec_driver_sql(
+            "UPDATE campaign SET spec = replace(spec, 'mixed-use', 'no-such-workload') "
+            f"WHERE id = '{refused}'"
+        )
+    start("--concurrency", "2", "--metrics", f"127.0.0.1:{unused_port}")
+
+    def kill_again() -> bool:
+        for lease in store.leases():
+            with suppress(ProcessLookupError):
+                os.kill(lease.holder.pid, signal.SIGKILL)
+        states = {store.campaign(c).state for c in (crashing, refused)}
+        return states == {CampaignState.FAILED} and queue.runs() == []
+
+    wait_for(kill_again, "the failure of both", tmp_path)
+    died = [e.kind for e in store.events(crashing)].count("run-died")
+    assert died == 3
+    assert "signal 9" in store.campaign(crashing).reason
+    assert "no-such-workload" in store.campaign(refused).reason
+    with urlopen(f"http://127.0.0.1:{unused_port}/metrics", timeout=20) as answer:
+        told = dict(line.rsplit(" ", 1) for line in answer.read().decode().splitlines())
+    assert float(told['fstune_worker_runs_total{end="given-up"}']) == 1
+    assert float(told['fstune_worker_runs_total{end="refused"}']) == 1
+    assert float(told['fstune_worker_runs_total{end="died"}']) == 2
+    assert float(told["fstune_worker_running_campaigns"]) == 0
+    assert 0.0 <= float(told["fstune_worker_heartbeat_age_seconds"]) < LIMIT_S

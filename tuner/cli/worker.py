@@ -1,0 +1,119 @@
+"""The command that takes campaigns from the queue of a PostgreSQL and runs them."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tuner.campaign.steering import in_use
+from tuner.cli.options import Database, StateDir, database_address, open_store, state_directory
+from tuner.errors import ConflictError, SpecError
+from tuner.model import Campaign
+from tuner.report.log import LogForm, lines
+from tuner.settings import Settings
+from tuner.states import CampaignState
+from tuner.store import Store
+from tuner.store.queue import Queue
+
+Queued = Annotated[
+    bool,
+    typer.Option(
+        "--queue",
+        help="Do not run it here: put it on the queue, for a 'fstune worker'. Needs PostgreSQL.",
+    ),
+]
+
+
+def worker(
+    testbeds: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Take campaigns on these testbeds only: 'simulated', 'cell' (private ones of this "
+            "machine's state directory), 'hosts' (queued on this machine) or 'hosts@HOST' (queued "
+            "on that one; same files and keys here). Default: the first three.",
+            show_default=False,
+        ),
+    ] = None,
+    concurrency: Annotated[
+        int, typer.Option(min=1, max=100, help="Campaigns to run at once, each in a process.")
+    ] = 1,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            help="Answer Prometheus at ADDRESS:PORT (plain HTTP, no token).", show_default=False
+        ),
+    ] = None,
+    log: Annotated[
+        LogForm, typer.Option("--log", help="How the log on standard error is written.")
+    ] = LogForm.CONSOLE,
+    state_dir: StateDir = None,
+    database: Database = None,
+) -> None:
+    """Run campaigns of the queue, on as many machines as share a PostgreSQL.
+
+    One campaign at a time uses a testbed. Ctrl-C pauses what runs, and leaves it to other workers;
+    what a killed worker had goes on with another one.
+    """
+    directory = state_directory(state_dir)
+    address = database_address(database)
+    with ExitStack() as open_:
+        store = open_.enter_context(open_store(state_dir, database))
+        queue = Queue.made(store)
+        assert address is not None
+        # Taken in here: other commands have no use for them, and it takes time.
+        import asyncio
+
+        from tuner.work.metrics import WorkerMetrics
+        from tuner.work.queueing import KINDS, queues_of
+        from tuner.work.worker import Orders, Worker
+
+        limit_s = Settings().takeover_after_s
+        queues = queues_of(testbeds or KINDS, directory)
+        orders = Orders(directory, address, queues, concurrency, limit_s, log)
+        numbers = WorkerMetrics(concurrency)
+        if metrics is not None:
+            open_.callback(numbers.serve(metrics))
+        writer = lines(sys.stderr, log)
+
+        def say(level: str, kind: str, **fields: object) -> None:
+            getattr(writer, level)(kind, **fields)
+
+        _quieten_library()
+        asyncio.run(Worker(store, queue, orders, numbers, say).work())
+
+
+def to_queue(
+    store: Store,
+    campaign: Callable[[], Campaign],
+    directory: Path,
+    server: str | None,
+    *,
+    override_pilot: bool = False,
+) -> None:
+    """Put a campaign on the queue and tell how to watch it. SpecError: there can be no queue."""
+    if server is not None:
+        raise SpecError("--queue: does not go with --server, which has its own ('serve --queue')")
+    queue = Queue.made(store)
+    from tuner.work.queueing import enqueue
+
+    found = campaign()
+    if found.state is CampaignState.RUNNING and in_use(store, found.id):
+        raise ConflictError(f"campaign {found.id} runs already")
+    name = enqueue(queue, found, directory, override_pilot=override_pilot)
+    typer.echo(f"campaign {found.id} is on the queue {name}")
+    typer.echo(f"fstune: see 'fstune status' and 'fstune show {found.id}'", err=True)
+    if not any(name in worker.queues for worker in queue.workers()):
+        typer.echo("fstune: no worker takes campaigns from it yet; see 'fstune worker'", err=True)
+
+
+def _quieten_library() -> None:
+    """What becomes of jobs we tell ourselves; of Procrastinate's own troubles it is to tell."""
+    logging.getLogger("procrastinate").setLevel(logging.WARNING)
+    logging.getLogger("procrastinate.worker").setLevel(logging.CRITICAL)
+    logging.getLogger("procrastinate.worker.worker").setLevel(logging.WARNING)

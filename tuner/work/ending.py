@@ -1,0 +1,97 @@
+"""What becomes of a campaign when its run has ended, or before one is begun. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tuner.errors import StoreError
+from tuner.model import Campaign, Event
+from tuner.states import CampaignState
+
+#: A run that dies so often without one more complete block dies of the campaign.
+MOST_DEATHS = 3
+#: What a worker tells before it begins a run.
+TAKEN = "worker-took"
+DIED = "run-died"
+_OVER = (CampaignState.FINISHED, CampaignState.CANCELLED)
+
+
+class Fate(StrEnum):
+    """What becomes of a campaign that a worker had. The first four end its job."""
+
+    FINISHED = "finished"
+    CANCELLED = "cancelled"
+    PAUSED = "paused"
+    FAILED = "failed"
+    #: It never began to run: why, is what it said last.
+    REFUSED = "refused"
+    #: Its process died too often: it is given up.
+    GIVEN_UP = "given-up"
+    #: Its process died: it is taken up again.
+    DIED = "died"
+    #: Back on the queue: the worker ends, or its testbed is in use.
+    PUT_BACK = "put-back"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A run that has ended with ``status`` (negative: of a signal), and what the store says now.
+
+    ``events``: of the campaign, all; ``in_use``: by a living process, the campaign or its testbed;
+    ``stopping``: the worker ends, and has asked the run to.
+    """
+
+    campaign: Campaign
+    events: Sequence[Event]
+    status: int
+    in_use: bool
+    stopping: bool
+
+
+def settled(campaign: Campaign, attempts: int) -> Fate | None:
+    """What has become of a campaign before a run is begun; None: one is to be begun.
+
+    ``attempts``: how often a run of this job was begun before. Whoever began the last one may have
+    died before it could say how that ended.
+    """
+    if campaign.state in _OVER:
+        return Fate(campaign.state)
+    if attempts and campaign.state is CampaignState.FAILED:
+        return Fate.FAILED
+    if attempts and campaign.state is CampaignState.PAUSED and _asked(campaign):
+        return Fate.PAUSED
+    return None
+
+
+def fate(ended: Ended) -> Fate:
+    """What becomes of a campaign after a run."""
+    state = ended.campaign.state
+    never_ran = bool(ended.events) and ended.events[-1].kind == TAKEN
+    if state in _OVER:
+        return Fate(state)
+    if state is CampaignState.PAUSED and not never_ran:
+        return Fate.PUT_BACK if ended.stopping and not _asked(ended.campaign) else Fate.PAUSED
+    if state is CampaignState.FAILED and not never_ran:
+        return Fate.FAILED
+    if ended.stopping or ended.in_use or ended.status == StoreError.exit_code:
+        return Fate.PUT_BACK
+    if never_ran and ended.status > 0:
+        return Fate.REFUSED
+    return Fate.GIVEN_UP if deaths(ended.events) + 1 >= MOST_DEATHS else Fate.DIED
+
+
+def deaths(events: Sequence[Event]) -> int:
+    """How often the campaign's process has died since its last complete block."""
+    count = 0
+    for event in reversed(events):
+        if event.kind == "block-complete":
+            break
+        count += event.kind == DIED
+    return count
+
+
+def _asked(campaign: Campaign) -> bool:
+    """Whether somebody asked for the pause that a campaign is in."""
+    return campaign.reason.startswith("asked to ") or campaign.reason.startswith("pause asked ")

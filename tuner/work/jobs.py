@@ -1,0 +1,180 @@
+"""What we make of Procrastinate: the one task, its retries, and a patient connection.
+
+The only module that imports it, and slow to import: only those who need it do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from procrastinate import App, BaseRetryStrategy, PsycopgConnector, RetryDecision
+from procrastinate.exceptions import ConnectorException
+from procrastinate.jobs import Job, Status
+from procrastinate.manager import JobManager
+
+from tuner.errors import StoreError
+from tuner.store.queue import Defer, Queue
+from tuner.store.queue_tables import SCHEMA
+
+Result = TypeVar("Result")
+
+#: The name of the task, in every job. Its arguments: ``campaign``, ``testbeds`` (their names) and
+#: ``override_pilot``.
+TASK = "campaign"
+#: How long a database that has gone is waited for; it may be restarted, or its host.
+PATIENCE_S = 300.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
+#: A query that lasted so long had an answer at first: listening lasts for days.
+_LONG_S = 60.0
+#: SQLSTATEs of a server that is away: no connection, shutting down, no connection left.
+_AWAY = ("08", "57P", "53300")
+
+_log = logging.getLogger(__name__)
+
+#: A job's end, unless it is another's by now: nobody ends what was taken over from him.
+_STILL_MINE = """
+FROM (SELECT id FROM procrastinate_jobs
+       WHERE id = %(job)s AND worker_id = %(worker)s AND status = 'doing' FOR UPDATE) AS mine
+"""
+_FINISH = f"SELECT procrastinate_finish_job_v1(id, %(status)s, %(delete)s) {_STILL_MINE}"
+_RETRY = f"SELECT procrastinate_retry_job_v2(id, %(at)s, NULL, NULL, NULL) {_STILL_MINE}"
+
+
+class PutBack(Exception):
+    """The campaign of a job is to go on later: the job goes back on the queue."""
+
+    def __init__(self, reason: str, after_s: float = 0.0) -> None:
+        super().__init__(reason)
+        self.after_s = after_s
+
+
+class _AsTold(BaseRetryStrategy):
+    """Only what was put back is tried again."""
+
+    def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
+        if not isinstance(exception, PutBack):
+            return None
+        return RetryDecision(retry_in={"milliseconds": round(1000 * exception.after_s)})
+
+
+class _Patient(PsycopgConnector):
+    """A connection that waits for a server that is away, as the store does."""
+
+    async def execute_query_async(self, query: Any, **arguments: Any) -> None:
+        await _persistently(lambda: super(_Patient, self).execute_query_async(query, **arguments))
+
+    async def execute_query_one_async(self, query: Any, **arguments: Any) -> dict[str, Any]:
+        return await _persistently(
+            lambda: super(_Patient, self).execute_query_one_async(query, **arguments)
+        )
+
+    async def execute_query_all_async(self, query: Any, **arguments: Any) -> list[dict[str, Any]]:
+        return await _persistently(
+            lambda: super(_Patient, self).execute_query_all_async(query, **arguments)
+        )
+
+    async def listen_notify(self, on_notification: Any, channels: Iterable[str]) -> None:
+        listened = list(channels)
+        await _persistently(lambda: super(_Patient, self).listen_notify(on_notification, listened))
+
+
+async def _persistently(query: Callable[[], Awaitable[Result]]) -> Result:
+    """Ask, and ask again for as long as the server may come back."""
+    away_since: float | None = None
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        began = time.monotonic()
+        try:
+            return await query()
+        except ConnectorException as error:
+            now = time.monotonic()
+            if away_since is None or now - began > _LONG_S:
+                away_since, pause_s = now, _FIRST_PAUSE_S  # it had answered until now
+            state = getattr(error.__cause__, "sqlstate", None) or "08"
+            if not state.startswith(_AWAY) or now - away_since > PATIENCE_S:
+                raise StoreError(f"the queue cannot be used: {error.__cause__ or error}") from error
+            _log.warning("the queue does not answer; waiting up to %.0f s", PATIENCE_S)
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+class _Jobs(JobManager):
+    """Ends only jobs that still are this worker's, and tells who it is and when it was heard of."""
+
+    def __init__(
+        self,
+        connector: PsycopgConnector,
+        registered: Callable[[int], Awaitable[None]],
+        heard: Callable[[], None],
+    ) -> None:
+        super().__init__(connector)
+        self._registered, self._heard = registered, heard
+
+    async def register_worker(self) -> int:
+        worker = await super().register_worker()
+        await self._registered(worker)
+        return worker
+
+    async def update_heartbeat(self, worker_id: int) -> None:
+        await super().update_heartbeat(worker_id)
+        self._heard()
+
+    async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
+        await self.connector.execute_query_async(
+            query=_FINISH, job=job.id, worker=job.worker_id, status=status.value, delete=delete_job
+        )
+
+    async def retry_job(self, job: Job, retry_at: Any = None, *_: Any, **__: Any) -> None:
+        await self.connector.execute_query_async(
+            query=_RETRY, job=job.id, worker=job.worker_id, at=retry_at
+        )
+
+
+def app_of(
+    queue: Queue,
+    task: Callable[..., Awaitable[None]],
+    registered: Callable[[int], Awaitable[None]],
+    heard: Callable[[], None],
+) -> App:
+    """Procrastinate on a queue; ``task`` is given the context of each job and its arguments."""
+    address, arguments = queue.driver_arguments()
+    connector = _Patient(
+        conninfo=address, kwargs=arguments, configure=_look_there_first, min_size=1, max_size=4
+    )
+    app = App(connector=connector)
+    app.job_manager = _Jobs(connector, registered, heard)
+    app.task(name=TASK, retry=_AsTold(), pass_context=True)(task)
+    return app
+
+
+async def _look_there_first(connection: Any) -> None:
+    await connection.execute(f"SET search_path TO {SCHEMA}")
+    await connection.commit()
+
+
+def deferring(
+    campaign: str, queue: str, testbeds: Sequence[str], *, override_pilot: bool = False
+) -> Defer:
+    """What gives a queue the job of a campaign. Of the ``testbeds`` that it uses, the first is
+    given to one job at a time; whether the others are free, is seen when it is taken.
+    """
+    app = App(connector=PsycopgConnector())
+
+    def defer(connection: Any) -> None:
+        job = app.configure_task(
+            TASK,
+            queue=queue,
+            lock=testbeds[0] if testbeds else None,
+            queueing_lock=campaign,
+            connection=connection,
+        )
+        try:
+            job.defer(campaign=campaign, testbeds=list(testbeds), override_pilot=override_pilot)
+        except ConnectorException as error:
+            raise StoreError(f"the queue cannot be used: {error.__cause__ or error}") from error
+
+    return defer

@@ -1,0 +1,26 @@
+"""The ``fstune`` command for a process that must not outlive the one that started it.
+
+It is told of that one's end by the end of its standard input, and then ends as SIGTERM would have
+it: a campaign is paused, its testbed put back.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+
+from tuner import cli
+
+
+def main() -> None:
+    """Run the command line."""
+    threading.Thread(target=_watch, args=(sys.stdin.fileno(),), name="leash", daemon=True).start()
+    cli.main()
+
+
+def _watch(leash: int) -> None:
+    while os.read(leash, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,86 @@
+"""Numbers for Prometheus: of the campaigns of a store, and of a worker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from tuner.errors import SpecError
+from tuner.states import CampaignState
+from tuner.work.ending import Fate
+
+
+class StoredCampaigns(Collector):
+    """How many campaigns are in which state, counted when somebody asks."""
+
+    def __init__(self, counts: Callable[[], Mapping[str, int]]) -> None:
+        self._counts = counts
+
+    def collect(self) -> Any:
+        """The family of metrics."""
+        counts = self._counts()
+        family = GaugeMetricFamily("fstune_campaigns", "Campaigns stored.", labels=["state"])
+        for state in CampaignState:
+            family.add_metric([str(state)], counts.get(str(state), 0))
+        yield family
+
+
+class WorkerMetrics:
+    """The numbers of one worker."""
+
+    def __init__(self, concurrency: int) -> None:
+        self.registry = CollectorRegistry()
+        self.running = Gauge(
+            "fstune_worker_running_campaigns",
+            "Campaigns that run in processes of this worker.",
+            registry=self.registry,
+        )
+        self.taken_over = Counter(
+            "fstune_worker_taken_over",
+            "Campaigns of dead workers that this one has put back on the queue.",
+            registry=self.registry,
+        )
+        self._runs = Counter(
+            "fstune_worker_runs", "Runs that have ended, by how.", ["end"], registry=self.registry
+        )
+        for fate in Fate:
+            self._runs.labels(str(fate))
+        Gauge(
+            "fstune_worker_concurrency", "Campaigns it runs at most.", registry=self.registry
+        ).set(concurrency)
+        self._heard = time.monotonic()
+        Gauge(
+            "fstune_worker_heartbeat_age_seconds",
+            "Since this worker last gave a sign of life to the database.",
+            registry=self.registry,
+        ).set_function(lambda: time.monotonic() - self._heard)
+
+    def heard(self) -> None:
+        """A sign of life was given."""
+        self._heard = time.monotonic()
+
+    def ended(self, fate: Fate) -> None:
+        """A run has ended."""
+        self._runs.labels(str(fate)).inc()
+
+    def serve(self, address: str) -> Callable[[], None]:
+        """Answer at HOST:PORT, over plain HTTP; returns what ends that. SpecError."""
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise SpecError(f"--metrics {address}: it is ADDRESS:PORT")
+        try:
+            server, thread = start_http_server(int(port), host.strip("[]"), self.registry)
+        except OSError as error:
+            raise SpecError(f"--metrics {address}: {error.strerror or error}") from error
+
+        def end() -> None:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+        return end

@@ -1,0 +1,297 @@
+"""A worker: takes campaigns from the queue and runs each in a process of its own.
+
+It may die at any moment. Its processes then pause their campaigns; other workers notice its silence
+and take over. Which process may touch a testbed is decided by its lease in the database alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from procrastinate import JobContext
+from procrastinate.jobs import Job
+
+from tuner.campaign.holding import this_process
+from tuner.campaign.steering import in_use
+from tuner.errors import ConflictError, NotFoundError, StoreError
+from tuner.model import Campaign
+from tuner.report.log import LogForm
+from tuner.states import CampaignState
+from tuner.store import NewEvent, Store
+from tuner.store.queue import Queue
+from tuner.work.ending import DIED, TAKEN, Ended, Fate, fate, settled
+from tuner.work.jobs import PutBack, app_of
+from tuner.work.metrics import WorkerMetrics
+from tuner.work.runs import Run, run_of
+
+_STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: Signs of life within the time after which a worker counts as dead.
+_BEATS = 6
+#: A job that was put back or whose testbed became free is not announced: it is looked for.
+_LOOK_S = 2.0
+_LONGEST_WAIT_S = 15.0
+#: Far beyond any worker's limit: each has its own, and dead ones are looked for with that.
+_NEVER_S = 1e9
+
+_log = logging.getLogger(__name__)
+
+#: Tells what happens: a level, a kind, and particulars.
+Say = Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What a worker is told. ``queues``: whence it takes campaigns, ``concurrency`` at once.
+
+    ``limit_s``: after so long without a sign of life it counts as dead. ``log``: the form in which
+    its campaigns write what happens.
+    """
+
+    state_directory: Path
+    database: str
+    queues: tuple[str, ...]
+    concurrency: int
+    limit_s: float
+    log: LogForm
+
+
+class Worker:
+    """One worker, for one ``work``."""
+
+    def __init__(
+        self, store: Store, queue: Queue, orders: Orders, metrics: WorkerMetrics, say: Say
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._orders = orders
+        self._metrics = metrics
+        self._say = say
+        self._id = 0
+        self._stopping = ""
+        self._dead = False
+        self._working: asyncio.Task[None] | None = None
+        self._jobs: set[int] = set()
+        self._children: set[asyncio.subprocess.Process] = set()
+        self._unknown: set[int] = set()
+
+    async def work(self) -> None:
+        """Take campaigns and run them until a stop signal comes.
+
+        Raises StoreError when the database does not come back, and ConflictError when others took
+        this worker for dead.
+        """
+        app = app_of(self._queue, self._take, self._registered, self._metrics.heard)
+        loop = asyncio.get_running_loop()
+        pause_s = self._orders.limit_s / _BEATS
+        async with app.open_async():
+            self._working = asyncio.create_task(
+                app.run_worker_async(
+                    queues=list(self._orders.queues),
+                    concurrency=self._orders.concurrency,
+                    install_signal_handlers=False,
+                    delete_jobs="always",
+                    fetch_job_polling_interval=min(_LOOK_S, pause_s),
+                    update_heartbeat_interval=pause_s,
+                    stalled_worker_timeout=_NEVER_S,
+                )
+            )
+            for number in _STOP:
+                loop.add_signal_handler(number, self._stop, signal.Signals(number).name)
+            looking = asyncio.create_task(self._look_after(app, pause_s))
+            try:
+                with suppress(asyncio.CancelledError):
+                    await self._working
+            finally:
+                for number in _STOP:
+                    loop.remove_signal_handler(number)
+                self._end_children()
+                looking.cancel()
+                await asyncio.gather(looking, return_exceptions=True)
+        if self._dead:
+            raise ConflictError(
+                "the others took this worker for dead, as it gave no sign of life for "
+                f"{self._orders.limit_s:.0f} s; its campaigns go on with them. Start it again"
+            )
+        if not self._stopping:
+            raise StoreError("the queue cannot be used; the log says why. Start the worker again")
+
+    async def _registered(self, worker: int) -> None:
+        orders = self._orders
+        self._id = worker
+        arguments = worker, this_process(), orders.queues, orders.concurrency, orders.limit_s
+        await asyncio.to_thread(self._queue.register, *arguments)
+        self._metrics.heard()
+        self._say("info", "ready", worker=worker, queues=", ".join(orders.queues))
+
+    # Stopping
+
+    def _stop(self, reason: str) -> None:
+        if self._stopping:
+            self._say("info", "stopping", message="the testbeds are put back first")
+            return
+        self._stopping = reason
+        count = len(self._children)
+        todo = f"; {count} campaigns pause at their next safe point and wait for a worker then"
+        self._say("info", "stopping", message=f"{reason}{todo if count else ''}")
+        self._end_children()
+        if self._working is not None:
+            self._working.cancel()
+
+    def _end_children(self) -> None:
+        for child in self._children:
+            with suppress(ProcessLookupError):
+                child.terminate()
+
+    # Looking after
+
+    async def _look_after(self, app: Any, pause_s: float) -> None:
+        """Give signs of life to the very end, take over from the dead, find what was mislaid."""
+        while True:
+            await asyncio.sleep(pause_s)
+            if not self._id:
+                continue
+            try:
+                if self._stopping:
+                    await app.job_manager.update_heartbeat(self._id)
+                await self._look()
+            except StoreError as problem:
+                self._say("warning", "queue", message=str(problem))
+
+    async def _look(self) -> None:
+        if all(known.id != self._id for known in await asyncio.to_thread(self._queue.workers)):
+            if not self._stopping:
+                self._dead = True
+                self._stop("taken for dead")
+            return
+        for lost in await asyncio.to_thread(self._queue.take_over):
+            self._metrics.taken_over.inc()
+            self._say("warning", "taken-over", campaign=lost.campaign, from_worker=lost.worker)
+        runs = await asyncio.to_thread(self._queue.runs)
+        # The answer to a request for a job may get lost: nobody would ever run that one.
+        unknown = {run.id for run in runs if run.worker == self._id and run.taken} - self._jobs
+        if mislaid := unknown & self._unknown:
+            await asyncio.to_thread(self._queue.put_back, self._id, mislaid)
+        self._unknown = unknown - mislaid
+
+    # Campaigns
+
+    async def _take(
+        self, context: JobContext, campaign: str, testbeds: list[str], override_pilot: bool
+    ) -> None:
+        """Run the campaign of a job to its end. PutBack: it is to go on later.
+
+        Whatever else goes wrong is no reason to forget a campaign: it goes back, too.
+        """
+        try:
+            await self._take_up(context.job, campaign, testbeds, override_pilot)
+        except NotFoundError:
+            self._say("warning", "gone", campaign=campaign)
+        except PutBack:
+            raise
+        except Exception as problem:
+            if not isinstance(problem, (StoreError, OSError)):
+                _log.exception("a defect of fstune")
+            self._say("error", "worker-failed", campaign=campaign, message=str(problem))
+            raise PutBack("the worker failed", _LONGEST_WAIT_S) from problem
+
+    async def _take_up(
+        self, job: Job, campaign: str, testbeds: list[str], override_pilot: bool
+    ) -> None:
+        assert job.id is not None
+        self._jobs.add(job.id)
+        try:
+            end = await asyncio.to_thread(self._settled, campaign, job.attempts)
+            if end is None:
+                if await asyncio.to_thread(in_use, self._store, campaign, testbeds):
+                    raise PutBack("its testbed is in use", self._wait_s())
+                end = await self._run(campaign, testbeds, override_pilot)
+        finally:
+            self._jobs.discard(job.id)
+        self._metrics.ended(end)
+        self._say("info", "run-ended", campaign=campaign, end=str(end))
+        if end is Fate.DIED:
+            raise PutBack("its process died")
+        if end is Fate.PUT_BACK:
+            raise PutBack("it goes on later", 0.0 if self._stopping else self._wait_s())
+
+    def _settled(self, campaign: str, attempts: int) -> Fate | None:
+        return settled(self._store.campaign(campaign), attempts)
+
+    async def _run(self, campaign: str, testbeds: list[str], override_pilot: bool) -> Fate:
+        run = run_of(
+            campaign,
+            self._orders.state_directory,
+            self._orders.database,
+            override_pilot=override_pilot,
+            leashed=True,
+            options=("--log", str(self._orders.log)),
+        )
+        said = f"worker {self._id} on {this_process().host} takes it up"
+        await self._tell(campaign, TAKEN, said, {"worker": self._id})
+        about = {"campaign": campaign, "testbeds": ", ".join(testbeds)}
+        self._say("info", "run-begins", **about, log=str(run.log))
+        with run.output() as out:
+            child = await asyncio.create_subprocess_exec(
+                *run.command,
+                env=run.environment,
+                cwd=run.directory,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=out,
+                stderr=asyncio.subprocess.STDOUT,
+                # Ctrl-C in a terminal is for the worker, which passes it on.
+                start_new_session=True,
+            )
+        self._children.add(child)
+        self._metrics.running.set(len(self._children))
+        try:
+            if self._stopping:
+                self._end_children()
+            status = await child.wait()
+        finally:
+            self._children.discard(child)
+            self._metrics.running.set(len(self._children))
+        return await asyncio.to_thread(self._ended, campaign, testbeds, run, status)
+
+    def _ended(self, campaign: str, testbeds: list[str], run: Run, status: int) -> Fate:
+        """Find out, and tell, what has become of a campaign whose process has ended."""
+        found = self._store.campaign(campaign)
+        events = self._store.events(campaign)
+        used = in_use(self._store, campaign, testbeds)
+        end = fate(Ended(found, events, status, used, bool(self._stopping)))
+        if end is Fate.REFUSED:
+            self._fail(found, "start-failed", f"the run did not begin: {run.last_line()}")
+        elif end in (Fate.DIED, Fate.GIVEN_UP):
+            how = f"signal {-status}" if status < 0 else f"exit status {status}"
+            said = f"the process of the run died ({how}): {run.last_line()}"
+            if end is Fate.DIED:
+                self._store.add_event(campaign, _event(DIED, said))
+            else:
+                self._fail(found, DIED, f"{said}; given up")
+        return end
+
+    def _fail(self, campaign: Campaign, kind: str, said: str) -> None:
+        event = _event(kind, said)
+        self._store.void_running_blocks(campaign.id, said, _event("block-void", said))
+        if campaign.state in (CampaignState.CREATED, CampaignState.RUNNING):
+            self._store.move_campaign(campaign.id, CampaignState.FAILED, said, event)
+        else:
+            self._store.add_event(campaign.id, event)
+
+    async def _tell(self, campaign: str, kind: str, said: str, data: dict[str, Any]) -> None:
+        event = NewEvent(datetime.now(UTC), kind, said, data)
+        await asyncio.to_thread(self._store.add_event, campaign, event)
+
+    def _wait_s(self) -> float:
+        return min(_LONGEST_WAIT_S, self._orders.limit_s / _BEATS)
+
+
+def _event(kind: str, said: str) -> NewEvent:
+    return NewEvent(datetime.now(UTC), kind, said)
