@@ -115,3 +115,11 @@ class CampaignHalted(TunerError):
     slug = "halted"
     http_status = 500
     exit_code = 9
+
+
+class ServerError(TunerError):
+    """A server cannot be reached, does not let us, or answers what is not understood."""
+
+    slug = "server"
+    http_status = 502
+    exit_code = 10

@@ -1,4 +1,4 @@
-"""The session of docs/api.md, as it stands there, against a real service; and what outlives it."""
+"""The session of the README, as it stands there, against a real service."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-import httpx2
 import pytest
 
 from tests.integration.test_api_pages import Service, free_port
-from tuner.states import CampaignState
 from tuner.store import Store
 
 CAMPAIGN = {
@@ -49,8 +46,8 @@ def test_the_session_with_curl(service: Service, root: Path, tmp_path: Path) -> 
     (tmp_path / "earlier.yaml").write_text(json.dumps(CAMPAIGN | {"name": "earlier"}))
     service.fstune("run", str(tmp_path / "earlier.yaml"))
     (tmp_path / "campaign.json").write_text(json.dumps(CAMPAIGN))
-    blocks = re.findall(r"```sh\n(.*?)```", (root / "docs" / "api.md").read_text(), re.DOTALL)
-    (session,) = [block for block in blocks if "curl" in block]
+    blocks = re.findall(r"```sh\n(.*?)```", (root / "README.md").read_text(), re.DOTALL)
+    (session,) = [block for block in blocks if "token create" in block and "curl" in block]
     assert session.count("http://127.0.0.1:8710") == 1
     python = shlex.join([sys.executable, "-c", "from tuner.cli import main; main()"])
     calls = session.replace("http://127.0.0.1:8710", service.url).replace(
@@ -75,37 +72,3 @@ def test_the_session_with_curl(service: Service, root: Path, tmp_path: Path) -> 
     assert "event: over" in rest
     paused = json.loads(rest.splitlines()[-1])
     assert paused.get("status") == 409 or paused["state"] in ("running", "paused"), paused
-
-
-def test_a_campaign_outlives_the_service_that_began_it(service: Service, tmp_path: Path) -> None:
-    token = service.fstune("token", "create", "one", "--scope", "operate").strip()
-    headers = {"Authorization": f"Bearer {token}"}
-    long = CAMPAIGN | {"budget": {"wall_time": "40m"}, "search": {"sampler": "random"}}
-    begun = httpx2.post(f"{service.url}/v1/campaigns", json=long, headers=headers)
-    assert begun.status_code == 202, begun.text
-    campaign = begun.json()["id"]
-    with Store.open(tmp_path) as store:
-        wait_until(lambda: len(store.blocks(campaign)) > 2)
-        assert store.campaign(campaign).state is CampaignState.RUNNING
-        service.stop(signal.SIGKILL)
-        seen = len(store.events(campaign))
-        wait_until(lambda: store.campaign(campaign).state is not CampaignState.RUNNING)
-        assert store.campaign(campaign).state is CampaignState.FINISHED
-        events = [event.number for event in store.events(campaign)]
-    assert len(events) > seen
-    service.start()
-    with httpx2.stream(
-        "GET",
-        f"{service.url}/v1/campaigns/{campaign}/events/stream",
-        headers=headers | {"Last-Event-ID": str(seen)},
-        timeout=20,
-    ) as stream:
-        told = [int(line[4:]) for line in stream.iter_lines() if line.startswith("id: ")]
-    assert told == events[seen:]
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60.0
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)

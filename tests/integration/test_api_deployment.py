@@ -1,4 +1,4 @@
-"""The service as it is deployed: its systemd unit, and behind the proxy of the example."""
+"""Service and worker as they are deployed: their systemd units, and the proxy of the example."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address
 from pathlib import Path
 
 import httpx2
@@ -27,14 +28,15 @@ from tuner.store import NewEvent, Store
 NAME = "tuning.example.org"
 
 
-@pytest.fixture
-def unit(root: Path, tmp_path: Path) -> Path:
-    """Return the unit of the service, for the program of this environment."""
+@pytest.fixture(params=["fstune-serve.service", "fstune-worker.service"])
+def unit(request: pytest.FixtureRequest, root: Path, tmp_path: Path) -> Path:
+    """Return a unit, for the program of this environment."""
     if shutil.which("systemd-analyze") is None:
         pytest.skip("this machine has no systemd-analyze")
-    text = (root / "deploy" / "fstune-serve.service").read_text()
+    name: str = request.param
+    text = (root / "deploy" / name).read_text()
     program = Path(sys.executable).with_name("fstune")
-    file = tmp_path / "fstune-serve.service"
+    file = tmp_path / name
     file.write_text(text.replace("/opt/fstune/bin/fstune", str(program)))
     return file
 
@@ -63,6 +65,7 @@ def certificate(directory: Path) -> tuple[Path, Path]:
     """Make a key and a certificate that it has signed itself."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, NAME)])
+    names = [x509.DNSName(NAME), x509.IPAddress(IPv4Address("127.0.0.1"))]
     now = datetime.now(UTC)
     made = (
         x509.CertificateBuilder()
@@ -72,7 +75,7 @@ def certificate(directory: Path) -> tuple[Path, Path]:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(NAME)]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .sign(key, hashes.SHA256())
     )
     chain, secret = directory / "chain.pem", directory / "key.pem"

@@ -13,7 +13,20 @@ from typing import Annotated
 import typer
 
 import tuner
-from tuner.cli import archive, campaigns, cell, db, serve, sharing, space, testbed, token, workload
+from tuner.cli import (
+    archive,
+    campaigns,
+    cell,
+    db,
+    serve,
+    sharing,
+    space,
+    testbed,
+    token,
+    watch,
+    worker,
+    workload,
+)
 from tuner.cli.compare import compare_command
 from tuner.cli.samples import load_trial
 from tuner.errors import TunerError
@@ -35,6 +48,7 @@ app.command("run")(campaigns.run)
 app.command("pilot")(campaigns.pilot)
 app.command("resume")(campaigns.resume)
 app.command("branch")(campaigns.branch)
+app.command("watch")(watch.watch)
 app.command("pause")(sharing.pause)
 app.command("cancel")(sharing.cancel)
 app.command("status")(sharing.status)
@@ -45,6 +59,7 @@ app.command("export")(archive.export)
 app.command("import")(archive.import_file)
 app.command("compare")(compare_command(load_trial))
 app.command("serve")(serve.serve)
+app.command("worker")(worker.worker)
 app.add_typer(cell.app, name="cell")
 app.add_typer(db.app, name="db")
 app.add_typer(space.app, name="space")

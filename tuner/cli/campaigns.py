@@ -14,31 +14,43 @@ from rich.console import Console
 
 from tuner.campaign.branching import priors
 from tuner.campaign.comparing import client_ratios, stored_comparisons
-from tuner.campaign.drift import drift
+from tuner.campaign.drift import baseline_started, drift
+from tuner.campaign.equivalence import effect_between
 from tuner.campaign.rules import rules_of, stored_rules
 from tuner.campaign.runner import Outcome
+from tuner.campaign.scores import ScoreTable
 from tuner.campaign.spec import CampaignSpec, read_spec
 from tuner.campaign.standing import against_baseline
 from tuner.cli.compose import Prepared, conduct, prepare
-from tuner.cli.options import CampaignReference, Database, StateDir, open_store, state_directory
-from tuner.errors import ConflictError, NotFoundError, SpecError
+from tuner.cli.ending import INTERRUPTED, no_answer, stored_end, tell_end
+from tuner.cli.options import (
+    CampaignReference,
+    Database,
+    Log,
+    Server,
+    StateDir,
+    open_store,
+    server_address,
+    state_directory,
+)
+from tuner.cli.worker import Queued, to_queue
+from tuner.errors import ConflictError, SpecError
 from tuner.judge.pilot import Pilot, PilotOutcome
 from tuner.model import BlockKind, Campaign, Prior
+from tuner.report.beside import Comparison
 from tuner.report.log import LogForm, LogProgress
 from tuner.report.pilot import pilot_page
 from tuner.report.progress import progress_for
 from tuner.report.recommend import (
+    RecommendationDocument,
     recommendation_document,
     recommendation_flags,
     recommendation_page,
 )
-from tuner.report.summary import Effort, campaign_summary
 from tuner.report.tables import campaign_page, campaigns_table, show
-from tuner.states import BlockState, CampaignState
+from tuner.states import CampaignState
 from tuner.store import Store
 
-#: Exit status of a command ended by Ctrl-C, as shells count it.
-_INTERRUPTED = 130
 _EVENTS_SHOWN = 12
 
 
@@ -59,30 +71,31 @@ OverridePilot = Annotated[
 ]
 
 
-Log = Annotated[
-    LogForm | None,
-    typer.Option(
-        "--log",
-        help="Write a log to standard error, a line an event, instead of showing progress.",
-        show_default=False,
-    ),
-]
-
-
 def run(
     file: CampaignFile,
     override_pilot: OverridePilot = False,
+    queue: Queued = False,
     log: Log = None,
     state_dir: StateDir = None,
     database: Database = None,
+    server: Server = None,
 ) -> None:
     """Run a campaign to its end: pilot, search, certify, recommend, put the testbed back.
 
-    Ctrl-C pauses it; 'fstune resume' goes on. Nothing measured is lost, whatever stops it.
+    Ctrl-C pauses it; 'fstune resume' goes on. Nothing measured is lost, whatever stops it. At a
+    server it goes on without being watched.
     """
+    if not queue and (address := server_address(server, state_dir, database)) is not None:
+        from tuner.cli import remote
+
+        remote.run(address, file, log, override_pilot=override_pilot)
+        return
     directory = state_directory(state_dir)
     prepared = _prepared(file, directory, override_pilot)
     with open_store(directory, database) as store:
+        if queue:
+            to_queue(store, lambda: _created(store, prepared.spec), directory, server)
+            return
         _tell_end(store, _conduct(store, _created(store, prepared.spec), prepared, log)[0])
 
 
@@ -108,27 +121,37 @@ def pilot(
     if outcome.error is not None:
         raise outcome.error
     if found is None or found.outcome is PilotOutcome.UNDECIDED:
-        raise typer.Exit(_INTERRUPTED)
+        raise typer.Exit(INTERRUPTED)
     typer.echo(f"fstune: go on with: fstune resume {campaign.id}", err=True)
 
 
 def resume(
     campaign: CampaignReference = "last",
     override_pilot: OverridePilot = False,
+    queue: Queued = False,
     log: Log = None,
     state_dir: StateDir = None,
     database: Database = None,
+    server: Server = None,
 ) -> None:
     """Take up a campaign that was paused, failed or killed, and run it to its end."""
+    if not queue and (address := server_address(server, state_dir, database)) is not None:
+        from tuner.cli import remote
+
+        remote.resume(address, campaign, log, override_pilot=override_pilot)
+        return
     directory = state_directory(state_dir)
     with open_store(directory, database) as store:
         found = store.campaign(campaign)
+        if queue:
+            to_queue(store, lambda: found, directory, server, override_pilot=override_pilot)
+            return
         if found.state in (CampaignState.FINISHED, CampaignState.CANCELLED):
             raise ConflictError(
                 f"campaign {found.id} is {found.state}; see 'fstune show {found.id}'"
             )
         spec = _overriding(CampaignSpec.from_json(found.spec), override_pilot)
-        prepared = prepare(spec, directory, owned=_cell_is_its_own(store, found))
+        prepared = prepare(spec, directory, owned=_own_cells(store, found))
         _tell_end(store, _conduct(store, found, prepared, log)[0])
 
 
@@ -139,11 +162,17 @@ def branch(
     log: Log = None,
     state_dir: StateDir = None,
     database: Database = None,
+    server: Server = None,
 ) -> None:
     """Run a new campaign that begins with what an earlier one has found.
 
     Its comparable trials guide the search; no claim rests on them, and everything is measured anew.
     """
+    if (address := server_address(server, state_dir, database)) is not None:
+        from tuner.cli import remote
+
+        remote.branch(address, campaign, file, log, override_pilot=override_pilot)
+        return
     directory = state_directory(state_dir)
     prepared = _prepared(file, directory, override_pilot)
     with open_store(directory, database) as store:
@@ -176,27 +205,44 @@ def _created(store: Store, spec: CampaignSpec, found: Sequence[Prior] = ()) -> C
     return store.create_campaign(spec.name, spec.to_json(), spec.seed, now, priors=found)
 
 
-def list_campaigns(state_dir: StateDir = None, database: Database = None) -> None:
+def list_campaigns(
+    state_dir: StateDir = None, database: Database = None, server: Server = None
+) -> None:
     """List all campaigns, newest first."""
+    if (address := server_address(server, state_dir, database)) is not None:
+        from tuner.cli import remote
+
+        remote.list_campaigns(address)
+        return
     with open_store(state_dir, database) as store:
         show(Console(), campaigns_table(store.campaigns()))
 
 
 def show_campaign(
-    campaign: CampaignReference = "last", state_dir: StateDir = None, database: Database = None
+    campaign: CampaignReference = "last",
+    state_dir: StateDir = None,
+    database: Database = None,
+    server: Server = None,
 ) -> None:
     """Show a campaign: its trials with verdicts, and what happened last."""
+    if (address := server_address(server, state_dir, database)) is not None:
+        from tuner.cli import remote
+
+        remote.show_campaign(address, campaign, _EVENTS_SHOWN)
+        return
     with open_store(state_dir, database) as store:
         found = store.campaign(campaign)
         blocks = store.blocks(found.id)
         try:
             rules = stored_rules(found)
-            estimates = against_baseline(blocks, rules, BlockKind.SEARCH)
-            baseline = drift(blocks, rules.components, rules.weights)
+            table = ScoreTable.of(blocks, rules.components, rules.weights)
+            estimates = against_baseline(table, rules, BlockKind.SEARCH)
+            baseline = drift(table, baseline_started(blocks))
             clients = client_ratios(blocks, rules)
+            effect = effect_between(table)
         except (SpecError, KeyError):
             # Its workload's file is gone, or is another one now.
-            estimates, baseline, clients = {}, [], {}
+            estimates, baseline, clients, effect = {}, [], {}, None
         events = store.events(found.id)[-_EVENTS_SHOWN:]
         page = campaign_page(
             found,
@@ -207,6 +253,7 @@ def show_campaign(
             drift=[point.ratio for point in baseline],
             references=stored_comparisons(found, blocks),
             clients=clients,
+            testbeds_differ=effect.reason if effect is not None and effect.shown else "",
         )
         show(Console(), page)
 
@@ -216,31 +263,44 @@ def recommend(
     form: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TEXT,
     state_dir: StateDir = None,
     database: Database = None,
+    server: Server = None,
 ) -> None:
     """Print what a finished campaign recommends, and on what evidence.
 
     'json' is for programs; 'flags' prints the options to set, a line for each program.
     """
+    if (address := server_address(server, state_dir, database)) is not None:
+        from tuner.cli import remote
+
+        found, document, references = remote.recommendation(address, campaign)
+    else:
+        found, document, references = _stored_recommendation(campaign, state_dir, database)
+    assert found.recommendation is not None
+    match form:
+        case Format.TEXT:
+            page = recommendation_page(
+                found, found.recommendation, client=document.client, references=references
+            )
+            show(Console(), page)
+        case Format.JSON:
+            typer.echo(document.json_text())
+        case Format.FLAGS:
+            typer.echo(recommendation_flags(found.recommendation), nl=False)
+
+
+def _stored_recommendation(
+    campaign: str, state_dir: Path | None, database: str | None
+) -> tuple[Campaign, RecommendationDocument, Sequence[Comparison]]:
     with open_store(state_dir, database) as store:
         found = store.campaign(campaign)
         client = store.measured(found.id)
         references = stored_comparisons(found, store.blocks(found.id))
     if found.recommendation is None:
-        todo = "wait for it" if found.state is CampaignState.RUNNING else "see 'fstune resume'"
-        raise NotFoundError(f"campaign {found.id} is {found.state} and has no answer yet; {todo}")
-    match form:
-        case Format.TEXT:
-            page = recommendation_page(
-                found, found.recommendation, client=client, references=references
-            )
-            show(Console(), page)
-        case Format.JSON:
-            document = recommendation_document(
-                found, found.recommendation, client=client, references=references
-            )
-            typer.echo(document.json_text())
-        case Format.FLAGS:
-            typer.echo(recommendation_flags(found.recommendation), nl=False)
+        raise no_answer(found)
+    document = recommendation_document(
+        found, found.recommendation, client=client, references=references
+    )
+    return found, document, references
 
 
 def _conduct(
@@ -262,34 +322,14 @@ def _conduct(
 
 
 def _tell_end(store: Store, outcome: Outcome) -> None:
-    console = Console()
-    campaign = outcome.campaign
-    blocks = store.blocks(campaign.id)
-    effort = Effort(
-        trials=sum(trial.race > 0 for trial in store.trials(campaign.id)),
-        blocks=sum(block.state is BlockState.COMPLETE for block in blocks),
-        measurements=sum(len(block.measurements) for block in blocks),
-        void_blocks=sum(block.state is BlockState.VOID for block in blocks),
-    )
-    page = campaign_summary(
-        campaign,
-        campaign.recommendation,
-        effort=effort,
-        restored=outcome.restored,
-        references=stored_comparisons(campaign, blocks),
-    )
-    show(console, page)
-    if outcome.error is not None:
-        raise outcome.error
-    if campaign.state is CampaignState.CANCELLED:
-        typer.echo("fstune: cancelled", err=True)
-        raise typer.Exit(_INTERRUPTED)
-    if campaign.state is not CampaignState.FINISHED:
-        typer.echo(f"fstune: paused; go on with: fstune resume {campaign.id}", err=True)
-        raise typer.Exit(_INTERRUPTED)
+    tell_end(stored_end(store, outcome.campaign), outcome.restored, outcome.error)
 
 
-def _cell_is_its_own(store: Store, campaign: Campaign) -> bool:
-    """Whether the campaign brought up its private cell and has not taken it down yet."""
-    told = [e for e in store.events(campaign.id) if e.kind in ("testbed-owned", "testbed-closed")]
-    return bool(told) and told[-1].kind == "testbed-owned"
+def _own_cells(store: Store, campaign: Campaign) -> set[str]:
+    """The places whose private cell the campaign brought up and has not taken down yet; "" for that
+    of its only one.
+    """
+    newest = {}
+    for event in store.events(campaign.id, kinds=["testbed-owned", "testbed-closed"]):
+        newest[str(event.data.get("testbed", ""))] = event.kind
+    return {place for place, kind in newest.items() if kind == "testbed-owned"}

@@ -31,6 +31,8 @@ def upgrade(state_dir: StateDir = None, database: Database = None) -> None:
         typer.echo(f"{done.where}: revision {done.after}, nothing to do")
     else:
         typer.echo(f"{done.where}: revision {done.before} is now {done.after}")
+    if done.queue:
+        typer.echo(f"{done.where}: the queue of the workers is up to date")
 
 
 @app.command()

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from tuner.settings import Settings
+from tuner.errors import SpecError
+from tuner.report.log import LogForm
+from tuner.settings import ClientSettings, Settings
 from tuner.store import Store
 
 StateDir = Annotated[
@@ -31,6 +33,25 @@ Database = Annotated[
     ),
 ]
 
+Server = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        help="Do it at a server ('fstune serve'): https://HOST. Default: FSTUNE_SERVER, else here. "
+        "A token comes from FSTUNE_TOKEN or the file FSTUNE_TOKEN_FILE names.",
+        show_default=False,
+    ),
+]
+
+Log = Annotated[
+    LogForm | None,
+    typer.Option(
+        "--log",
+        help="Write a log to standard error, a line an event, instead of showing progress.",
+        show_default=False,
+    ),
+]
+
 CampaignReference = Annotated[
     str,
     typer.Argument(help="A campaign's identifier, the beginning of one, or 'last'."),
@@ -43,6 +64,14 @@ def database_address(given: str | None) -> str | None:
         return given
     secret = Settings().database_url
     return None if secret is None else secret.get_secret_value()
+
+
+def server_address(server: str | None, state_dir: Path | None, database: str | None) -> str | None:
+    """The server to ask: the option, else the environment unless an option names a place here."""
+    here = state_dir is not None or database is not None
+    if server is not None and here:
+        raise SpecError("--server: does not go with --state-dir or --database")
+    return server if server is not None or here else ClientSettings().server
 
 
 def open_store(state_dir: Path | None, database: str | None) -> Store:

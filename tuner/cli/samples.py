@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 from tuner.campaign.rules import stored_rules
-from tuner.campaign.times import block_scores
+from tuner.campaign.scores import ScoreTable
 from tuner.cli.options import open_store
 from tuner.errors import NotFoundError
 from tuner.report.compare import Sample
@@ -20,10 +20,10 @@ def load_trial(campaign: str, trial: int, state_dir: Path | None, database: str 
     """
     with open_store(state_dir, database) as store:
         found = store.campaign(campaign)
-        blocks = store.blocks(found.id)
-    rules = stored_rules(found)
-    scored = block_scores(blocks, rules.components, rules.weights)
-    measured = [(block.number, of[trial]) for block, of in scored if trial in of]
+        rules = stored_rules(found)
+        blocks = store.block_times(found.id, rules.components)
+    table = ScoreTable.of(blocks, rules.components, rules.weights)
+    measured = [(o.block.number, o.scores[trial]) for o in table.scored if trial in o.scores]
     if not measured:
         raise NotFoundError(f"campaign {found.id} has no measurement of a trial {trial}")
     return Sample(

@@ -49,6 +49,13 @@ def serve(
             help="Listen off the loopback without TLS: something in front of it has TLS.",
         ),
     ] = False,
+    queue: Annotated[
+        bool,
+        typer.Option(
+            "--queue",
+            help="Leave campaigns that are begun here to 'fstune worker'. Needs PostgreSQL.",
+        ),
+    ] = False,
     state_dir: StateDir = None,
     database: Database = None,
 ) -> None:
@@ -84,8 +91,15 @@ def serve(
         os.environ["FSTUNE_API_AUTH"] = "true"
     if testbeds is not None:
         os.environ["FSTUNE_API_TESTBEDS"] = str(testbeds.absolute())
+    if queue:
+        if address is None:
+            raise SpecError("--queue: workers take campaigns from a PostgreSQL; add --database")
+        os.environ["FSTUNE_API_QUEUE"] = "true"
     if allow:
         os.environ["FSTUNE_API_ALLOW"] = "[" + ",".join(f'"{kind}"' for kind in allow) + "]"
+    for client in ("FSTUNE_SERVER", "FSTUNE_TOKEN", "FSTUNE_TOKEN_FILE"):
+        # What it runs is run here, and is not asked of a server again.
+        os.environ.pop(client, None)
     uvicorn.run(
         "api.app:create_app",
         factory=True,

@@ -26,7 +26,7 @@ from rich.text import Text
 
 from tuner.model import BASELINE, Event
 from tuner.report.drawing import SPINNER, Axis, Printable
-from tuner.report.observer import DroppedTrial, LiveTrial, Standing, how_long, where
+from tuner.report.observer import DroppedTrial, LiveTrial, Standing, how_long, how_many, where
 from tuner.report.words import (
     FASTER,
     NAME,
@@ -159,15 +159,18 @@ def _line(text: Text) -> Text:
 
 
 def _head(title: str, standing: Standing, width: int) -> list[RenderableType]:
-    count = f"{standing.measurements}/{standing.budget} measurements"
+    count = how_many(standing)
     bar = Table.grid(padding=(0, 1, 0, 0))
     bar.add_column(no_wrap=True)
     bar.add_column(no_wrap=True, overflow="ellipsis")
-    done = min(standing.measurements, standing.budget)
-    cells = max(6, min(60, width - len(count) - 2))
-    bar.add_row(
-        ProgressBar(max(1, standing.budget), done, width=cells, complete_style=FASTER), count
-    )
+    if standing.budget is None:
+        bar.add_row(count)
+    else:
+        done = min(standing.measurements, standing.budget)
+        cells = max(6, min(60, width - len(count) - 2))
+        bar.add_row(
+            ProgressBar(max(1, standing.budget), done, width=cells, complete_style=FASTER), count
+        )
     name = f"{clean(title)}  " if title else ""
     return [
         _line(Text.assemble((name, STRONG), where(standing))),

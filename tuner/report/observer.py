@@ -42,15 +42,16 @@ class Standing:
     """Where a campaign stands.
 
     ``block`` counts from 1 and is the one being measured, or the last one; ``expected_blocks`` and
-    ``expected_left_s`` are None while unknown; ``measurements`` of at most ``budget``. ``rows`` and
-    ``dropped``: the most important first; a low terminal shows only the first ones.
+    ``expected_left_s`` are None while unknown; ``measurements`` of at most ``budget``, None where
+    only others know it. ``rows`` and ``dropped``: the most important first; a low terminal shows
+    only the first ones.
     """
 
     race: int
     block: int
     expected_blocks: int | None
     measurements: int
-    budget: int
+    budget: int | None
     elapsed_s: float
     expected_left_s: float | None
     kind: BlockKind = BlockKind.SEARCH
@@ -86,3 +87,9 @@ def how_long(elapsed_s: float, left_s: float | None) -> str:
     else:
         left = f", about {duration(left_s)} left" if left_s >= 1.0 else ", nearly done"
     return f"{duration(elapsed_s)} elapsed{left}"
+
+
+def how_many(standing: Standing) -> str:
+    """ "12/96 measurements", "12 measurements"."""
+    of = "" if standing.budget is None else f"/{standing.budget}"
+    return f"{standing.measurements}{of} measurements"

@@ -12,7 +12,7 @@ from rich.console import Console
 from tuner.model import BlockKind, Event
 from tuner.report.drawing import encodable
 from tuner.report.live import LiveProgress
-from tuner.report.observer import Observer, Standing, how_long, where
+from tuner.report.observer import Observer, Standing, how_long, how_many, where
 from tuner.report.words import clean, moment, signed, signed_interval
 
 
@@ -79,7 +79,7 @@ class PlainProgress:
         self._told = (standing.kind, standing.block)
         told = [
             where(standing),
-            f"{standing.measurements}/{standing.budget} measurements",
+            how_many(standing),
             how_long(standing.elapsed_s, standing.expected_left_s),
         ]
         best = min(

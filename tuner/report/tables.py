@@ -150,11 +150,12 @@ def campaign_page(
     drift: Sequence[float] = (),
     references: Sequence[Comparison] = (),
     clients: Mapping[str, float] | None = None,
+    testbeds_differ: str = "",
 ) -> RenderableType:
     """One campaign: where it stands, its trials (`estimates` by their number), its last events.
 
     `drift`: the baseline's time in each complete block over its own mean. `clients`: the time of
-    each of several over the mean of all, by host.
+    each of several over the mean of all, by host. `testbeds_differ`: how, a sentence.
     """
     parts: list[RenderableType] = [
         Text.assemble((clean(campaign.name), STRONG), (f"  campaign {clean(campaign.id)}", QUIET)),
@@ -167,6 +168,9 @@ def campaign_page(
     parts += references_section(references)
     if clients:
         parts.append(section("Clients", clients_text(clients)))
+    if used := _testbeds(blocks):
+        differ = [paragraph(testbeds_differ)] if testbeds_differ else []
+        parts.append(section("Testbeds", literal(used), *differ))
     if trials:
         parts += _listed("Trials", trials_table(campaign, trials, estimates or {}))
     shown = _compared(campaign)
@@ -211,6 +215,15 @@ def _trial_counts(trials: Sequence[Trial]) -> str:
     counts = Counter(t.state for t in trials if t.number != BASELINE)
     told = ", ".join(f"{counts[state]} {state}" for state in TrialState if counts[state])
     return told or "none yet"
+
+
+def _testbeds(blocks: Sequence[Block]) -> str:
+    """The testbeds of a campaign on several, with their complete blocks."""
+    if not any(block.batch is not None for block in blocks):
+        return ""
+    done = Counter(b.testbed or "" for b in blocks if b.state is BlockState.COMPLETE)
+    names = sorted({block.testbed or "" for block in blocks})
+    return ", ".join(f"{name} ({blocks_text(done[name])})" for name in names)
 
 
 def _block_counts(blocks: Sequence[Block]) -> str:

@@ -115,7 +115,7 @@ def test_errors_are_one_line_with_a_status_of_their_own(
     wrong.write_text(json.dumps(document))
     for arguments, status, said in (
         (["run", str(tmp_path / "none.yaml")], 2, "no such campaign file"),
-        (["run", str(bad)], 2, f"{bad}: testbed: missing"),
+        (["run", str(bad)], 2, f"{bad}: spaces: missing"),
         (["run", str(wrong)], 2, f"{wrong}: workload mixed-uze"),
         (["resume"], 2, "there is no campaign"),
         (["show", "nightly"], 2, "there is no campaign"),

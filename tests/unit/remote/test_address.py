@@ -1,0 +1,72 @@
+"""Which servers are taken, and where a token comes from and goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tuner.errors import SpecError
+from tuner.remote.address import address_of
+from tuner.settings import ClientSettings
+
+
+def settings(**given: object) -> ClientSettings:
+    return ClientSettings.model_validate(given)
+
+
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        ("tuning.example.org", "not an address"),
+        ("ftp://tuning.example.org", "not an address"),
+        ("https://", "not an address"),
+        ("https://tuning.example.org/?token=x", "not an address"),
+        ("https://tuning.example.org/#x", "not an address"),
+        ("https://tuning.example.org:port", "not an address"),
+        ("https://[::1", "not an address"),
+        ("https://tuning.example.org/\r\nX: y", "not an address"),
+        ("https://me:secret@tuning.example.org", "a password does not belong there"),
+    ],
+)
+def test_what_is_no_address_is_refused(server: str, said: str) -> None:
+    with pytest.raises(SpecError, match=said) as refused:
+        address_of(server, settings())
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("server", ["http://10.0.0.1", "http://tuning.example.org:8710"])
+def test_a_token_is_never_sent_in_the_clear(server: str) -> None:
+    with pytest.raises(SpecError, match="in the clear") as refused:
+        address_of(server, settings(token="s3cret"))
+    assert "s3cret" not in str(refused.value)
+    assert address_of(server, settings()).token == ""
+
+
+@pytest.mark.parametrize(
+    "server", ["http://127.0.0.1:8710/", "http://[::1]:8710", "http://localhost:8710"]
+)
+def test_the_loopback_needs_no_tls(server: str) -> None:
+    found = address_of(server, settings(token="s3cret"))
+    assert (found.token, found.loopback) == ("s3cret", True)
+    assert not found.url.endswith("/")
+    assert "s3cret" not in repr(found)
+
+
+def test_a_token_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    told = settings(token_file=file)
+    with pytest.raises(SpecError, match="cannot be read: No such file"):
+        address_of("https://tuning.example.org", told)
+    file.write_text("s3cret\n")
+    file.chmod(0o640)
+    with pytest.raises(SpecError, match="others may read the token; chmod 600 it"):
+        address_of("https://tuning.example.org", told)
+    file.chmod(0o600)
+    assert address_of("https://tuning.example.org", told).token == "s3cret"
+    file.write_text("two words")
+    with pytest.raises(SpecError, match="not a token") as refused:
+        address_of("https://tuning.example.org", told)
+    assert "two" not in str(refused.value)
+    with pytest.raises(SpecError, match="not a file with a token"):
+        address_of("https://tuning.example.org", settings(token_file="/dev/null"))

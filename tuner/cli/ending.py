@@ -1,0 +1,84 @@
+"""How a command ends that has run or watched a campaign: its last page, and the exit status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import typer
+from rich.console import Console
+
+from tuner.campaign.comparing import stored_comparisons
+from tuner.errors import NotFoundError, TunerError
+from tuner.model import Block, Campaign, Trial
+from tuner.report.beside import Comparison
+from tuner.report.summary import Effort, campaign_summary
+from tuner.report.tables import show
+from tuner.states import BlockState, CampaignState
+from tuner.store import Store
+
+#: Exit status of a command ended by Ctrl-C, as shells count it.
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A campaign that does not run any more, or not now."""
+
+    campaign: Campaign
+    effort: Effort
+    references: Sequence[Comparison] = ()
+
+
+def stored_end(store: Store, campaign: Campaign) -> Ended:
+    """The end of a campaign of a store."""
+    blocks = store.blocks(campaign.id)
+    measured = sum(len(block.measurements) for block in blocks)
+    return Ended(
+        campaign,
+        effort_of(store.trials(campaign.id), blocks, measured),
+        stored_comparisons(campaign, blocks),
+    )
+
+
+def effort_of(trials: Sequence[Trial], blocks: Sequence[Block], measurements: int) -> Effort:
+    """What was measured, in numbers."""
+    return Effort(
+        trials=sum(trial.race > 0 for trial in trials),
+        blocks=sum(block.state is BlockState.COMPLETE for block in blocks),
+        measurements=measurements,
+        void_blocks=sum(block.state is BlockState.VOID for block in blocks),
+    )
+
+
+def tell_end(
+    ended: Ended, restored: Sequence[str], error: TunerError | None, options: str = ""
+) -> None:
+    """Print the last page, then end as the campaign did: raises its error, or typer.Exit unless it
+    finished. ``options``: those that name the place of the campaign, for the command that goes on.
+    """
+    campaign = ended.campaign
+    page = campaign_summary(
+        campaign,
+        campaign.recommendation,
+        effort=ended.effort,
+        restored=restored,
+        references=ended.references,
+    )
+    show(Console(), page)
+    if error is not None:
+        raise error
+    if campaign.state is CampaignState.CANCELLED:
+        typer.echo("fstune: cancelled", err=True)
+        raise typer.Exit(INTERRUPTED)
+    if campaign.state is not CampaignState.FINISHED:
+        typer.echo(f"fstune: paused; go on with: fstune resume {campaign.id}{options}", err=True)
+        raise typer.Exit(INTERRUPTED)
+
+
+def no_answer(campaign: Campaign) -> NotFoundError:
+    """The error for a campaign that recommends nothing yet."""
+    todo = "wait for it" if campaign.state is CampaignState.RUNNING else "see 'fstune resume'"
+    return NotFoundError(
+        f"campaign {campaign.id} is {campaign.state} and has no answer yet; {todo}"
+    )

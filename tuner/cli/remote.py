@@ -1,0 +1,208 @@
+"""What commands do that were given a server: the same, there."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from tuner.campaign.spec import CampaignSpec
+from tuner.cli.ending import Ended, effort_of, no_answer
+from tuner.cli.watch import watched
+from tuner.documents import read_document
+from tuner.model import Block, BlockKind, Campaign, Event, Trial, Wish
+from tuner.remote.address import address_of
+from tuner.remote.campaigns import Campaigns
+from tuner.remote.client import Client
+from tuner.remote.records import comparisons_of, recommendation_of
+from tuner.remote.stream import follow
+from tuner.report.beside import Comparison
+from tuner.report.drawing import Estimate, Printable
+from tuner.report.log import LogForm
+from tuner.report.recommend import RecommendationDocument
+from tuner.report.tables import Column, Listing, campaign_page, campaigns_table, show
+from tuner.report.words import NAME, QUIET, duration, literal, moment
+from tuner.states import CampaignState
+
+
+@contextmanager
+def _campaigns(server: str) -> Iterator[Campaigns]:
+    with Client(address_of(server)) as client:
+        yield Campaigns(client)
+
+
+class _ServerSource:
+    """A campaign of a server."""
+
+    def __init__(self, campaigns: Campaigns, campaign: str) -> None:
+        self._campaigns = campaigns
+        self._id = campaign
+        url = campaigns.client.url
+        told = os.environ.get("FSTUNE_SERVER", "").rstrip("/") == url
+        self.options = "" if told else f" --server {shlex.quote(url)}"
+
+    def campaign(self) -> Campaign:
+        return self._campaigns.campaign(self._id)
+
+    def events(self, after: int) -> list[Event]:
+        return self._campaigns.events(self._id, after)
+
+    def follow(self, after: int, lost: Callable[[str], None]) -> Iterator[Event]:
+        return follow(self._campaigns.client, self._id, after, lost=lost)
+
+    def trials(self) -> list[Trial]:
+        return self._campaigns.trials(self._id)
+
+    def blocks(self) -> tuple[list[Block], int]:
+        return self._campaigns.blocks(self._id)
+
+    def estimates(self, kind: BlockKind) -> dict[int, tuple[Estimate, int]]:
+        return self._campaigns.estimates(self._id, kind)
+
+    def ended(self) -> Ended:
+        campaign, answer = _answered(self._campaigns, self.campaign())
+        blocks, measurements = self.blocks()
+        return Ended(
+            campaign,
+            effort_of(self.trials(), blocks, measurements),
+            comparisons_of(answer) if answer is not None else (),
+        )
+
+
+def run(server: str, file: Path, log: LogForm | None, *, override_pilot: bool) -> None:
+    """Begin a campaign there, and watch it."""
+    spec = _spec(file, override_pilot)
+    with _campaigns(server) as campaigns:
+        _begun(campaigns, campaigns.create(spec), log)
+
+
+def branch(
+    server: str, campaign: str, file: Path, log: LogForm | None, *, override_pilot: bool
+) -> None:
+    """Begin a campaign there that is guided by another, and watch it."""
+    spec = _spec(file, override_pilot)
+    with _campaigns(server) as campaigns:
+        _begun(campaigns, campaigns.branch(campaign, spec), log)
+
+
+def resume(server: str, campaign: str, log: LogForm | None, *, override_pilot: bool) -> None:
+    """Have a campaign taken up there, and watch it from here on."""
+    with _campaigns(server) as campaigns:
+        found = campaigns.campaign(campaign).id
+        told = campaigns.events(found)
+        campaigns.resume(found, override_pilot=override_pilot)
+        watched(_ServerSource(campaigns, found), told[-1].number if told else 0, log)
+
+
+def watch(server: str, campaign: str, log: LogForm | None) -> None:
+    """Watch a campaign of there from its beginning."""
+    with _campaigns(server) as campaigns:
+        watched(_ServerSource(campaigns, campaigns.campaign(campaign).id), 0, log)
+
+
+def steer(server: str, campaign: str, wish: Wish) -> None:
+    """Pause or cancel a campaign there."""
+    with _campaigns(server) as campaigns:
+        now = campaigns.steer(campaign, wish)
+    said = f"will {wish} at the next safe point"
+    if now.state is not CampaignState.RUNNING:
+        said = f"is {now.state}"
+    typer.echo(f"campaign {now.id} {said}")
+
+
+def list_campaigns(server: str) -> None:
+    """List the campaigns of a server."""
+    with _campaigns(server) as campaigns:
+        show(Console(), campaigns_table(campaigns.all()))
+
+
+def show_campaign(server: str, campaign: str, events_shown: int) -> None:
+    """Show a campaign of a server."""
+    with _campaigns(server) as campaigns:
+        found, answer = _answered(campaigns, campaigns.campaign(campaign))
+        trials = campaigns.trials(found.id)
+        estimates = campaigns.estimates(found.id, BlockKind.SEARCH)
+        page = campaign_page(
+            replace(found, baseline=trials[0].configuration if trials else None),
+            trials,
+            campaigns.measured_blocks(found.id),
+            campaigns.events(found.id)[-events_shown:],
+            estimates={number: estimate for number, (estimate, _) in estimates.items()},
+            drift=campaigns.drift(found.id),
+            references=comparisons_of(answer) if answer is not None else (),
+        )
+    show(Console(), page)
+
+
+def recommendation(
+    server: str, campaign: str
+) -> tuple[Campaign, RecommendationDocument, Sequence[Comparison]]:
+    """What a campaign of a server recommends. NotFoundError before it has an answer."""
+    with _campaigns(server) as campaigns:
+        found, answer = _answered(campaigns, campaigns.campaign(campaign))
+    if answer is None:
+        raise no_answer(found)
+    return found, answer, comparisons_of(answer)
+
+
+def status(server: str) -> None:
+    """Show which campaigns run there, and what was last heard of each."""
+    now = datetime.now(UTC)
+    columns = (
+        Column("Campaign", rigid=True),
+        Column("Name"),
+        Column("Testbed"),
+        Column("Since", rigid=True),
+        Column("Heard of", rigid=True, right=True),
+        Column("Last event"),
+    )
+    rows = []
+    with _campaigns(server) as campaigns:
+        for found, testbed in campaigns.running():
+            told = campaigns.events(found.id)
+            last = told[-1] if told else None
+            rows.append(
+                (
+                    literal(found.id, NAME),
+                    literal(found.name),
+                    literal(testbed),
+                    Text(moment(found.updated), style=QUIET),
+                    Text(
+                        "" if last is None else f"{duration((now - last.at).total_seconds())} ago"
+                    ),
+                    literal("" if last is None else last.message),
+                )
+            )
+    page = Printable(Listing(columns, tuple(rows))) if rows else Text("No campaign runs.")
+    show(Console(), page)
+
+
+def _begun(campaigns: Campaigns, begun: Campaign, log: LogForm | None) -> None:
+    typer.echo(f"fstune: campaign {begun.id} runs at {campaigns.client.url}", err=True)
+    watched(_ServerSource(campaigns, begun.id), 0, log)
+
+
+def _spec(file: Path, override_pilot: bool) -> CampaignSpec:
+    """A campaign file as it is written: its names are those of the server."""
+    spec = read_document(file, CampaignSpec, "a campaign file")
+    if not override_pilot:
+        return spec
+    return spec.model_copy(update={"pilot": spec.pilot.model_copy(update={"override": True})})
+
+
+def _answered(
+    campaigns: Campaigns, found: Campaign
+) -> tuple[Campaign, RecommendationDocument | None]:
+    """A campaign with its whole answer, and the document of that; None before it has one."""
+    if found.recommendation is None:
+        return found, None
+    document = campaigns.recommendation(found.id)
+    return replace(found, recommendation=recommendation_of(document)), document

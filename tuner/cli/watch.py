@@ -1,0 +1,273 @@
+"""The command that watches a campaign which runs elsewhere, and what all who watch share."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Protocol
+
+import typer
+from rich.console import Console
+
+from tuner.campaign.rules import stored_rules
+from tuner.campaign.scores import ScoreTable
+from tuner.campaign.standing import against_baseline
+from tuner.campaign.watching import incumbent_after, seen_standing
+from tuner.cli.ending import INTERRUPTED, Ended, stored_end, tell_end
+from tuner.cli.options import (
+    CampaignReference,
+    Database,
+    Log,
+    Server,
+    StateDir,
+    open_store,
+    server_address,
+)
+from tuner.errors import ConflictError, SpecError, TunerError
+from tuner.model import BASELINE, Block, BlockKind, Campaign, Event, Trial
+from tuner.report.drawing import Estimate
+from tuner.report.log import LogForm, LogProgress
+from tuner.report.progress import Progress, progress_for
+from tuner.report.words import clean
+from tuner.states import CampaignState
+from tuner.store import Store
+
+_LOOKS_PER_S = 2.0
+_STANDINGS_PER_S = 0.5
+_OVER = (CampaignState.FINISHED, CampaignState.CANCELLED)
+_STOPPED = (CampaignState.PAUSED, CampaignState.FAILED)
+#: What is told when a run ends, or did not begin.
+_STOPS = ("campaign-paused", "campaign-failed", "start-failed")
+_PUT_BACK = ("restored", "testbed-closed")
+
+
+class Source(Protocol):
+    """Where one campaign is looked at."""
+
+    #: The options that lead a command there.
+    options: str
+
+    def campaign(self) -> Campaign:
+        """The campaign as it is now."""
+
+    def events(self, after: int) -> list[Event]:
+        """The events after a number that there are by now."""
+
+    def follow(self, after: int, lost: Callable[[str], None]) -> Iterator[Event]:
+        """The events after a number as they happen, until the campaign is over. ``lost``: is told
+        why nothing can be seen at the moment, "" when it can again.
+        """
+
+    def trials(self) -> list[Trial]:
+        """Its trials."""
+
+    def blocks(self) -> tuple[list[Block], int]:
+        """Its blocks, and the number of measurements in them."""
+
+    def estimates(self, kind: BlockKind) -> dict[int, tuple[Estimate, int]]:
+        """Its trials against the baseline in blocks of a kind, and how many those are."""
+
+    def ended(self) -> Ended:
+        """How it stands when nobody runs it any more."""
+
+
+class StoreSource:
+    """A campaign of a database."""
+
+    options = ""
+
+    def __init__(self, store: Store, campaign: str) -> None:
+        self._store = store
+        self._id = campaign
+
+    def campaign(self) -> Campaign:
+        """The stored campaign."""
+        return self._store.campaign(self._id)
+
+    def events(self, after: int) -> list[Event]:
+        """The stored events."""
+        return self._store.events(self._id, after)
+
+    def follow(self, after: int, lost: Callable[[str], None]) -> Iterator[Event]:
+        """Look twice a second."""
+        while True:
+            # Looked at first: what is told of the end is there by then.
+            over = self.campaign().state in _OVER
+            for event in self.events(after):
+                after = event.number
+                yield event
+            if over:
+                return
+            time.sleep(1.0 / _LOOKS_PER_S)
+
+    def trials(self) -> list[Trial]:
+        """The stored trials."""
+        return self._store.trials(self._id)
+
+    def blocks(self) -> tuple[list[Block], int]:
+        """The stored blocks."""
+        found = self._store.blocks(self._id)
+        return found, sum(len(block.measurements) for block in found)
+
+    def estimates(self, kind: BlockKind) -> dict[int, tuple[Estimate, int]]:
+        """Worked out of the stored blocks; none when the workload's file is gone."""
+        try:
+            rules = stored_rules(self.campaign())
+            blocks = self._store.block_times(self._id, rules.components)
+            table = ScoreTable.of(blocks, rules.components, rules.weights)
+            return against_baseline(table, rules, kind)
+        except (SpecError, KeyError):
+            return {}
+
+    def ended(self) -> Ended:
+        """The end of the stored campaign."""
+        return stored_end(self._store, self.campaign())
+
+
+class _Teller:
+    """Hands on what is seen to whoever shows it, and remembers what the end needs."""
+
+    def __init__(self, source: Source, progress: Progress, *, live: bool) -> None:
+        self._source = source
+        self._progress = progress
+        self._live = live
+        self._looked = 0.0
+        self._incumbent = BASELINE
+        self._began = datetime.now(UTC)
+        self.last: Event | None = None
+        self.restored: list[str] = []
+
+    def say(self, event: Event) -> None:
+        """Show an event, and now and then how the campaign stands."""
+        self.last = event
+        self._progress.say(event)
+        self._incumbent = incumbent_after((event,), self._incumbent)
+        if event.kind == "campaign-started":
+            self._began, self.restored = event.at, []
+        elif event.kind in _PUT_BACK:
+            self.restored.append(event.message)
+        if event.kind.startswith("block-"):
+            self._progress.doing(event.message if event.kind == "block-started" else "")
+        if self._live and time.monotonic() - self._looked > 1.0 / _STANDINGS_PER_S:
+            self.look()
+            self._looked = time.monotonic()
+
+    def lost(self, why: str) -> None:
+        """Show that nothing can be seen at the moment, or can again."""
+        said = f"{clean(why)}; trying again" if why else "connected again"
+        if self._live:
+            self._progress.doing(said if why else "")
+        else:
+            typer.echo(f"fstune: {said}", err=True)
+
+    def look(self) -> None:
+        """Show how the campaign stands; what cannot be seen now is seen later."""
+        if not self._live:
+            return
+        try:
+            blocks, measurements = self._source.blocks()
+            if not blocks:
+                return
+            last = blocks[-1]
+            standing = seen_standing(
+                self._source.trials(),
+                last,
+                self._source.estimates(last.kind),
+                incumbent=self._incumbent,
+                measurements=measurements,
+                elapsed_s=max(0.0, (datetime.now(UTC) - self._began).total_seconds()),
+            )
+        except TunerError:
+            return
+        self._progress.standing(standing)
+
+
+def watched(source: Source, after: int, log: LogForm | None) -> None:
+    """Show a campaign from the event after a number on until it stops, then tell how, and end the
+    command as it did. Ctrl-C ends the watching alone.
+    """
+    campaign = source.campaign()
+    console = Console()
+    progress: Progress = (
+        progress_for(console, title=f"{campaign.name} · {campaign.id}")
+        if log is None
+        else LogProgress(sys.stderr, log, campaign.id)
+    )
+    live = log is None and console.is_terminal and not console.is_dumb_terminal
+    try:
+        with progress:
+            teller = _Teller(source, progress, live=live)
+            _follow(source, after, teller)
+            teller.look()
+    except KeyboardInterrupt:
+        what = f"{campaign.id}{source.options}"
+        typer.echo(
+            f"fstune: campaign {campaign.id} goes on; to watch it again: fstune watch {what}; to "
+            f"pause it: fstune pause {what}",
+            err=True,
+        )
+        raise typer.Exit(INTERRUPTED) from None
+    ended = source.ended()
+    tell_end(ended, teller.restored, _error(ended.campaign, teller.last), source.options)
+
+
+def _follow(source: Source, after: int, teller: _Teller) -> None:
+    """Tell everything until nothing follows, or until nobody runs the campaign."""
+    while True:
+        stopped = False
+        for event in source.follow(after, teller.lost):
+            after = event.number
+            teller.say(event)
+            stopped = event.kind in _STOPS and source.campaign().state in _STOPPED
+            if stopped:
+                break
+        if not stopped:
+            return
+        rest: Sequence[Event] = source.events(after)
+        for event in rest:
+            after = event.number
+            teller.say(event)
+        asked = bool(rest) and rest[-1].kind == "resume-requested"
+        if not asked and source.campaign().state in _STOPPED:
+            return
+
+
+def _error(campaign: Campaign, last: Event | None) -> TunerError | None:
+    """What a run ended with, as the run itself would have raised it."""
+    if last is not None and last.kind == "start-failed":
+        return ConflictError(last.message)
+    if campaign.state is not CampaignState.FAILED:
+        return None
+    slug = "" if last is None else str(last.data.get("failure", ""))
+    return _kinds().get(slug, TunerError)(campaign.reason)
+
+
+def _kinds() -> dict[str, type[TunerError]]:
+    found, todo = {TunerError.slug: TunerError}, [TunerError]
+    while todo:
+        for kind in todo.pop().__subclasses__():
+            found[kind.slug] = kind
+            todo.append(kind)
+    return found
+
+
+def watch(
+    campaign: CampaignReference = "last",
+    log: Log = None,
+    state_dir: StateDir = None,
+    database: Database = None,
+    server: Server = None,
+) -> None:
+    """Watch a campaign that another process runs, from its beginning until it stops.
+
+    Ctrl-C ends the watching alone. The exit status is that of 'fstune run'.
+    """
+    if (address := server_address(server, state_dir, database)) is not None:
+        from tuner.cli import remote
+
+        remote.watch(address, campaign, log)
+        return
+    with open_store(state_dir, database) as store:
+        watched(StoreSource(store, store.campaign(campaign).id), 0, log)

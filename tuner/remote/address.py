@@ -1,0 +1,91 @@
+"""Which server is meant, and what it is shown: its address checked, and a token read.
+
+Owns where a token may come from and where it may go: never over a connection that others can read.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tuner.errors import SpecError
+from tuner.settings import ClientSettings
+
+_LONGEST_TOKEN = 4096
+_TOKEN = re.compile(r"[!-~]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A server. ``url``: without a slash at its end; ``loopback``: on this machine for certain;
+    ``token``: "" without one.
+    """
+
+    url: str
+    loopback: bool
+    token: str = field(default="", repr=False)
+
+
+def address_of(server: str, settings: ClientSettings | None = None) -> Address:
+    """The server that is named, with the token that belongs to it.
+
+    Raises SpecError: no address, a file that others may read, or a token that they could.
+    """
+    told = settings if settings is not None else ClientSettings()
+    try:
+        parts = urlsplit(server)
+        host = parts.hostname or ""
+        _ = parts.port
+    except ValueError:
+        raise SpecError(f"--server {server!r}: not an address; write https://HOST") from None
+    if parts.username is not None or parts.password is not None:
+        raise SpecError("--server: a password does not belong there; set FSTUNE_TOKEN")
+    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
+        raise SpecError(f"--server {server!r}: not an address; write https://HOST")
+    if not server.isprintable() or not server.isascii() or " " in server:
+        raise SpecError("--server: not an address; write https://HOST")
+    token, loopback = _token(told), _is_loopback(host)
+    if token and parts.scheme == "http" and not loopback:
+        raise SpecError(
+            f"--server {server}: the token would be sent in the clear; write https://, or go "
+            "through a tunnel to the loopback"
+        )
+    return Address(server.rstrip("/"), loopback, token)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _token(settings: ClientSettings) -> str:
+    if settings.token is not None:
+        where, text = "FSTUNE_TOKEN", settings.token.get_secret_value()
+    elif settings.token_file is not None:
+        where, text = str(settings.token_file), _read(settings.token_file)
+    else:
+        return ""
+    token = text.strip()
+    if not _TOKEN.fullmatch(token):
+        raise SpecError(f"{where}: not a token of 'fstune token create'")
+    return token
+
+
+def _read(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            about = os.fstat(opened.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                raise SpecError(f"{file}: not a file with a token")
+            if about.st_mode & 0o077:
+                raise SpecError(f"{file}: others may read the token; chmod 600 it")
+            return opened.read(_LONGEST_TOKEN).decode(errors="replace")
+    except OSError as problem:
+        raise SpecError(f"{file}: the token cannot be read: {problem.strerror}") from problem

@@ -1,0 +1,109 @@
+"""The campaigns of a server, as records; and what can be done with them there."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from tuner.campaign.spec import CampaignSpec
+from tuner.errors import NotFoundError
+from tuner.model import Block, BlockKind, Campaign, Event, Trial, Wish
+from tuner.remote.client import Client, campaign_path
+from tuner.remote.records import (
+    read_answer,
+    read_blocks,
+    read_campaign,
+    read_estimates,
+    read_event,
+    read_ratios,
+    read_trial,
+)
+from tuner.report.drawing import Estimate
+from tuner.report.recommend import RecommendationDocument
+from tuner.states import CampaignState
+
+
+class Campaigns:
+    """What ``client``'s server has. Methods raise what ``Client`` raises."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    def all(self) -> list[Campaign]:
+        """All campaigns, newest first."""
+        return [read_campaign(found) for found in self.client.pages("/v1/campaigns")]
+
+    def campaign(self, reference: str) -> Campaign:
+        """One, by identifier, the beginning of one, or ``last``."""
+        return read_campaign(self.client.get(campaign_path(reference)))
+
+    def trials(self, campaign: str) -> list[Trial]:
+        """Its trials, by number."""
+        return [read_trial(found) for found in self._pages(campaign, "trials")]
+
+    def running(self) -> list[tuple[Campaign, str]]:
+        """Those that run by their state, each with what kind or file its testbed is."""
+        found = ((read_campaign(told), told) for told in self.client.pages("/v1/campaigns"))
+        return [
+            (campaign, str(told.get("testbed", "")))
+            for campaign, told in found
+            if campaign.state is CampaignState.RUNNING
+        ]
+
+    def blocks(self, campaign: str) -> tuple[list[Block], int]:
+        """Its blocks by number, without their measurements; and how many of these there are."""
+        documents = list(self._pages(campaign, "blocks"))
+        return read_blocks(documents), sum(len(told.get("measured", ())) for told in documents)
+
+    def measured_blocks(self, campaign: str) -> list[Block]:
+        """Its blocks by number, with their measurements."""
+        measurements = list(self._pages(campaign, "measurements"))
+        return read_blocks(self._pages(campaign, "blocks"), measurements)
+
+    def events(self, campaign: str, after: int = 0) -> list[Event]:
+        """What happened after the event of a number, in order."""
+        found = (read_event(told) for told in self._pages(campaign, "events"))
+        return [event for event in found if event.number > after]
+
+    def estimates(self, campaign: str, kind: BlockKind) -> dict[int, tuple[Estimate, int]]:
+        """Its trials against the baseline; none when the server cannot tell any more."""
+        try:
+            verdicts = self.client.get(campaign_path(campaign, "verdicts"))
+        except NotFoundError:
+            return {}
+        return read_estimates(verdicts, kind)
+
+    def drift(self, campaign: str) -> list[float]:
+        """The baseline's time in each block over its mean of all."""
+        return read_ratios(self.client.get(campaign_path(campaign, "drift")))
+
+    def recommendation(self, campaign: str) -> RecommendationDocument:
+        """Its answer; NotFoundError before it has one."""
+        return read_answer(self.client.get(campaign_path(campaign, "recommendation")))
+
+    def create(self, spec: CampaignSpec) -> Campaign:
+        """Begin one on the server."""
+        return self._begun("/v1/campaigns", spec)
+
+    def branch(self, campaign: str, spec: CampaignSpec) -> Campaign:
+        """Begin one whose search is guided by what another has found."""
+        return self._begun(campaign_path(campaign, "branch"), spec)
+
+    def resume(self, campaign: str, *, override_pilot: bool) -> None:
+        """Take up one that has stopped."""
+        asked = {"override_pilot": json.dumps(override_pilot)}
+        self.client.post(campaign_path(campaign, "resume"), asked)
+
+    def steer(self, campaign: str, wish: Wish) -> Campaign:
+        """Pause or cancel one at its next safe point; how it is now."""
+        return read_campaign(self.client.post(campaign_path(campaign, wish)))
+
+    def _begun(self, path: str, spec: CampaignSpec) -> Campaign:
+        # Only what was written: the server has its own defaults, and may know others.
+        body = spec.model_dump_json(exclude_unset=True)
+        return read_campaign(self.client.create(path, body, uuid.uuid4().hex))
+
+    def _pages(self, campaign: str, of: str) -> Iterator[Any]:
+        return self.client.pages(campaign_path(campaign, of))

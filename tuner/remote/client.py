@@ -1,0 +1,227 @@
+"""Requests to a server, and what its refusals mean here.
+
+Owns how long is waited, what is sent again, and that nothing but the address given is ever asked:
+redirections are told, not followed, since the token would go along.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+import httpx2
+
+import tuner
+from tuner.errors import ConflictError, NotFoundError, ServerError, SpecError, TunerError
+from tuner.remote.address import Address
+from tuner.report.words import clean
+
+Params = Mapping[str, str | int | bool]
+
+_CONNECT_S = 10.0
+_ANSWER_S = 60.0
+#: The service says something on a silent stream every 15 s.
+_SILENCE_S = 45.0
+_TRIES = 4
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 10.0
+_PAGE = 1000
+_MOST_PAGES = 100_000
+_LONGEST_DETAIL = 1000
+_NOT_NOW = (429, 502, 503, 504)
+_MEANINGS: Mapping[str, type[TunerError]] = {
+    kind.slug: kind for kind in (SpecError, NotFoundError, ConflictError)
+}
+_REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,79}")
+
+
+class Lost(ServerError):
+    """The server does not answer, or not now: it may be asked again. ``after_s``: the wait that
+    it asks for, 0 when it asks for none.
+    """
+
+    after_s: float = 0.0
+
+
+class Client:
+    """Asks one server. ``pause``: waits so many seconds.
+
+    Every method raises the errors that the same thing done here would raise, with the server's own
+    words, and ServerError when it is the server that is the matter.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        pause: Callable[[float], None] = time.sleep,
+        transport: httpx2.BaseTransport | None = None,
+    ) -> None:
+        self.url = address.url
+        self._pause = pause
+        headers = {"User-Agent": f"fstune/{tuner.__version__}", "Accept": "application/json"}
+        if address.token:
+            headers["Authorization"] = f"Bearer {address.token}"
+        self._http = httpx2.Client(
+            base_url=address.url,
+            headers=headers,
+            # What the machine trusts, or what SSL_CERT_FILE names.
+            verify=ssl.create_default_context(),
+            # A proxy between us and our own loopback would be shown the token.
+            trust_env=not address.loopback,
+            timeout=httpx2.Timeout(_ANSWER_S, connect=_CONNECT_S),
+            follow_redirects=False,
+            transport=transport,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._http.close()
+
+    def get(self, path: str, params: Params | None = None) -> Any:
+        """A document, as JSON has it."""
+        return self._again(lambda: self._send("GET", path, params=params))
+
+    def pages(self, path: str, params: Params | None = None) -> Iterator[Any]:
+        """All items of a list, page by page."""
+        asked = {"limit": _PAGE, **(params or {})}
+        for _ in range(_MOST_PAGES):
+            page = self.get(path, asked)
+            try:
+                items, following = page["items"], page["next"]
+            except (TypeError, KeyError):
+                raise self.misunderstood(path) from None
+            yield from items
+            if following is None:
+                return
+            asked["page"] = following
+        raise ServerError(f"{self.url}{path}: a list without an end")
+
+    def post(self, path: str, params: Params | None = None) -> Any:
+        """Have something done; once, whatever becomes of the answer."""
+        return self._send("POST", path, params=params)
+
+    def create(self, path: str, body: str, key: str) -> Any:
+        """Have something begun, sent again with the same key until it is answered."""
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+        return self._again(lambda: self._send("POST", path, headers=headers, content=body))
+
+    @contextmanager
+    def stream(self, path: str, after: int) -> Iterator[Iterator[httpx2.ServerSentEvent]]:
+        """Server-sent events after a number. Lost is raised when the connection breaks."""
+        headers = {"Accept": "text/event-stream", "Last-Event-ID": str(after)}
+        timeout = httpx2.Timeout(_SILENCE_S, connect=_CONNECT_S)
+        with (
+            self._told(),
+            self._http.stream("GET", path, headers=headers, timeout=timeout) as answer,
+        ):
+            if answer.status_code != 200:
+                answer.read()
+                raise self._refused(answer)
+            yield iter(httpx2.EventSource(answer))
+
+    def misunderstood(self, path: str) -> ServerError:
+        """The error for an answer that is not what it should be."""
+        return ServerError(
+            f"{self.url}{path}: the answer is not understood; is fstune there, and of this version?"
+        )
+
+    def _again(self, ask: Callable[[], Any]) -> Any:
+        """Ask what may be asked twice, a few times if need be."""
+        for done in range(1, _TRIES):
+            try:
+                return ask()
+            except Lost as problem:
+                wait_s = problem.after_s or _FIRST_PAUSE_S * 2.0 ** (done - 1)
+                self._pause(min(wait_s, _LONGEST_PAUSE_S))
+        return ask()
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        headers: Mapping[str, str] | None = None,
+        content: str | None = None,
+    ) -> Any:
+        with self._told():
+            answer = self._http.request(
+                method, path, params=params, headers=headers, content=content
+            )
+        if not answer.is_success:
+            raise self._refused(answer)
+        try:
+            return answer.json()
+        except ValueError:
+            raise self.misunderstood(path) from None
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Tell what a connection failed of as an error of ours."""
+        try:
+            yield
+        except (httpx2.HTTPError, httpx2.InvalidURL) as problem:
+            if isinstance(untrusted := _cause(problem), ssl.SSLCertVerificationError):
+                raise ServerError(
+                    f"{self.url}: its certificate is not trusted ({untrusted.verify_message}); "
+                    "name the certificate of its authority in SSL_CERT_FILE"
+                ) from None
+            said = clean(str(problem)) or type(problem).__name__
+            if isinstance(problem, httpx2.ConnectError | httpx2.ConnectTimeout):
+                raise Lost(f"{self.url}: no connection ({said}); does it run?") from problem
+            raise Lost(f"{self.url}: the connection broke: {said}") from problem
+
+    def _refused(self, answer: httpx2.Response) -> TunerError:
+        """The error that a problem document means."""
+        status = answer.status_code
+        if answer.is_redirect:
+            where = clean(answer.headers.get("location", "nowhere"))
+            return ServerError(f"{self.url}: it refers to {where}; give that address if it is so")
+        try:
+            told = answer.json()
+            kind, detail = str(told["type"]), clean(str(told["detail"]))[:_LONGEST_DETAIL]
+        except (ValueError, TypeError, KeyError):
+            kind, detail = "", f"it answers {status} {clean(answer.reason_phrase)}"
+        if status in _NOT_NOW:
+            lost = Lost(f"{self.url}: {detail}")
+            after = answer.headers.get("retry-after", "")
+            lost.after_s = float(after[:6]) if after.isascii() and after.isdigit() else 0.0
+            return lost
+        if status == 401:
+            return ServerError(
+                f"{self.url}: it asks for a token that holds; set FSTUNE_TOKEN or FSTUNE_TOKEN_FILE"
+            )
+        meaning = _MEANINGS.get(kind.removeprefix("urn:fstune:"))
+        return ServerError(f"{self.url}: {detail}") if meaning is None else meaning(detail)
+
+
+def campaign_path(reference: str, *parts: str) -> str:
+    """The path of a campaign, or below it. NotFoundError when nothing can be called that."""
+    if not _REFERENCE.fullmatch(reference):
+        raise NotFoundError(f"there is no campaign {json.dumps(clean(reference))}")
+    return "/".join(("/v1/campaigns", *(quote(part, safe="") for part in (reference, *parts))))
+
+
+def _cause(problem: BaseException) -> BaseException:
+    """What an error comes from in the end."""
+    for _ in range(10):
+        inner = problem.__cause__ or problem.__context__
+        if inner is None or isinstance(problem, ssl.SSLError):
+            break
+        problem = inner
+    return problem

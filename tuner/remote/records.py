@@ -1,0 +1,206 @@
+"""Documents of a server as the records that the reports here are made of.
+
+What a document does not say stays empty in its record. Fields that are not known are passed over: a
+server may be newer. ServerError for a document that is not what it should be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from tuner.errors import ServerError
+from tuner.model import (
+    BASELINE,
+    Answer,
+    Block,
+    BlockKind,
+    Campaign,
+    ComponentEffect,
+    Configuration,
+    Event,
+    Measurement,
+    Recommendation,
+    TimeUse,
+    Trial,
+    Value,
+)
+from tuner.report.beside import Comparison
+from tuner.report.drawing import Estimate
+from tuner.report.recommend import Options, RecommendationDocument
+
+Record = TypeVar("Record")
+
+_CAMPAIGN = TypeAdapter(Campaign)
+_TRIAL = TypeAdapter(Trial)
+_BLOCK = TypeAdapter(Block)
+_MEASUREMENT = TypeAdapter(Measurement)
+_EVENT = TypeAdapter(Event)
+_ANSWER = TypeAdapter(RecommendationDocument)
+_VALUES: TypeAdapter[dict[str, Value]] = TypeAdapter(dict[str, Value])
+_VERDICTS: TypeAdapter[list[dict[str, Any]]] = TypeAdapter(list[dict[str, Any]])
+
+
+def read_campaign(document: Any) -> Campaign:
+    """A campaign, with as much of its answer as a list has: trial and ratio."""
+    told = _mapping(document)
+    answer = told.get("answer")
+    known = None
+    if answer is not None:
+        known = Recommendation(
+            answer=_checked(TypeAdapter(Answer), answer),
+            reason="",
+            trial=_checked(TypeAdapter(int), told.get("trial") or BASELINE),
+            configuration=Configuration(),
+            baseline=Configuration(),
+            flags={},
+            baseline_flags={},
+            confidence=0.0,
+            blocks=0,
+            ratio=_checked(TypeAdapter(float | None), told.get("ratio")),
+        )
+    use = told.get("time_use") or TimeUse()
+    named = {"spec": "", "baseline": None, "recommendation": known, "time_use": use}
+    return _checked(_CAMPAIGN, told | named)
+
+
+def read_trial(document: Any) -> Trial:
+    """A trial."""
+    told = _mapping(document)
+    return _checked(_TRIAL, told | {"configuration": _configuration(told.get("configuration"))})
+
+
+def read_event(document: Any) -> Event:
+    """An event; a text is taken for JSON."""
+    if isinstance(document, str):
+        try:
+            return _EVENT.validate_json(document)
+        except ValidationError as problem:
+            raise _not_understood(problem) from None
+    return _checked(_EVENT, document)
+
+
+def read_blocks(blocks: Iterable[Any], measurements: Iterable[Any] = ()) -> list[Block]:
+    """Blocks with their measurements, without what was measured beside their arms."""
+    of: dict[object, list[Measurement]] = defaultdict(list)
+    for document in measurements:
+        told = _mapping(document)
+        configured = {n: _configuration(told.get(n)) for n in ("requested", "effective")}
+        of[told.get("block")].append(_checked(_MEASUREMENT, told | configured))
+    found = []
+    for document in blocks:
+        told = _mapping(document)
+        found.append(_checked(_BLOCK, told | {"measurements": of[told.get("number")]}))
+    return found
+
+
+def read_estimates(verdicts: Any, kind: BlockKind) -> dict[int, tuple[Estimate, int]]:
+    """By trial: its time ratio to the baseline in blocks of one kind, and how many they are."""
+    found: dict[int, tuple[Estimate, int]] = {}
+    for told in _checked(_VERDICTS, verdicts):
+        if told.get("kind") == kind and told.get("ratio") is not None:
+            trial, blocks, ratio = (told.get(n) for n in ("trial", "blocks", "ratio"))
+            lower, upper = told.get("lower_ratio"), told.get("upper_ratio")
+            number = _checked(TypeAdapter(tuple[int, int]), (trial, blocks))
+            estimate = Estimate(_checked(TypeAdapter(float), ratio), *_bounds(lower, upper))
+            found[number[0]] = (estimate, number[1])
+    return found
+
+
+def read_ratios(points: Any) -> list[float]:
+    """The baseline's time in each block over its mean of all."""
+    return [_checked(TypeAdapter(float), _mapping(point).get("ratio")) for point in points]
+
+
+def read_answer(document: Any) -> RecommendationDocument:
+    """The document of a recommendation."""
+    return _checked(_ANSWER, document)
+
+
+def recommendation_of(document: RecommendationDocument) -> Recommendation:
+    """The recommendation that a document was made of; percents are rounded to 0.001."""
+    d, effect = document, document.improvement
+    lower, upper = (
+        (None, None) if effect.ratio is None else _bounds(effect.lower_ratio, effect.upper_ratio)
+    )
+    largest = effect.largest_compatible_percent
+    if largest is None and effect.ratio is not None and d.trial != BASELINE:
+        largest = math.inf
+    return Recommendation(
+        answer=d.answer,
+        reason=d.reason,
+        trial=d.trial,
+        configuration=Configuration.of(d.configuration),
+        baseline=Configuration.of(d.baseline),
+        flags=_arguments(d.flags),
+        baseline_flags=_arguments(d.baseline_flags),
+        confidence=effect.confidence,
+        blocks=d.blocks,
+        ratio=effect.ratio,
+        lower=lower,
+        upper=upper,
+        largest_compatible_improvement=None if largest is None else largest / 100.0,
+        e_value=d.e_value,
+        threshold=d.threshold,
+        components={
+            name: ComponentEffect(
+                math.inf if c.ratio is None else c.ratio,
+                *_bounds(c.lower_ratio, c.upper_ratio),
+                floor_held=c.floor_held,
+            )
+            for name, c in d.components.items()
+        },
+        notes=tuple(d.notes),
+    )
+
+
+def comparisons_of(document: RecommendationDocument) -> list[Comparison]:
+    """What a document says of references."""
+    return [
+        Comparison(
+            r.reference,
+            r.settings,
+            Estimate(r.ratio, *_bounds(r.lower_ratio, r.upper_ratio)),
+            r.blocks,
+            r.clients,
+            r.cold,
+        )
+        for r in document.references
+    ]
+
+
+def _arguments(options: Mapping[str, Options]) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(of.arguments) for name, of in options.items()}
+
+
+def _bounds(lower: float | None, upper: float | None) -> tuple[float, float]:
+    """An interval of ratios; what has no bound is null in a document."""
+    return 0.0 if lower is None else float(lower), math.inf if upper is None else float(upper)
+
+
+def _configuration(values: Any) -> Configuration:
+    named: dict[str, Value] = _checked(_VALUES, values)
+    return Configuration.of(named)
+
+
+def _mapping(document: Any) -> dict[str, Any]:
+    if not isinstance(document, dict):
+        raise ServerError("the server's answer is not understood: it is no document")
+    return document
+
+
+def _checked(adapter: TypeAdapter[Record], value: Any) -> Record:
+    try:
+        return adapter.validate_python(value)
+    except ValidationError as problem:
+        raise _not_understood(problem) from None
+
+
+def _not_understood(problem: ValidationError) -> ServerError:
+    first = problem.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in first["loc"]) or "the document"
+    return ServerError(f"the server's answer is not understood: {where}: {first['msg'].lower()}")

@@ -1,0 +1,64 @@
+"""The events of a campaign as they happen, without a gap, whatever becomes of the connection."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from tuner.errors import ServerError
+from tuner.model import Event
+from tuner.remote.client import Client, Lost, campaign_path
+from tuner.remote.records import read_event
+
+#: A service that is restarted or moved is back within this time.
+_PATIENCE_S = 600.0
+_FIRST_PAUSE_S = 0.25
+_LONGEST_PAUSE_S = 10.0
+
+
+def follow(
+    client: Client,
+    campaign: str,
+    after: int,
+    *,
+    lost: Callable[[str], None] = lambda _: None,
+    pause: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Event]:
+    """Yield every event with a number above ``after``, in order, each once; ends with the campaign.
+
+    A connection that breaks is made again from the last event on; ``lost`` is told why, "" when it
+    is there again. Raises ServerError when the server is away for ten minutes.
+    """
+    path = campaign_path(campaign, "events", "stream")
+    failures, since = 0, 0.0
+    while True:
+        why, opened, told = "the stream ended early", clock(), False
+        try:
+            with client.stream(path, after) as stream:
+                opened = clock()
+                if failures:
+                    lost("")
+                for sent in stream:
+                    told = True
+                    if sent.event == "over":
+                        return
+                    event = read_event(sent.data)
+                    if event.number > after:
+                        after = event.number
+                        yield event
+        except Lost as problem:
+            why = str(problem)
+        # One that was open for a while was no failure, though nothing may have happened.
+        if told or clock() - opened > _LONGEST_PAUSE_S:
+            failures = 0
+        if not failures:
+            since = clock()
+            lost(why)
+        elif clock() - since > _PATIENCE_S:
+            raise ServerError(
+                f"{why}; given up after {_PATIENCE_S / 60.0:.0f} min. The campaign goes on without "
+                f"being watched; to watch it again: fstune watch {campaign}"
+            )
+        pause(min(_FIRST_PAUSE_S * 2.0 ** min(failures, 10), _LONGEST_PAUSE_S))
+        failures += 1
