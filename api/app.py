@@ -46,7 +46,7 @@ def create_app(
                 access=Access(store),
                 sight=Sight(store),
                 feeds=Feeds(store, told.streams),
-                starter=Starter(store, directory, database),
+                starter=Starter(store, directory, database, queue=told.queue),
             )
             yield
 

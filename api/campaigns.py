@@ -91,10 +91,10 @@ def list_measurements(
 @router.get("/{campaign}/verdicts", operation_id="list_verdicts")
 def list_verdicts(campaign: Found, serving: Serving) -> list[VerdictDocument]:
     """Every trial against the baseline, on the blocks of each kind that it was in."""
-    seen = serving.sight.of(campaign.id)
-    if not seen.readable:
+    found = serving.sight.verdicts(campaign.id)
+    if found is None:
         raise NotFoundError(f"the workload of campaign {campaign.id} is gone or is another now")
-    return list(seen.verdicts)
+    return list(found)
 
 
 @router.get("/{campaign}/drift", operation_id="get_drift")

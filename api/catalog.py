@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 from datetime import UTC, datetime
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query
@@ -86,7 +87,13 @@ class BestDocument(Document):
 @router.get("/spaces", operation_id="list_spaces")
 def list_spaces() -> list[SpaceDocument]:
     """The search spaces that come with fstune."""
-    return [
+    return list(_spaces())
+
+
+@cache
+def _spaces() -> tuple[SpaceDocument, ...]:
+    # What is packaged does not change while the service runs.
+    return tuple(
         SpaceDocument(
             name=space.name,
             component=space.component,
@@ -97,7 +104,7 @@ def list_spaces() -> list[SpaceDocument]:
             searched=len(space.searched),
         )
         for space in map(search_spaces.load, search_spaces.names())
-    ]
+    )
 
 
 @router.get("/spaces/{name}", operation_id="get_space", responses=problems.responses(404))
@@ -122,6 +129,7 @@ def get_workload(name: Name) -> dict[str, Any]:
     return dict(json.loads(load_workload(name).document))
 
 
+@cache
 def _workload(name: str) -> WorkloadDocument:
     spec = load_workload(name).spec
     return WorkloadDocument(

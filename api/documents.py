@@ -26,8 +26,23 @@ class Document(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
+class TimeUseDocument(Document):
+    """Where the wall time of a campaign's runs went."""
+
+    model_config = ConfigDict(frozen=True, from_attributes=True)
+
+    wall_s: float
+    testbed_s: float
+    apply_s: float
+    workload_s: float
+
+
 class CampaignDocument(Document):
-    """A campaign. ``answer``: null until it has one; ``testbed``: what kind or file it names."""
+    """A campaign. ``answer``: null until it has one; ``testbed``: what kind or file it names.
+
+    ``trial``: the one that the answer is about; ``ratio``: its time over the baseline's.
+    ``time_use``: null while it runs, so that the tag changes with the state and not with time.
+    """
 
     id: str
     name: str
@@ -35,10 +50,14 @@ class CampaignDocument(Document):
     reason: str
     created: datetime
     updated: datetime
+    seed: int
     testbed: str
     workload: str
     spaces: dict[str, str]
     answer: str | None
+    trial: int | None
+    ratio: float | None
+    time_use: TimeUseDocument | None
 
     @classmethod
     def of(cls, campaign: Campaign) -> CampaignDocument:
@@ -52,10 +71,16 @@ class CampaignDocument(Document):
             reason=campaign.reason,
             created=campaign.created,
             updated=campaign.updated,
+            seed=campaign.seed,
             testbed=named.testbed,
             workload=named.workload,
             spaces=named.spaces,
             answer=None if answer is None else str(answer.answer),
+            trial=None if answer is None else answer.trial,
+            ratio=None if answer is None else answer.ratio,
+            time_use=None
+            if campaign.state is CampaignState.RUNNING
+            else TimeUseDocument.model_validate(campaign.time_use),
         )
 
 
@@ -71,16 +96,20 @@ def names(campaign: Campaign) -> Names:
     """What a stored campaign names. Of a file only its name is told, never where it is."""
     try:
         spec: Any = json.loads(campaign.spec)
-        testbed = spec["testbed"]
-        kind = next(name for name in ("cell", "hosts", "simulated") if testbed.get(name))
+        testbeds = spec["testbeds"] if spec.get("testbeds") else [spec["testbed"]]
         spaces = {c: s["name"] for c, s in spec["spaces"].items() if s is not None}
         return Names(
-            testbed=_file(testbed["hosts"]) if kind == "hosts" else kind,
+            testbed=", ".join(dict.fromkeys(map(_testbed, testbeds))),
             workload=_file(spec["workload"]["name"]),
             spaces={component: _file(name) for component, name in spaces.items()},
         )
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
         return Names(testbed="", workload="", spaces={})
+
+
+def _testbed(named: dict[str, Any]) -> str:
+    kind = next(name for name in ("cell", "hosts", "simulated") if named.get(name))
+    return _file(named["hosts"]) if kind == "hosts" else kind
 
 
 def _file(name: str) -> str:

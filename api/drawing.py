@@ -23,6 +23,7 @@ _MOST_POINTS, _MOST_DOTS = 400, 150
 #: No axis is shorter, so that what differs by noise alone looks like it.
 _SHORTEST = math.log(1.03)
 _ROOM = 1.6
+_BETWEEN_TICKS = 0.25
 _TICKS_PERCENT = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
@@ -56,10 +57,12 @@ class Axis:
             (p for p in _TICKS_PERCENT if math.log1p(p / 100.0) >= 0.3 * self.reach),
             _TICKS_PERCENT[-1],
         )
-        found = [(0.0, "0")]
+        found, last = [(0.0, "0")], 0.0
         for times in (1, 2, 3):
             size = math.log1p(times * step / 100.0)
-            if size <= 0.97 * self.reach:
+            # The texts must not run into each other.
+            if last + _BETWEEN_TICKS * self.reach <= size <= 0.97 * self.reach:
+                last = size
                 found.append((-size, f"+{times * step} %"))
                 found.append((size, f"−{times * step} %"))
         return [(self.x(difference), text) for difference, text in sorted(found)]
@@ -105,6 +108,16 @@ def interval(
                 )
         parts.append(f'<circle cx="{middle:.1f}" cy="{y}" r="5" class="dot {tone}"/>')
     return _svg("interval", WIDTH, ROW, title, parts)
+
+
+def mean(axis: Axis, ratio: float) -> Markup:
+    """One ratio of which nothing more is claimed: no interval, no colour."""
+    y, middle = ROW / 2.0, axis.x(0.0)
+    parts = [
+        f'<line x1="{middle:.1f}" x2="{middle:.1f}" y1="0" y2="{ROW}" class="zero"/>',
+        f'<circle cx="{axis.x(log_ratio(ratio)):.1f}" cy="{y}" r="5" class="dot"/>',
+    ]
+    return _svg("interval", WIDTH, ROW, "", parts)
 
 
 @dataclass(frozen=True, slots=True)

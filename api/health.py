@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from api import problems
 from api.service import READ, Service, Serving
-from tuner.states import CampaignState
+from tuner.work.metrics import StoredCampaigns
 
 router = APIRouter(tags=["health"], responses=problems.responses())
 
@@ -36,19 +36,14 @@ def ready(serving: Serving) -> Health:
     return Health(status="ok")
 
 
-class _Campaigns(Collector):
-    """What is stored, read when somebody asks."""
+class _Streams(Collector):
+    """Who listens, counted when somebody asks."""
 
     def __init__(self, serving: Service) -> None:
         self._serving = serving
 
     def collect(self) -> Any:
-        """The families of metrics."""
-        counts = self._serving.pages.counts()
-        family = GaugeMetricFamily("fstune_campaigns", "Campaigns stored.", labels=["state"])
-        for state in CampaignState:
-            family.add_metric([str(state)], counts.get(str(state), 0))
-        yield family
+        """The family of metrics."""
         yield GaugeMetricFamily(
             "fstune_event_streams",
             "Streams of events that are open.",
@@ -66,5 +61,6 @@ class _Campaigns(Collector):
 def metrics(serving: Serving) -> Response:
     """Numbers for Prometheus."""
     registry = CollectorRegistry()
-    registry.register(_Campaigns(serving))
+    registry.register(StoredCampaigns(serving.pages.counts))
+    registry.register(_Streams(serving))
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)

@@ -11,6 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
+from anyio import BrokenResourceError
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -48,7 +49,12 @@ class Headed:
             await self.app(scope, receive, send)
             return
         answer = _Answer(scope, send)
-        await self.app(scope, receive, answer)
+        try:
+            await self.app(scope, receive, answer)
+        except* BrokenResourceError:
+            # So a stream of events ends whose reader has left while one was on its way.
+            if not answer.begun:
+                raise
 
 
 class _Answer:
@@ -59,11 +65,13 @@ class _Answer:
         self.secure = scope.get("scheme") == "https"
         self.asked = Headers(scope=scope).get("if-none-match", "")
         self.tags = scope["method"] in ("GET", "HEAD")
+        self.begun = False
         self.start: Message | None = None
         self.body = b""
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
+            self.begun = True
             headers = MutableHeaders(raw=message["headers"])
             message["headers"] = headers.raw
             for name, value in _HEADERS.items():

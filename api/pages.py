@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from api import drawing, view
 from api.campaigns import older_than, recommended
+from api.comparison import compared
 from api.documents import CampaignDocument
 from api.paging import PageToken, page, read_token
 from api.problems import Problem, RequestError
@@ -86,19 +87,19 @@ def _listed(serving: Serving, token: str | None) -> dict[str, Any]:
     return {"campaigns": shown.items, "next": shown.next, "here": token or ""}
 
 
-@router.get("/campaigns/{campaign}")
+@router.get("/campaigns/{campaign}", dependencies=[READ])
 def campaign_page(campaign: Found, serving: Serving, who: Reader) -> HTMLResponse:
     """One campaign."""
     return rendered("campaign.html", who, view=view.of(serving.sight.of(campaign.id)))
 
 
-@router.get("/campaigns/{campaign}/live")
+@router.get("/campaigns/{campaign}/live", dependencies=[READ])
 def campaign_live(campaign: Found, serving: Serving, who: Reader) -> HTMLResponse:
     """The part of a campaign's page that changes."""
     return rendered("live.html", who, view=view.of(serving.sight.of(campaign.id)))
 
 
-@router.get("/campaigns/{campaign}/recommendation")
+@router.get("/campaigns/{campaign}/recommendation", dependencies=[READ])
 def recommendation_page(campaign: Found, serving: Serving, who: Reader) -> HTMLResponse:
     """What a campaign recommends."""
     document = recommended(serving, campaign)
@@ -117,17 +118,15 @@ def recommendation_page(campaign: Found, serving: Serving, who: Reader) -> HTMLR
 TrialNumber = Annotated[int, Query(ge=0, le=10**9)]
 
 
-@router.get("/campaigns/{campaign}/compare")
+@router.get("/campaigns/{campaign}/compare", dependencies=[READ])
 def compare_page(
     campaign: Found, serving: Serving, who: Reader, a: TrialNumber = 0, b: TrialNumber | None = None
 ) -> HTMLResponse:
     """Two trials beside each other."""
     seen = serving.sight.of(campaign.id)
     other = b if b is not None else seen.leader
-    blocks = serving.store.blocks(campaign.id)
-    return rendered(
-        "compare.html", who, view=view.of(seen), found=view.compared(seen, blocks, a, other)
-    )
+    found = compared(seen, seen.scored, a, other)
+    return rendered("compare.html", who, view=view.of(seen), found=found, a=a, b=other)
 
 
 @router.post("/campaigns/{campaign}/{wish}", dependencies=[OPERATE])

@@ -12,12 +12,14 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from tuner.errors import TunerError
 
 MEDIA_TYPE = "application/problem+json"
 
 _log = logging.getLogger(__name__)
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _KINDS = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}
 
 
@@ -64,6 +66,13 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
+def _allowed(request: Request) -> list[str]:
+    """The methods that a path has, whichever routers they are in."""
+    routes = request.app.routes
+    asked = {method: {**request.scope, "method": method} for method in _METHODS}
+    return [m for m, s in asked.items() if any(r.matches(s)[0] is Match.FULL for r in routes)]
+
+
 Page = Callable[[Request, Problem], Response | None]
 
 
@@ -93,7 +102,10 @@ def install(app: FastAPI, page: Page) -> None:
     async def http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         kind = _KINDS.get(error.status_code, "http")
-        return told(request, error.status_code, kind, str(error.detail), error.headers)
+        headers = dict(error.headers or {})
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            headers["Allow"] = ", ".join(_allowed(request))
+        return told(request, error.status_code, kind, str(error.detail), headers)
 
     async def bad_request(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)

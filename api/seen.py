@@ -1,20 +1,23 @@
 """A campaign as it can be seen at one moment: rows and what follows from them, worked out once for
-all who look until something happens.
+all who look, and from one look to the next only what is new.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
 
 from api.documents import VerdictDocument
 from tuner.campaign.comparing import estimate
 from tuner.campaign.drift import DriftPoint, drift
 from tuner.campaign.rules import Rules, stored_rules
+from tuner.campaign.scores import ScoreTable
 from tuner.campaign.standing import against_baseline
-from tuner.campaign.times import differences
 from tuner.errors import SpecError
 from tuner.judge.verdict import assess
 from tuner.model import BASELINE, Block, BlockKind, Campaign, Event, Trial
@@ -23,7 +26,17 @@ from tuner.states import BlockState
 from tuner.store import Store
 from tuner.store.pages import Pages
 
-_KEPT = 16
+#: Campaigns are remembered up to so many arms together, the newest one in any case.
+_ARMS_KEPT = 250_000
+#: Of the events that come with every arm, so many are kept; of all others, all.
+_EVENTS_KEPT = 200
+_USUAL = ("measured", "block-started", "block-complete", "reference-measured", "trial-added")
+_USUAL_ENDINGS = ("trial-pruned", "trial-complete")
+_LEADS, _LEAVES = ("trial-promoted",), ("trial-pruned", "trial-failed")
+#: The incumbent's estimate is worked out at so many blocks at most.
+_STEPS = 300
+#: So many of the newest blocks are known whole.
+_WHOLE_BLOCKS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +50,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What is seen of a campaign. ``newest``: the number of its newest event then.
+    """What is seen of a campaign. ``newest``: the number of its newest event then, and so how many
+    there are; ``events``: those that are rare, and the last of the others.
 
     ``estimates``: of every trial, by kind of block, with the number of blocks. ``components``: of
     the trial that matters most (finalist or incumbent), in the newest kind of block it was in.
-    ``readable``: false when its workload's file is gone, and nothing can be worked out.
+    ``recent``: the newest blocks, whole. ``scored``: the kind of every complete block, with the log
+    scores of its arms. ``readable``: false when its workload's file is gone, and nothing can be
+    worked out.
     """
 
     newest: int
@@ -51,12 +67,13 @@ class Seen:
     blocks: int
     measured: int
     running: tuple[Block, ...]
+    recent: tuple[Block, ...]
     measuring_s: float
     rules: Rules | None
-    estimates: dict[BlockKind, dict[int, tuple[Estimate, int]]]
-    verdicts: tuple[VerdictDocument, ...]
+    estimates: Mapping[BlockKind, Mapping[int, tuple[Estimate, int]]]
     drift: tuple[DriftPoint, ...]
     steps: tuple[Step, ...]
+    scored: tuple[tuple[BlockKind, Mapping[int, float]], ...]
     leader: int
     components: dict[str, Estimate]
 
@@ -73,22 +90,28 @@ class Sight:
         self.store = store
         self.pages = Pages(store)
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, Seen] = OrderedDict()
+        self._kept: OrderedDict[str, _Look] = OrderedDict()
 
     def of(self, campaign: str) -> Seen:
         """The campaign with this whole identifier, as it is now. NotFoundError."""
-        newest = self.pages.newest_event(campaign)
+        return self._look(campaign).seen()
+
+    def verdicts(self, campaign: str) -> tuple[VerdictDocument, ...] | None:
+        """Every trial against the baseline, on the blocks of each kind, by kind and number; None
+        when nothing can be worked out. NotFoundError.
+        """
+        return self._look(campaign).verdicts()
+
+    def _look(self, campaign: str) -> _Look:
         with self._lock:
             known = self._kept.get(campaign)
-            if known is not None and known.newest == newest:
-                self._kept.move_to_end(campaign)
-                return known
-        seen = look(self.store, campaign, newest)
-        with self._lock:
-            self._kept[campaign] = seen
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        return seen
+            if known is None:
+                known = self._kept[campaign] = _Look(self.store, self.pages, campaign)
+            self._kept.move_to_end(campaign)
+            arms = sum(look.arms for look in self._kept.values())
+            while arms > _ARMS_KEPT and len(self._kept) > 1:
+                arms -= self._kept.popitem(last=False)[1].arms
+        return known
 
 
 def rules_if_known(campaign: Campaign) -> Rules | None:
@@ -99,113 +122,213 @@ def rules_if_known(campaign: Campaign) -> Rules | None:
         return None
 
 
-def look(store: Store, campaign: str, newest: int) -> Seen:
-    """Work out what is seen of a campaign. ``newest``: read before, so that it is never ahead."""
-    found = store.campaign(campaign)
-    trials, blocks = store.trials(found.id), store.blocks(found.id)
-    events = store.events(found.id)
-    rules = rules_if_known(found)
-    estimates: dict[BlockKind, dict[int, tuple[Estimate, int]]] = {}
-    verdicts: list[VerdictDocument] = []
-    points: list[DriftPoint] = []
-    steps: tuple[Step, ...] = ()
-    components: dict[str, Estimate] = {}
-    leader = _leader(found, events)
-    try:
-        if rules is not None:
-            estimates = {kind: against_baseline(blocks, rules, kind) for kind in BlockKind}
-            verdicts = verdicts_of(blocks, rules)
-            points = drift(blocks, rules.components, rules.weights)
-            steps = _steps(blocks, events, rules)
-            components = _components(blocks, rules, leader)
-    except KeyError:
-        # The workload's file is another one now: it times other components.
-        rules = None
-    return Seen(
-        newest=newest,
-        campaign=found,
-        trials=tuple(trials),
-        events=tuple(events),
-        blocks=len(blocks),
-        measured=sum(len(block.measurements) for block in blocks),
-        running=tuple(block for block in blocks[-1:] if block.state is BlockState.RUNNING),
-        measuring_s=sum(block.duration_s for block in blocks),
-        rules=rules,
-        estimates=estimates,
-        verdicts=tuple(verdicts),
-        drift=tuple(points),
-        steps=steps,
-        leader=leader,
-        components=components,
-    )
+class _Look:
+    """What is known of one campaign, and how far its rows have been read."""
+
+    def __init__(self, store: Store, pages: Pages, campaign: str) -> None:
+        self._store = store
+        self._pages = pages
+        self._id = campaign
+        self._lock = threading.Lock()
+        self._seen: Seen | None = None
+        self._rules: Rules | None = None
+        self._table: ScoreTable | None = None
+        self._events: list[Event] = []
+        self._trials: tuple[Trial, ...] = ()
+        self._started: dict[int, datetime] = {}
+        self._incumbents: list[tuple[int, int]] = [(0, BASELINE)]
+        self._estimates: dict[BlockKind, dict[int, tuple[Estimate, int]]] = {}
+        self._verdicts: dict[tuple[BlockKind, int], tuple[int, VerdictDocument]] = {}
+
+    @property
+    def arms(self) -> int:
+        """How many arms are remembered."""
+        return 0 if self._table is None else self._table.measurements
+
+    def seen(self) -> Seen:
+        """The campaign as it is now."""
+        newest = self._pages.newest_event(self._id)
+        known = self._seen
+        if known is not None and known.newest == newest:
+            return known
+        with self._lock:
+            # Read before the rest, so that it is never ahead; another may have looked meanwhile.
+            newest = self._pages.newest_event(self._id)
+            if self._seen is None or self._seen.newest != newest:
+                self._seen = self._made(newest)
+            return self._seen
+
+    def verdicts(self) -> tuple[VerdictDocument, ...] | None:
+        """See ``Sight.verdicts``."""
+        self.seen()
+        with self._lock:
+            if self._rules is None or self._table is None:
+                return None
+            return tuple(
+                self._verdict(self._rules, kind, trial, values)
+                for kind in BlockKind
+                for trial, values in sorted(self._table.pairs(kind).items())
+            )
+
+    def _verdict(
+        self, rules: Rules, kind: BlockKind, trial: int, values: Sequence[float]
+    ) -> VerdictDocument:
+        count, known = self._verdicts.get((kind, trial), (0, None))
+        if known is None or count != len(values):
+            verdict = assess(values, delta=rules.race.delta, max_n=_most(rules, kind))
+            known = VerdictDocument.of(trial, kind, verdict)
+            self._verdicts[kind, trial] = (len(values), known)
+        return known
+
+    def _made(self, newest: int) -> Seen:
+        before = 0 if self._seen is None else self._seen.newest
+        campaign = self._store.campaign(self._id)
+        told = self._read_events(before, newest)
+        # Every change of a trial is told: where nothing was, they are as they were.
+        if not before or any("trial" in e.kind or "campaign" in e.kind for e in told):
+            self._trials = tuple(self._store.trials(self._id))
+        table = self._read_blocks(campaign)
+        totals = self._pages.totals(self._id, 0 if table is None else table.newest)
+        recent = tuple(self._store.blocks(self._id, max(0, totals.newest_block - _WHOLE_BLOCKS)))
+        rules = self._rules
+        leader = (
+            self._incumbents[-1][1]
+            if campaign.recommendation is None
+            else campaign.recommendation.trial
+        )
+        scored: list[tuple[BlockKind, Mapping[int, float]]] = []
+        points: list[DriftPoint] = []
+        if table is not None and rules is not None:
+            scored = [(one.block.kind, one.scores) for one in table.scored]
+            points = drift(table, self._started)
+            self._estimate(table, rules)
+        return Seen(
+            newest=newest,
+            campaign=campaign,
+            trials=self._trials,
+            events=tuple(self._events),
+            blocks=totals.blocks + (0 if table is None else len(table.ended)),
+            measured=totals.measurements + (0 if table is None else table.measurements),
+            running=tuple(block for block in recent if block.state is BlockState.RUNNING),
+            recent=recent,
+            measuring_s=totals.seconds + (0.0 if table is None else table.seconds),
+            rules=rules,
+            estimates={kind: dict(of) for kind, of in self._estimates.items()},
+            drift=tuple(points),
+            steps=() if table is None or rules is None else self._steps(table, rules),
+            scored=tuple(scored),
+            leader=leader,
+            components={} if table is None or rules is None else _effects(table, rules, leader),
+        )
+
+    def _read_events(self, after: int, newest: int) -> list[Event]:
+        """Take in what was told since; returns it, as far as it is kept."""
+        if not after:
+            usual = (*_USUAL, *_USUAL_ENDINGS)
+            rare = self._pages.events(self._id, 0, without=usual)
+            last = self._pages.events(self._id, 0, last=_EVENTS_KEPT)
+            new = sorted({e.number: e for e in (*rare, *last)}.values(), key=_by_number)
+            told = self._store.events(self._id, kinds=(*_LEADS, *_LEAVES))
+        else:
+            new = told = self._pages.events(self._id, after)
+        new = [event for event in new if event.number <= newest]
+        self._lead([event for event in told if event.number <= newest])
+        self._events = _thinned([*self._events, *new])
+        return new
+
+    def _lead(self, told: list[Event]) -> None:
+        """Who is the incumbent after which block, from what was told."""
+        for event in told:
+            trial, now = event.data.get("trial"), self._incumbents[-1][1]
+            led = event.kind in _LEADS and trial != now
+            if isinstance(trial, int) and (led or (event.kind in _LEAVES and trial == now)):
+                ended = self._pages.event_before(self._id, "block-complete", event.number)
+                block = ended.data.get("block") if ended is not None else 0
+                after = block if isinstance(block, int) else 0
+                self._incumbents.append((after, trial if led else BASELINE))
+
+    def _read_blocks(self, campaign: Campaign) -> ScoreTable | None:
+        """The table of all blocks that have ended, None where they cannot be read."""
+        if self._rules is None:
+            self._rules = rules_if_known(campaign)
+        rules, table = self._rules, self._table
+        if rules is None:
+            return None
+        if table is None:
+            table = ScoreTable(rules.components, rules.weights, keep_times=False)
+        try:
+            table.extend(self._store.block_times(self._id, rules.components, table.newest))
+        except KeyError:
+            # The workload's file is another one now: it times other components.
+            self._rules = self._table = None
+            return None
+        last = max(self._started, default=0)
+        self._started |= self._pages.baseline_started(self._id, last)
+        self._table = table
+        return table
+
+    def _estimate(self, table: ScoreTable, rules: Rules) -> None:
+        for kind in BlockKind:
+            known = self._estimates.setdefault(kind, {})
+            pairs = table.pairs(kind).items()
+            stale = [t for t, values in pairs if t not in known or known[t][1] != len(values)]
+            known |= against_baseline(table, rules, kind, stale)
+
+    def _steps(self, table: ScoreTable, rules: Rules) -> tuple[Step, ...]:
+        """The incumbent after complete blocks of the search, as it was told: where it changes, and
+        between at so many places that a line can show.
+        """
+        search = [one.block.number for one in table.scored if one.block.kind is BlockKind.SEARCH]
+        if not search:
+            return ()
+        blocks = np.array(search)
+        begins = np.searchsorted(blocks, [block for block, _ in self._incumbents])
+        even = np.linspace(0, len(blocks) - 1, min(_STEPS, len(blocks))).round().astype(int)
+        chosen = np.union1d(even, begins[begins < len(blocks)])
+        # Several may have led after one block: the last of them counts.
+        led = np.searchsorted(
+            [block for block, _ in self._incumbents], blocks[chosen], side="right"
+        )
+        steps = []
+        for at, which in zip(chosen.tolist(), led.tolist(), strict=True):
+            incumbent = self._incumbents[which - 1][1]
+            shown = self._estimate_then(table, rules, incumbent, search[at])
+            steps.append(Step(search[at], incumbent, shown))
+        return tuple(steps)
+
+    def _estimate_then(
+        self, table: ScoreTable, rules: Rules, trial: int, block: int
+    ) -> Estimate | None:
+        """What was known of a trial after a block."""
+        if trial == BASELINE:
+            return None
+        where = table.blocks_of(trial)
+        count = int(np.searchsorted(where, block, side="right"))
+        known = table.pairs().get(trial, [])[:count]
+        return estimate(known, _most(rules, BlockKind.SEARCH)) if known else None
 
 
-def verdicts_of(blocks: Sequence[Block], rules: Rules) -> list[VerdictDocument]:
-    """Every trial against the baseline, on the blocks of each kind, by kind and number."""
-    found = []
-    for kind in BlockKind:
-        most = rules.certify_blocks if kind is BlockKind.CERTIFY else rules.race.max_blocks
-        pairs = differences(blocks, rules.components, rules.weights, kind)
-        for trial in sorted(pairs):
-            verdict = assess(pairs[trial], delta=rules.race.delta, max_n=most)
-            found.append(VerdictDocument.of(trial, kind, verdict))
-    return found
+def _by_number(event: Event) -> int:
+    return event.number
 
 
-def _leader(campaign: Campaign, events: Sequence[Event]) -> int:
-    if campaign.recommendation is not None:
-        return campaign.recommendation.trial
-    return list(_incumbents(events).values() or [BASELINE])[-1]
+def _thinned(events: list[Event]) -> list[Event]:
+    """All that are rare, and the last of the others."""
+    usual = (*_USUAL, *_USUAL_ENDINGS)
+    rare = [event for event in events[:-_EVENTS_KEPT] if event.kind not in usual]
+    return [*rare, *events[-_EVENTS_KEPT:]]
 
 
-def _components(blocks: Sequence[Block], rules: Rules, trial: int) -> dict[str, Estimate]:
+def _most(rules: Rules, kind: BlockKind) -> int:
+    return rules.certify_blocks if kind is BlockKind.CERTIFY else rules.race.max_blocks
+
+
+def _effects(table: ScoreTable, rules: Rules, trial: int) -> dict[str, Estimate]:
+    """Of each component, on fresh blocks where there are any."""
     for kind in (BlockKind.CERTIFY, BlockKind.SEARCH):
-        found: dict[str, Estimate] = {}
-        for name in rules.components:
-            pairs = differences(blocks, (name,), (1.0,), kind).get(trial)
-            if pairs:
-                found[name] = _estimate(pairs, rules, kind)
-        if found:
-            return found
+        if trial != BASELINE and trial in table.pairs(kind):
+            logs, _ = table.logs((BASELINE, trial), kind=kind)
+            found = (logs[1] - logs[0]).T
+            most = _most(rules, kind)
+            return {n: estimate(d, most) for n, d in zip(rules.components, found, strict=True)}
     return {}
-
-
-def _estimate(pairs: Sequence[float], rules: Rules, kind: BlockKind) -> Estimate:
-    most = rules.certify_blocks if kind is BlockKind.CERTIFY else rules.race.max_blocks
-    return estimate(pairs, most)
-
-
-def _steps(blocks: Sequence[Block], events: Sequence[Event], rules: Rules) -> tuple[Step, ...]:
-    """The incumbent after each complete block of the search, as it was told."""
-    search = [b for b in blocks if b.kind is BlockKind.SEARCH and b.state is BlockState.COMPLETE]
-    incumbents = _incumbents(events)
-    pairs = differences(search, rules.components, rules.weights)
-    counted: Counter[int] = Counter()
-    steps: list[Step] = []
-    for block in search:
-        counted.update(m.trial for m in block.measurements)
-        incumbent = incumbents.get(block.number, BASELINE)
-        known = pairs.get(incumbent, [])[: counted[incumbent]]
-        shown = _estimate(known, rules, BlockKind.SEARCH) if known else None
-        steps.append(Step(block.number, incumbent, shown))
-    return tuple(steps)
-
-
-def _incumbents(events: Sequence[Event]) -> dict[int, int]:
-    """By block: what was told after it and before the next one began."""
-    found: dict[int, int] = {}
-    incumbent, block = BASELINE, 0
-    for event in events:
-        if event.kind == "block-complete":
-            block = _number(event, "block")
-        elif event.kind == "trial-promoted":
-            incumbent = _number(event, "trial")
-        elif event.kind in ("trial-pruned", "trial-failed"):
-            incumbent = BASELINE if _number(event, "trial") == incumbent else incumbent
-        found[block] = incumbent
-    return found
-
-
-def _number(event: Event, name: str) -> int:
-    value = event.data.get(name)
-    return value if isinstance(value, int) else 0

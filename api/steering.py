@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Body, Header, Query, Response
 
 import search_spaces
 import workloads
@@ -20,7 +20,7 @@ from api.service import OPERATE, Found, Operator, Service, Serving, Visitor
 from tuner.campaign.branching import priors
 from tuner.campaign.holding import is_gone
 from tuner.campaign.rules import rules_of
-from tuner.campaign.spec import CampaignSpec
+from tuner.campaign.spec import CampaignSpec, TestbedSection
 from tuner.campaign.steering import steer
 from tuner.cli.compose import Prepared, prepare
 from tuner.errors import ConflictError, SpecError
@@ -50,12 +50,22 @@ Key = Annotated[
         description="Makes it safe to send the same again within a day: it is done once.",
     ),
 ]
+_EXAMPLE = {
+    "name": "first try",
+    "testbed": {"simulated": {}},
+    "spaces": {"cache_manager": {"name": "openafs-cache-manager-fuse-1.8"}},
+    "workload": {"name": "mixed-use"},
+    "budget": {"wall_time": 3600},
+}
+Sent = Annotated[
+    CampaignSpec, Body(openapi_examples={"simulated": {"summary": "To try it", "value": _EXAMPLE}})
+]
 OverridePilot = Annotated[bool, Query(description="Go on although the pilot advises against.")]
 
 
 @router.post("", operation_id="create_campaign", status_code=_ACCEPTED)
 def create_campaign(
-    spec: CampaignSpec, serving: Serving, who: Operator, answer: Response, key: Key = None
+    spec: Sent, serving: Serving, who: Operator, answer: Response, key: Key = None
 ) -> CampaignDocument:
     """Begin a campaign. It names packaged spaces and workloads, and a testbed of `/v1/testbeds`.
 
@@ -72,7 +82,7 @@ def create_campaign(
 )
 def branch_campaign(
     campaign: Found,
-    spec: CampaignSpec,
+    spec: Sent,
     serving: Serving,
     who: Operator,
     answer: Response,
@@ -223,15 +233,17 @@ def allowed_spec(spec: CampaignSpec, serving: Service) -> CampaignSpec:
         raise SpecError("workload: there is no such packaged workload; see /v1/workloads")
     if spec.references:
         raise SpecError("references: paths are not taken over HTTP; start it with 'fstune run'")
-    settings, testbed = serving.settings, spec.testbed
-    for kind in ("cell", "simulated"):
-        if getattr(testbed, kind) is not None and kind not in settings.allow:
-            raise SpecError(f"testbed.{kind}: not allowed here; see /v1/testbeds")
+    return spec.at([_allowed_place(where, place, serving) for where, place in spec.named_places()])
+
+
+def _allowed_place(where: str, testbed: TestbedSection, serving: Service) -> TestbedSection:
+    settings = serving.settings
+    if testbed.kind in ("cell", "simulated") and testbed.kind not in settings.allow:
+        raise SpecError(f"{where}.{testbed.kind}: not allowed here; see /v1/testbeds")
     if testbed.hosts is None:
-        return spec
+        return testbed
     directory = settings.testbeds
     files = {} if directory is None else {f.stem: f for f in directory.glob("*.yaml")}
     if testbed.hosts not in files:
-        raise SpecError("testbed.hosts: there is no such testbed; see /v1/testbeds")
-    known = testbed.model_copy(update={"hosts": str(files[testbed.hosts].absolute())})
-    return spec.model_copy(update={"testbed": known})
+        raise SpecError(f"{where}.hosts: there is no such testbed; see /v1/testbeds")
+    return testbed.model_copy(update={"hosts": str(files[testbed.hosts].absolute())})

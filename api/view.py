@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from statistics import stdev
 
 from markupsafe import Markup
 
 from api import drawing
 from api.documents import names
+from api.doing import called, doing, expected_end, now, used
+from api.effects import parameter_effects
 from api.seen import Seen
-from tuner.campaign.comparing import estimate
 from tuner.campaign.rules import Rules
-from tuner.campaign.times import block_scores
-from tuner.errors import NotFoundError
 from tuner.judge.score import margin
 from tuner.model import (
     BASELINE,
     Answer,
-    Block,
     BlockKind,
     Campaign,
     Configuration,
@@ -27,6 +26,7 @@ from tuner.model import (
     Recommendation,
     Trial,
 )
+from tuner.report.diagnostics import Row, diagnostics_rows
 from tuner.report.drawing import Estimate
 from tuner.report.words import (
     changes,
@@ -44,11 +44,7 @@ from tuner.states import CampaignState, TrialState
 _EVENTS_SHOWN = 60
 _TRIALS_SHOWN = 60
 _OUT = (TrialState.PRUNED, TrialState.FAILED, TrialState.CANCELLED)
-_KINDS = {
-    BlockKind.PILOT: "pilot",
-    BlockKind.SEARCH: "search",
-    BlockKind.CERTIFY: "certification",
-}
+_PARAMETERS_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +75,17 @@ class EffectRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ValueRow:
+    """The trials with one value, or numbers within a range, of a parameter."""
+
+    values: str
+    trials: int
+    blocks: int
+    effect: str
+    drawing: Markup
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """A campaign's page."""
 
@@ -87,6 +94,9 @@ class View:
     newest: int
     readable: bool
     doing: str
+    now: tuple[str, ...]
+    stopped: str
+    expected_end: datetime | None
     progress: int
     progress_text: str
     answer: str
@@ -99,6 +109,11 @@ class View:
     components_of: str
     components_axis: Markup
     components: tuple[EffectRow, ...]
+    parameters_axis: Markup
+    parameters: tuple[tuple[str, tuple[ValueRow, ...]], ...]
+    parameters_left_out: int
+    diagnostics_of: tuple[str, ...]
+    diagnostics: tuple[Row, ...]
     drift: Markup
     noise: tuple[str, ...]
     events: tuple[Event, ...]
@@ -118,13 +133,18 @@ def of(seen: Seen) -> View:
     axis = drawing.Axis.around([known[t.number][0] for t in shown if t.number in known], *marks)
     components_axis = drawing.Axis.around(seen.components.values())
     progress, progress_text = _progress(seen)
+    parameters_axis, parameters, parameters_left_out = _parameters(seen)
+    counted_of = (BASELINE,) if seen.leader == BASELINE else (BASELINE, seen.leader)
     state = campaign.state
     return View(
         campaign=campaign,
         named=names(campaign),
         newest=seen.newest,
         readable=seen.readable,
-        doing=_doing(seen),
+        doing=doing(seen),
+        now=now(seen),
+        stopped=campaign.reason if state is CampaignState.FAILED else "",
+        expected_end=expected_end(seen),
         progress=progress,
         progress_text=progress_text,
         answer=_answer(campaign.recommendation),
@@ -134,23 +154,24 @@ def of(seen: Seen) -> View:
         numbers=tuple(trial.number for trial in seen.trials),
         incumbent=_incumbent(seen),
         incumbent_text=_incumbent_text(seen),
-        components_of=_called(seen.leader),
+        components_of=called(seen.leader),
         components_axis=drawing.heading(components_axis),
         components=tuple(
             _component(name, e, components_axis, rules) for name, e in seen.components.items()
         ),
+        parameters_axis=parameters_axis,
+        parameters=parameters,
+        parameters_left_out=parameters_left_out,
+        diagnostics_of=tuple(called(number).capitalize() for number in counted_of),
+        diagnostics=diagnostics_rows(seen.recent, counted_of),
         drift=_drift(seen),
         noise=_noise(seen),
         events=tuple(reversed(seen.events[-_EVENTS_SHOWN:])),
-        events_left_out=max(0, len(seen.events) - _EVENTS_SHOWN),
+        events_left_out=max(0, seen.newest - _EVENTS_SHOWN),
         can_pause=state is CampaignState.RUNNING,
         can_resume=state in (CampaignState.CREATED, CampaignState.PAUSED, CampaignState.FAILED),
         can_cancel=state not in (CampaignState.FINISHED, CampaignState.CANCELLED),
     )
-
-
-def _called(trial: int) -> str:
-    return "the baseline" if trial == BASELINE else f"trial {trial}"
 
 
 def _best_known(seen: Seen) -> dict[int, tuple[Estimate, int]]:
@@ -216,34 +237,35 @@ def _component(name: str, e: Estimate, axis: drawing.Axis, rules: Rules | None) 
 
 def _progress(seen: Seen) -> tuple[int, str]:
     """Percent of the budget that is used, and the same in words."""
+    measured = f"{seen.measured} measurements in {seen.blocks} blocks"
+    share = used(seen)
     if seen.campaign.state is CampaignState.FINISHED:
-        return 100, f"{seen.measured} measurements in {seen.blocks} blocks"
-    if seen.rules is None:
-        return 0, f"{seen.measured} measurements in {seen.blocks} blocks"
-    used = seen.measuring_s / seen.rules.budget_s
-    if seen.rules.budget_measurements:
-        used = max(used, seen.measured / seen.rules.budget_measurements)
-    percent = min(100, round(100.0 * used))
-    left = ""
-    if seen.campaign.state is CampaignState.RUNNING and 0.0 < used < 1.0 and seen.measuring_s:
-        wall = (seen.campaign.updated - seen.campaign.created).total_seconds()
-        minutes = max(1, round(max(wall, seen.measuring_s) * (1.0 - used) / used / 60.0))
-        left = f"; at most about {minutes} min more"
-    return percent, f"{percent} % of the budget used, {seen.measured} measurements{left}"
+        return 100, measured
+    if share is None:
+        return 0, measured
+    percent = min(100, round(100.0 * share))
+    return percent, f"{percent} % of the budget used, {measured}"
 
 
-def _doing(seen: Seen) -> str:
-    if seen.campaign.state is not CampaignState.RUNNING:
-        reason = f": {seen.campaign.reason}" if seen.campaign.reason else ""
-        return f"{seen.campaign.state}{reason}"
-    if not seen.running:
-        return "running, between two blocks"
-    block = seen.running[0]
-    done = len(block.measurements)
-    return (
-        f"running: {_KINDS[block.kind]}, block {block.number}, "
-        f"{done} of {len(block.order)} arms measured"
+def _parameters(
+    seen: Seen,
+) -> tuple[Markup, tuple[tuple[str, tuple[ValueRow, ...]], ...], int]:
+    """The axis, the parameters with the largest spread by value, and how many more there are."""
+    found = parameter_effects(seen.trials, seen.estimates.get(BlockKind.SEARCH, {}))
+    shown = found[:_PARAMETERS_SHOWN]
+    ratios = [m.ratio for effect in shown for m in effect.marginals]
+    axis = drawing.Axis.around(Estimate(ratio, ratio, ratio) for ratio in ratios)
+    rows = tuple(
+        (
+            effect.name,
+            tuple(
+                ValueRow(m.values, m.trials, m.blocks, signed(m.ratio), drawing.mean(axis, m.ratio))
+                for m in effect.marginals
+            ),
+        )
+        for effect in shown
     )
+    return drawing.heading(axis), rows, len(found) - len(shown)
 
 
 def _answer(answer: Recommendation | None) -> str:
@@ -287,7 +309,7 @@ def _incumbent_text(seen: Seen) -> str:
     last = seen.steps[-1]
     gain = "" if last.estimate is None else f", {faster(last.estimate.ratio)}"
     return (
-        f"After block {last.block} of the search the incumbent is {_called(last.trial)}{gain}; "
+        f"After block {last.block} of the search the incumbent is {called(last.trial)}{gain}; "
         f"{changed} in turn so far."
     )
 
@@ -349,66 +371,3 @@ def effects(answer: Recommendation) -> tuple[Markup, tuple[EffectRow, ...]]:
         for name, e in known.items()
     )
     return drawing.heading(axis), rows
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """Two trials beside each other. ``text``: what their common blocks say."""
-
-    a: int
-    b: int
-    text: str
-    drawing: Markup
-    rows: tuple[tuple[str, str, str, str], ...]
-
-
-def compared(seen: Seen, blocks: Sequence[Block], a: int, b: int) -> Compared:
-    """Compare two trials on what they were measured with. NotFoundError for one that is none."""
-    known = {trial.number for trial in seen.trials}
-    for number in (a, b):
-        if number not in known:
-            raise NotFoundError(f"campaign {seen.campaign.id} has no trial {number}")
-    rules = seen.rules
-    if rules is None:
-        raise NotFoundError(f"the workload of campaign {seen.campaign.id} is gone")
-    groups, rows = [], []
-    scored = block_scores(blocks, rules.components, rules.weights)
-    for number in (a, b):
-        of_kinds = [
-            scores[number] - scores[BASELINE]
-            for _, scores in scored
-            if number in scores and number != BASELINE
-        ]
-        if number == BASELINE:
-            middle = [scores[BASELINE] for _, scores in scored]
-            mean = sum(middle) / len(middle) if middle else 0.0
-            of_kinds = [score - mean for score in middle]
-        groups.append((_called(number), of_kinds))
-        e = estimate(of_kinds, None) if of_kinds and number != BASELINE else None
-        rows.append(
-            (
-                _called(number),
-                str(len(of_kinds)),
-                "" if e is None else signed(e.ratio),
-                "" if e is None else signed_interval(e.lower, e.upper),
-            )
-        )
-    return Compared(
-        a=a,
-        b=b,
-        text=_difference(scored, a, b),
-        drawing=drawing.dots(groups, f"{_called(a)} and {_called(b)}, a dot for each block"),
-        rows=tuple(rows),
-    )
-
-
-def _difference(scored: Sequence[tuple[Block, dict[int, float]]], a: int, b: int) -> str:
-    pairs = [scores[b] - scores[a] for _, scores in scored if a in scores and b in scores]
-    if a == b or not pairs:
-        return f"No block has measured both {_called(a)} and {_called(b)}."
-    e = estimate(pairs, None)
-    shown = signed_interval(e.lower, e.upper)
-    return (
-        f"{_called(b).capitalize()} is {faster(e.ratio)} than {_called(a)} "
-        f"(95 % interval {shown}) in the {len(pairs)} blocks that measured both."
-    )

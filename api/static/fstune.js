@@ -39,11 +39,11 @@
         const same = made.querySelector(`#${CSS.escape(field.id)}`);
         if (same && field.value !== field.defaultValue) same.value = field.value;
       }
-      const scrolled = [...old.querySelectorAll(".scroll[id], .events")].map((e) => [e.id, e.scrollLeft, e.scrollTop]);
+      const scrolled = [...old.querySelectorAll(".scroll[id]")].map((e) => [e.id, e.scrollLeft, e.scrollTop]);
       const focused = old.contains(document.activeElement) ? document.activeElement.id : "";
       old.replaceWith(made);
       for (const [id, left, top] of scrolled) {
-        const same = id ? made.querySelector(`#${CSS.escape(id)}`) : made.querySelector(".events");
+        const same = made.querySelector(`#${CSS.escape(id)}`);
         if (same) { same.scrollLeft = left; same.scrollTop = top; }
       }
       const again = focused && made.querySelector(`#${CSS.escape(focused)}`);

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -13,10 +12,10 @@ import pytest
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
-from api import schema
 from api.app import create_app
 from api.service import COOKIE
 from tests.unit.api.conftest import Guarded, fstune
+from tests.unit.api.test_authorisation import NEEDS, address
 from tests.unit.api.test_conventions import is_problem
 from tuner.cli.app import app as command_line
 from tuner.settings import ServiceSettings
@@ -24,58 +23,15 @@ from tuner.store import Store
 from tuner.store.access import Access
 from tuner.tokens import Scope
 
-OPERATIONS = [
-    (method.upper(), path, operation["operationId"])
-    for path, methods in json.loads(schema.FILE.read_text())["paths"].items()
-    for method, operation in methods.items()
-]
-#: What anybody may see: whether the service is there.
-PUBLIC = {"health", "ready"}
-STEERING = {
-    "create_campaign",
-    "branch_campaign",
-    "pause_campaign",
-    "cancel_campaign",
-    "resume_campaign",
-}
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
-
-
-def path_of(path: str) -> str:
-    return path.replace("{campaign}", "nosuch").replace("{name}", "nosuch")
-
-
-@pytest.mark.parametrize(("method", "path", "name"), OPERATIONS, ids=[o[2] for o in OPERATIONS])
-def test_every_route_asks_for_its_scope(
-    guarded: Guarded, method: str, path: str, name: str
-) -> None:
-    ask = guarded.client.request
-    asked = path_of(path)
-    if name in PUBLIC:
-        assert ask(method, asked).status_code == 200
-        return
-    for header in ({}, {"Authorization": "Bearer fst_x_y"}, {"Authorization": "Basic eDp5"}):
-        refused = ask(method, asked, headers=header)
-        assert is_problem(refused, 401)
-        assert refused.headers["www-authenticate"].startswith("Bearer")
-    for scope in Scope:
-        answer = ask(method, asked, headers=guarded.headers(scope))
-        if scope is Scope.READ and name in STEERING:
-            assert is_problem(answer, 403)
-        else:
-            assert answer.status_code in (200, 404, 422), answer.text
-
-
-def test_the_routes_that_change_something_are_the_ones_that_steer() -> None:
-    assert {name for method, _, name in OPERATIONS if method != "GET"} == STEERING
 
 
 def test_without_tokens_nothing_can_be_changed(tmp_path: Path) -> None:
     settings = ServiceSettings(allow=frozenset({"simulated"}))
     with TestClient(create_app(tmp_path, settings), base_url="http://localhost") as client:
-        for method, path, name in OPERATIONS:
-            if name in STEERING:
-                assert is_problem(client.request(method, path_of(path)), 403)
+        for (method, path), need in NEEDS.items():
+            if need is Scope.OPERATE:
+                assert is_problem(client.request(method, address(path)), 403)
 
 
 def test_a_token_ends_when_it_expires_or_is_revoked(tmp_path: Path) -> None:

@@ -1,0 +1,83 @@
+"""Two trials beside each other, on what they were measured with. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from markupsafe import Markup
+
+from api import drawing
+from api.doing import KINDS, called
+from api.seen import Seen
+from tuner.campaign.comparing import estimate
+from tuner.errors import NotFoundError
+from tuner.model import BASELINE, BlockKind
+from tuner.report.words import faster, signed, signed_interval
+
+#: A complete block: its kind, and the log score of every trial in it.
+Scored = tuple[BlockKind, Mapping[int, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Two trials beside each other, in blocks of one kind. ``text``: what those say that have
+    measured both.
+    """
+
+    kind: str
+    text: str
+    drawing: Markup
+    rows: tuple[tuple[str, str, str, str], ...]
+
+
+def compared(seen: Seen, scored: Sequence[Scored], a: int, b: int) -> tuple[Compared, ...]:
+    """Compare two trials on what they were measured with, each kind of block by itself: what was
+    chosen in the search is flattered by it, fresh blocks are not. NotFoundError for one that is
+    none.
+    """
+    known = {trial.number for trial in seen.trials}
+    for number in (a, b):
+        if number not in known:
+            raise NotFoundError(f"campaign {seen.campaign.id} has no trial {number}")
+    if seen.rules is None:
+        raise NotFoundError(f"the workload of campaign {seen.campaign.id} is gone")
+    others = {a, b} - {BASELINE}
+    found = []
+    for kind in (BlockKind.CERTIFY, BlockKind.SEARCH, BlockKind.PILOT):
+        of_kind = [scores for block_kind, scores in scored if block_kind is kind]
+        # Every block has measured the baseline: it shows nothing where no other is in it.
+        if any(others & scores.keys() for scores in of_kind):
+            found.append(_compared(KINDS[kind], of_kind, a, b))
+    return tuple(found)
+
+
+def _compared(kind: str, scored: Sequence[Mapping[int, float]], a: int, b: int) -> Compared:
+    groups, rows = [], []
+    middle = fmean(scores[BASELINE] for scores in scored)
+    for number in (a, b):
+        shown = [
+            scores[number] - (middle if number == BASELINE else scores[BASELINE])
+            for scores in scored
+            if number in scores
+        ]
+        groups.append((called(number), shown))
+        e = estimate(shown, None) if shown and number != BASELINE else None
+        effect = "" if e is None else signed(e.ratio)
+        interval = "" if e is None else signed_interval(e.lower, e.upper)
+        rows.append((called(number), str(len(shown)), effect, interval))
+    title = f"{called(a)} and {called(b)}, a dot for each block of the {kind}"
+    return Compared(kind, _difference(scored, a, b), drawing.dots(groups, title), tuple(rows))
+
+
+def _difference(scored: Sequence[Mapping[int, float]], a: int, b: int) -> str:
+    pairs = [scores[b] - scores[a] for scores in scored if a in scores and b in scores]
+    if a == b or not pairs:
+        return f"No block has measured both {called(a)} and {called(b)}."
+    e = estimate(pairs, None)
+    shown = signed_interval(e.lower, e.upper)
+    return (
+        f"{called(b).capitalize()} is {faster(e.ratio)} than {called(a)} "
+        f"(95 % interval {shown}) in the {len(pairs)} blocks that measured both."
+    )

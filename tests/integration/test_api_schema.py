@@ -1,0 +1,175 @@
+"""The whole document of the interface, held against a service that runs: requests made from it by
+schemathesis, with every permission and with none.
+
+What is not asked of the service: that it takes whatever its document allows (words of pages, tags
+and names are its own to know), and that it takes nothing else (a number may be given as text).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import cast
+
+import pytest
+import schemathesis
+import uvicorn
+from schemathesis.engine import events, from_schema
+
+from api.app import create_app
+from api.service import Service
+from api.starting import Starter
+from tests.unit.api.conftest import CAMPAIGN, fstune
+from tuner.settings import ServiceSettings
+from tuner.store import Store
+from tuner.store.access import Access
+from tuner.tokens import Scope
+
+#: The seed makes the cases the same each time; a stream is listened to for a moment only.
+CONFIGURATION = """
+seed = 1
+base-url = "{url}"
+headers = {{ {headers} }}
+request-timeout = 20
+continue-on-failure = true
+
+[generation]
+max-examples = {examples}
+deterministic = true
+database = "none"
+
+[checks]
+positive_data_acceptance.enabled = false
+negative_data_rejection.enabled = false
+
+[[operations]]
+include-operation-id = "stream_events"
+max-stream-events = 1
+request-timeout = 0.2
+"""
+PUBLIC = {"/healthz", "/readyz"}
+
+
+class NotStarting:
+    """Takes note of the campaigns that would be run: what runs do is no matter of the document."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def start(self, campaign: str, *, override_pilot: bool = False) -> None:
+        self.asked.append(campaign)
+
+
+@dataclass
+class Running:
+    """A service that listens."""
+
+    url: str
+    token: str
+    starter: NotStarting
+
+
+@dataclass
+class Tried:
+    """What came of all cases."""
+
+    statuses: Counter[int] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    open_to_all: set[str] = field(default_factory=set)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Return a service with a finished campaign, and a token for everything."""
+    directory = tmp_path_factory.mktemp("state")
+    file = directory / "campaign.yaml"
+    file.write_text(CAMPAIGN)
+    fstune(directory, "run", str(file))
+    with Store.open(directory) as store:
+        _, token = Access(store).create("all", Scope.ADMIN, datetime.now(UTC), None)
+    settings = ServiceSettings(
+        auth=True, allow=frozenset({"simulated"}), requests_per_s=1e6, burst=10**6
+    )
+    app = create_app(directory, settings)
+    config = uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    deadline = time.monotonic() + 30.0
+    while not server.started:
+        assert thread.is_alive(), "the service did not start"
+        assert time.monotonic() < deadline, "the service did not start"
+        time.sleep(0.02)
+    starter = NotStarting()
+    service: Service = app.state.service
+    app.state.service = dataclasses.replace(service, starter=cast(Starter, starter))
+    port = server.servers[0].sockets[0].getsockname()[1]
+    yield Running(f"http://127.0.0.1:{port}", token, starter)
+    server.should_exit = True
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+def tried(running: Running, headers: str, examples: int) -> Tried:
+    """Make requests from the document and look at every answer."""
+    text = CONFIGURATION.format(url=running.url, headers=headers, examples=examples)
+    config = schemathesis.Config.from_str(text)
+    schema = schemathesis.openapi.from_url(f"{running.url}/openapi.json", config=config)
+    found = Tried()
+    for event in from_schema(schema).execute():
+        if isinstance(event, events.NonFatalError):
+            found.wrong.append(f"{event.label}: {event.info}")
+        elif isinstance(event, events.FatalError):
+            raise event.exception
+        elif isinstance(event, events.ScenarioFinished):
+            for case, interaction in event.recorder.interactions.items():
+                answer = interaction.response
+                if answer is None:
+                    continue
+                operation = event.recorder.cases[case].value.operation
+                found.statuses[answer.status_code] += 1
+                if answer.status_code < 400:
+                    found.open_to_all.add(operation.path)
+            for case, checks in event.recorder.checks.items():
+                label = event.recorder.cases[case].value.operation.label
+                for check in checks:
+                    if check.failure_info is not None:
+                        failure = check.failure_info.failure
+                        found.wrong.append(f"{label}: {failure.title}: {failure.message}")
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_every_answer_is_one_that_the_document_tells_of(
+    running: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    header = f'Authorization = "Bearer {running.token}"'
+    found = tried(running, header, examples=6)
+    assert found.wrong == []
+    assert found.statuses.total() >= 2000
+    # Not all is refused: campaigns are begun, steered and read.
+    assert {200, 202, 404, 405, 409, 412, 422} <= set(found.statuses)
+    assert max(found.statuses) < 500
+    assert running.starter.asked
+    # Nor is it a defect when somebody stops listening to a stream.
+    assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_without_a_token_nothing_is_told(running: Running) -> None:
+    before = list(running.starter.asked)
+    found = tried(running, "", examples=2)
+    assert found.wrong == []
+    # What cannot be read at all is refused before anybody asks who sent it.
+    assert set(found.statuses) <= {200, 400, 401, 405, 422}
+    assert found.statuses.total() >= 1000
+    assert found.open_to_all == PUBLIC
+    assert running.starter.asked == before

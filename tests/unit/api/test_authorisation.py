@@ -1,0 +1,121 @@
+"""Every route of the service, and who may use it: what each kind of visitor is answered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fastapi.routing import iter_route_contexts
+from starlette.routing import Mount
+
+from api.app import create_app
+from tests.unit.api.conftest import Guarded
+from tests.unit.api.test_conventions import is_problem
+from tuner.tokens import Scope
+
+#: What a visitor needs: nothing, or a scope.
+ANYBODY = None
+READ, OPERATE = Scope.READ, Scope.OPERATE
+
+#: Every route. One that is not here, or is here and nowhere else, fails a test.
+NEEDS: dict[tuple[str, str], Scope | None] = {
+    ("GET", "/healthz"): ANYBODY,
+    ("GET", "/readyz"): ANYBODY,
+    ("GET", "/openapi.json"): ANYBODY,
+    ("ANY", "/static"): ANYBODY,
+    ("GET", "/login"): ANYBODY,
+    ("POST", "/login"): ANYBODY,
+    ("GET", "/metrics"): READ,
+    ("GET", "/v1/campaigns"): READ,
+    ("GET", "/v1/campaigns/{campaign}"): READ,
+    ("GET", "/v1/campaigns/{campaign}/trials"): READ,
+    ("GET", "/v1/campaigns/{campaign}/blocks"): READ,
+    ("GET", "/v1/campaigns/{campaign}/measurements"): READ,
+    ("GET", "/v1/campaigns/{campaign}/verdicts"): READ,
+    ("GET", "/v1/campaigns/{campaign}/drift"): READ,
+    ("GET", "/v1/campaigns/{campaign}/recommendation"): READ,
+    ("GET", "/v1/campaigns/{campaign}/events"): READ,
+    ("GET", "/v1/campaigns/{campaign}/events/stream"): READ,
+    ("GET", "/v1/recommendations"): READ,
+    ("GET", "/v1/spaces"): READ,
+    ("GET", "/v1/spaces/{name}"): READ,
+    ("GET", "/v1/workloads"): READ,
+    ("GET", "/v1/workloads/{name}"): READ,
+    ("GET", "/v1/testbeds"): READ,
+    ("POST", "/v1/campaigns"): OPERATE,
+    ("POST", "/v1/campaigns/{campaign}/branch"): OPERATE,
+    ("POST", "/v1/campaigns/{campaign}/pause"): OPERATE,
+    ("POST", "/v1/campaigns/{campaign}/resume"): OPERATE,
+    ("POST", "/v1/campaigns/{campaign}/cancel"): OPERATE,
+    ("GET", "/"): READ,
+    ("GET", "/campaigns"): READ,
+    ("GET", "/campaigns/{campaign}"): READ,
+    ("GET", "/campaigns/{campaign}/live"): READ,
+    ("GET", "/campaigns/{campaign}/recommendation"): READ,
+    ("GET", "/campaigns/{campaign}/compare"): READ,
+    ("POST", "/campaigns/{campaign}/{wish}"): OPERATE,
+    ("POST", "/logout"): READ,
+}
+VISITORS: tuple[Scope | None, ...] = (None, *Scope)
+#: Where a campaign, or its name, is asked for: there is none.
+REFUSED_LATER = (200, 303, 404, 422)
+
+
+def address(path: str) -> str:
+    return {"/static": "/static/fstune.css"}.get(path, path).format(
+        campaign="nosuch", name="nosuch", wish="pause"
+    )
+
+
+def test_every_route_is_in_the_table(tmp_path: Path) -> None:
+    found = {
+        ("ANY", context.path) if isinstance(context.route, Mount) else (method, str(context.path))
+        for context in iter_route_contexts(create_app(tmp_path).routes)
+        for method in (context.methods or {"ANY"}) - {"HEAD"}
+    }
+    assert found == NEEDS.keys()
+
+
+def test_whatever_changes_something_takes_one_who_may(tmp_path: Path) -> None:
+    changing = {route for route in NEEDS if route[0] not in ("GET", "ANY")}
+    sessions = {("POST", "/login"), ("POST", "/logout")}
+    assert {route for route, need in NEEDS.items() if need is OPERATE} == changing - sessions
+
+
+def expected(route: tuple[str, str], visitor: Scope | None) -> set[int]:
+    """The statuses that the table allows."""
+    need = NEEDS[route]
+    if route == ("POST", "/login"):
+        return {401}  # a form without a token in it
+    if need is ANYBODY:
+        return {200, 303}
+    if visitor is None:
+        return {401}
+    return set(REFUSED_LATER) if visitor.allows(need) else {403}
+
+
+def test_each_visitor_is_answered_by_the_table(guarded: Guarded) -> None:
+    wrong = []
+    for method, path in NEEDS:
+        for visitor in VISITORS:
+            headers = {"Origin": "http://service"}
+            headers |= {} if visitor is None else guarded.headers(visitor)
+            answer = guarded.client.request(
+                "GET" if method == "ANY" else method,
+                address(path),
+                headers=headers,
+                follow_redirects=False,
+            )
+            if answer.status_code not in expected((method, path), visitor):
+                wrong.append((method, path, visitor, answer.status_code, answer.text))
+            elif answer.status_code >= 400 and path != "/login":
+                assert is_problem(answer, answer.status_code)
+    assert wrong == []
+
+
+@pytest.mark.parametrize("shown", ["Bearer fst_x_y", "Basic eDp5", "Bearer", "fst_x_y"])
+def test_what_is_no_token_opens_nothing(guarded: Guarded, shown: str) -> None:
+    for (method, path), need in NEEDS.items():
+        if need is not ANYBODY:
+            asked = guarded.client.request(method, address(path), headers={"Authorization": shown})
+            assert is_problem(asked, 401), path

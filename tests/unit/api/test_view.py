@@ -1,0 +1,147 @@
+"""What the pages say of a campaign, from one that really ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from api import view
+from api.comparison import compared
+from api.doing import doing, expected_end, now
+from api.seen import Seen, Sight
+from tuner.model import BASELINE, Block, BlockKind, Event, TimeUse
+from tuner.states import BlockState, CampaignState, TrialState
+from tuner.store import Store
+
+
+@pytest.fixture(scope="module")
+def seen(measured: Path) -> Iterator[Seen]:
+    """Return a finished campaign."""
+    with Store.open(measured) as store:
+        yield Sight(store).of(store.campaign("last").id)
+
+
+def event(kind: str) -> Event:
+    return Event(10**6, datetime.now(UTC), kind, f"it was {kind}")
+
+
+def in_the_middle(seen: Seen, arms: int) -> tuple[Seen, Block]:
+    """The campaign as it was in the middle of its newest block, so many arms measured."""
+    whole = seen.recent[-1]
+    block = replace(whole, state=BlockState.RUNNING, measurements=whole.measurements[:arms])
+    campaign = replace(seen.campaign, state=CampaignState.RUNNING, recommendation=None)
+    return replace(seen, campaign=campaign, running=(block,), recent=(block,)), block
+
+
+def test_the_arm_in_hand_is_told(seen: Seen) -> None:
+    first, block = in_the_middle(seen, 0)
+    assert doing(first) == f"running: certification, race {block.race}, block {block.number}"
+    (line,) = now(first)
+    assert f"0 of {len(block.order)} arms measured; arm 1 in hand" in line
+    second, block = in_the_middle(seen, 1)
+    line, before = now(second)
+    assert "arm 2 in hand" in line
+    shown = "the baseline" if block.order[1] == BASELINE else f"trial {block.order[1]}"
+    assert shown in line
+    assert f"workload {block.measurements[0].workload_s:.1f} s" in before
+    last, block = in_the_middle(seen, len(block.order))
+    assert "it is being put together" in now(last)[0]
+
+
+def test_an_arm_whose_trial_has_failed_is_passed_over(seen: Seen) -> None:
+    running, block = in_the_middle(seen, 0)
+    failed = block.order[0]
+    trials = tuple(
+        replace(t, state=TrialState.FAILED) if t.number == failed else t for t in seen.trials
+    )
+    assert "arm 2 in hand" in now(replace(running, trials=trials))[0]
+
+
+def test_blocks_on_several_testbeds_are_told_apart(seen: Seen) -> None:
+    running, block = in_the_middle(seen, 0)
+    both = (replace(block, testbed="left"), replace(block, testbed="right", number=99))
+    lines = now(replace(running, running=both))
+    assert [line.partition(":")[0] for line in lines] == ["On left", "On right"]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        (("pause-requested",), "asked to pause"),
+        (("cancel-requested", "measured"), "asked to end"),
+        (("pause-requested", "campaign-paused", "resume-requested"), "asked to go on"),
+        (("pause-requested", "campaign-paused"), None),
+        (("resume-requested", "testbed-ready"), None),
+        ((), None),
+    ],
+)
+def test_what_was_asked_for_is_told_until_it_is_done(
+    seen: Seen, kinds: tuple[str, ...], said: str | None
+) -> None:
+    lines = now(replace(seen, events=tuple(map(event, kinds))))
+    assert len(lines) == (said is not None)
+    assert said is None or said in lines[0]
+
+
+def test_the_expected_end_follows_from_what_the_budget_was_used_for(seen: Seen) -> None:
+    running, _ = in_the_middle(seen, 0)
+    assert running.rules is not None
+    budget_s = running.rules.budget_s
+    half = replace(
+        running,
+        measuring_s=budget_s / 2.0,
+        campaign=replace(running.campaign, time_use=TimeUse(wall_s=2.0 * budget_s)),
+    )
+    end = expected_end(half)
+    assert end is not None
+    assert (end - half.campaign.updated).total_seconds() == pytest.approx(2.0 * budget_s)
+    assert view.of(half).progress == 50
+    assert expected_end(replace(half, measuring_s=0.0)) is None
+    assert expected_end(replace(half, measuring_s=budget_s)) is None
+    assert expected_end(replace(half, rules=None)) is None
+    assert expected_end(seen) is None
+
+
+def test_kinds_of_blocks_are_compared_apart(seen: Seen) -> None:
+    finalist = seen.leader
+    fresh, search = compared(seen, seen.scored, BASELINE, finalist)
+    assert (fresh.kind, search.kind) == ("certification", "search")
+    for found, kind in ((fresh, BlockKind.CERTIFY), (search, BlockKind.SEARCH)):
+        count = sum(finalist in scores for of, scores in seen.scored if of is kind)
+        assert f"in the {count} blocks that measured both" in found.text
+        assert found.rows[1][1] == str(count)
+    # The pilot's twin was in the pilot, and there with the baseline alone.
+    (pilot,) = compared(seen, seen.scored, BASELINE, 1)
+    assert pilot.kind == "pilot"
+    both = compared(seen, seen.scored, 1, finalist)
+    assert {of.text for of in both} == {f"No block has measured both trial 1 and trial {finalist}."}
+
+
+def test_the_page_has_every_panel(seen: Seen) -> None:
+    page = view.of(seen)
+    (name, rows), *_ = page.parameters
+    assert name == "cache_manager.daemons"
+    assert len(rows) > 1
+    assert all(row.effect and row.blocks for row in rows)
+    assert page.stopped == ""
+    assert page.now == ()
+
+
+def test_what_was_counted_around_the_runs_is_shown(seen: Seen) -> None:
+    block = seen.recent[-1]
+    arms = tuple(replace(m, diagnostics={"rx.resends": 3.0}) for m in block.measurements)
+    page = view.of(replace(seen, recent=(replace(block, measurements=arms),)))
+    assert page.diagnostics_of == ("The baseline", f"Trial {seen.leader}")
+    (row,) = page.diagnostics
+    assert (row.what, row.texts) == ("packets sent again", ("3", "3"))
+
+
+def test_a_campaign_that_stopped_says_why(seen: Seen) -> None:
+    campaign = replace(seen.campaign, state=CampaignState.FAILED, reason="the host is gone")
+    page = view.of(replace(seen, campaign=campaign))
+    assert page.stopped == "the host is gone"
+    assert page.can_resume
