@@ -1,0 +1,1 @@
+"""What the service bears: requests at a steady rate, and many who watch."""

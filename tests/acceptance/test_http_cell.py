@@ -1,0 +1,93 @@
+"""A campaign on a real cell, begun, watched and read by curl alone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from tests.acceptance.conftest import Place
+from tests.integration.test_api_pages import free_port
+from tuner.model import Answer
+from tuner.states import CampaignState
+
+pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def campaign(cell: str) -> dict[str, object]:
+    """A campaign of what every server has: packaged spaces, and a packaged workload made small."""
+    return {
+        "name": "over http",
+        "testbed": {"cell": {"name": cell}},
+        "spaces": {
+            "fileserver": {"name": "openafs-fileserver-1.8", "only": ["threads"]},
+            "cache_manager": {"name": "openafs-cache-manager-fuse-1.8", "only": ["daemons"]},
+        },
+        "workload": {"name": "mixed-use", "scale": 0.05},
+        "pilot": {"blocks": 0},
+        "search": {"trials_per_race": 2, "blocks_per_race": 3, "max_trials": 2},
+        "budget": {"wall_time": "5m", "measurements": 12},
+        "certification": {"blocks": 3, "share": "20%"},
+    }
+
+
+def test_a_campaign_by_curl_alone(place: Place) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("this machine has no curl")
+    made = place.fstune("token", "create", "one", "--scope", "operate")
+    url = f"http://127.0.0.1:{(port := free_port())}/v1/campaigns"
+
+    bearer = f"Authorization: Bearer {made.stdout.strip()}"
+
+    def curl(*arguments: str) -> str:
+        done = subprocess.run(
+            ["curl", "-sSN", "--fail-with-body", "-H", bearer, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=250,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    with place.start("serve", "--auth", "--allow", "cell", "--port", str(port)) as service:
+        try:
+            wait_for(port)
+            file = place.directory / "campaign.json"
+            file.write_text(json.dumps(campaign(place.cell)))
+            begun = json.loads(curl("--json", f"@{file}", url))
+            assert begun["testbed"] == "cell"
+            # One that ends badly or never has no end of its stream; its last words are told.
+            stream = curl("--max-time", "240", f"{url}/{begun['id']}/events/stream")
+            answer = json.loads(curl(f"{url}/{begun['id']}/recommendation"))
+            measured = json.loads(curl(f"{url}/{begun['id']}/measurements?limit=1000"))["items"]
+        finally:
+            service.terminate()
+            service.communicate(timeout=30)
+    lines = stream.splitlines()
+    assert "event: over" in lines[-4:]
+    numbers = [int(line[4:]) for line in lines if line.startswith("id: ")]
+    stored, _, blocks, events = place.stored()
+    assert numbers == [event.number for event in events]
+    assert stored.state is CampaignState.FINISHED
+    assert answer["answer"] in list(Answer)
+    assert set(answer["baseline_flags"]) == {"cache_manager", "fileserver"}
+    assert answer["client"]
+    assert len(measured) == sum(len(block.measurements) for block in blocks) >= 6
+    assert any(one["actions"] for one in measured)
+    closed = [event.message for event in events if event.kind == "testbed-closed"]
+    assert closed == [f"private cell {place.cell} taken down"]
+    assert place.left_behind() == []
+
+
+def wait_for(port: int) -> None:
+    deadline = time.monotonic() + 60.0
+    while True:
+        asked = ["curl", "-s", "-o", "/dev/null", f"http://127.0.0.1:{port}/healthz"]
+        if subprocess.run(asked, check=False, timeout=30).returncode == 0:
+            return
+        assert time.monotonic() < deadline, "the service does not answer"
+        time.sleep(0.1)

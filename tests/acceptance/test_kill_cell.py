@@ -1,0 +1,156 @@
+"""A campaign on a real cell whose process is killed again and again: it ends, and what was found is
+back.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deploy.cell import Cell, Cells
+from tests.acceptance.conftest import Place
+from tests.killing import Forks, Point, forks
+from tests.postgresql import Server, running
+from tests.unit.campaign import outcomes
+from tuner.model import Measurement
+from tuner.states import BlockState, CampaignState
+from tuner.store import problems
+
+pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(300)]
+
+KILLS = 20
+#: A life that ends at a random moment is no longer than this, which is less than a campaign takes.
+LONGEST_LIFE_S = 3.0
+#: The last kills, in this order: the campaign's end is never far from there.
+AT = (
+    Point("set the fileserver", "after"),
+    Point("empty the caches", "after"),
+    Point("restore the fileserver", "before"),
+    Point("restore the fileserver", "after"),
+    Point("restore the clients", "after"),
+)
+BOS_CONFIG = Path("etc/BosConfig")
+
+
+@dataclass(frozen=True)
+class Machines:
+    """What a cell runs, and what its fileserver is to run."""
+
+    configuration: bytes
+    commands: tuple[str, ...]
+
+    @classmethod
+    def of(cls, cell: Cell) -> Machines:
+        spaces = {os.readlink(f"/proc/{node.init.pid}/ns/pid") for node in cell.nodes}
+        commands = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if os.readlink(process / "ns" / "pid") in spaces:
+                    commands.append((process / "cmdline").read_bytes().decode())
+            except OSError:
+                continue
+        configuration = (cell.server.directory / BOS_CONFIG).read_bytes()
+        return cls(configuration, tuple(sorted(command for command in commands if command)))
+
+
+@pytest.fixture(scope="module")
+def postgresql(root: Path) -> Iterator[Server]:
+    with running(root / "build" / "test-state" / "packages") as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def kept(request: pytest.FixtureRequest, place: Place) -> outcomes.Place:
+    """Return where the campaign is kept."""
+    if request.param == "sqlite":
+        return outcomes.Place(place.state)
+    server: Server = request.getfixturevalue("postgresql")
+    return outcomes.Place(place.state, server.url(server.new()))
+
+
+@pytest.fixture
+def cell(place: Place) -> Cell:
+    """Return a cell that is up before any campaign."""
+    up = place.fstune("cell", "up", "--name", place.cell)
+    assert up.returncode == 0, up.stderr
+    cell = Cells(place.state).load(place.cell)
+    assert cell is not None
+    return cell
+
+
+@pytest.fixture(scope="module")
+def forked(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    directory = tmp_path_factory.mktemp("forks")
+    simulated = outcomes.write_campaign(directory / "campaign.yaml")
+    with forks(root, directory, simulated) as process:
+        yield process
+
+
+def write_campaign(place: Place, root: Path) -> None:
+    workload = place.directory / "workload.yaml"
+    workload.write_text((root / "tests" / "data" / "small-workload.yaml").read_text())
+    document = {
+        "name": "hunted",
+        "testbed": {"cell": {"name": place.cell}},
+        "spaces": {
+            "fileserver": {"name": "openafs-fileserver-1.8", "only": ["threads"]},
+            "cache_manager": {"name": "openafs-cache-manager-fuse-1.8", "only": ["daemons"]},
+        },
+        "workload": "./workload.yaml",
+        "pilot": {"blocks": 0},
+        "search": {"trials_per_race": 2, "blocks_per_race": 3, "max_trials": 2},
+        "budget": {"wall_time": "5m", "measurements": 16},
+        "certification": {"blocks": 3, "share": "20%"},
+        "first": [
+            {"fileserver.threads": 20},
+            {"fileserver.threads": 40, "cache_manager.daemons": 4},
+        ],
+    }
+    place.campaign_file.write_text(yaml.safe_dump(document, sort_keys=False))
+
+
+def test_killed_at_any_moment_it_goes_on_and_puts_back_what_was_found(
+    forked: Forks, root: Path, place: Place, kept: outcomes.Place, cell: Cell
+) -> None:
+    write_campaign(place, root)
+    found = Machines.of(cell)
+    draw = random.Random(20)
+    lives: list[tuple[Point | None, float | None]] = [
+        *((None, LONGEST_LIFE_S * draw.random()) for _ in range(KILLS - len(AT))),
+        *((point, None) for point in AT),
+        (None, None),
+    ]
+    kills, differed = 0, 0
+    before: dict[tuple[int, int], Measurement] = {}
+    command = ["run", str(place.campaign_file)]
+    while lives:
+        point, after_s = lives[0]
+        ended = forked.fstune(*command, *kept.options, point=point, after_s=after_s)
+        now = Machines.of(cell)
+        kills += not ended
+        differed += now != found
+        if not ended or len(lives) == 1:
+            lives.pop(0)
+        with kept.open() as store:
+            if not store.campaigns():
+                continue  # killed before it was begun
+            assert problems(store) == []
+            campaign, trials, blocks = outcomes.stored(store)
+        assert before.items() <= outcomes.measured(blocks).items()
+        command, before = ["resume", campaign.id], outcomes.measured(blocks)
+        if campaign.state is CampaignState.FINISHED:
+            outcomes.check_decisions(campaign, trials, blocks)
+            assert all(m.effective == m.requested for m in before.values())
+            assert now == found
+            command, before = ["run", str(place.campaign_file)], {}
+    assert kills == KILLS
+    assert differed >= KILLS // 2
+    assert campaign.state is CampaignState.FINISHED
+    assert sum(block.state is BlockState.VOID for block in blocks) >= KILLS // 4
+    assert not any((cell.server.shared / "restore").glob("*"))
