@@ -25,17 +25,12 @@ def _why_no_cell() -> str | None:
     return None
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     reason = _why_no_cell()
-    for item in items:
-        if reason is not None and item.get_closest_marker("cell"):
-            item.add_marker(pytest.mark.skip(reason=reason))
-        # Where several processes run the tests, each group is one process's. A file is a group:
-        # its tests share what they set up. So are the files whose tests share the one cell.
-        file = item.nodeid.partition("::")[0]
-        shares = "cell" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("the cell" if shares else file))
+    if reason is not None:
+        for item in items:
+            if item.get_closest_marker("cell"):
+                item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(scope="session")

@@ -350,7 +350,9 @@ def _ours(words: list[str]) -> bool:
 def bring_up(cells: Cells, directory: Path) -> Lab:
     """Bring the hosts up; SSH servers run on all but the desk."""
     (directory / "state").mkdir()
-    cell = cells.up(CellSpec("hosts", clients=3, ssh=True))
+    cell = cells.up(
+        CellSpec("hosts" + os.environ.get("PYTEST_XDIST_WORKER", ""), clients=3, ssh=True)
+    )
     make_key(directory / "user")
     lab = Lab(cell, directory)
     addresses = (SERVER_ADDRESS, *(client_address(n) for n in range(1, len(lab.clients) + 1)))

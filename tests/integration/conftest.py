@@ -24,6 +24,8 @@ from tuner.testbed.node import NodeConnector
 
 PLACE = FileserverPlace(SERVER_ADDRESS, RESTORE)
 BOS_CONFIG = Path("etc/BosConfig")
+#: Two processes may run tests at once: each has a shared cell of its own.
+SHARED = "shared" + os.environ.get("PYTEST_XDIST_WORKER", "")
 NAMESPACES = ("mnt", "net", "pid", "ipc", "uts")
 
 
@@ -110,9 +112,9 @@ def cells(state: Path) -> Cells:
 @pytest.fixture(scope="session")
 def cell(cells: Cells) -> Iterator[Cell]:
     """The shared cell: every test leaves it as it found it."""
-    cells.down("shared")
-    yield cells.up(CellSpec("shared"))
-    cells.down("shared")
+    cells.down(SHARED)
+    yield cells.up(CellSpec(SHARED))
+    cells.down(SHARED)
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ import pytest
 
 from deploy.cell import Cell, CellError, Cells, CellSpec
 from tests.integration.conftest import (
+    SHARED,
     Trace,
     command,
     environment,
@@ -79,15 +80,15 @@ def test_the_volume_is_open_to_everybody_and_only_seen_inside(cell: Cell) -> Non
 
 
 def test_up_again_returns_the_same_cell(cell: Cell, cells: Cells, fstune: Fstune) -> None:
-    assert cells.up(CellSpec("shared")) == cell
+    assert cells.up(CellSpec(SHARED)) == cell
     with pytest.raises(CellError, match="is up with 1 client"):
-        cells.up(CellSpec("shared", clients=2))
-    done = fstune("cell", "up", "--name", "shared")
+        cells.up(CellSpec(SHARED, clients=2))
+    done = fstune("cell", "up", "--name", SHARED)
     assert (done.returncode, done.stdout.splitlines()[0]) == (
         0,
-        "cell shared is up: server, client1",
+        f"cell {SHARED} is up: server, client1",
     )
-    assert cells.load("shared") == cell
+    assert cells.load(SHARED) == cell
 
 
 def test_nobody_else_can_read_a_key(cell: Cell) -> None:
@@ -108,14 +109,12 @@ def test_nobody_else_can_read_a_key(cell: Cell) -> None:
 )
 def test_exec_hands_arguments_on_unharmed(cell: Cell, fstune: Fstune, words: list[str]) -> None:
     print_them = 'for word do printf "%s\\0" "$word"; done'
-    done = fstune(
-        "cell", "exec", "--name", "shared", "client1", "sh", "-c", print_them, "sh", *words
-    )
+    done = fstune("cell", "exec", "--name", SHARED, "client1", "sh", "-c", print_them, "sh", *words)
     assert (done.returncode, done.stdout.split("\0")[:-1]) == (0, words)
 
 
 def test_exec_ends_with_the_status_of_the_command(cell: Cell, fstune: Fstune) -> None:
-    inside = ("cell", "exec", "--name", "shared", "server")
+    inside = ("cell", "exec", "--name", SHARED, "server")
     assert fstune(*inside, "sh", "-c", "exit 23").returncode == 23
     assert fstune(*inside, "no-such-command").returncode == 127
 
@@ -123,7 +122,7 @@ def test_exec_ends_with_the_status_of_the_command(cell: Cell, fstune: Fstune) ->
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["exec", "--name", "shared", "client9", "ls"], "has no node client9; it has server, cl"),
+        (["exec", "--name", SHARED, "client9", "ls"], "has no node client9; it has server, cl"),
         (["exec", "--name", "absent", "client1", "ls"], "cell absent is not up; bring it up with"),
         (["up", "--name", "Bad_Name"], "cell name 'Bad_Name': use 1 to 32"),
         (["up", "--name", "x", "--link", "fast"], "link 'fast': write a rate such as"),
@@ -182,8 +181,8 @@ def test_without_the_device_it_says_so_in_one_line(tmp_path: Path) -> None:
 def test_down_is_refused_while_a_campaign_uses_the_cell(
     cell: Cell, cells: Cells, fstune: Fstune
 ) -> None:
-    with cells.use("shared"):
-        done = fstune("cell", "down", "--name", "shared")
+    with cells.use(SHARED):
+        done = fstune("cell", "down", "--name", SHARED)
     assert done.returncode != 0
     assert "in use by a running campaign; stop that first" in done.stderr
     assert cell.is_alive()
@@ -196,7 +195,7 @@ def test_two_cells_live_side_by_side(cell: Cell, side: Cell, fstune: Fstune) -> 
     assert [c.check(["cat", f"{VOLUME}/which"]) for c in side.clients] == ["1\n", "1\n"]
     cell.clients[0].check(["rm", f"{VOLUME}/which"])
     lines = fstune("cell", "status").stdout.splitlines()
-    assert {"shared: up, link unlimited", "side: up, link 50mbit"} <= set(lines)
+    assert {f"{SHARED}: up, link unlimited", "side: up, link 50mbit"} <= set(lines)
 
 
 RECEIVE = """
