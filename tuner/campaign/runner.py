@@ -12,23 +12,24 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
-from tuner.campaign import answer
-from tuner.campaign.certifying import guards_due
-from tuner.campaign.equivalence import Facts, check_alike, effect_between, least_facts
+from tuner.campaign.equivalence import Facts, check_alike, least_facts
 from tuner.campaign.holding import Held
-from tuner.campaign.identity import differences, programs
+from tuner.campaign.identity import programs
 from tuner.campaign.lanes import Doings, Lane, LaneObserver, Site, Stopped, assigned, at_once
 from tuner.campaign.ledger import Ledgers
 from tuner.campaign.measuring import BlockRunner, Failures
+from tuner.campaign.notes import Notes
 from tuner.campaign.piloting import TWIN_ORIGIN
 from tuner.campaign.plan import MAX_VOID_IN_A_ROW, Planner
 from tuner.campaign.proposing import proposals_for
+from tuner.campaign.resuming import blocks_so_far, check_identity
 from tuner.campaign.rules import rules_of
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.standing import standing
 from tuner.campaign.steering import StopRequested
 from tuner.campaign.steps import Finish, Halt, Phase, Plan, Propose, RunBatch, RunBlock
 from tuner.campaign.stopping import undisturbed
+from tuner.campaign.telling import Teller
 from tuner.errors import (
     CampaignHalted,
     ConflictError,
@@ -36,9 +37,7 @@ from tuner.errors import (
     TunerError,
     evidence,
 )
-from tuner.judge.monitors import Alarm
 from tuner.judge.pilot import Pilot
-from tuner.judge.race import Action
 from tuner.measure.workload import Workload
 from tuner.model import BASELINE, Aspect, BlockTimes, Campaign, Event, Trial, Wish
 from tuner.report.observer import Observer
@@ -46,11 +45,6 @@ from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import NewEvent, Store
 from tuner.target.target import Target
 from tuner.testbed.testbed import Bench
-
-Data = Mapping[str, str | int | float | bool | None]
-
-#: Kinds of events that a campaign tells once, however often their cause is seen.
-_TOLD_ONCE = ("guard", "shared-machine", "testbed-effect", "trial-promoted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +85,9 @@ class Runner:
         self._aspects = aspects or {}
         self._held = held
         self._observer = observer
-        self._now = now
+        self._doing = observer.doing
+        self._teller = Teller(store, campaign, observer, now)
         self._pilot_only = pilot_only
-        self._once: list[tuple[str, Data]] | None = None
         self._target: Target
         self._facts: Facts
         self._failures: Failures
@@ -106,6 +100,7 @@ class Runner:
         self._halt = threading.Event()
         self._before = store.campaign(campaign).time_use
         self._planner = Planner(self._rules)
+        self._notes = Notes(store, campaign, self._planner, self._teller, together=self._together)
         self._blocks: list[BlockTimes] = []
         self._earlier_blocks = 0
 
@@ -119,8 +114,9 @@ class Runner:
         state, reason, error = CampaignState.FINISHED, "", None
         try:
             self._void_cut_off()
-            self._move(CampaignState.RUNNING, "", "campaign-started", "campaign started")
-            self._check_workload()
+            self._teller.move(CampaignState.RUNNING, "", "campaign-started", "campaign started")
+            self._blocks = blocks_so_far(self._store, self._id, self._rules, self._workload)
+            self._earlier_blocks = len(self._blocks)
             self._check_identity(self._aspects)
             self._open()
             self._prepare()
@@ -148,7 +144,8 @@ class Runner:
             restored: list[str] = []
             failure: TunerError | None = None
             with self._ledgers.run.on("testbed"):
-                ends = [(lane, lane.give_back(self._doing)) for lane in self._lanes_left()]
+                left = [lane for lane in self._lanes if not lane.is_back]
+                ends = [(lane, lane.give_back(self._doing)) for lane in left]
             self._doing("")
             for lane, (done, problem) in ends:
                 restored += self._tell_restored(lane, done, problem)
@@ -165,15 +162,11 @@ class Runner:
                 state = CampaignState.CANCELLED  # asked after the run had begun to end
             kind = f"campaign-{state}"
             said = f"campaign {state}: {reason}" if reason else f"campaign {state}"
-            self._move(state, reason, kind, said, {} if error is None else evidence(error))
+            self._teller.move(state, reason, kind, said, {} if error is None else evidence(error))
         if failure is not None:
             said = f"{failure}; to put back what is left, or to go on: fstune resume {self._id}"
             raise TestbedError(said, failure.details) from failure
         return tuple(restored)
-
-    def _lanes_left(self) -> list[Lane]:
-        """Those that are not back as they were found."""
-        return [lane for lane in self._lanes if not lane.is_back]
 
     def _tell_restored(
         self, lane: Lane, done: Sequence[tuple[str, str]], failure: TunerError | None
@@ -181,10 +174,10 @@ class Runner:
         """Tell what was put back on a testbed, and what could not be; returns the sentences."""
         sentences = [f"{self._on(lane)}{sentence}" for _, sentence in done]
         for (kind, _), sentence in zip(done, sentences, strict=True):
-            self._tell(kind, sentence, self._which(lane))
+            self._teller.tell(kind, sentence, self._which(lane))
         if failure is not None:
             said = f"{self._on(lane)}not everything could be put back: {failure}"
-            self._tell("restore-failed", said, {**self._which(lane), **evidence(failure)})
+            self._teller.tell("restore-failed", said, {**self._which(lane), **evidence(failure)})
         return sentences
 
     def _on(self, lane: Lane) -> str:
@@ -196,34 +189,14 @@ class Runner:
 
     def _void_cut_off(self) -> None:
         """Void the blocks that a kill, or a stop in the middle of a write, left running."""
-        void = self._event("block-void", "the block that was cut off is void; it is measured again")
+        void = self._teller.event(
+            "block-void", "the block that was cut off is void; it is measured again"
+        )
         self._store.void_running_blocks(self._id, "the run was cut off", void)
 
-    def _check_workload(self) -> None:
-        """Whether it still is the one that was measured: its file may have been changed since."""
-        try:
-            self._blocks = self._store.block_times(self._id, self._rules.components)
-        except KeyError as problem:
-            raise ConflictError(
-                f"workload {self._spec.workload.name} has other components than what was measured "
-                "so far; put it back or begin a new campaign"
-            ) from problem
-        self._earlier_blocks = len(self._blocks)
-
     def _check_identity(self, now: Mapping[str, Aspect]) -> None:
-        """Whether this is what the campaign was measured with, which is noted when it is new."""
-        if not any(block.times_s for block in self._blocks):
-            self._store.set_measured_with(self._id, now)
-            return
-        stored = self._store.measured_with(self._id)
-        changed = differences(stored, now)
-        if changed:
-            raise ConflictError(
-                f"campaign {self._id} was measured with something else: {'; '.join(changed)}; put "
-                f"it back, or begin a new one from it with 'fstune branch {self._id} FILE'"
-            )
-        new = {name: aspect for name, aspect in now.items() if name not in stored}
-        self._store.set_measured_with(self._id, new)
+        measured = any(block.times_s for block in self._blocks)
+        check_identity(self._store, self._id, now, measured=measured)
 
     def _check_halt(self) -> None:
         """Raise Stopped when work on another testbed, or a stop signal, ends the run."""
@@ -244,7 +217,7 @@ class Runner:
             with self._ledgers.run.on("testbed"):
                 if lane.site.testbed.claim(self._id):
                     said = "the testbed is brought up for this campaign"
-                    self._tell("testbed-owned", f"{self._on(lane)}{said}", self._which(lane))
+                    self._teller.tell("testbed-owned", f"{self._on(lane)}{said}", self._which(lane))
                 try:
                     lane.open(self._workload, self._lane_observer(lane).doing)
                 except TestbedError as problem:
@@ -264,7 +237,7 @@ class Runner:
         """Go on without a testbed, which is put back as far as that is possible now."""
         lane.lost = problem
         said = f"{self._on(lane)}not used any more: {problem}"
-        self._tell("testbed-lost", said, {**self._which(lane), **evidence(problem)})
+        self._teller.tell("testbed-lost", said, {**self._which(lane), **evidence(problem)})
         with self._ledgers.run.on("testbed"):
             done, failure = lane.give_back(self._doing)
         self._tell_restored(lane, done, failure)
@@ -281,7 +254,7 @@ class Runner:
         check_alike(targets)
         if len([place for place in self._spec.places if place.cell is not None]) > 1:
             said = "private cells are on one machine: what runs in one disturbs the others"
-            self._tell_once("shared-machine", f"warn: {said}", {"what": "cells"})
+            self._teller.once("shared-machine", f"warn: {said}", {"what": "cells"})
         self._facts = least_facts(targets)
         self._check_identity(programs(self._target.identity))
         self._failures = failures = Failures()
@@ -290,7 +263,7 @@ class Runner:
             assert bench is not None
             identity = bench.target.identity
             said = f"{self._on(lane)}testbed ready: {identity}"
-            self._tell("testbed-ready", said, {**self._which(lane), "identity": identity})
+            self._teller.tell("testbed-ready", said, {**self._which(lane), "identity": identity})
             bench.engine.clean_leftovers(self._id)
             for reference in bench.references:
                 reference.clean_leftovers(self._id)
@@ -300,7 +273,7 @@ class Runner:
                 bench,
                 lane.ledger,
                 self._lane_observer(lane),
-                self._event,
+                self._teller.event,
                 self._spec.seed,
                 spent=self._ledgers.writing,
                 testbed=lane.site.name,
@@ -310,7 +283,7 @@ class Runner:
             )
         found = self._target.baseline
         try:
-            event = self._event("baseline", "the baseline is the configuration as found")
+            event = self._teller.event("baseline", "the baseline is the configuration as found")
             stored = self._store.set_baseline(self._id, found, event)
         except ConflictError as problem:
             raise ConflictError(
@@ -325,9 +298,9 @@ class Runner:
             twin = Trial(BASELINE + 1, found, 0, TWIN_ORIGIN, TrialState.RUNNING, flags)
             references.append(twin)
         if not trials:
-            added = [(trial, self._trial_event(trial)) for trial in references]
+            added = [(trial, self._teller.trial(trial)) for trial in references]
             for event_stored in self._store.add_trials(self._id, added):
-                self._told(event_stored)
+                self._teller.show(event_stored)
 
     def _conduct(self) -> None:
         if self._store.campaign(self._id).recommendation is not None:
@@ -335,10 +308,8 @@ class Runner:
         while True:
             trials = self._store.trials(self._id)
             now = self._plan(trials)
-            self._settle(trials, now)
-            self._tell_pilot(trials, now)
-            self._tell_guards(now)
-            self._tell_testbeds(now)
+            self.pilot = now.pilot
+            self._notes.write(trials, now)
             self._show(trials, now)
             if self._pilot_only and now.phase is not Phase.PILOT and not trials[-1].race:
                 raise KeyboardInterrupt("the end of its pilot")
@@ -352,7 +323,7 @@ class Runner:
                 case Halt():
                     raise CampaignHalted(f"the campaign halted: {now.step.reason}")
                 case Finish():
-                    self._finish(now)
+                    self._notes.answer(now, self._rules, self._target)
                     return
 
     def _plan(self, trials: Sequence[Trial]) -> Plan:
@@ -442,85 +413,6 @@ class Runner:
                 said = f"{lane.voids} blocks in a row went void; the last one: {block.reason}"
                 self._lose(lane, CampaignHalted(f"the campaign halted: {said}"))
 
-    def _settle(self, trials: list[Trial], now: Plan) -> None:
-        """Write down what the judge decided, once."""
-        for number, ending in now.endings.items():
-            if trials[number].state is TrialState.RUNNING:
-                kind = "trial-pruned" if ending.state is TrialState.PRUNED else "trial-complete"
-                event = self._event(kind, f"trial {number}: {ending.reason}", {"trial": number})
-                self._told(
-                    self._store.move_trial(self._id, number, ending.state, ending.reason, event)
-                )
-        if now.incumbent == BASELINE:
-            return
-        # In the first of several blocks that were measured at once, its reason is not the newest.
-        said = f"trial {now.incumbent} is the incumbent"
-        for decision in now.decisions:
-            if decision.action is Action.PROMOTE and decision.trial == now.incumbent:
-                said += f": {decision.reason}"
-        if self._together or ":" in said:
-            self._tell_once("trial-promoted", said, {"trial": now.incumbent})
-
-    def _tell_pilot(self, trials: list[Trial], now: Plan) -> None:
-        """Once the pilot has ended: say what it found, and let the twin go."""
-        self.pilot = now.pilot
-        twin = next((t for t in trials if t.origin == TWIN_ORIGIN), None)
-        over = now.phase is not Phase.PILOT
-        if now.pilot is None or twin is None or not over or twin.state is not TrialState.RUNNING:
-            return
-        pilot = now.pilot
-        for warning in pilot.warnings:
-            self._tell("pilot-warning", f"pilot: {warning}")
-        reason = f"the pilot is over: {pilot.outcome}"
-        said = f"pilot {pilot.outcome}: {pilot.verdict.reason}; {pilot.outlook.reason}"
-        event = self._event(
-            "pilot",
-            said,
-            {
-                "outcome": str(pilot.outcome),
-                "blocks": pilot.verdict.n,
-                "sd_difference": pilot.noise.sd_difference,
-                "cv": pilot.noise.cv,
-            },
-        )
-        self._told(
-            self._store.move_trial(self._id, twin.number, TrialState.COMPLETE, reason, event)
-        )
-
-    def _tell_guards(self, now: Plan) -> None:
-        """Say each alarm once, at the looks that are due."""
-        for guard in now.guards if self._is_look() else ():
-            if guard.alarm is not Alarm.NONE:
-                data: Data = {"guard": str(guard.kind), "alarm": str(guard.alarm)}
-                message = f"{guard.alarm}: {guard.reason}"
-                self._tell_once("guard", message, data, {"value": guard.value})
-
-    def _is_look(self) -> bool:
-        return guards_due(self._planner.table, self._rules.testbeds)
-
-    def _tell_testbeds(self, now: Plan) -> None:
-        """Say once that testbeds differ, at the looks of the guards and at the end."""
-        if not self._together or not (self._is_look() or isinstance(now.step, Finish)):
-            return
-        effect = effect_between(self._planner.table)
-        if effect is not None and effect.shown:
-            data: Data = {"trial": effect.trial}
-            self._tell_once("testbed-effect", f"warn: {effect.reason}", data, {"p": effect.p})
-
-    def _tell_once(self, kind: str, message: str, what: Data, more: Data | None = None) -> None:
-        """Tell of ``what`` unless this or an earlier run of the campaign has; ``more`` goes with
-        it.
-        """
-        if self._once is None:
-            past = self._store.events(self._id, kinds=_TOLD_ONCE)
-            self._once = [(e.kind, e.data) for e in past]
-        for told_kind, told in self._once:
-            if told_kind == kind and what.items() <= told.items():
-                return
-        data = {**what, **(more or {})}
-        self._once.append((kind, data))
-        self._tell(kind, message, data)
-
     def _propose(self, step: Propose, trials: list[Trial]) -> None:
         self._observer.doing(f"proposing configurations for race {step.race}")
         estimates = self._planner.table.means()
@@ -529,7 +421,9 @@ class Runner:
             self._target, self._facts, self._spec, trials, step.count, estimates, priors
         )
         if not proposals:
-            self._tell("space-exhausted", "every configuration of the search space has been tried")
+            self._teller.tell(
+                "space-exhausted", "every configuration of the search space has been tried"
+            )
             tried = sum(trial.race > 0 for trial in trials)
             self._planner.rules = replace(self._rules, max_trials=tried)
         added: list[tuple[Trial, NewEvent]] = []
@@ -543,65 +437,12 @@ class Runner:
                 TrialState.RUNNING,
                 flags,
             )
-            added.append((trial, self._trial_event(trial)))
+            added.append((trial, self._teller.trial(trial)))
         for event in self._store.add_trials(self._id, added):
-            self._told(event)
-
-    def _finish(self, now: Plan) -> None:
-        trials = self._store.trials(self._id)
-        effect = effect_between(self._planner.table) if self._together else None
-        found = answer.recommendation(
-            now,
-            trials,
-            self._rules,
-            self._target.flags,
-            self._target.risks,
-            doubts=(effect.reason,) if effect is not None and effect.shown else (),
-        )
-        for trial in trials:
-            if trial.state is TrialState.RUNNING:
-                reason = "the campaign ended"
-                event = self._event(
-                    "trial-complete", f"trial {trial.number}: {reason}", {"trial": trial.number}
-                )
-                self._store.move_trial(self._id, trial.number, TrialState.COMPLETE, reason, event)
-        event = self._event("recommendation", f"{found.answer.replace('_', ' ')}: {found.reason}")
-        self._told(self._store.save_recommendation(self._id, found, event))
+            self._teller.show(event)
 
     def _show(self, trials: list[Trial], now: Plan) -> None:
         elapsed_s = (self._before + self._ledgers.total()).wall_s
         table = self._planner.table
         pace = 1.0 if table.seconds == 0.0 else max(1.0, elapsed_s / table.seconds)
         self._observer.standing(standing(trials, table, now, self._rules, elapsed_s, pace))
-
-    # Telling
-
-    def _event(self, kind: str, message: str, data: Data | None = None) -> NewEvent:
-        return NewEvent(self._now(), kind, message, data or {})
-
-    def _trial_event(self, trial: Trial) -> NewEvent:
-        lines = [
-            f"{name}: {' '.join(flags) or '(defaults)'}" for name, flags in trial.flags.items()
-        ]
-        message = f"trial {trial.number} ({trial.origin}): {'; '.join(lines)}"
-        return self._event("trial-added", message, {"trial": trial.number, "race": trial.race})
-
-    def _tell(self, kind: str, message: str, data: Data | None = None) -> None:
-        self._told(self._store.add_event(self._id, self._event(kind, message, data)))
-
-    def _told(self, event: Event) -> None:
-        self._observer.say(event)
-
-    def _move(
-        self,
-        state: CampaignState,
-        reason: str,
-        kind: str,
-        message: str,
-        data: Data | None = None,
-    ) -> None:
-        event = self._event(kind, message, data)
-        self._told(self._store.move_campaign(self._id, state, reason, event))
-
-    def _doing(self, what: str) -> None:
-        self._observer.doing(what)

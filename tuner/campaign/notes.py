@@ -1,0 +1,124 @@
+"""Writes down what the plan has found, once each: endings, promotions, the pilot, guards, testbeds
+that differ, and in the end the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tuner.campaign.answer import recommendation
+from tuner.campaign.certifying import guards_due
+from tuner.campaign.equivalence import effect_between
+from tuner.campaign.piloting import TWIN_ORIGIN
+from tuner.campaign.plan import Planner
+from tuner.campaign.rules import Rules
+from tuner.campaign.steps import Finish, Phase, Plan
+from tuner.campaign.telling import Data, Teller
+from tuner.judge.monitors import Alarm
+from tuner.judge.race import Action
+from tuner.model import BASELINE, Trial
+from tuner.states import TrialState
+from tuner.store import Store
+from tuner.target.target import Target
+
+
+class Notes:
+    """What one campaign's plan has found. ``together``: it is measured on several testbeds."""
+
+    def __init__(
+        self, store: Store, campaign: str, planner: Planner, teller: Teller, *, together: bool
+    ) -> None:
+        self._store = store
+        self._id = campaign
+        self._planner = planner
+        self._teller = teller
+        self._together = together
+
+    def write(self, trials: Sequence[Trial], now: Plan) -> None:
+        """Write down all that is new in a plan."""
+        self._settle(trials, now)
+        self._tell_pilot(trials, now)
+        self._tell_guards(now)
+        self._tell_testbeds(now)
+
+    def _settle(self, trials: Sequence[Trial], now: Plan) -> None:
+        """Write down what the judge decided, once."""
+        for number, ending in now.endings.items():
+            if trials[number].state is TrialState.RUNNING:
+                kind = "trial-pruned" if ending.state is TrialState.PRUNED else "trial-complete"
+                event = self._teller.event(
+                    kind, f"trial {number}: {ending.reason}", {"trial": number}
+                )
+                self._teller.show(
+                    self._store.move_trial(self._id, number, ending.state, ending.reason, event)
+                )
+        if now.incumbent == BASELINE:
+            return
+        # In the first of several blocks that were measured at once, its reason is not the newest.
+        said = f"trial {now.incumbent} is the incumbent"
+        for decision in now.decisions:
+            if decision.action is Action.PROMOTE and decision.trial == now.incumbent:
+                said += f": {decision.reason}"
+        if self._together or ":" in said:
+            self._teller.once("trial-promoted", said, {"trial": now.incumbent})
+
+    def _tell_pilot(self, trials: Sequence[Trial], now: Plan) -> None:
+        """Once the pilot has ended: say what it found, and let the twin go."""
+        twin = next((t for t in trials if t.origin == TWIN_ORIGIN), None)
+        over = now.phase is not Phase.PILOT
+        if now.pilot is None or twin is None or not over or twin.state is not TrialState.RUNNING:
+            return
+        pilot = now.pilot
+        for warning in pilot.warnings:
+            self._teller.tell("pilot-warning", f"pilot: {warning}")
+        reason = f"the pilot is over: {pilot.outcome}"
+        said = f"pilot {pilot.outcome}: {pilot.verdict.reason}; {pilot.outlook.reason}"
+        event = self._teller.event(
+            "pilot",
+            said,
+            {
+                "outcome": str(pilot.outcome),
+                "blocks": pilot.verdict.n,
+                "sd_difference": pilot.noise.sd_difference,
+                "cv": pilot.noise.cv,
+            },
+        )
+        self._teller.show(
+            self._store.move_trial(self._id, twin.number, TrialState.COMPLETE, reason, event)
+        )
+
+    def _tell_guards(self, now: Plan) -> None:
+        """Say each alarm once, at the looks that are due."""
+        for guard in now.guards if self._is_look() else ():
+            if guard.alarm is not Alarm.NONE:
+                data: Data = {"guard": str(guard.kind), "alarm": str(guard.alarm)}
+                message = f"{guard.alarm}: {guard.reason}"
+                self._teller.once("guard", message, data, {"value": guard.value})
+
+    def _is_look(self) -> bool:
+        return guards_due(self._planner.table, self._planner.rules.testbeds)
+
+    def _tell_testbeds(self, now: Plan) -> None:
+        """Say once that testbeds differ, at the looks of the guards and at the end."""
+        if not self._together or not (self._is_look() or isinstance(now.step, Finish)):
+            return
+        effect = effect_between(self._planner.table)
+        if effect is not None and effect.shown:
+            data: Data = {"trial": effect.trial}
+            self._teller.once("testbed-effect", f"warn: {effect.reason}", data, {"p": effect.p})
+
+    def answer(self, now: Plan, rules: Rules, target: Target) -> None:
+        """Write down the answer, with which every trial ends. ``now.step`` must be Finish."""
+        trials = self._store.trials(self._id)
+        effect = effect_between(self._planner.table) if self._together else None
+        doubts = (effect.reason,) if effect is not None and effect.shown else ()
+        found = recommendation(now, trials, rules, target.flags, target.risks, doubts=doubts)
+        for trial in trials:
+            if trial.state is TrialState.RUNNING:
+                reason = "the campaign ended"
+                said = f"trial {trial.number}: {reason}"
+                event = self._teller.event("trial-complete", said, {"trial": trial.number})
+                self._store.move_trial(self._id, trial.number, TrialState.COMPLETE, reason, event)
+        said = f"{found.answer.replace('_', ' ')}: {found.reason}"
+        event = self._teller.event("recommendation", said)
+        self._teller.show(self._store.save_recommendation(self._id, found, event))

@@ -1,0 +1,45 @@
+"""What a campaign that is taken up again must find as it was: all that it measured with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tuner.campaign.identity import differences
+from tuner.campaign.rules import Rules
+from tuner.errors import ConflictError
+from tuner.measure.workload import Workload
+from tuner.model import Aspect, BlockTimes
+from tuner.store import Store
+
+
+def blocks_so_far(
+    store: Store, campaign: str, rules: Rules, workload: Workload
+) -> list[BlockTimes]:
+    """What was measured. Raises ConflictError when the workload has other components now."""
+    try:
+        return store.block_times(campaign, rules.components)
+    except KeyError as problem:
+        raise ConflictError(
+            f"workload {workload.spec.name} has other components than what was measured "
+            "so far; put it back or begin a new campaign"
+        ) from problem
+
+
+def check_identity(
+    store: Store, campaign: str, now: Mapping[str, Aspect], *, measured: bool
+) -> None:
+    """Whether this is what the campaign was measured with, which is noted when it is new.
+
+    ``measured``: there are measurements. Raises ConflictError, naming what differs.
+    """
+    if not measured:
+        store.set_measured_with(campaign, now)
+        return
+    stored = store.measured_with(campaign)
+    if changed := differences(stored, now):
+        raise ConflictError(
+            f"campaign {campaign} was measured with something else: {'; '.join(changed)}; put "
+            f"it back, or begin a new one from it with 'fstune branch {campaign} FILE'"
+        )
+    new = {name: aspect for name, aspect in now.items() if name not in stored}
+    store.set_measured_with(campaign, new)

@@ -1,0 +1,75 @@
+"""Tells what happens in a campaign: each thing is an event in the store, and then on the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from tuner.model import Event, Trial
+from tuner.report.observer import Observer
+from tuner.states import CampaignState
+from tuner.store import NewEvent, Store
+
+Data = Mapping[str, str | int | float | bool | None]
+
+#: Kinds of events that a campaign tells once, however often their cause is seen.
+_TOLD_ONCE = ("guard", "shared-machine", "testbed-effect", "trial-promoted")
+
+
+class Teller:
+    """Makes and stores the events of one campaign, and shows them."""
+
+    def __init__(
+        self, store: Store, campaign: str, observer: Observer, now: Callable[[], datetime]
+    ) -> None:
+        self._store = store
+        self._id = campaign
+        self._observer = observer
+        self._now = now
+        self._once: list[tuple[str, Data]] | None = None
+
+    def event(self, kind: str, message: str, data: Data | None = None) -> NewEvent:
+        """An event of now, to be stored with what it tells of."""
+        return NewEvent(self._now(), kind, message, data or {})
+
+    def trial(self, trial: Trial) -> NewEvent:
+        """The event of a new trial."""
+        lines = [
+            f"{name}: {' '.join(flags) or '(defaults)'}" for name, flags in trial.flags.items()
+        ]
+        message = f"trial {trial.number} ({trial.origin}): {'; '.join(lines)}"
+        return self.event("trial-added", message, {"trial": trial.number, "race": trial.race})
+
+    def show(self, event: Event) -> None:
+        """Show an event that has been stored."""
+        self._observer.say(event)
+
+    def tell(self, kind: str, message: str, data: Data | None = None) -> None:
+        """Store an event of its own, and show it."""
+        self.show(self._store.add_event(self._id, self.event(kind, message, data)))
+
+    def once(self, kind: str, message: str, what: Data, more: Data | None = None) -> None:
+        """Tell of ``what`` unless this or an earlier run of the campaign has; ``more`` goes with
+        it.
+        """
+        if self._once is None:
+            past = self._store.events(self._id, kinds=_TOLD_ONCE)
+            self._once = [(e.kind, e.data) for e in past]
+        for told_kind, told in self._once:
+            if told_kind == kind and what.items() <= told.items():
+                return
+        data = {**what, **(more or {})}
+        self._once.append((kind, data))
+        self.tell(kind, message, data)
+
+    def move(
+        self,
+        state: CampaignState,
+        reason: str,
+        kind: str,
+        message: str,
+        data: Data | None = None,
+    ) -> None:
+        """Move the campaign to a state, and show it."""
+        event = self.event(kind, message, data)
+        self.show(self._store.move_campaign(self._id, state, reason, event))
