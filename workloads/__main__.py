@@ -7,8 +7,10 @@ on standard error, nothing on standard output).
 ``run --gate`` waits, so that several clients begin together: the engine says ``ready ...`` on
 standard error and goes on at a line on standard input.
 
-SIGTERM, SIGINT and SIGHUP end the workers and are a failure of kind ``interrupted``. The run
-directory is then left for ``clean``: who interrupts may be doing so because the filesystem hangs.
+SIGTERM, SIGINT and SIGHUP end the workers and are a failure of kind ``interrupted``. What a run
+that was given a name (``--run-id``) has made is then left for ``clean``, as after any failure: who
+interrupts may be doing so because the filesystem hangs. A run without a name of its own removes
+what it made, however it ends.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import math
 import resource
 import signal
 import sys
@@ -37,6 +40,8 @@ from workloads.spec import Spec, parse
 
 _OK, _USAGE, _FAILED = 0, 2, 3
 _MAX_SEED = (1 << 64) - 1
+#: Clients that begin together are told so minutes before at most.
+_MOST_AHEAD_S = 3600.0
 
 
 class _Interrupted(Exception):
@@ -63,21 +68,26 @@ def _run(options: argparse.Namespace) -> dict[str, object]:
     spec = _read_spec(options.spec, options.scale)
     stage = _choose_stage(spec, options.stage)
     started_utc = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    run_id = options.run_id or uuid.uuid4().hex
+    root = rundir.path_of(options.dir, run_id)
 
     def about() -> Provenance:
-        return Provenance(spec, stage, options.run_id, options.seed, started_utc, _cpu_s())
+        return Provenance(spec, stage, run_id, options.seed, started_utc, _cpu_s())
 
     try:
         with _stoppable():
-            result = run_stage(
-                spec, stage, options.dir, options.run_id, options.seed, _manner(options)
-            )
+            result = run_stage(spec, stage, options.dir, run_id, options.seed, _manner(options))
+        return success(result, about())
     except WorkloadFailure as error:
-        return failed(error.failure, about())
+        failure = error.failure
     except _Interrupted as error:
-        root = rundir.path_of(options.dir, options.run_id)
-        return failed(Failure("interrupted", "run", root, None, str(error)), about())
-    return success(result, about())
+        failure = Failure("interrupted", "run", root, None, str(error))
+    if options.run_id is None:
+        try:
+            rundir.remove(root, run_id)
+        except WorkloadFailure as error:
+            _say(f"left behind: {error}")
+    return failed(failure, about())
 
 
 def _manner(options: argparse.Namespace) -> Manner:
@@ -108,8 +118,10 @@ def _read_mapping(name_or_path: str) -> object:
     source = load(name_or_path)
     if source.path.suffix == ".json":
         try:
-            return json.loads(source.text)
-        except json.JSONDecodeError as error:
+            return json.loads(source.text, object_pairs_hook=_once)
+        except RecursionError:
+            raise _Usage(f"{source.path}: it is nested too deeply") from None
+        except ValueError as error:
             raise _Usage(f"{source.path}: not JSON: {error}") from None
     try:
         yaml = importlib.import_module("yaml")
@@ -119,6 +131,15 @@ def _read_mapping(name_or_path: str) -> object:
         return yaml.safe_load(source.text)
     except yaml.YAMLError as error:
         raise _Usage(f"{source.path}: not YAML: {error}") from None
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r} is there twice")
+    return found
 
 
 def _choose_stage(spec: Spec, name: str | None) -> str:
@@ -158,17 +179,34 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def _run_id(text: str) -> str:
+    try:
+        return rundir.check_run_id(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _seed(text: str) -> int:
-    value = int(text)
-    if not 0 <= value <= _MAX_SEED:
-        raise ValueError(text)
-    return value
+    if not text.isascii() or not text.isdigit() or int(text) > _MAX_SEED:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 to 2^64-1")
+    return int(text)
 
 
 def _scale(text: str) -> float:
-    value = float(text)
-    if not 1e-6 <= value <= 1e6:
-        raise ValueError(text)
+    return _number(text, 1e-6, 1e6)
+
+
+def _moment(text: str) -> float:
+    return _number(text, 0.0, time.time() + _MOST_AHEAD_S)
+
+
+def _number(text: str, low: float, high: float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not low <= value <= high:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from {low:g} to {high:.10g}")
     return value
 
 
@@ -194,18 +232,18 @@ def _parser() -> argparse.ArgumentParser:
         help="before the stage, or before each phase, wait for a line on standard input",
     )
     held.add_argument(
-        "--start-at", type=float, metavar="EPOCH_S", help="begin at this moment of the clock"
+        "--start-at", type=_moment, metavar="EPOCH_S", help="begin at this moment of the clock"
     )
     clean = commands.add_parser("clean", help="remove the run directory, if it is ours")
     for command in (run, clean):
         command.add_argument("--dir", required=True, help="where the run directory is")
     run.add_argument(
         "--run-id",
-        type=rundir.check_run_id,
-        default=uuid.uuid4().hex,
-        help="names the run directory; needed to run a spec of several stages, one by one",
+        type=_run_id,
+        help="names the run directory, for the stages of a spec one by one; what it makes is "
+        "removed by the last stage or by 'clean'",
     )
-    clean.add_argument("--run-id", required=True, type=rundir.check_run_id)
+    clean.add_argument("--run-id", required=True, type=_run_id)
     return parser
 
 

@@ -83,6 +83,15 @@ class StageResult:
     operations_sha256: str
 
     @property
+    def verified(self) -> dict[str, int]:
+        """How many files and bytes were compared with what had been written."""
+        done = [each for phase in self.phases for each in phase.operations.values()]
+        return {
+            "files": sum(each.verified_files for each in done),
+            "bytes": sum(each.verified_bytes for each in done),
+        }
+
+    @property
     def components(self) -> dict[str, ComponentResult]:
         """The timed phases, put together by component."""
         found: dict[str, ComponentResult] = {}
@@ -113,17 +122,13 @@ class Provenance:
 
 def success(result: StageResult, about: Provenance) -> dict[str, object]:
     """Return the document of a stage that is to be counted."""
-    done = [each for phase in result.phases for each in phase.operations.values()]
     return {
         "ok": True,
         **_about(about),
         "components": components(result.components),
         "phases": [_phase(each) for each in result.phases],
         "operations_sha256": result.operations_sha256,
-        "verified": {
-            "files": sum(each.verified_files for each in done),
-            "bytes": sum(each.verified_bytes for each in done),
-        },
+        "verified": result.verified,
     }
 
 
@@ -152,10 +157,15 @@ def components(found: dict[str, ComponentResult]) -> dict[str, object]:
     return {name: _component(each) for name, each in found.items()}
 
 
+def engine_identity() -> dict[str, object]:
+    """Return the engine's version and the hash of its modules."""
+    return {"version": ENGINE_VERSION, "sha256": content_sha256(sources())}
+
+
 def _about(about: Provenance) -> dict[str, object]:
     spec = about.spec
     return {
-        "engine": {"version": ENGINE_VERSION, "sha256": content_sha256(sources())},
+        "engine": engine_identity(),
         "spec": {"name": spec.name, "sha256": spec.sha256, "scaled_by": spec.scaled_by},
         "stage": about.stage,
         "run_id": about.run_id,

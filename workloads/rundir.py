@@ -45,8 +45,13 @@ def create(root: str, identity: dict[str, str], files: int, total_bytes: int) ->
     try:
         _check_room(os.path.dirname(root), files, total_bytes)
         os.mkdir(root, 0o755)
-        with open(os.path.join(root, MARKER), "x", encoding="utf-8") as marker:
-            json.dump({"made_by": _OWNER, **identity}, marker)
+        try:
+            with open(os.path.join(root, MARKER), "x", encoding="utf-8") as marker:
+                json.dump({"made_by": _OWNER, **identity}, marker)
+        except BaseException:
+            # Without its marker nobody could remove it later.
+            shutil.rmtree(root, ignore_errors=True)
+            raise
     except OSError as error:
         raise WorkloadFailure(os_failure(error, "mkdir", root, "run-directory")) from None
 

@@ -154,11 +154,13 @@ def _next(
         at_once = rules.testbeds
         if contenders and spent.allows(rules, arms=at_once * (1 + len(live)), kept=kept):
             return replace(here, step=_block(table, BlockKind.SEARCH, race, live, rules))
-        wanted = min(rules.trials_per_race, _trials_left(trials, rules))
+        most = 0 if contenders else min(rules.trials_per_race, _trials_left(trials, rules))
         least_blocks = -(-rules.race.min_blocks // at_once) * at_once
-        arms = (1 + len(incumbent) + wanted) * least_blocks
-        if not contenders and wanted > 0 and spent.allows(rules, arms=arms, kept=kept):
-            return replace(here, step=Propose(race + 1, wanted))
+        # What is left of a small budget is for a smaller race.
+        for wanted in range(most, 0, -1):
+            arms = (1 + len(incumbent) + wanted) * least_blocks
+            if spent.allows(rules, arms=arms, kept=kept):
+                return replace(here, step=Propose(race + 1, wanted))
     return _ending(here, trials, table, rules, failed)
 
 

@@ -15,14 +15,15 @@ from rich.console import Console
 from rich.text import Text
 
 import workloads
+from tuner.campaign.stopping import stop_signals, undisturbed
 from tuner.errors import SpecError, WorkloadError
 from tuner.measure.workload import load_workload
 from tuner.report.tables import Column, Listing, show
-from workloads import rundir
+from workloads import rundir, zipapp
 from workloads.engine import Manner, run_stage
 from workloads.failure import WorkloadFailure
 from workloads.phases import Phase
-from workloads.result import ComponentResult, components
+from workloads.result import ComponentResult, components, engine_identity
 from workloads.spec import Spec
 
 app = typer.Typer(
@@ -123,21 +124,27 @@ def run(
     manner = Manner(progress=(lambda line: typer.echo(line, err=True)) if progress else _quiet)
     found: dict[str, ComponentResult] = {}
     sequences = {}
-    with _voided(spec, directory) as run_id:
+    verified = {"files": 0, "bytes": 0}
+    with stop_signals(), _voided(spec, directory) as run_id:
         for stage in spec.stages:
             result = run_stage(spec, stage.name, str(directory), run_id, seed, manner)
             found |= result.components
             sequences[stage.name] = result.operations_sha256
+            for kind, count in result.verified.items():
+                verified[kind] += count
     times = {part.name: found[part.name].elapsed_s for part in spec.components}
     score_s = math.exp(math.fsum(p.weight * math.log(times[p.name]) for p in spec.components))
     if as_json:
         document = {
             "workload": spec.name,
+            "sha256": spec.sha256,
             "scaled_by": spec.scaled_by,
+            "engine": engine_identity(),
             "seed": seed,
             "score_s": score_s,
             "components": components(found),
             "operations_sha256": sequences,
+            "verified": verified,
         }
         typer.echo(json.dumps(document, indent=2))
         return
@@ -146,6 +153,21 @@ def run(
     cold = [stage.name for stage in spec.stages if stage.cache == "cold"]
     if cold:
         _say(f"stage {', '.join(cold)} is meant for a cold cache, which this command cannot make")
+
+
+@app.command("engine")
+def engine(
+    file: Annotated[Path, typer.Argument(help="Where to write it, such as workloads.pyz.")],
+) -> None:
+    """Write the workload engine as one file, for any host with Python 3.9 or newer.
+
+    It needs nothing else: python3 workloads.pyz run SPEC.json --dir DIRECTORY --seed 1
+    """
+    try:
+        archive = zipapp.build(file)
+    except OSError as problem:
+        raise SpecError(f"{file}: cannot be written: {problem.strerror}") from problem
+    typer.echo(f"{archive.path}: engine {workloads.ENGINE_VERSION}, sha256 {archive.sha256}")
 
 
 @contextmanager
@@ -164,7 +186,8 @@ def _voided(spec: Spec, directory: Path) -> Iterator[str]:
 
 def _remove(directory: Path, run_id: str) -> None:
     try:
-        rundir.remove(rundir.path_of(str(directory), run_id), run_id)
+        with undisturbed(lambda said: typer.echo("removing what was made", err=True)):
+            rundir.remove(rundir.path_of(str(directory), run_id), run_id)
     except WorkloadFailure as problem:
         typer.echo(f"left behind: {problem}", err=True)
 

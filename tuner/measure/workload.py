@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import yaml
 
 import workloads
+from search_spaces.reading import document
 from tuner.errors import SpecError
 
 
@@ -43,7 +44,9 @@ def load_workload(name_or_path: str, scale: float = 1.0) -> Workload:
 def _read(name: str) -> object:
     source = workloads.load(name)
     try:
-        return yaml.safe_load(source.text)
+        return document(source.text)
+    except RecursionError:
+        raise workloads.SpecError("", "it is nested too deeply") from None
     except (yaml.YAMLError, ValueError) as problem:
         text = " ".join(str(problem).split())
         raise workloads.SpecError("", f"not YAML: {text}") from problem

@@ -251,6 +251,15 @@ def test_no_measurement_is_made_on_a_budget_that_allows_no_trial() -> None:
     assert history.blocks == []
 
 
+def test_a_small_budget_is_for_a_smaller_race() -> None:
+    counts = []
+    for budget in range(8, 60):
+        step = plan([trial(BASELINE, 0)], [], rules(budget_measurements=budget)).step
+        counts.append(step.count if isinstance(step, Propose) else 0)
+    assert counts == sorted(counts)
+    assert set(counts) == {0, 1, 2, 3}
+
+
 def test_blocks_that_cost_no_time_at_all_end_too() -> None:
     history = History(rules(), arm_s=0.0)
     assert isinstance(history.run(), Finish)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -101,3 +105,41 @@ def test_a_failed_run_is_named_and_removed(
         with pytest.raises(WorkloadError, match=r"os-error: link .*: Permission denied"):
             _say("run", str(own), "--dir", str(place))
     assert os.listdir(place) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_stopped_run_leaves_nothing(own: Path, tmp_path: Path, number: int) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    document = yaml.safe_load(own.read_text())
+    document["stages"][0]["phases"][-1]["rate_per_s"] = 0.5
+    own.write_text(yaml.safe_dump(document))
+    command = [sys.executable, "-c", "from tuner.cli import main; main()", "workload", "run"]
+    with subprocess.Popen(
+        [*command, str(own), "--dir", str(place)], stderr=subprocess.PIPE, text=True
+    ) as process:
+        while not [path for path in place.rglob("[f]*") if path.is_file()]:
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(number)
+        process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert list(place.iterdir()) == []
+
+
+def test_a_key_that_is_there_twice_is_refused(own: Path) -> None:
+    own.write_text(own.read_text() + "\nprocesses: 9\n")
+    with pytest.raises(SpecError, match="processes"):
+        _say("check", str(own))
+
+
+def test_the_engine_as_one_file(own: Path, tmp_path: Path) -> None:
+    file = tmp_path / "workloads.pyz"
+    said = _say("engine", str(file))
+    document = json.loads(_say("run", str(own), "--dir", str(tmp_path), "--json"))
+    assert document["engine"]["sha256"] in said
+    assert document["verified"]["files"] > 0
+    shown = subprocess.run([sys.executable, file, "--help"], capture_output=True, check=True)
+    assert b"Run a file workload" in shown.stdout
+    with pytest.raises(SpecError, match=r"absent.*cannot be written: No such file"):
+        _say("engine", str(tmp_path / "absent" / "workloads.pyz"))

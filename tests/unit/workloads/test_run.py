@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -168,3 +171,56 @@ def test_a_run_without_a_name_gets_one(engine: Callable[..., Engine]) -> None:
         names.append(json.loads(done.stdout)["run_id"])
     assert names[0] != names[1]
     assert {p.name for p in made.directory.iterdir()} == {f"fstune-{name}" for name in names}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_run_without_a_name_removes_what_it_made_when_it_is_stopped(
+    engine: Callable[..., Engine], mapping: dict[str, Any], number: int
+) -> None:
+    # Paced so slowly that it cannot end by itself.
+    stage = copy.deepcopy(mapping["stages"][0])
+    stage["phases"][-1]["rate_per_s"] = 0.5
+    made = engine(stages=[stage], weights={"stream": 0.5, "write": 0.5})
+    command = [sys.executable, str(made.pyz), "run", str(made.spec), "--progress"]
+    command += ["--dir", str(made.directory), "--seed", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        while not [path for path in made.directory.rglob("[f]*") if path.is_file()]:
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(number)
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert json.loads(said)["error"]["kind"] == "interrupted"
+    assert list(made.directory.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--run-id", "a/b"), "run id 'a/b': 1 to 64 letters"),
+        (("--seed", "-1"), "'-1' is no whole number from 0 to 2^64-1"),
+        (("--scale", "nan"), "'nan' is no number from 1e-06 to 1000000"),
+        (("--start-at", "nan"), "'nan' is no number from 0"),
+        (("--start-at", "99999999999"), "'99999999999' is no number from 0"),
+    ],
+)
+def test_a_wrong_option_says_what_is_right(
+    engine: Callable[..., Engine], words: tuple[str, ...], said: str
+) -> None:
+    answer = engine().run("write", *words)
+    assert answer.status == 2
+    assert said in answer.stderr
+
+
+def test_a_spec_that_is_no_plain_document_is_refused(engine: Callable[..., Engine]) -> None:
+    made = engine()
+    for text, said in (
+        ('{"name": "a", "name": "b"}', "'name' is there twice"),
+        ("[" * 99999, "deep"),
+    ):
+        made.spec.write_text(text)
+        answer = made.run("write")
+        assert answer.status == 2
+        assert said in answer.stderr
+        assert answer.stderr.count("\n") == 1

@@ -12,6 +12,7 @@ import pytest
 
 from tests.unit.workloads.conftest import Engine
 from workloads import rundir
+from workloads.failure import WorkloadFailure
 
 
 def _foreign(root: Path) -> None:
@@ -109,3 +110,18 @@ def test_too_little_room_is_found_before_anything_is_written(
 def test_a_run_id_cannot_lead_elsewhere(run_id: str) -> None:
     with pytest.raises(ValueError, match="run id"):
         rundir.path_of("/tmp", run_id)
+
+
+def test_a_directory_without_its_marker_is_not_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    root = rundir.path_of(str(tmp_path), "one")
+    with monkeypatch.context() as patched:
+        patched.setattr("workloads.rundir.json.dump", full)
+        with pytest.raises(WorkloadFailure, match="No space left"):
+            rundir.create(root, {"run_id": "one"}, 1, 1)
+    assert list(tmp_path.iterdir()) == []
+    rundir.create(root, {"run_id": "one"}, 1, 1)
