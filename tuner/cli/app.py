@@ -91,6 +91,9 @@ def _root(
 
 def main() -> None:
     """Run the command line; exits with the status of what happened."""
+    if sys.stdout is None:
+        print("fstune: the output cannot be written: it is closed", file=sys.stderr)
+        sys.exit(1)
     try:
         app()
         sys.stdout.flush()

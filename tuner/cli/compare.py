@@ -29,6 +29,8 @@ from tuner.report.tables import show
 
 _REFERENCE: Final = re.compile(r"(?P<campaign>[^:/\s]+):(?P<trial>\d+)")
 _CLASSIC_WIDTH: Final = 74
+#: Nothing that is measured is beyond these, and squares of what is within are still numbers.
+_SMALLEST, _LARGEST = 1e-100, 1e100
 _LINES_NAMED: Final = 5
 
 
@@ -110,8 +112,8 @@ def read_numbers(lines: Iterable[str], name: str, column: int = 1) -> tuple[floa
     """The numbers in one column (counted from 1) of lines of blank-separated columns.
 
     Empty lines and what follows a `#` are passed over. Raises SpecError, naming `name` and the
-    lines, for lines without that column or with something else in it than a finite number, and for
-    fewer than 3 numbers.
+    lines, for lines without that column or with something else in it than a finite number
+    of a sensible size, and for fewer than 3 numbers.
     """
     values: list[float] = []
     bad: list[tuple[int, str]] = []
@@ -125,6 +127,9 @@ def read_numbers(lines: Iterable[str], name: str, column: int = 1) -> tuple[floa
         value = _number(columns[column - 1])
         if value is None:
             bad.append((number, f"{columns[column - 1]!r} is not a number"))
+        elif value and not _SMALLEST <= abs(value) <= _LARGEST:
+            limits = f"{_SMALLEST:g} to {_LARGEST:g}"
+            bad.append((number, f"{columns[column - 1]!r} is not of a size from {limits}"))
         else:
             values.append(value)
     if bad:
@@ -148,6 +153,8 @@ def _number(text: str) -> float | None:
 
 def _sample(name: str, column: int, load: Callable[[str, int], Sample]) -> Sample:
     if name == "-":
+        if sys.stdin is None:
+            raise SpecError("standard input is closed; name a file instead of -")
         return Sample("<stdin>", _read(sys.stdin.buffer.read(), "standard input", column))
     path = Path(name)
     reference = _REFERENCE.fullmatch(name)

@@ -228,6 +228,8 @@ def test_columns_comments_and_blank_lines(folder: Path) -> None:
         ("1\nnan\n3\ninf\n", 1, r"^t, line 2: 'nan' is not a number \(as bad: line 4\)"),
         ("1 2\n1\n", 2, r"^t, line 2: no column 2;"),
         ("1_0\n1\n1\n", 1, r"^t, line 1: '1_0' is not a number"),
+        ("1e308\n1\n1\n", 1, r"^t, line 1: '1e308' is not of a size from 1e-100 to 1e\+100"),
+        ("1\n1e-200\n0\n", 1, r"^t, line 2: '1e-200' is not of a size"),
         ("1,5\n1\n1\n", 1, r"^t, line 1: '1,5' is not a number"),
         ("a\n" * 9, 1, r"as bad: line 2, 3, 4, 5, 6, \.\.\.\)"),
         ("1\n2\n", 1, r"^t: 2 numbers, at least 3 needed"),
