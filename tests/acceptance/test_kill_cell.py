@@ -105,7 +105,8 @@ def write_campaign(place: Place, root: Path) -> None:
         "workload": "./workload.yaml",
         "pilot": {"blocks": 0},
         "search": {"trials_per_race": 2, "blocks_per_race": 3, "max_trials": 2},
-        "budget": {"wall_time": "5m", "measurements": 16},
+        # What a kill cuts off costs too.
+        "budget": {"wall_time": "20m", "measurements": 80},
         "certification": {"blocks": 3, "share": "20%"},
         "first": [
             {"fileserver.threads": 20},
