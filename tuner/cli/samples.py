@@ -9,6 +9,7 @@ from tuner.campaign.rules import stored_rules
 from tuner.campaign.scores import ScoreTable
 from tuner.cli.options import open_store
 from tuner.errors import NotFoundError
+from tuner.model import BASELINE
 from tuner.report.compare import Sample
 
 
@@ -26,8 +27,10 @@ def load_trial(campaign: str, trial: int, state_dir: Path | None, database: str 
     measured = [(o.block.number, o.scores[trial]) for o in table.scored if trial in o.scores]
     if not measured:
         raise NotFoundError(f"campaign {found.id} has no measurement of a trial {trial}")
+    others = {number for one in table.scored for number in one.scores} - {BASELINE}
     return Sample(
         f"{campaign}:{trial}",
         tuple(math.exp(score) for _, score in measured),
         tuple((found.id, number) for number, _ in measured),
+        among=len(others),
     )

@@ -41,11 +41,14 @@ Block = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Values under a label. blocks: which block each was measured in; None where nobody knows."""
+    """Values under a label. blocks: which block each was measured in; None where nobody knows.
+    among: so many trials were measured in its campaign, from which it may have been picked.
+    """
 
     label: str
     values: tuple[float, ...]
     blocks: tuple[Block, ...] | None = None
+    among: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +156,8 @@ def _evidence(compared: Compared, comparison: Comparison, claim: Claim) -> str:
     said = "; ".join(parts)
     if comparison.paired:
         said += f". Paired by {counted(comparison.n, 'block')}, good however often one looks"
+        if (among := max(sample.among for sample in compared.samples)) > 1:
+            said += f"; a trial picked by it from {among} is flattered, certification is not"
     if not claim.agree:
         said += ". The two tests disagree: a claim needs both"
     elif not claim.robust and comparison.p_robust is not None:
