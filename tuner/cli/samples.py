@@ -9,7 +9,7 @@ from tuner.campaign.rules import stored_rules
 from tuner.campaign.scores import ScoreTable
 from tuner.cli.options import open_store
 from tuner.errors import NotFoundError
-from tuner.model import BASELINE
+from tuner.model import BASELINE, BlockKind
 from tuner.report.compare import Sample
 
 
@@ -27,7 +27,8 @@ def load_trial(campaign: str, trial: int, state_dir: Path | None, database: str 
     measured = [(o.block.number, o.scores[trial]) for o in table.scored if trial in o.scores]
     if not measured:
         raise NotFoundError(f"campaign {found.id} has no measurement of a trial {trial}")
-    others = {number for one in table.scored for number in one.scores} - {BASELINE}
+    tried = [one for one in table.scored if one.block.kind is not BlockKind.PILOT]
+    others = {number for one in tried for number in one.scores} - {BASELINE}
     return Sample(
         f"{campaign}:{trial}",
         tuple(math.exp(score) for _, score in measured),
