@@ -37,6 +37,8 @@ _LEADS, _LEAVES = ("trial-promoted",), ("trial-pruned", "trial-failed")
 _STEPS = 300
 #: So many of the newest blocks are known whole.
 _WHOLE_BLOCKS = 30
+#: So many blocks are read at a time.
+_BLOCKS_READ = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +259,12 @@ class _Look:
         if table is None:
             table = ScoreTable(rules.components, rules.weights, keep_times=False)
         try:
-            table.extend(self._store.block_times(self._id, rules.components, table.newest))
+            # In pieces: rows take several times the memory of what is kept of them.
+            more = True
+            while more:
+                before, components = table.newest, rules.components
+                table.extend(self._store.block_times(self._id, components, before, _BLOCKS_READ))
+                more = table.newest == before + _BLOCKS_READ
         except KeyError:
             # The workload's file is another one now: it times other components.
             self._rules = self._table = None

@@ -35,6 +35,10 @@ ALL = ""
 _NEWEST_FIRST = (tables.campaign.c.created.desc(), tables.campaign.c.id.desc())
 
 
+#: Above the number of any block; they are numbered from 1 without a gap.
+_MOST_BLOCKS = 2**31 - 1
+
+
 def campaign_row(connection: Connection, campaign: str, *, lock: bool = False) -> Row[Any]:
     """Return the row of a campaign; NotFoundError. ``lock`` keeps it for this transaction."""
     query = select(tables.campaign).where(tables.campaign.c.id == campaign)
@@ -216,11 +220,13 @@ def measurements(connection: Connection, campaign: str, after: int) -> dict[int,
 
 
 def block_times(
-    connection: Connection, campaign: str, components: Sequence[str], after: int
+    connection: Connection, campaign: str, components: Sequence[str], after: int, most: int | None
 ) -> list[BlockTimes]:
-    """Return the blocks above ``after`` with the times of these components alone: what is small of
-    them, for very many. KeyError when something was measured that has others.
+    """Return the blocks above ``after``, ``most`` at most, with the times of these components
+    alone: what is small of them, for very many. KeyError when something was measured that has
+    others.
     """
+    last = _MOST_BLOCKS if most is None else after + most
     table, component = tables.block, tables.component
     # A column each: the database puts a run together several times as fast as we would.
     times = (
@@ -230,13 +236,13 @@ def block_times(
     of = component.c.campaign == campaign
     query = (
         select(component.c.block, component.c.trial, func.count(), *times)
-        .where(of, component.c.client == ALL, component.c.block > after)
+        .where(of, component.c.client == ALL, component.c.block > after, component.c.block <= last)
         .group_by(component.c.block, component.c.trial)
         .order_by(component.c.block, component.c.trial)
     )
     blocks = (
         select(table)
-        .where(table.c.campaign == campaign, table.c.number > after)
+        .where(table.c.campaign == campaign, table.c.number > after, table.c.number <= last)
         .order_by(table.c.number)
     )
     measured: dict[int, dict[int, tuple[float, ...]]] = defaultdict(dict)

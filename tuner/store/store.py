@@ -343,14 +343,14 @@ class Store(SharingStore):
         return self._read(campaign, read)
 
     def block_times(
-        self, campaign: str, components: Sequence[str], after: int = 0
+        self, campaign: str, components: Sequence[str], after: int = 0, most: int | None = None
     ) -> list[BlockTimes]:
-        """Return what judging needs of the blocks with numbers above ``after``, by number; times in
-        the order of ``components``. KeyError when others were measured.
+        """Return what judging needs of the first ``most`` blocks with numbers above ``after``, by
+        number; times in the order of ``components``. KeyError when others were measured.
         """
         return self._read(
             campaign,
-            lambda connection: queries.block_times(connection, campaign, components, after),
+            lambda connection: queries.block_times(connection, campaign, components, after, most),
         )
 
     # Events
