@@ -33,6 +33,7 @@ NAMESPACES = ("mnt", "net", "pid", "ipc", "uts")
 class Trace:
     """Everything of a cell that the kernel knows: processes (zombies too) and namespaces."""
 
+    directory: str
     processes: frozenset[tuple[int, str]]
     namespaces: frozenset[str]
 
@@ -43,13 +44,23 @@ class Trace:
         starters = {node.starter.pid for node in cell.nodes}
         inside = {pid for pid in every_process() if namespaces(pid) & spaces}
         processes = {(pid, start) for pid in inside | starters if (start := started(pid))}
-        return cls(frozenset(processes), frozenset(spaces))
+        directory = str(cell.server.directory.parent)
+        return cls(directory, frozenset(processes), frozenset(spaces))
 
     def left(self) -> list[str]:
         """What is still there. A new cell may be given the numbers of namespaces that are gone."""
         found = self.running()
-        spaces = {link for pid in every_process() for link in namespaces(pid)}
+        pids = [pid for pid in every_process() if not self._is_of_another(pid)]
+        spaces = {link for pid in pids for link in namespaces(pid)}
         return found + sorted(spaces & self.namespaces)
+
+    def _is_of_another(self, pid: int) -> bool:
+        """Whether a process is of a cell that another process of the tests has brought up."""
+        try:
+            mounts = Path(f"/proc/{pid}/mountinfo").read_text()
+        except OSError:
+            return False
+        return "/cells/" in mounts and f"{self.directory}/" not in mounts
 
     def running(self) -> list[str]:
         return [f"process {pid}" for pid, start in self.processes if started(pid) == start]
