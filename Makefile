@@ -28,6 +28,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
 
 tune: setup ## tune the fileserver of a private cell on this machine
+	@$(VENV)/bin/fstune db upgrade
 	@$(VENV)/bin/fstune run deploy/quickstart.yaml
 
 setup: $(STAMP) ## make .venv with every dependency at its locked version

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,12 +20,12 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests import browser as browsers
-from tests.integration.conftest import command
+from tests.integration.conftest import command, wait_for
 from tuner.store import Store
 
 pytestmark = pytest.mark.browser
 
-#: Long enough to be watched, paused and resumed: much noise, so that nothing is settled early.
+#: Much noise, so that nothing is settled early.
 CAMPAIGN = """
 name: watched
 testbed:
@@ -145,69 +146,103 @@ def barriers(page: Page) -> list[str]:
     return [f"{v['id']} ({v['impact']}): {[n['html'][:200] for n in v['nodes']]}" for v in found]
 
 
-def test_a_campaign_watched_from_its_start_to_its_answer(
-    service: Service, watched: Watched, tmp_path: Path
-) -> None:
+def log_in(service: Service, page: Page) -> None:
+    """Open the list of campaigns as somebody with a token, who sees that there is none."""
     service.options = ("--auth", "--allow", "simulated")
     token = service.fstune("token", "create", "tester", "--scope", "operate").strip()
     service.start()
-    page = watched.page
     page.goto(service.url)
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
     assert barriers(page) == []
     page.get_by_label("Token").fill(token)
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_text("There is no campaign yet.")).to_be_visible()
-    picture(page, tmp_path, "empty")
-    assert barriers(page) == []
-    file = tmp_path / "campaign.yaml"
-    file.write_text(CAMPAIGN)
-    # It pauses itself after its pilot: whatever is slow here, there is something left to watch.
+
+
+def paused_after_its_pilot(service: Service, campaign: str, page: Page) -> None:
+    """Look at a campaign that stands still, however slow anything is here, until it is resumed."""
+    file = service.directory / "campaign.yaml"
+    file.write_text(campaign)
     subprocess.run(
-        command("pilot", str(file), "--state-dir", str(tmp_path)),
+        command("pilot", str(file), "--state-dir", str(service.directory)),
         env=service._environment,
         capture_output=True,
         timeout=100,
         check=False,
     )
-    with Store.open(tmp_path) as store:
+    # The list is kept up to date without anybody's doing.
+    page.get_by_role("link", name="watched").click()
+    page.wait_for_url(re.compile("/campaigns/.+"))
+    expect(page.locator("#connection")).to_have_text("live")
+    expect(page.locator("#overview .state")).to_have_text("paused")
+
+
+@contextmanager
+def kept_from_outliving_us(service: Service) -> Iterator[Store]:
+    """End whatever campaign still runs when the test is over."""
+    with Store.open(service.directory) as store:
         try:
-            # The list is kept up to date without anybody's doing.
-            page.get_by_role("link", name="watched").click()
-            page.wait_for_url(re.compile("/campaigns/.+"))
-            expect(page.locator("#connection")).to_have_text("live")
-            expect(page.locator("#overview .state")).to_have_text("paused")
-            page.get_by_role("button", name="Resume").click()
-            expect(page.locator("#trials tbody tr").nth(2)).to_be_visible(timeout=PATIENCE_MS)
-            expect(page.locator("#now")).to_contain_text("in hand", timeout=PATIENCE_MS)
-            expect(page.locator("#expected-end")).to_be_visible()
-            picture(page, tmp_path, "running")
-            page.get_by_role("button", name="Pause").click()
-            expect(page.locator("#overview .state")).to_have_text("paused", timeout=PATIENCE_MS)
-            page.get_by_role("button", name="Resume").click()
-            expect(page.locator("#overview .state")).to_have_text("running", timeout=PATIENCE_MS)
-            # The service ends and comes back; the campaign goes on, and the page catches up.
-            service.stop(signal.SIGKILL)
-            expect(page.locator("#connection")).to_contain_text("connection lost")
-            picture(page, tmp_path, "disconnected")
-            assert barriers(page) == []
-            seen = len(store.events(store.campaign("last").id))
-            service.start()
-            expect(page.locator("#connection")).to_have_text(
-                re.compile("live|ended"), timeout=PATIENCE_MS
-            )
-            expect(page.locator("#overview .state")).to_have_text("finished", timeout=PATIENCE_MS)
-            assert len(store.events(store.campaign("last").id)) > seen
+            yield store
         finally:
             for lease in store.leases():
                 os.kill(lease.holder.pid, signal.SIGKILL)
+
+
+def test_a_campaign_watched_to_its_answer(
+    service: Service, watched: Watched, tmp_path: Path
+) -> None:
+    page = watched.page
+    log_in(service, page)
+    picture(page, tmp_path, "empty")
+    assert barriers(page) == []
+    with kept_from_outliving_us(service) as store:
+        paused_after_its_pilot(service, CAMPAIGN, page)
+        page.get_by_role("button", name="Resume").click()
+        expect(page.locator("#overview .state")).to_have_text("finished", timeout=PATIENCE_MS)
         newest = store.events(store.campaign("last").id)[-1]
     expect(page.locator("#events li").first).to_contain_text(newest.message)
+    expect(page.locator("#trials tbody tr").nth(2)).to_be_visible()
     expect(page.locator("#parameters tbody").first).to_contain_text("cache_manager.")
     picture(page, tmp_path, "finished")
     page.get_by_role("link", name="Settings, evidence and options").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("Recommended|No improve"))
     picture(page, tmp_path, "recommendation")
+    assert watched.complaints == []
+
+
+def test_a_running_campaign_is_steered_and_seen_again_after_the_service_was_away(
+    service: Service, watched: Watched, tmp_path: Path
+) -> None:
+    page = watched.page
+    log_in(service, page)
+    state = page.locator("#overview .state")
+    with kept_from_outliving_us(service) as store:
+        # It would run for hours: whatever is slow here, there is something left to watch.
+        paused_after_its_pilot(service, CAMPAIGN.replace("100m", "10000m"), page)
+        page.get_by_role("button", name="Resume").click()
+        expect(page.locator("#trials tbody tr").nth(2)).to_be_visible(timeout=PATIENCE_MS)
+        expect(page.locator("#now")).to_contain_text("in hand", timeout=PATIENCE_MS)
+        expect(page.locator("#expected-end")).to_be_visible()
+        picture(page, tmp_path, "running")
+        page.get_by_role("button", name="Pause").click()
+        expect(state).to_have_text("paused", timeout=PATIENCE_MS)
+        page.get_by_role("button", name="Resume").click()
+        expect(state).to_have_text("running", timeout=PATIENCE_MS)
+        # The service ends and comes back; the campaign goes on, and the page catches up.
+        campaign = store.campaign("last").id
+        service.stop(signal.SIGKILL)
+        seen = store.events(campaign)[-1].number
+        expect(page.locator("#connection")).to_contain_text("connection lost")
+        picture(page, tmp_path, "disconnected")
+        assert barriers(page) == []
+        wait_for(lambda: store.events(campaign)[-1].number > seen, "another event")
+        service.start()
+        expect(page.locator("#connection")).to_have_text("live", timeout=PATIENCE_MS)
+        page.locator("#cancelling summary").click()
+        page.get_by_role("button", name="Cancel for good").click()
+        expect(state).to_have_text("cancelled", timeout=PATIENCE_MS)
+        newest = store.events(campaign)[-1]
+    expect(page.locator("#events li").first).to_contain_text(newest.message)
     # While the service was away, the browser says so by itself; we say nothing else.
     assert [c for c in watched.complaints if "net::ERR_" not in c] == []
 
