@@ -200,8 +200,13 @@ class Cells:
 
     def _open_lock(self, name: str) -> IO[str]:
         locks = self._state / "locks"
-        locks.mkdir(parents=True, exist_ok=True)
-        return (locks / name).open("a")
+        try:
+            locks.mkdir(parents=True, exist_ok=True)
+            return (locks / name).open("a")
+        except OSError as problem:
+            raise CellError(
+                f"{locks}: cannot be written ({problem.strerror}); name another state directory"
+            ) from problem
 
     def _clear(self, name: str) -> None:
         """End the cell's processes and remove its directory, whatever state it is in."""

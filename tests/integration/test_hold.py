@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -77,8 +78,9 @@ def journal(cell: Cell, directory: str, script: str) -> Journal:
 
 
 def test_a_host_that_hears_nothing_puts_itself_back(cell: Cell, directory: str) -> None:
-    hold = take(cell, directory, after_s=2.0)
-    kept = journal(cell, directory, 'echo restored > "${0%/*}/../../proof"\n')
+    hold = take(cell, directory)
+    kept = journal(cell, directory, 'echo restored | tee "${0%/*}/../../proof"\n')
+    hold.connector.put(f"{directory}/lease/heartbeat", b"-100000\n")
     wait_for(lambda: kept.host.run(["test", "-e", f"{directory}/proof"]).status == 0, "the watch")
     wait_for(lambda: watches(cell, directory) == 0, "the watch's end")
     assert kept.read("commands") is None
@@ -88,14 +90,20 @@ def test_a_host_that_hears_nothing_puts_itself_back(cell: Cell, directory: str) 
         hold.run(["true"])
     said = hold.give_back()
     assert said is not None
-    assert "not heard from for 2 s" in said
+    assert "not heard from for 60 s" in said
 
 
 def test_heartbeats_keep_it_from_doing_so(cell: Cell, directory: str) -> None:
-    hold = take(cell, directory, after_s=2.0)
+    hold = take(cell, directory, after_s=20.0)
     kept = journal(cell, directory, "exit 1\n")
+
+    def heard() -> str:
+        return kept.host.run(["cat", f"{directory}/lease/heartbeat"]).stdout
+
     beats = Heartbeats([hold])
-    time.sleep(3.5)
+    for _ in range(2):
+        before = heard()
+        wait_for(lambda before=before: heard() != before, "a sign of life")  # type: ignore[misc]
     beats.close()
     hold.beat()
     assert kept.read("commands") == ("a", "b")
@@ -120,8 +128,8 @@ def test_a_stale_lease_is_taken_over_after_its_host_was_put_back(
     cell: Cell, directory: str
 ) -> None:
     first = take(cell, directory, after_s=30.0)
-    kept = journal(cell, directory, 'echo restored > "${0%/*}/../../proof"\n')
-    first.connector.put(f"{directory}/heartbeat", b"-100000\n")
+    kept = journal(cell, directory, 'echo restored | tee "${0%/*}/../../proof"\n')
+    first.connector.put(f"{directory}/lease/heartbeat", b"-100000\n")
     second = take(cell, directory, THEIRS, after_s=30.0)
     assert kept.host.run(["cat", f"{directory}/proof"]).stdout == "restored\n"
     assert kept.read("commands") is None
@@ -138,6 +146,59 @@ def test_a_journal_that_was_cut_off_in_the_writing_is_none(cell: Cell, directory
     assert restore_all(host, directory) == []
     kept.begin({"commands": ("b",)}, {})
     assert kept.read("commands") == ("b",)
+
+
+@contextmanager
+def small_disk(cell: Cell, path: str) -> Iterator[Callable[[], None]]:
+    """A disk of its own for a directory; gives what fills it."""
+
+    def fill() -> None:
+        cell.server.run(["dd", "if=/dev/zero", f"of={path}/filler"])
+
+    cell.server.check(["mkdir", path])
+    cell.server.check(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", path])
+    try:
+        yield fill
+    finally:
+        cell.server.run(["rm", "--recursive", "--force", f"{path}/lease"])
+        wait_for(lambda: watches(cell, path) == 0, "the watches' end")
+        cell.server.check(["umount", path])
+
+
+def test_a_host_whose_disk_takes_nothing_any_more_is_put_back(cell: Cell, directory: str) -> None:
+    proof, lease = f"{directory}.proof", f"{directory}/lease"
+    with small_disk(cell, directory) as fill:
+        hold = take(cell, directory)
+        journal(cell, directory, f"echo restored | tee {proof}\n")
+        fill()
+        with pytest.raises(TestbedError, match=r"heartbeat\.sh: exit status 1: .*No space left"):
+            hold.run(["touch", f"{directory}.changed"])
+        assert cell.server.run(["test", "-e", f"{directory}.changed"]).status == 1
+        # Nor can the lease be moved away, as on a disk that has become read-only.
+        cell.server.check(["mount", "--bind", lease, lease])
+        long_ago = ["sh", "-c", 'printf -- -99999 1<> "$1"', "sh", f"{lease}/heartbeat"]
+        cell.server.check(long_ago)
+        wait_for(lambda: watches(cell, directory) == 0, "the watch")
+        cell.server.check(["umount", lease])
+        assert cell.server.check(["cat", proof]) == "restored\n"
+        assert restore_all(hold.connector, directory) == []
+    cell.server.check(["rm", proof])
+
+
+def test_a_journal_for_which_there_is_no_room_keeps_anything_from_being_changed(
+    cell: Cell, directory: str
+) -> None:
+    with small_disk(cell, directory) as fill:
+        hold = take(cell, directory)
+        fill()
+        kept = Journal(hold, f"{directory}/restore/part", "fileserver-restore.sh")
+        with pytest.raises(TestbedError, match="No space left on device"):
+            kept.begin({"commands": ("a", "b")}, {"address": "192.0.2.1"})
+        cell.server.check(["rm", f"{directory}/filler"])
+        assert kept.read("commands") is None
+        assert restore_all(hold.connector, directory) == []
+        assert kept.begin({"commands": ("a", "b")}, {"address": "192.0.2.1"})
+        assert kept.read("commands") == ("a", "b")
 
 
 @pytest.mark.parametrize("hangs", [False, True])

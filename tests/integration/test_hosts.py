@@ -12,7 +12,7 @@ import pytest
 from deploy.cell import Cells, Node, ssh
 from deploy.cell.client import VOLUME_PATH
 from deploy.cell.network import SERVER_ADDRESS, client_address
-from tests.acceptance.lab import RESTORE, Lab, bring_up, processes, wait_for
+from tests.acceptance.lab import CELL, RESTORE, Lab, bring_up, processes, wait_for
 from tests.unit.testbed.test_file import HOSTILE
 from tuner.errors import ConfigurationError, TransportError
 from tuner.target.openafs.fuse import FuseClient, FusePlace
@@ -27,11 +27,11 @@ ASKS = ["sh", "-c", 'echo "ready $1" >&2; read -r word; echo "got $word"; exit 3
 
 @pytest.fixture(scope="module")
 def lab(cells: Cells, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    cells.down("hosts")
+    cells.down(CELL)
     try:
         yield bring_up(cells, tmp_path_factory.mktemp("lab"))
     finally:
-        cells.down("hosts")
+        cells.down(CELL)
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,6 +17,7 @@ import pytest
 
 from deploy.cell import Cell
 from deploy.cell.client import VOLUME_PATH
+from deploy.cell.network import SERVER_ADDRESS
 from tests.integration.conftest import (
     BOS_CONFIG,
     PLACE,
@@ -26,10 +29,12 @@ from tests.integration.conftest import (
 )
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.model import Configuration, Value
+from tuner.target.openafs import parse
 from tuner.target.openafs.cache_manager import CacheManager
 from tuner.target.openafs.fileserver import Fileserver
 from tuner.target.part import Part
 from tuner.target.target import Target
+from tuner.testbed.cell import RESTORE
 
 pytestmark = pytest.mark.cell
 
@@ -46,6 +51,14 @@ def file_log(cell: Cell) -> str:
 
 def bos_config(cell: Cell) -> bytes:
     return (cell.server.directory / BOS_CONFIG).read_bytes()
+
+
+def commands_now(cell: Cell) -> tuple[str, ...]:
+    """The command lines of the instance now."""
+    status = parse.bos_status(
+        cell.server.check(["bos", "status", SERVER_ADDRESS, "dafs", "-long", "-localauth"])
+    )
+    return status.commands
 
 
 def effective(part: Part, values: Values) -> dict[str, Value]:
@@ -213,6 +226,81 @@ def test_a_damaged_journal_is_never_guessed_at(cell: Cell) -> None:
     shutil.rmtree(journal)
 
 
+@pytest.mark.parametrize("name", ["commands", "sums", "restore.sh"])
+def test_a_damaged_journal_deletes_no_instance(unchanged: None, cell: Cell, name: str) -> None:
+    server = attach_fileserver(cell)
+    server.apply({"threads": 20})
+    path = cell.server.shared / "restore" / "fileserver" / name
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(TestbedError, match=r"restore\.sh: exit status"):
+        server.restore()
+    assert commands_now(cell) == server.running
+    path.write_bytes(whole)
+    assert "restarted as found" in server.restore()
+
+
+def test_what_somebody_else_made_of_the_instance_is_not_overwritten(
+    unchanged: None, cell: Cell
+) -> None:
+    """By the next arm, that is; what was found comes back in the end, and both are told."""
+    server = attach_fileserver(cell)
+    server.apply({"threads": 20})
+    theirs = (f"{server.original[0]} -p 33", *server.original[1:])
+    server._bos("stop", "-wait")
+    server._bos("delete")
+    server._bos("create", "dafs", *theirs)
+    with pytest.raises(TestbedError, match=r"somebody else has changed .* -p 33; nothing was"):
+        server.apply({"threads": 21})
+    assert commands_now(cell) == theirs
+    again = attach_fileserver(cell)  # as when the campaign is resumed
+    with pytest.raises(TestbedError, match="somebody else has changed"):
+        again.apply({"threads": 21})
+    assert re.search(r"restarted as found; somebody else had made it: .* -p 33;", again.restore())
+
+
+def test_a_journal_that_somebody_removed_is_written_again_to_put_back(
+    unchanged: None, cell: Cell
+) -> None:
+    server, manager = attach_fileserver(cell), attach_cache_manager(cell)
+    server.apply({"threads": 20})
+    manager.apply({"blocks": 150000})
+    for node in cell.nodes:
+        shutil.rmtree(node.shared / "restore")
+    assert "restarted as found" in server.restore()
+    assert "mounted again as found" in manager.restore()
+    assert commands_now(cell) == server.original
+
+
+def test_a_client_is_put_back_although_nothing_can_be_written(
+    cell: Cell, cache_manager: CacheManager
+) -> None:
+    """As on a machine whose disk has failed, and is read-only since."""
+    client = cell.clients[0]
+    cache_manager.apply({"blocks": 150000})
+    client.check(["mount", "--bind", RESTORE, RESTORE])
+    try:
+        client.check(["mount", "--options", "remount,bind,ro", RESTORE])
+        command = ["sh", f"{RESTORE}/cache_manager/restore.sh"]
+        assert client.check(command) == "mounted again as found\n"
+        assert client.check(command) == "left as found\n"
+    finally:
+        client.check(["umount", RESTORE])
+
+
+def test_a_cache_manager_that_does_not_answer_fails_what_is_read_back(
+    cell: Cell, cache_manager: CacheManager
+) -> None:
+    cache_manager.apply({"blocks": 150000})
+    hung = process_in(cell.clients[0], "afsd.fuse")
+    assert hung is not None
+    os.kill(hung.pid, signal.SIGSTOP)
+    with pytest.raises(ConfigurationError, match=r"client1: afsd\.fuse does not answer: cmdebug"):
+        cache_manager.read_back({"blocks": 150000})
+    cache_manager.apply({"blocks": 100000})
+    cache_manager.read_back({"blocks": 100000})
+
+
 def test_without_an_instance_nothing_is_attached(cell: Cell) -> None:
     server = attach_fileserver(cell)
     absent = replace(PLACE, instance="absent")
@@ -367,5 +455,5 @@ def test_a_server_that_crashed_and_came_back_is_noticed(cell: Cell, fileserver: 
     process = process_in(cell.server, "dafileserver")
     assert process is not None
     process.kill()
-    wait_for(lambda: process_in(cell.server, "dafileserver") is not None, "bosserver")
+    wait_for(lambda: process_in(cell.server, "dafileserver") not in (None, process), "bosserver")
     assert fileserver.incarnation() != before

@@ -2,13 +2,15 @@
 
 Owns the promise that a host can be put back without fstune: the files are plain, the script is a
 constant that reads them as data. A journal is written whole before the first change and removed
-once what it records is in effect again.
+once what it records is in effect again. It survives the host's sudden end, and one that was damaged
+is never guessed at: its files are held against their checksums before anything is done by them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from importlib.resources import files
 
 from tuner.errors import TestbedError
@@ -16,6 +18,8 @@ from tuner.testbed.connector import CommandFailed, Connector, check
 
 _SCRIPTS = files("tuner.target.openafs") / "scripts"
 _RESTORE = "restore.sh"
+#: As sha256sum prints them; the scripts look for this name too.
+_SUMS = "sums"
 _RESTORE_TIMEOUT_S = 330.0
 
 
@@ -35,41 +39,62 @@ class Journal:
         """A record; None when there is no journal. Raises TestbedError for a damaged one."""
         if self.host.run(["test", "-d", self.directory]).status != 0:
             return None
-        result = self.host.run(["cat", f"{self.directory}/{record}"])
-        if result.status != 0 or not result.stdout.endswith("\0"):
+        sums = self.host.run(["cat", f"{self.directory}/{_SUMS}"]).stdout
+        names = [line.partition("  ")[2] for line in sums.splitlines()]
+        paths = [f"{self.directory}/{name}" for name in names]
+        seen = self.host.run(["sha256sum", "--", *paths]).stdout if paths else ""
+        if record not in names or seen.replace(f"  {self.directory}/", "  ") != sums:
             raise TestbedError(
-                f"{self.host.host}: the restore journal {self.directory} is damaged: {record}: "
-                f"{result.tail}"
+                f"{self.host.host}: the restore journal {self.directory} is damaged: put back by "
+                "hand what its files say, as far as they can be trusted, and remove it"
             )
-        return tuple(result.stdout.split("\0")[:-1])
+        text = check(self.host, ["cat", f"{self.directory}/{record}"])
+        return tuple(text.split("\0")[:-1])
+
+    def note(self, record: str, values: Sequence[str]) -> None:
+        """Keep a list beside it that says nothing of what was found; see ``noted``."""
+        self.host.put(f"{self.directory}/{record}", _listed(values), mode=0o600)
+
+    def noted(self, record: str) -> tuple[str, ...]:
+        """What ``note`` kept; nothing when it kept nothing."""
+        return tuple(self.host.run(["cat", f"{self.directory}/{record}"]).stdout.split("\0")[:-1])
 
     def begin(
         self,
         records: Mapping[str, Sequence[str]],
         words: Mapping[str, str],
         contents: Mapping[str, bytes] | None = None,
-    ) -> None:
-        """Write it, unless it is there already: what was found first is what counts.
+    ) -> bool:
+        """Write it, unless it is there already: what was found first is what counts. Whether it
+        was written.
 
         ``records``: lists, kept NUL-separated; ``words``: single values, a line each; ``contents``:
         files as they are.
         """
         if self.host.run(["test", "-d", self.directory]).status == 0:
-            return
+            return False
         parent, _, name = self.directory.rpartition("/")
         fresh = f"{parent}/.{name}.new"  # hidden from whoever looks for journals
         check(self.host, ["rm", "--recursive", "--force", fresh])
         check(self.host, ["mkdir", "--parents", "--mode=0700", fresh])
-        for name, values in records.items():
-            self.host.put(f"{fresh}/{name}", "".join(f"{v}\0" for v in values).encode(), mode=0o600)
-        for name, value in words.items():
-            self.host.put(f"{fresh}/{name}", f"{value}\n".encode(), mode=0o600)
-        for name, content in (contents or {}).items():
+        plain = {name: _listed(values) for name, values in records.items()}
+        plain |= {name: f"{value}\n".encode() for name, value in words.items()}
+        plain |= contents or {}
+        scripts = {helper: script(helper) for helper in self.helpers}
+        found = plain | scripts
+        sums = (f"{sha256(found[one]).hexdigest()}  {one}\n" for one in sorted(found))
+        plain[_SUMS] = "".join(sums).encode()
+        scripts[_RESTORE] = script(self.script)
+        for name, content in plain.items():
             self.host.put(f"{fresh}/{name}", content, mode=0o600)
-        for helper in self.helpers:
-            self.host.put(f"{fresh}/{helper}", script(helper), mode=0o700)
-        self.host.put(f"{fresh}/{_RESTORE}", script(self.script), mode=0o700)
+        for name, content in scripts.items():
+            self.host.put(f"{fresh}/{name}", content, mode=0o700)
+        # On the disk before it counts: what it speaks of may be changed a moment later, and the
+        # host's power fail.
+        check(self.host, ["sync", *(f"{fresh}/{name}" for name in plain | scripts), fresh])
         check(self.host, ["mv", "--no-target-directory", fresh, self.directory])
+        check(self.host, ["sync", parent])
+        return True
 
     def restore(self) -> str | None:
         """Put back what it records and remove it; what was done, None when there is no journal.
@@ -81,10 +106,15 @@ class Journal:
             return None
         command = ["sh", f"{self.directory}/{_RESTORE}"]
         result = self.host.run(command, timeout_s=_RESTORE_TIMEOUT_S)
-        if result.status != 0:
+        # One that says nothing is empty, and did nothing.
+        if result.status != 0 or not result.stdout:
             raise CommandFailed(self.host.host, result)
         check(self.host, ["rm", "--recursive", "--force", self.directory])
         return result.stdout.strip()
+
+
+def _listed(values: Sequence[str]) -> bytes:
+    return "".join(f"{value}\0" for value in values).encode()
 
 
 def script(name: str) -> bytes:

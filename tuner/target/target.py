@@ -31,10 +31,11 @@ class Applied:
 @dataclass(frozen=True, slots=True)
 class Target:
     """The parts by component name, in the order in which they are brought up: servers before
-    clients.
+    clients. ``settle``: called before anything is put back.
     """
 
     parts: Mapping[str, Part]
+    settle: Callable[[], None] = lambda: None
 
     @property
     def baseline(self) -> Configuration:
@@ -95,6 +96,7 @@ class Target:
         """Put back every part; a sentence for each. Goes on when one fails, then raises that
         failure.
         """
+        self.settle()
         said: list[str] = []
         failure: TunerError | None = None
         for component, part in self.parts.items():

@@ -14,7 +14,18 @@ from tuner.testbed.conversation import Conversation
 
 #: Programs that only read, and of those that can do both, what they may be asked to do.
 _READS = frozenset({"cat", "date", "df", "find", "grep", "ip", "ls", "nproc", "pidof", "prlimit"})
-_READS |= {"cmdebug", "rxdebug", "ss", "stat", "tail", "test", "tokens", "uname", "xstat_fs_test"}
+_READS |= {
+    "cmdebug",
+    "rxdebug",
+    "sha256sum",
+    "ss",
+    "stat",
+    "tail",
+    "test",
+    "tokens",
+    "uname",
+    "xstat_fs_test",
+}
 _READING_VERBS = {
     "bos": frozenset({"status"}),
     "vos": frozenset({"examine", "listvol", "partinfo"}),
@@ -51,7 +62,7 @@ class DryConnector:
         elif argv[0] == "rm":
             self._made.discard(argv[-1])
         self.would.append((self.host, tuple(argv)))
-        return CommandResult(tuple(argv), 0, "", "")
+        return CommandResult(tuple(argv), 0, "not run\n", "")
 
     def run_long(
         self, argv: Sequence[str], *, run_id: str, timeout_s: float = 3600.0

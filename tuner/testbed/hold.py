@@ -3,11 +3,13 @@
 Owns the lease (a directory on the host that only one can make), its heartbeat, and the watch: a
 script that runs on the host and restores it from its journals when the heartbeat stops for too
 long. From that moment the lease is gone, and every command through the hold is refused: a host that
-was put back must not be changed any more.
+was put back must not be changed any more. So the host itself is asked for the lease before each
+command that changes something, however long ago we last did anything.
 """
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -24,13 +26,17 @@ from tuner.testbed.connector import (
     check,
 )
 from tuner.testbed.conversation import Conversation, SpeakingConnector
+from tuner.testbed.dry import reads
 
 _SCRIPTS = files("tuner.testbed") / "scripts"
-_WATCH, _HEARTBEAT = "watch.sh", "heartbeat.sh"
-_NOT_HELD = 9
+_WATCH, _HEARTBEAT, _PUT_BACK = "watch.sh", "heartbeat.sh", "put-back.sh"
+_NOT_HELD, _RESTARTED = 9, 8
 #: What is told to find, to list the scripts of journals that are complete.
 _JOURNALS = ("-mindepth", "2", "-name", "restore.sh", "-not", "-path", "*/.*")
-_RESTORE_TIMEOUT_S = 330.0
+#: Longer than a host takes at its slowest, when another is putting it back already.
+_PUT_BACK_TIMEOUT_S = 1260.0
+#: A host that is just putting itself back is waited for so long.
+_EXPIRED_S = 60.0
 #: A host that does not answer is asked again so soon, and so long at most.
 _AGAIN_S, _LONGEST_PATIENCE_S = 1.0, 300.0
 _LONGEST_BEAT_S = 30.0
@@ -56,7 +62,12 @@ class Hold:
     directory: str
     owner: Owner
     after_s: float
+    #: Tells this hold from any other of the same campaign, such as that of a process which hung.
+    _token: str = field(default_factory=lambda: secrets.token_hex(8))
     _lost: threading.Event = field(default_factory=threading.Event)
+    _restarted: threading.Event = field(default_factory=threading.Event)
+    #: Whether all that is still to come is that it is put back; see ``settle``.
+    _settling: bool = False
     #: Since when it has not answered; None while it does.
     _away_since: float | None = None
 
@@ -71,13 +82,15 @@ class Hold:
         """
         hold = cls(connector, directory, owner, after_s)
         check(connector, ["mkdir", "--parents", "--mode=0700", directory])
+        hold._await_watch()
         if not hold._make_lease():
             hold._take_over()
-        hold._write(_HEARTBEAT, mode=0o700)
-        hold._write(_WATCH, mode=0o700)
+        for name in (_HEARTBEAT, _WATCH, _PUT_BACK):
+            connector.put(f"{directory}/{name}", _script(name), mode=0o700)
         connector.put(f"{directory}/after_s", f"{after_s:.0f}\n".encode(), mode=0o600)
+        # A watch that is still there may wait for another time; the first sign of life starts ours.
+        check(connector, ["rm", "--force", f"{directory}/watch.pid"])
         hold.beat()
-        check(connector, ["sh", f"{directory}/{_WATCH}", "start"])
         return hold
 
     @property
@@ -88,11 +101,12 @@ class Hold:
     def run(
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
     ) -> CommandResult:
-        """See Connector.run. Raises TestbedError once the host has put itself back.
+        """See Connector.run. Raises TestbedError once the host has put itself back, or was started
+        anew: what was in effect there is not any more.
 
         After a lost connection the host is waited for, before anything else is asked of it.
         """
-        with self._present():
+        with self._present(changes=not reads(argv)):
             return self.connector.run(argv, input=input, timeout_s=timeout_s)
 
     def run_long(
@@ -109,7 +123,7 @@ class Hold:
 
     def get(self, path: str) -> bytes:
         """See Connector.get; as ``run``."""
-        with self._present():
+        with self._present(changes=False):
             return self.connector.get(path)
 
     def converse(self, argv: Sequence[str]) -> Conversation:
@@ -119,14 +133,25 @@ class Hold:
 
     def beat(self) -> None:
         """Tell the host that we are there. Raises TestbedError when it does not know us any more,
-        TransportError when it does not answer.
+        or was started anew, TransportError when it does not answer.
         """
-        result = self.connector.run(["sh", f"{self.directory}/{_HEARTBEAT}", str(self.owner)])
+        self._sign()
+        self._check_held()
+
+    def _sign(self) -> None:
+        result = self.connector.run(["sh", f"{self.directory}/{_HEARTBEAT}", self._mark])
         if result.status == _NOT_HELD:
             self._lost.set()
+        elif result.status == _RESTARTED:
+            self._restarted.set()
         elif result.status != 0:
             raise CommandFailed(self.host, result)
-        self._check_held()
+
+    def settle(self) -> None:
+        """From now on the host is only put back: that it was started anew, or that nothing can be
+        written there, is no reason against that.
+        """
+        self._settling = True
 
     def give_back(self) -> str | None:
         """End the lease, and the watch with it; what is still to be said, None when all is well.
@@ -144,21 +169,24 @@ class Hold:
         return None
 
     @contextmanager
-    def _present(self) -> Iterator[None]:
+    def _present(self, *, changes: bool = True) -> Iterator[None]:
         """Wait for a host that did not answer, for as long as ``patience_s`` allows; note when it
-        stops answering.
+        stops answering. What ``changes`` it is refused unless it says that we hold it.
         """
         self._check_held()
         while (since := self._away_since) is not None:
             try:
-                self.connector.run(["true"])
+                self._ask()
             except TransportError:
                 if time.monotonic() - since > patience_s(self.after_s):
                     raise
                 time.sleep(_AGAIN_S)
             else:
                 self._away_since = None
+                changes = False  # it was asked just now
         try:
+            if changes:
+                self._ask()
             yield
         except CommandTimeout:
             raise  # it answered
@@ -166,7 +194,21 @@ class Hold:
             self._away_since = time.monotonic()
             raise
 
+    def _ask(self) -> None:
+        """Raise TestbedError unless we hold it."""
+        try:
+            self._sign()
+        except CommandFailed:
+            if not self._settling:
+                raise
+        self._check_held()
+
     def _check_held(self) -> None:
+        if self._restarted.is_set() and not self._settling:
+            raise TestbedError(
+                f"{self.host} was restarted while it was in use: what was in effect there need not "
+                "be so any more; see 'fstune resume'"
+            )
         if self._lost.is_set():
             raise TestbedError(
                 f"{self.host} has put itself back: it had not heard from fstune for "
@@ -177,9 +219,11 @@ class Hold:
         """Make the lease whole, or not at all; False when there is one."""
         fresh = f"{self.directory}/lease.{self.owner.campaign}"
         check(self.connector, ["mkdir", "--parents", "--mode=0700", fresh])
-        self.connector.put(f"{fresh}/owner", f"{self.owner}\n".encode(), mode=0o600)
+        self.connector.put(f"{fresh}/owner", f"{self._mark}\n".encode(), mode=0o600)
         boot = check(self.connector, ["cat", _BOOT])
         self.connector.put(f"{fresh}/boot", boot.encode(), mode=0o600)
+        # From its first moment it is known how old it is.
+        self.connector.put(f"{fresh}/heartbeat", f"{self._up_s():.0f}\n".encode(), mode=0o600)
         lease = f"{self.directory}/lease"
         moved = self.connector.run(["mv", "--no-target-directory", "--no-clobber", fresh, lease])
         if moved.status == 0 and self.connector.run(["test", "-e", fresh]).status != 0:
@@ -191,12 +235,12 @@ class Hold:
         """Take a lease that its holder has left. Its journals are put back first, unless it was
         ours: then they say what was found.
         """
-        present = check(self.connector, ["cat", f"{self.directory}/lease/owner"]).strip()
-        if present != str(self.owner):
+        present = check(self.connector, ["cat", f"{self.directory}/lease/owner"]).split()[:2]
+        if present != str(self.owner).split():
             age_s = self._silence_s()
             if age_s is not None and age_s < self.after_s:
                 raise ConflictError(
-                    f"{self.host} is in use by campaign {present.replace(' ', ' on ')}, heard from "
+                    f"{self.host} is in use by campaign {' on '.join(present)}, heard from "
                     f"{age_s:.0f} s ago; wait for its end, or stop it there"
                 )
             restore_all(self.connector, self.directory)
@@ -209,19 +253,43 @@ class Hold:
         boot = check(self.connector, ["cat", _BOOT])
         if self.connector.run(["cat", f"{self.directory}/lease/boot"]).stdout != boot:
             return None
-        heard = self.connector.run(["cat", f"{self.directory}/heartbeat"])
-        if heard.status != 0:
-            return 0.0  # it is about to begin
-        up = check(self.connector, ["cat", "/proc/uptime"]).split()[0]
-        return float(up) - float(heard.stdout)
+        heard = self.connector.run(["cat", f"{self.directory}/lease/heartbeat"]).stdout.strip()
+        # One that cannot be read was damaged: nobody can be heard by it.
+        return self._up_s() - float(heard) if heard.lstrip("-").isdigit() else None
+
+    def _await_watch(self) -> None:
+        """Wait for a host that is just putting itself back. When what did so there has ended in
+        the middle, go on in its place. Raises ConflictError when that takes long.
+        """
+        expired = f"{self.directory}/lease.expired"
+        deadline = time.monotonic() + _EXPIRED_S
+        while self.connector.run(["test", "-d", expired]).status == 0:
+            if not self._watched():
+                restore_all(self.connector, self.directory)
+                check(self.connector, ["rm", "--recursive", "--force", expired])
+            elif time.monotonic() > deadline:
+                said = f"{self.host} is just putting itself back; try again in a few minutes"
+                raise ConflictError(f"{said}; {self._watch_log()}")
+            else:
+                time.sleep(_AGAIN_S)
+
+    def _watched(self) -> bool:
+        """Whether a watch runs on the host."""
+        pid = self.connector.run(["cat", f"{self.directory}/watch.pid"]).stdout.strip()
+        return _WATCH in self.connector.run(["cat", f"/proc/{pid}/cmdline"]).stdout
+
+    def _up_s(self) -> float:
+        """Since when the host is up: nobody sets that, as clocks are set."""
+        return float(check(self.connector, ["cat", "/proc/uptime"]).split()[0])
+
+    @property
+    def _mark(self) -> str:
+        """What stands in the lease."""
+        return f"{self.owner} {self._token}"
 
     def _watch_log(self) -> str:
         said = self.connector.run(["tail", "--lines=3", f"{self.directory}/watch.log"])
         return f"its watch says: {said.tail}"
-
-    def _write(self, name: str, mode: int) -> None:
-        content = (_SCRIPTS / name).read_bytes()
-        self.connector.put(f"{self.directory}/{name}", content, mode)
 
 
 def patience_s(after_s: float) -> float:
@@ -259,15 +327,18 @@ class Heartbeats:
 def restore_all(connector: Connector, directory: str) -> list[str]:
     """Put a host back from all journals below ``directory``; a sentence for each.
 
-    Raises CommandFailed, with what the script said, when one cannot be put back.
+    Raises CommandFailed, with what was said, when one cannot be put back; the others are.
     """
-    found = connector.run(["find", f"{directory}/restore", *_JOURNALS])
-    said: list[str] = []
-    for script in sorted(found.stdout.split()):
-        result = connector.run(["sh", script], timeout_s=_RESTORE_TIMEOUT_S)
-        if result.status != 0:
-            raise CommandFailed(connector.host, result)
-        part = script.rpartition("/")[0]
-        check(connector, ["rm", "--recursive", "--force", part])
-        said.append(f"{part.rpartition('/')[2]} on {connector.host} {result.stdout.strip()}")
-    return said
+    if connector.run(["test", "-d", directory]).status != 0:
+        return []
+    # By its input: a host whose disk takes nothing any more must not keep us from it.
+    argv = ["sh", "-s", directory]
+    result = connector.run(argv, input=_script(_PUT_BACK), timeout_s=_PUT_BACK_TIMEOUT_S)
+    if result.status != 0:
+        raise CommandFailed(connector.host, result)
+    parts = (line.partition(" ") for line in result.stdout.splitlines() if line)
+    return [f"{part} on {connector.host} {said}" for part, _, said in parts]
+
+
+def _script(name: str) -> bytes:
+    return (_SCRIPTS / name).read_bytes()

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import repeat
 from pathlib import Path
@@ -135,7 +135,12 @@ class HostsTestbed:
         self._take(hosts)
         self._heartbeats = Heartbeats(self._holds)
         server, *clients = self._holds
-        return assemble(server, self._clients(clients), layout(file), self._wanted, workload)
+        bench = assemble(server, self._clients(clients), layout(file), self._wanted, workload)
+        return replace(bench, target=replace(bench.target, settle=self._settle))
+
+    def _settle(self) -> None:
+        for hold in self._holds:
+            hold.settle()
 
     def _take(self, hosts: Hosts) -> None:
         """Hold the server, then all clients at once: who finds it taken has taken nothing."""
@@ -241,24 +246,30 @@ def rehearse(
     return would
 
 
-def restore(hosts: Hosts, directory: str) -> list[str]:
-    """Put every host back from its journals and end what holds it; a sentence for each part.
+def restore(hosts: Hosts, directory: str) -> Iterator[str]:
+    """Put every host back from its journals and end what holds it; a sentence for each part, as
+    soon as it is done.
 
     Goes on when one fails, then raises that failure (TestbedError).
     """
-    said: list[str] = []
     failure: TestbedError | None = None
+    there: list[SpeakingConnector] = []
     for connector in hosts.all:
         try:
-            # Whoever holds the host must notice before it is changed.
+            # Whoever holds the host is refused from now on, before anything is put back anywhere.
             connector.run(["rm", "--recursive", "--force", f"{directory}/lease"])
+            there.append(connector)
+        except TestbedError as problem:
+            failure = failure or problem
+    for connector in there:
+        try:
             done = restore_all(connector, directory)
-            said += done or [f"{connector.host}: nothing to put back"]
+            yield from done or [f"{connector.host}: nothing to put back"]
+            connector.run(["rm", "--recursive", "--force", f"{directory}/lease.expired"])
         except TestbedError as problem:
             failure = failure or problem
     if failure is not None:
         raise failure
-    return said
 
 
 def layout(file: TestbedFile) -> Layout:

@@ -7,6 +7,7 @@ were seen to: a stop that succeeds and leaves everything mounted, a start with a
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.target.openafs.unit import UnitClient, UnitPlace, options_in, with_options
+from tuner.testbed.hold import restore_all
 from tuner.testbed.local import LocalConnector
 
 FOUND = '# local settings\nAFS_CLIENT=true\nOPTIONS="-chunksize 18 -afsdb"\n'
@@ -180,6 +182,84 @@ def test_a_run_that_was_cut_off_is_undone_by_the_next(machine: Machine) -> None:
     assert again.options == ("-chunksize", "18", "-afsdb")
     again.restore()
     assert (machine.here / "afs.conf").read_text() == FOUND
+
+
+EDITED = FOUND + "# by hand\nAFS_AFSDB=false\n"
+
+
+def test_what_somebody_else_made_of_the_file_is_not_overwritten(machine: Machine) -> None:
+    """Neither by the next arm, which refuses, nor when it is put back: it is kept then."""
+    client = machine.client()
+    client.start(["-chunksize", "20"])
+    (machine.here / "afs.conf").write_text(EDITED)
+    with pytest.raises(TestbedError, match=r"somebody else has changed .*afs\.conf meanwhile"):
+        client.start(["-chunksize", "19"])
+    assert (machine.here / "afs.conf").read_text() == EDITED
+    assert machine.calls() == ["stop", "start", "setcrypt on"]
+    said = client.restore()
+    assert (machine.here / "afs.conf").read_text() == FOUND
+    (kept,) = (machine.here / "restore").glob("afs.conf.changed-*")
+    assert kept.read_text() == EDITED
+    assert f"somebody else had changed {machine.here}/afs.conf: kept as {kept}" in said
+
+
+def test_what_a_killed_run_was_about_to_write_is_nobody_else_s_work(machine: Machine) -> None:
+    machine.client().start(["-chunksize", "20"])
+    journal = machine.here / "restore" / "cache_manager"
+    (journal / "wanted").write_text("what the next arm would have been\n")
+    machine.client().start(["-chunksize", "19"])
+    assert "somebody else" not in machine.client().restore()
+    assert list((machine.here / "restore").glob("afs.conf.*")) == []
+
+
+def test_putting_back_by_hand_twice_restarts_once(machine: Machine) -> None:
+    machine.client().start(["-chunksize", "20"])
+    command = ["sh", str(machine.here / "restore" / "cache_manager" / "restore.sh")]
+    said = [LocalConnector().run(command).stdout for _ in range(2)]
+    assert said == ["started again as found\n", "left as found\n"]
+    assert machine.calls() == ["stop", "start", "setcrypt on"] * 2
+
+
+@pytest.mark.parametrize("name", ["configuration", "found", "crypt", "sums", "restore.sh"])
+@pytest.mark.parametrize("length", [0, 0.5])
+def test_a_damaged_journal_does_nothing(machine: Machine, name: str, length: float) -> None:
+    """Half of what was found is not what was found."""
+    client = machine.client()
+    client.start(["-chunksize", "20"])
+    changed = (machine.here / "afs.conf").read_text()
+    path = machine.here / "restore" / "cache_manager" / name
+    path.write_bytes(path.read_bytes()[: int(length * path.stat().st_size)])
+    with pytest.raises(TestbedError, match=r"restore\.sh: exit status"):
+        client.restore()
+    with pytest.raises(TestbedError, match="not put back: cache_manager: "):
+        restore_all(LocalConnector(), str(machine.here))
+    assert path.exists()
+    assert (machine.here / "afs.conf").read_text() == changed
+    assert machine.calls() == ["stop", "start", "setcrypt on"]
+    if name != "restore.sh":
+        with pytest.raises(TestbedError, match=r"journal .* is damaged"):
+            machine.client()
+
+
+def test_a_journal_that_somebody_removed_is_written_again_to_put_back(machine: Machine) -> None:
+    client = machine.client()
+    client.start(["-chunksize", "20"])
+    shutil.rmtree(machine.here / "restore")
+    client.restore()
+    assert (machine.here / "afs.conf").read_text() == FOUND
+
+
+def test_what_is_in_effect_is_asked_of_the_client_itself(machine: Machine, root: Path) -> None:
+    client = machine.client()
+    shows = machine.here / "bin" / "cmdebug"
+    (machine.here / "shown").write_text((root / "tests/data/openafs/cmdebug-cache.txt").read_text())
+    shows.write_text('#!/bin/sh\n[ "$*" = "127.0.0.1 -cache" ] && cat "$HERE/shown"\n')
+    shows.chmod(0o755)
+    assert client.shown()["cmdebug.chunk_files"] == 6250
+    for script in ("echo nobody answers; exit 1", "echo rubbish"):
+        shows.write_text(f"#!/bin/sh\n{script}\n")
+        with pytest.raises(ConfigurationError, match="localhost: the client is gone"):
+            client.shown()
 
 
 @pytest.mark.parametrize(

@@ -22,14 +22,17 @@ class Flaky:
     failures: list[Exception]
     host: str = "fs9"
     ran: list[tuple[str, ...]] = field(default_factory=list)
+    #: How its heartbeat script ends.
+    beats: int = 0
 
     def run(
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
     ) -> CommandResult:
-        self.ran.append(tuple(argv))
+        beat = argv[1:2] == ["/restore/heartbeat.sh"]
+        self.ran.append(("beat",) if beat else tuple(argv))
         if self.failures:
             raise self.failures.pop(0)
-        return CommandResult(tuple(argv), 0, "", "")
+        return CommandResult(tuple(argv), self.beats if beat else 0, "", "it says so")
 
     def run_long(
         self, argv: Sequence[str], *, run_id: str, timeout_s: float = 3600.0
@@ -54,10 +57,47 @@ def hold(*failures: Exception, after_s: float = 600.0) -> tuple[Flaky, Hold]:
 def test_a_host_that_was_lost_is_asked_whether_it_is_back_before_anything_else() -> None:
     host, held = hold(TransportError("lost"))
     with pytest.raises(TransportError, match="lost"):
-        held.run(["bos", "stop"])
+        held.run(["bos", "status"])
+    held.run(["bos", "status"])
+    assert host.ran == [("bos", "status"), ("beat",), ("bos", "status")]
+
+
+def test_whether_it_is_still_held_is_asked_before_every_change_and_no_reading() -> None:
+    """However long ago that was asked: this process may have been asleep since."""
+    host, held = hold()
+    held.run(["bos", "status"])
+    held.run(["bos", "stop"])
     held.run_long(["bos", "create"], run_id="r")
     held.put("/a", b"")
-    assert host.ran == [("bos", "stop"), ("true",), ("bos", "create"), ("put", "/a")]
+    changes: list[tuple[str, ...]] = [("bos", "stop"), ("bos", "create"), ("put", "/a")]
+    asked = [step for change in changes for step in (("beat",), change)]
+    assert host.ran == [("bos", "status"), *asked]
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "put_back"),
+    [
+        (9, "fs9 has put itself back", False),
+        (8, "fs9 was restarted while it was in use", True),
+        (1, "heartbeat.sh: exit status 1: it says so", True),
+    ],
+)
+def test_a_host_that_is_not_ours_or_not_itself_is_changed_no_more(
+    status: int, said: str, put_back: bool
+) -> None:
+    host, held = hold()
+    host.beats = status
+    for _ in range(2):
+        with pytest.raises(TestbedError, match=said):
+            held.run(["bos", "stop"])
+    held.settle()
+    if put_back:
+        held.run(["sh", "restore.sh"])
+    else:
+        with pytest.raises(TestbedError, match=said):
+            held.run(["sh", "restore.sh"])
+    assert (("sh", "restore.sh") in host.ran) is put_back
+    assert ("bos", "stop") not in host.ran
 
 
 def test_a_host_that_stays_away_is_given_up() -> None:
@@ -70,11 +110,11 @@ def test_a_host_that_stays_away_is_given_up() -> None:
 
 
 def test_a_command_that_takes_too_long_does_not_make_its_host_lost() -> None:
-    host, held = hold(CommandTimeout("fs9", ["a"], "no end"))
+    host, held = hold(CommandTimeout("fs9", ["cat"], "no end"))
     with pytest.raises(CommandTimeout):
-        held.run(["a"])
-    held.run(["b"])
-    assert host.ran == [("a",), ("b",)]
+        held.run(["cat"])
+    held.run(["ls"])
+    assert host.ran == [("cat",), ("ls",)]
 
 
 def test_a_dead_connection_is_noticed_well_before_a_host_puts_itself_back() -> None:

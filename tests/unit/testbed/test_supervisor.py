@@ -154,7 +154,7 @@ def test_output_up_to_the_limit_comes_whole() -> None:
 
 
 def test_a_daemon_that_keeps_its_output_open_does_not_hold_up() -> None:
-    answer = run("sh", "-c", "echo up; setsid sleep 30 & echo $!")
+    answer = run("sh", "-c", "echo up; setsid sleep 300 & echo $!")
     up, pid = answer.stdout.split()
     assert up == b"up"
     os.kill(int(pid), signal.SIGKILL)

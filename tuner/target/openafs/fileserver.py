@@ -21,6 +21,8 @@ from tuner.target.part import verified
 from tuner.testbed.connector import CommandFailed, CommandTimeout, Connector, check, told
 
 _RESTORE, _STOP = "fileserver-restore.sh", "fileserver-stop.sh"
+#: The note in the journal of what the instance was last given; the script knows it too.
+_GIVEN = "wanted"
 _START_TIMEOUT_S = 30.0
 #: How long a stop may take before one looks why, and the script that does at its slowest.
 _PROMPT_S, _END_TIMEOUT_S = 10.0, 200.0
@@ -58,6 +60,8 @@ class Fileserver:
     rest: tuple[str, ...]
     running: tuple[str, ...] = ()
     recorded: bool = False
+    #: The command lines that it was last given by us; nothing when it was given none.
+    given: tuple[str, ...] = ()
 
     @classmethod
     def attach(cls, host: Connector, place: FileserverPlace, space: Space) -> Fileserver:
@@ -69,7 +73,9 @@ class Fileserver:
         """
         status = _status(host, place)
         now = () if status is None else status.commands
-        original = _journal(host, place).read("commands") or now
+        journal = _journal(host, place)
+        recorded = journal.read("commands")
+        original = recorded or now
         if not original:
             raise TestbedError(f"{host.host}: bosserver has no instance {place.instance!r}")
         program, *options = original[0].split()
@@ -83,7 +89,9 @@ class Fileserver:
         version = check(host, ["rxdebug", place.address, str(parse.BOSSERVER_PORT), "-version"])
         identity = f"{program.rpartition('/')[2]} {version.partition('version:')[2].strip()}"
         facts = host_limits(host, " ".join([program, *parsed.rest]))
-        return cls(host, place, space, original, identity, parsed.values, facts, parsed.rest, now)
+        values, rest = parsed.values, parsed.rest
+        given = () if recorded is None else journal.noted(_GIVEN)
+        return cls(host, place, space, original, identity, values, facts, rest, now, given=given)
 
     def apply(self, values: Mapping[str, Value]) -> str | None:
         """See Part.apply: a restart, unless the fileserver runs with exactly this command line."""
@@ -116,8 +124,10 @@ class Fileserver:
 
     def restore(self) -> str:
         """See Part.restore."""
+        if self.recorded:
+            self._begin()  # somebody may have removed it
         done = _journal(self.host, self.place).restore() or "left as found"
-        self.running, self.recorded = self.original, False
+        self.running, self.recorded, self.given = self.original, False, ()
         return f"fileserver on {self.host.host} {done}: {self.original[0]}"
 
     def incarnation(self) -> str:
@@ -168,8 +178,16 @@ class Fileserver:
         # A run that was cut off between delete and create has left no instance.
         status = _status(self.host, self.place)
         if status is not None:
+            if status.commands not in (self.given, self.original):
+                raise TestbedError(
+                    f"{self.host.host}: somebody else has changed the instance "
+                    f"{self.place.instance} meanwhile: {status.commands[0]}; nothing was stopped"
+                )
             self._stop()
             self._bos("delete")
+        # There is no instance now: what is noted is all that the next one can be.
+        _journal(self.host, self.place).note(_GIVEN, commands)
+        self.given = commands
         size = self._log_size()
         self._bos("create", "dafs", *commands)
         return size
@@ -177,9 +195,12 @@ class Fileserver:
     def _record(self) -> None:
         """Before the first change: write down, on the host itself, what was found."""
         if not self.recorded:
-            words = {"address": self.place.address, "instance": self.place.instance}
-            _journal(self.host, self.place).begin({"commands": self.original}, words)
+            self._begin()
             self.recorded = True
+
+    def _begin(self) -> None:
+        words = {"address": self.place.address, "instance": self.place.instance}
+        _journal(self.host, self.place).begin({"commands": self.original}, words)
 
     def _stop(self) -> None:
         try:

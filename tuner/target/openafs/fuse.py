@@ -14,7 +14,7 @@ from tuner.errors import ConfigurationError, TestbedError
 from tuner.model import Value
 from tuner.target.journal import Journal, script
 from tuner.target.openafs import parse
-from tuner.testbed.connector import Connector, check, told
+from tuner.testbed.connector import CommandFailed, CommandTimeout, Connector, check, told
 
 PROGRAM = "afsd.fuse"
 
@@ -23,6 +23,7 @@ _RESTORE = "fuse-restore.sh"
 _DOES_NOT_SERVE = 4
 #: Longer than the script takes at its slowest: two graces, a start and a first look.
 _REMOUNT_TIMEOUT_S = 75.0
+_ANSWER_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +96,19 @@ class FuseClient:
         port = parse.udp_port_of(check(self.host, ["ss", "-uanpH"]), PROGRAM)
         if port is None:
             raise ConfigurationError(f"{self.host.host}: {PROGRAM} does not run any more")
-        text = check(self.host, ["cmdebug", "127.0.0.1", "-port", str(port), "-cache"])
+        asking = ["cmdebug", "127.0.0.1", "-port", str(port), "-cache"]
         try:
+            text = check(self.host, asking, timeout_s=_ANSWER_TIMEOUT_S)
             found = parse.cache_configuration(text)
-        except ValueError as problem:
-            raise TestbedError(f"{self.host.host}: {problem}") from problem
+        except (CommandTimeout, CommandFailed, ValueError) as problem:
+            said = f"{self.host.host}: {PROGRAM} does not answer: {problem}"
+            raise ConfigurationError(said) from problem
         return {f"cmdebug.{key}": value for key, value in found.items()}
 
     def restore(self) -> str:
         """See Client.restore."""
+        if self.recorded:
+            self._begin()  # somebody may have removed it
         done = _journal(self.host, self.place).restore() or "left as found"
         self.recorded = False
         return f"{PROGRAM} on {self.host.host} {done}: {' '.join(self.options)}"
@@ -111,10 +116,13 @@ class FuseClient:
     def _record(self) -> None:
         """Before the first change: write down, on the host itself, what was found."""
         if not self.recorded:
-            place = self.place
-            words = {"mount": place.mount, "cache": place.cache, "probe": place.probe}
-            _journal(self.host, place).begin({"command": self.command}, words)
+            self._begin()
             self.recorded = True
+
+    def _begin(self) -> None:
+        place = self.place
+        words = {"mount": place.mount, "cache": place.cache, "probe": place.probe}
+        _journal(self.host, place).begin({"command": self.command}, words)
 
 
 def _journal(host: Connector, place: FusePlace) -> Journal:

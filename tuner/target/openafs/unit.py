@@ -17,13 +17,16 @@ from tuner.errors import ConfigurationError, TestbedError
 from tuner.model import Value
 from tuner.target.journal import Journal, script
 from tuner.target.openafs import parse
-from tuner.testbed.connector import Connector, check, told
+from tuner.testbed.connector import CommandFailed, CommandTimeout, Connector, check, told
 
 PROGRAM = "afsd"
 
 _REMOUNT, _RESTORE = "kernel-remount.sh", "kernel-restore.sh"
 _WANTED = "wanted"
+#: The mark that there is something to put back; the scripts know it too.
+_STOPPED = "stopped"
 _DOES_NOT_SERVE = 4
+_ANSWER_TIMEOUT_S = 20.0
 #: Longer than the script takes at its slowest: stop, shutdown, start and a first look.
 _REMOUNT_TIMEOUT_S = 420.0
 #: What an option may be made of: it goes into a file that a shell reads.
@@ -110,10 +113,11 @@ class UnitClient:
 
     def shown(self) -> dict[str, Value]:
         """See Client.shown: the cache manager's own answer."""
-        text = check(self.host, ["cmdebug", "127.0.0.1", "-cache"])
+        asking = ["cmdebug", "127.0.0.1", "-cache"]
         try:
+            text = check(self.host, asking, timeout_s=_ANSWER_TIMEOUT_S)
             found = parse.cache_configuration(text)
-        except ValueError as problem:
+        except (CommandTimeout, CommandFailed, ValueError) as problem:
             raise ConfigurationError(
                 f"{self.host.host}: the client is gone: {problem}"
             ) from problem
@@ -121,21 +125,25 @@ class UnitClient:
 
     def restore(self) -> str:
         """See Client.restore."""
+        if self.recorded and self._begin():  # somebody has removed it
+            self.host.put(f"{_journal(self.host, self.place).directory}/{_STOPPED}", b"")
         done = _journal(self.host, self.place).restore() or "left as found"
         self.recorded = False
         return f"{self.place.unit} on {self.host.host} {done}: {' '.join(self.options)}"
 
     def _record(self) -> None:
         """Before the first change: write down, on the host itself, what was found."""
-        if self.recorded:
-            return
+        if not self.recorded:
+            self._begin()
+            self.recorded = True
+
+    def _begin(self) -> bool:
         place = self.place
         words = {"path": place.file, "unit": place.unit, "mount": place.mount}
         words |= {"cache": place.cache, "probe": place.probe, "crypt": self.crypt}
         files = {"configuration": self.configuration.encode()}
         records = {"found": (self.configuration,)}
-        _journal(self.host, place).begin(records, words, files)
-        self.recorded = True
+        return _journal(self.host, place).begin(records, words, files)
 
 
 def options_in(text: str, variable: str) -> tuple[str, ...]:

@@ -4,13 +4,16 @@
 set -u
 cd "$(dirname "$0")" || exit 1
 if [ "${1:-}" = start ]; then
-    # It outlives whoever starts it.
-    exec setsid --fork sh watch.sh >> watch.log 2>&1 < /dev/null
+    # It outlives whoever starts it. A log that cannot be written keeps nothing from being put back.
+    log=watch.log
+    true 2> /dev/null >> "$log" || log=/dev/null
+    exec setsid --fork sh watch.sh >> "$log" 2>&1 < /dev/null
 fi
 after_s=$(cat after_s)
 pause_s=$((after_s < 100 ? 1 : 10))
 tries=10
 
+# Never the clock, which may be set to anything at any time.
 uptime_s() {
     cut -d. -f1 /proc/uptime
 }
@@ -19,36 +22,27 @@ say() {
     printf '%s %s\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$*"
 }
 
-# What is put back needs no journal any more.
-put_back() {
-    status=0
-    for script in restore/*/restore.sh; do
-        [ -f "$script" ] || continue
-        if said=$(sh "$script" 2>&1); then
-            say "$script: $said"
-            rm -rf "${script%/restore.sh}"
-        else
-            say "$script failed: $said"
-            status=1
-        fi
-    done
-    return "$status"
-}
-
 # A later watch takes over from an earlier one.
 echo $$ > watch.pid
 while [ -d lease ] && [ "$(cat watch.pid)" = $$ ]; do
     sleep "$pause_s"
-    heard=$(cat heartbeat 2> /dev/null) || continue
+    heard=$(cat lease/heartbeat 2> /dev/null) || continue
+    # By one that was damaged nobody can be heard.
+    case $heard in '' | *[!0-9-]*) heard=-$after_s ;; esac
     [ $(($(uptime_s) - heard)) -ge "$after_s" ] || continue
-    # Taken away at once: whoever held it finds out, and changes nothing any more.
-    mv lease "lease.expired" 2> /dev/null || exit 0
+    # Taken away at once: whoever held it finds out, and changes nothing any more. Where nothing can be
+    # written it stays, and whoever holds it cannot show that it lives.
+    mv lease lease.expired 2> /dev/null || [ -d lease ] || exit 0
     say "not heard from for $after_s s: putting this host back"
-    until put_back; do
+    until said=$(sh put-back.sh "$(pwd)" 2>&1); do
+        say "$said"
         tries=$((tries - 1))
-        [ "$tries" -gt 0 ] || break
+        [ "$tries" -gt 0 ] || exit 1
         sleep 30
+        # Somebody else has taken that over.
+        [ -d lease.expired ] || [ -d lease ] || exit 0
     done
+    say "${said:-nothing to put back}"
     rm -rf lease.expired
-    exit "$status"
+    exit 0
 done

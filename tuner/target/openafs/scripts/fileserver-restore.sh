@@ -1,6 +1,7 @@
 #!/bin/sh
 # Puts a fileserver's instance back to the command lines recorded beside this file (NUL-separated).
 # Needs bos, and nothing of fstune but the files here. Prints what was done.
+{ # Read whole before anything is done: half a script would do half of it.
 set -u
 cd "$(dirname "$0")" || exit 1
 address=$(cat address)
@@ -17,23 +18,38 @@ status() {
     bos status "$address" "$instance" -long -localauth 2>&1
 }
 
+commands() {
+    status | sed -n "s/^    Command [0-9]* is '\(.*\)'\$/\1/p"
+}
+
+recorded() {
+    tr '\0' '\n' < "$1"
+}
+
 # One that hangs is "running normally" too, so it is asked itself.
 as_found() {
-    said=$(status)
-    case $said in *'currently running normally'*) ;; *) return 1 ;; esac
-    now=$(printf '%s\n' "$said" | sed -n "s/^    Command [0-9]* is '\(.*\)'\$/\1/p")
-    [ "$now" = "$(tr '\0' '\n' < commands)" ] || return 1
+    case $(status) in *'currently running normally'*) ;; *) return 1 ;; esac
+    [ "$(commands)" = "$(recorded commands)" ] || return 1
     timeout 4 rxdebug "$address" "$port" -version > /dev/null 2>&1
 }
 
+if [ "$(sha256sum address commands fileserver-stop.sh instance 2>&1)" != "$(cat sums)" ]; then
+    echo "the restore journal $(pwd) is damaged; nothing was done" >&2
+    exit 1
+fi
 if as_found; then
     echo "left as found"
     exit 0
 fi
+changed=
 # Cut off between delete and create, there is no instance to stop.
 case $(status) in
     *'no such entity'*) ;;
     *)
+        now=$(commands)
+        if [ "$now" != "$(recorded commands)" ] && [ -e wanted ] && [ "$now" != "$(recorded wanted)" ]; then
+            changed="; somebody else had made it: $(printf '%s\n' "$now" | tr '\n' ';')"
+        fi
         sh ./fileserver-stop.sh "$address" "$instance" || exit 1
         bos delete "$address" "$instance" -localauth || exit 1
         ;;
@@ -47,4 +63,6 @@ until as_found; do
     fi
     sleep 0.1
 done
-echo "restarted as found"
+echo "restarted as found$changed"
+exit 0
+}

@@ -8,7 +8,8 @@
 # What systemctl answers is worth nothing here: with somebody in the files, "stop" succeeds and all
 # stays mounted, and each further "start" adds daemons to a client that runs on with its old options,
 # until the kernel fails. So nothing is stopped while somebody is in the files, and nothing is started before
-# mount and module are seen to be gone. What was stopped has the mark "stopped" beside WANTED.
+# mount and module are seen to be gone. What was stopped has the mark "stopped" beside WANTED; what was
+# last made of FILE is kept there as "applied", and one that has become anything else meanwhile is not touched.
 #
 # Exit status: 0 it serves; 3 the old one does not end; 4 the new one does not serve; what is wrong is
 # on standard error.
@@ -47,12 +48,17 @@ holders() {
         done
 }
 
+beside=$(dirname "$wanted")
+if [ -e "$beside/applied" ] && ! cmp -s "$file" "$beside/applied" && ! cmp -s "$file" "$beside/configuration" &&
+    ! cmp -s "$file" "$wanted"; then
+    fail 3 "somebody else has changed $file meanwhile; nothing was stopped"
+fi
 limit=$(($(uptime_s) + leave_s))
 while held=$(holders) && [ -n "$held" ]; do
     [ "$(uptime_s)" -lt "$limit" ] || fail 3 "$mount is held by: $held; end what holds it; nothing was stopped"
     sleep 0.2
 done
-: > "$(dirname "$wanted")/stopped" || fail 3 "nothing can be written beside $wanted"
+[ -e "$beside/stopped" ] || true > "$beside/stopped" || fail 3 "nothing can be written beside $wanted"
 timeout 90 systemctl stop "$unit" 2> /dev/null
 if mounted; then
     timeout 20 umount "$mount" 2> /dev/null
@@ -70,7 +76,9 @@ fi
 # Fewer cache files than there are would end afsd.
 find "$cache/" -mindepth 1 -not -name lost+found -delete || fail 3 "$cache cannot be wiped"
 # In place: owner and mode stay what they are.
-cat "$wanted" > "$file" || fail 3 "$file cannot be written"
+cmp -s "$wanted" "$file" || cat "$wanted" > "$file" || fail 3 "$file cannot be written"
+# A disk that takes nothing any more must not keep the client from being put back.
+cp "$wanted" "$beside/applied.new" 2> /dev/null && mv "$beside/applied.new" "$beside/applied"
 
 if ! timeout 120 systemctl start "$unit" 2> /dev/null || ! mounted; then
     said=$(journalctl --unit "$unit" --lines 3 --output cat --no-pager 2> /dev/null | tr '\n' ' ')
