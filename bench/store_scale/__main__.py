@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import math
 import os
 import subprocess
 import sys
@@ -22,16 +23,27 @@ from bench.store_scale.filling import SPEC, fill
 from tests.postgresql import running
 from tuner.campaign.plan import Planner
 from tuner.campaign.rules import rules_of
+from tuner.cli.ending import stored_end
 from tuner.measure.workload import load_workload
 from tuner.store import Store
 from tuner.store.pages import Pages
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
-_FIELDS = ("database", "measurements", "what", "wall_s", "cpu_s")
+_FIELDS = ("database", "measurements", "what", "wall_s", "cpu_s", "peak_mb")
 _REPEATS = 5
+_FSTUNE = "from tuner.cli import main; main()"
+#: At its end a program says "VmHWM: 123456 kB".
+_TELL_PEAK = """
+import atexit, sys
+@atexit.register
+def tell():
+    with open("/proc/self/status") as status:
+        print(*(line for line in status if line.startswith("VmHWM")), file=sys.stderr)
+"""
 
-Row = tuple[str, int, str, float, float]
+#: ``peak_mb``: of commands alone; the rest is done by one process, one after the other.
+Row = tuple[str, int, str, float, float, float]
 
 
 @contextmanager
@@ -52,6 +64,23 @@ def timed(work: Callable[[], object]) -> tuple[float, float]:
         work()
         found.append((time.perf_counter() - wall, time.process_time() - cpu))
     return median(w for w, _ in found), median(c for _, c in found)
+
+
+def command(program: str, *arguments: str) -> tuple[float, float, float]:
+    """Wall and processor time (s) of a program in a Python of its own, and the most memory that it
+    had (MB), which it tells itself: what the system counts for a child begins with its parent's.
+    """
+    began = time.perf_counter()
+    argv = [sys.executable, "-c", _TELL_PEAK + program, *arguments]
+    before = os.times()
+    told = subprocess.run(
+        argv, cwd=_ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True
+    )
+    after = os.times()
+    wall_s = time.perf_counter() - began
+    cpu_s = after.children_user + after.children_system
+    cpu_s -= before.children_user + before.children_system
+    return wall_s, cpu_s, int(told.stderr.split()[-2]) / 1024.0
 
 
 def resume(directory: Path, address: str | None, campaign: str) -> None:
@@ -76,22 +105,29 @@ def measured(directory: Path, address: str | None, campaigns: int, races: int) -
             ("page of 100 measurements", lambda: pages.measurements(last, (races * 5, 0), 101)),
             ("page of 100 events", lambda: store.events(last, races * 5, 101)),
             ("last campaign, by that word", lambda: store.campaign("last")),
+            ("the last page's numbers", lambda: stored_end(store, store.campaign(last))),
             ("resume: to the first planned step", lambda: resume(directory, address, last)),
         ]
         for what, work in asked:
-            yield (kind, count, what, *timed(work))
+            yield (kind, count, what, *timed(work), math.nan)
     program = (
         "import sys; from pathlib import Path; import tuner.cli; "
         "from bench.store_scale.__main__ import resume; "
         "resume(Path(sys.argv[1]), sys.argv[2] or None, sys.argv[3])"
     )
-    command = [sys.executable, "-c", program, str(directory), address or "", last]
-
-    def run() -> None:
-        subprocess.run(command, check=True, cwd=_ROOT, env=dict(os.environ))
-
-    wall, _ = timed(run)
-    yield kind, count, "the same as a command, with all imports", wall, float("nan")
+    where = ["--state-dir", str(directory), *(() if address is None else ("--database", address))]
+    commands = {
+        "resume to the first planned step, as a command": (
+            program,
+            str(directory),
+            address or "",
+            last,
+        ),
+        "fstune show, as a command": (_FSTUNE, "show", last, *where),
+    }
+    for what, argv in commands.items():
+        found = [command(*argv) for _ in range(_REPEATS)]
+        yield (kind, count, what, *(median(of) for of in zip(*found, strict=True)))
 
 
 def main(campaigns: list[int], races: int, kinds: list[str]) -> None:
@@ -104,11 +140,14 @@ def main(campaigns: list[int], races: int, kinds: list[str]) -> None:
                 with tempfile.TemporaryDirectory() as temporary:
                     directory = Path(temporary)
                     with place(kind, directory) as address:
-                        for name, rows, what, wall, cpu in measured(
+                        for name, rows, what, wall, cpu, peak in measured(
                             directory, address, count, races
                         ):
-                            print(f"{name}, {rows:,}: {what}: {wall:.4f} s ({cpu:.4f} s)")
-                            output.writerow((name, rows, what, f"{wall:.4f}", f"{cpu:.4f}"))
+                            told = f"{wall:.4f} s ({cpu:.4f} s)"
+                            told += "" if math.isnan(peak) else f", {peak:.0f} MB"
+                            print(f"{name}, {rows:,}: {what}: {told}")
+                            figures = (f"{wall:.4f}", f"{cpu:.4f}", f"{peak:.0f}")
+                            output.writerow((name, rows, what, *figures))
                             file.flush()
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 import numpy as np
@@ -39,56 +39,67 @@ def _exp(value: float) -> float:
 
 
 def comparisons(
-    blocks: Sequence[Block], rules: Rules, recommendation: Recommendation | None
+    blocks: Iterable[Block], rules: Rules, recommendation: Recommendation | None
 ) -> list[Comparison]:
     """How many times as long the tuned service takes as each reference: as found, and as
     recommended on the fresh blocks alone. Differences are paired by block, so drift cancels.
     """
-    clients = max((len(m.clients) or 1 for b in blocks for m in b.measurements), default=1)
-    found = _compared(blocks, rules, BASELINE, "as found", clients)
+    found, recommended = _Compared("as found"), _Compared("as recommended")
+    chosen = None
     if recommendation is not None and recommendation.answer is Answer.RECOMMENDED:
-        fresh = [block for block in blocks if block.kind is BlockKind.CERTIFY]
-        found += _compared(fresh, rules, recommendation.trial, "as recommended", clients)
-    return found
+        chosen = recommendation.trial
+    clients = 1
+    for block in blocks:
+        clients = max(clients, *(len(m.clients) for m in block.measurements), 1)
+        if block.state is BlockState.COMPLETE:
+            found.take(block, BASELINE, rules)
+            if chosen is not None and block.kind is BlockKind.CERTIFY:
+                recommended.take(block, chosen, rules)
+    return [*found.told(clients), *recommended.told(clients)]
 
 
-def stored_comparisons(campaign: Campaign, blocks: Sequence[Block]) -> list[Comparison]:
+def stored_comparisons(campaign: Campaign, blocks: Iterable[Block]) -> list[Comparison]:
     """The comparisons of a stored campaign; none when its workload's file is gone, or is another
     one now.
     """
-    if not any(block.references for block in blocks):
-        return []
     try:
         return comparisons(blocks, stored_rules(campaign), campaign.recommendation)
     except (SpecError, KeyError):
         return []
 
 
-def _compared(
-    blocks: Sequence[Block], rules: Rules, trial: int, settings: str, clients: int
-) -> list[Comparison]:
-    pairs: dict[str, list[float]] = defaultdict(list)
-    caches: dict[str, set[PageCache | None]] = defaultdict(set)
-    for block in blocks:
+class _Compared:
+    """One trial, whose settings are called so, against each reference."""
+
+    def __init__(self, settings: str) -> None:
+        self._settings = settings
+        self._pairs: dict[str, list[float]] = defaultdict(list)
+        self._caches: dict[str, set[PageCache | None]] = defaultdict(set)
+
+    def take(self, block: Block, trial: int, rules: Rules) -> None:
+        """Take in a complete block."""
         arm = next((m for m in block.measurements if m.trial == trial), None)
-        if block.state is not BlockState.COMPLETE or arm is None:
-            continue
+        if arm is None:
+            return
         for run in block.references:
             times = [times_of(of, rules.components) for of in (arm.components, run.components)]
             mine, other = log_scores(times, rules.weights).tolist()
-            pairs[run.name].append(mine - other)
-            caches[run.name].add(run.page_cache)
-    return [
-        Comparison(
-            reference=name,
-            settings=settings,
-            estimate=estimate(values, None),
-            blocks=len(values),
-            clients=clients,
-            cold=PageCache.NOT_CONTROLLABLE not in caches[name],
-        )
-        for name, values in sorted(pairs.items())
-    ]
+            self._pairs[run.name].append(mine - other)
+            self._caches[run.name].add(run.page_cache)
+
+    def told(self, clients: int) -> list[Comparison]:
+        """What was found, by reference; ``clients``: so many ran the service's workload."""
+        return [
+            Comparison(
+                reference=name,
+                settings=self._settings,
+                estimate=estimate(values, None),
+                blocks=len(values),
+                clients=clients,
+                cold=PageCache.NOT_CONTROLLABLE not in self._caches[name],
+            )
+            for name, values in sorted(self._pairs.items())
+        ]
 
 
 def client_ratios(blocks: Sequence[Block], rules: Rules) -> dict[str, float]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean
 
 from tuner.campaign.scores import ScoreTable
-from tuner.model import BASELINE, Block, BlockKind
+from tuner.model import BASELINE, BlockKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,3 @@ def drift(table: ScoreTable, started: Mapping[int, datetime]) -> list[DriftPoint
         )
         for one in table.scored
     ]
-
-
-def baseline_started(blocks: Iterable[Block]) -> dict[int, datetime]:
-    """When the baseline was measured, by block."""
-    return {
-        block.number: measurement.started
-        for block in blocks
-        for measurement in block.measurements
-        if measurement.trial == BASELINE
-    }

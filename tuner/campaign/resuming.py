@@ -9,6 +9,7 @@ from tuner.campaign.rules import Rules
 from tuner.errors import ConflictError
 from tuner.measure.workload import Workload
 from tuner.model import Aspect, BlockTimes
+from tuner.states import CampaignState
 from tuner.store import Store
 
 
@@ -43,3 +44,13 @@ def check_identity(
         )
     new = {name: aspect for name, aspect in now.items() if name not in stored}
     store.set_measured_with(campaign, new)
+
+
+def putting_back(campaign: str, state: CampaignState) -> str:
+    """What to do about a testbed that a campaign, ended in ``state``, could not put back."""
+    if state in (CampaignState.PAUSED, CampaignState.FAILED):
+        return f"to put back what is left, or to go on: fstune resume {campaign}"
+    return (
+        "the next campaign there puts back what is left; so do 'fstune testbed restore FILE' of "
+        "hosts and 'fstune cell down' of a private cell"
+    )

@@ -22,7 +22,7 @@ from tuner.campaign.notes import Notes
 from tuner.campaign.piloting import TWIN_ORIGIN
 from tuner.campaign.plan import MAX_VOID_IN_A_ROW, Planner
 from tuner.campaign.proposing import proposals_for
-from tuner.campaign.resuming import blocks_so_far, check_identity
+from tuner.campaign.resuming import blocks_so_far, check_identity, putting_back
 from tuner.campaign.rules import rules_of
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.standing import standing
@@ -164,7 +164,7 @@ class Runner:
             said = f"campaign {state}: {reason}" if reason else f"campaign {state}"
             self._teller.move(state, reason, kind, said, {} if error is None else evidence(error))
         if failure is not None:
-            said = f"{failure}; to put back what is left, or to go on: fstune resume {self._id}"
+            said = f"{failure}; {putting_back(self._id, state)}"
             raise TestbedError(said, failure.details) from failure
         return tuple(restored)
 

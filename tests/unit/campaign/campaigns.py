@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -68,6 +69,7 @@ class Recorder:
     standings: list[Standing] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
     calls: int = 0
+    _counting: threading.Lock = field(default_factory=threading.Lock)
 
     def say(self, event: Event) -> None:
         self.events.append(event)
@@ -82,8 +84,10 @@ class Recorder:
         self._called()
 
     def _called(self) -> None:
-        self.calls += 1
-        self.each(self.calls)
+        with self._counting:  # testbeds have threads of their own
+            self.calls += 1
+            count = self.calls
+        self.each(count)
 
 
 @dataclass

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.campaign.histories import COMPONENTS, NOON, measurement
-from tuner.campaign.drift import DriftPoint, baseline_started, drift
+from tuner.campaign.drift import DriftPoint, drift
 from tuner.campaign.scores import ScoreTable
 from tuner.model import BASELINE, Block, BlockKind
 from tuner.states import BlockState
@@ -22,7 +22,8 @@ def block(number: int, baseline_s: float, state: BlockState = BlockState.COMPLET
 
 
 def points_of(blocks: list[Block]) -> list[DriftPoint]:
-    return drift(ScoreTable.of(blocks, COMPONENTS, WEIGHTS), baseline_started(blocks))
+    started = {b.number: m.started for b in blocks for m in b.measurements if m.trial == BASELINE}
+    return drift(ScoreTable.of(blocks, COMPONENTS, WEIGHTS), started)
 
 
 def test_the_baseline_is_told_relative_to_its_own_mean() -> None:

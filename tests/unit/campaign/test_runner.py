@@ -13,7 +13,14 @@ from tests.unit.campaign.campaigns import FAST, OTHER, THREADS, Recorder, failin
 from tests.unit.campaign.conftest import Begin
 from tuner.campaign.runner import Runner
 from tuner.cli.compose import prepare
-from tuner.errors import CampaignHalted, ConfigurationError, ConflictError, SpecError, StoreError
+from tuner.errors import (
+    CampaignHalted,
+    ConfigurationError,
+    ConflictError,
+    SpecError,
+    StoreError,
+    TestbedError,
+)
 from tuner.model import BASELINE, Answer, BlockKind, Configuration
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store
@@ -324,6 +331,24 @@ def test_a_defect_is_raised_after_the_testbed_is_restored(
     assert not any(b.state is BlockState.RUNNING for b in campaign.blocks)
     monkeypatch.undo()
     assert campaign.run().campaign.state is CampaignState.FINISHED
+
+
+def test_an_answer_is_kept_where_the_testbed_cannot_be_put_back(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = begin(spec(faster()))
+
+    def stuck(testbed: simulated.SimulatedTestbed) -> None:
+        raise TestbedError("the host is gone")
+
+    monkeypatch.setattr(simulated.SimulatedTestbed, "close", stuck)
+    # A campaign that has its answer is never resumed, and nobody is told to.
+    with pytest.raises(TestbedError, match="the host is gone; the next campaign there puts back"):
+        campaign.run()
+    stored = campaign.store.campaign(campaign.id)
+    assert stored.state is CampaignState.FINISHED
+    assert stored.recommendation is not None
+    assert "restore-failed" in campaign.kinds()
 
 
 def test_time_is_accounted_for(begin: Begin) -> None:

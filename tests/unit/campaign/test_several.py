@@ -22,7 +22,7 @@ from tests.unit.campaign.campaigns import (
     faster,
     spec,
 )
-from tests.unit.campaign.conftest import Begin
+from tests.unit.campaign.conftest import ON_BOTH, Begin
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.stopping import stop_signals
 from tuner.errors import ConflictError, TestbedError, TransportError
@@ -76,6 +76,7 @@ def decisions(campaign: Campaign) -> object:
     )
 
 
+@ON_BOTH
 def test_blocks_are_spread_and_each_is_whole(begin: Begin) -> None:
     campaign = begin(several(faster()))
     outcome = campaign.run()
@@ -121,6 +122,7 @@ def test_four_testbeds_are_three_and_a_half_times_as_fast_as_one(begin: Begin) -
     assert together.time_use.overhead_share < 0.1
 
 
+@ON_BOTH
 def test_the_same_campaign_again_decides_the_same(begin: Begin) -> None:
     """However its threads take turns."""
     one, again = begin(several(faster())), begin(several(faster()))
@@ -130,6 +132,7 @@ def test_the_same_campaign_again_decides_the_same(begin: Begin) -> None:
     assert [b.order for b in one.blocks] == [b.order for b in again.blocks]
 
 
+@ON_BOTH
 @pytest.mark.parametrize("stop_at", [30, 77, 140])
 def test_cut_off_in_the_middle_it_decides_the_same(begin: Begin, stop_at: int) -> None:
     whole = begin(several(faster(), failing("start", low=250), first=({THREADS: 256}, FAST, OTHER)))
@@ -166,6 +169,7 @@ def interrupted_at(call: int) -> Callable[[int], None]:
     return stop
 
 
+@ON_BOTH
 def test_ctrl_c_pauses_and_every_testbed_is_restored(begin: Begin) -> None:
     campaign = begin(several(faster()))
     with stop_signals():
@@ -191,6 +195,7 @@ def lose(monkeypatch: pytest.MonkeyPatch, seed: int, runs: int, back_after: int 
     monkeypatch.setattr(simulated._SimulatedEngine, "run", run)
 
 
+@ON_BOTH
 def test_a_testbed_that_is_lost_is_done_without(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,6 +227,7 @@ def test_one_bad_connection_loses_no_testbed(begin: Begin, monkeypatch: pytest.M
     assert instead.testbed == void.testbed
 
 
+@ON_BOTH
 def test_without_any_testbed_it_fails_and_can_be_resumed(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,6 +258,7 @@ def test_a_testbed_that_cannot_be_opened_is_done_without(
     assert {b.testbed for b in campaign.blocks} == {f"simulated {name}" for name in "acd"}
 
 
+@ON_BOTH
 @pytest.mark.parametrize("how", ["start", "workload"])
 def test_a_configuration_that_fails_everywhere_fails_once(begin: Begin, how: str) -> None:
     campaign = begin(several(failing(how), faster(low=15)))
@@ -350,6 +357,7 @@ def test_what_is_doing_names_the_testbeds(begin: Begin) -> None:
     assert any("a: " in told and "b: " in told for told in recorder.told)
 
 
+@ON_BOTH
 def test_the_list_is_part_of_what_was_measured_with(begin: Begin) -> None:
     campaign = begin(several(faster()))
     with stop_signals():

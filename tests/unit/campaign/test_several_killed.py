@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 import yaml
 
-from tests.killing import Point, forks
+from tests.killing import Forks, Point, forks
 from tests.unit.campaign.campaigns import FAST, OTHER, THREADS, failing, faster
+from tests.unit.campaign.conftest import ON_BOTH
+from tests.unit.campaign.outcomes import Place
 from tests.unit.campaign.test_several import several
 from tuner.model import Block, Trial
 from tuner.states import BlockState, TrialState
-from tuner.store import Store
+from tuner.store import problems
 
 #: Clear effects and a sampler that follows nothing measured: what is measured again is drawn anew.
 SPEC = several(
@@ -34,8 +38,9 @@ KILLS = (
 )
 
 
-def outcome(state: Path) -> tuple[object, list[Block]]:
-    with Store.open(state) as store:
+def outcome(place: Place) -> tuple[object, list[Block]]:
+    with place.open() as store:
+        assert problems(store) == []
         campaign = store.campaign("last")
         trials, blocks = store.trials(campaign.id), store.blocks(campaign.id)
     answer = campaign.recommendation
@@ -50,24 +55,39 @@ def tried(trial: Trial) -> object:
     return trial.configuration, trial.race, trial.origin, trial.state
 
 
-def test_killed_and_resumed_it_decides_what_it_would_have(root: Path, tmp_path: Path) -> None:
-    file = tmp_path / "campaign.yaml"
+@pytest.fixture(scope="module")
+def campaign_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("campaign") / "campaign.yaml"
     file.write_text(yaml.safe_dump(SPEC.model_dump(mode="json", exclude_none=True)))
-    with forks(root, tmp_path, file) as commands:
-        expected, _ = outcome(tmp_path / "warm")
-        state = tmp_path / "state"
-        arguments = ["run", str(file)]
-        killed = 0
-        for deed, side, passes in KILLS:
-            point = Point(deed, side)
-            if commands.fstune(*arguments, "--state-dir", str(state), point=point, passes=passes):
-                break  # it was past that point
-            arguments, killed = ["resume"], killed + 1
-        assert killed >= 5
-        while arguments == ["resume"]:
-            if commands.fstune("resume", "--state-dir", str(state)):
-                break
-    found, blocks = outcome(state)
+    return file
+
+
+@pytest.fixture(scope="module")
+def forked(
+    root: Path, campaign_file: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Forks, object]]:
+    """Return what runs commands, and how the campaign ends that nobody kills."""
+    directory = tmp_path_factory.mktemp("forks")
+    with forks(root, directory, campaign_file) as commands:
+        yield commands, outcome(Place(directory / "warm"))[0]
+
+
+@ON_BOTH
+def test_killed_and_resumed_it_decides_what_it_would_have(
+    forked: tuple[Forks, object], campaign_file: Path, kept: Place
+) -> None:
+    commands, expected = forked
+    arguments = ["run", str(campaign_file)]
+    killed = 0
+    for deed, side, passes in KILLS:
+        point = Point(deed, side)
+        if commands.fstune(*arguments, *kept.options, point=point, passes=passes):
+            break  # it was past that point
+        arguments, killed = ["resume"], killed + 1
+    else:
+        assert commands.fstune(*arguments, *kept.options), commands.said
+    assert killed >= 5
+    found, blocks = outcome(kept)
     assert found == expected
     assert not any(b.state is BlockState.RUNNING for b in blocks)
     measured = [(b.number, m.trial) for b in blocks for m in b.measurements]

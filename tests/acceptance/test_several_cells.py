@@ -1,0 +1,198 @@
+"""A campaign on two real cells at once: every block whole on one of them, and both put back."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deploy.cell import Cell, Cells
+from tests.acceptance.conftest import Place
+from tests.acceptance.test_kill_cell import Machines
+from tests.killing import Forks, Point, forks
+from tests.unit.campaign import outcomes
+from tests.unit.campaign.outcomes import measured
+from tuner.model import Block, Event
+from tuner.states import BlockState, CampaignState
+from tuner.store import Store, problems
+
+pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(600)]
+
+#: What the process is killed at, and the how manieth time: in the second batch of blocks.
+KILL, PASSES = Point("set the fileserver", "after"), 9
+
+
+@pytest.fixture
+def names(place: Place) -> Iterator[tuple[str, str]]:
+    """Return the names of two cells; both are taken down whatever the test did."""
+    both = (f"{place.cell}-a", f"{place.cell}-b")
+    yield both
+    at_once(place, *(("cell", "down", "--name", name) for name in both))
+
+
+@pytest.fixture(scope="module")
+def forked(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    directory = tmp_path_factory.mktemp("forks")
+    simulated = outcomes.write_campaign(directory / "campaign.yaml")
+    with forks(root, directory, simulated) as process:
+        yield process
+
+
+def at_once(place: Place, *commands: Sequence[str]) -> None:
+    """Run commands, all at the same time, to their good end."""
+    processes = [place.start(*command) for command in commands]
+    for process, said in [(process, process.communicate()[0]) for process in processes]:
+        assert process.returncode == 0, said
+
+
+def write_campaign(place: Place, names: Sequence[str], root: Path) -> None:
+    workload = place.directory / "workload.yaml"
+    workload.write_text((root / "tests" / "data" / "small-workload.yaml").read_text())
+    document = {
+        "name": "two cells",
+        "testbeds": [{"cell": {"name": name}} for name in names],
+        "spaces": {
+            "fileserver": {"name": "openafs-fileserver-1.8", "only": ["threads"]},
+            "cache_manager": {"name": "openafs-cache-manager-fuse-1.8", "only": ["daemons"]},
+        },
+        "workload": "./workload.yaml",
+        "pilot": {"blocks": 0},
+        "search": {"trials_per_race": 2, "blocks_per_race": 4, "max_trials": 2},
+        # What a kill cuts off costs too.
+        "budget": {"wall_time": "20m", "measurements": 40},
+        "certification": {"blocks": 4, "share": "20%"},
+        "first": [
+            {"fileserver.threads": 20},
+            {"fileserver.threads": 40, "cache_manager.daemons": 4},
+        ],
+    }
+    place.campaign_file.write_text(yaml.safe_dump(document, sort_keys=False))
+
+
+def journals(cell: Cell) -> list[Path]:
+    """What is written down on a cell that must be put back."""
+    return sorted((cell.server.shared / "restore").glob("*"))
+
+
+def where(blocks: Sequence[Block]) -> dict[int, str]:
+    """The testbed of each block."""
+    assert all(block.testbed for block in blocks)
+    return {block.number: str(block.testbed) for block in blocks}
+
+
+def times(events: Sequence[Event]) -> dict[int, tuple[datetime, datetime]]:
+    """When each block was begun and when it ended, by its events."""
+    began = {e.data["block"]: e.at for e in events if e.kind == "block-started"}
+    ended = {e.data["block"]: e.at for e in events if e.kind in ("block-complete", "block-void")}
+    assert began.keys() == ended.keys()
+    return {int(str(number)): (at, ended[number]) for number, at in began.items()}
+
+
+def spans(blocks: Sequence[Block]) -> list[tuple[datetime, datetime]]:
+    """When the workload ran in each block, from the first arm to the last."""
+    return [
+        (
+            min(m.started for m in block.measurements),
+            max(
+                m.started + timedelta(seconds=m.apply_s + m.workload_s) for m in block.measurements
+            ),
+        )
+        for block in blocks
+    ]
+
+
+def check_spread(blocks: Sequence[Block], events: Sequence[Event], names: Sequence[str]) -> None:
+    """Whether blocks were whole, on both cells, and never two at once on one of them."""
+    of = where(blocks)
+    assert len(set(of.values())) == 2
+    assert {name for name in names if any(name in testbed for testbed in of.values())} == set(names)
+    used = Counter(block.testbed for block in blocks if block.state is BlockState.COMPLETE)
+    assert min(used.values()) >= 2
+    for block in blocks:
+        if block.state is BlockState.COMPLETE:
+            assert tuple(m.trial for m in block.measurements) == block.order
+            assert all(m.effective == m.requested for m in block.measurements)
+    on: dict[str, list[tuple[datetime, datetime]]] = defaultdict(list)
+    for number, span in times(events).items():
+        on[of[number]].append(span)
+    for spent in on.values():
+        assert all(one[1] <= next_one[0] for one, next_one in pairwise(sorted(spent)))
+
+
+def ran_at_once(blocks: Sequence[Block]) -> bool:
+    """Whether some block was measured on one cell while another was on the other."""
+    batches: dict[int | None, list[Block]] = defaultdict(list)
+    for block in blocks:
+        if block.state is BlockState.COMPLETE:
+            batches[block.batch].append(block)
+    for batch in batches.values():
+        if len(batch) == 2 and batch[0].testbed != batch[1].testbed:
+            (began, ended), (other_began, other_ended) = spans(batch)
+            if began < other_ended and other_began < ended:
+                return True
+    return False
+
+
+def test_cells_of_the_campaigns_own_are_both_used_and_gone_after_it(
+    place: Place, names: tuple[str, str], root: Path
+) -> None:
+    write_campaign(place, names, root)
+    result = place.fstune("run", str(place.campaign_file))
+    assert result.returncode == 0, result.stdout + result.stderr
+    campaign, _, blocks, events = place.stored()
+    assert campaign.state is CampaignState.FINISHED
+    assert campaign.recommendation is not None
+    check_spread(blocks, events, names)
+    assert ran_at_once(blocks)
+    warned = [event.message for event in events if event.kind == "shared-machine"]
+    assert warned == [
+        "warn: private cells are on one machine: what runs in one disturbs the others"
+    ]
+    closed = {event.message for event in events if event.kind == "testbed-closed"}
+    assert closed == {f"cell {name}: private cell {name} taken down" for name in names}
+    shown = "".join(place.fstune("show").stdout.split())  # a long path is broken somewhere
+    of_each = Counter(b.testbed for b in blocks if b.state is BlockState.COMPLETE)
+    assert all("".join(f"{name}: {n} blocks".split()) in shown for name, n in of_each.items())
+    assert place.left_behind() == []
+
+
+def test_killed_in_the_middle_and_resumed_both_cells_are_as_found(
+    forked: Forks, place: Place, names: tuple[str, str], root: Path
+) -> None:
+    write_campaign(place, names, root)
+    at_once(place, *(("cell", "up", "--name", name) for name in names))
+    cells = [cell for name in names if (cell := Cells(place.state).load(name)) is not None]
+    found = [Machines.of(cell) for cell in cells]
+    kept = ("--state-dir", str(place.state))
+    assert not forked.fstune("run", str(place.campaign_file), *kept, point=KILL, passes=PASSES)
+    campaign, _, blocks, _ = place.stored()
+    assert campaign.state is CampaignState.RUNNING
+    cut_off = {block.number for block in blocks if block.state is BlockState.RUNNING}
+    assert cut_off
+    assert all(journals(cell) for cell in cells)
+    before = measured(blocks)
+    assert before
+
+    assert forked.fstune("resume", *kept), forked.said
+    campaign, _, blocks, events = place.stored()
+    assert campaign.state is CampaignState.FINISHED
+    assert campaign.recommendation is not None
+    assert before.items() <= measured(blocks).items()
+    assert cut_off <= {block.number for block in blocks if block.state is BlockState.VOID}
+    check_spread(blocks, events, names)
+    with Store.open(place.state) as store:
+        assert problems(store) == []
+
+    assert [Machines.of(cell) for cell in cells] == found
+    for name, cell in zip(names, cells, strict=True):
+        assert journals(cell) == []
+        # Of both servers' last two starts one was with other options than those found.
+        log = ["sh", "-c", "cat /var/log/openafs/FileLog*"]
+        said = place.fstune("cell", "exec", "--name", name, "server", *log).stdout
+        starts = [line.split() for line in said.splitlines() if "File server starting (" in line]
+        assert any("-p" in words for words in starts)

@@ -1,0 +1,108 @@
+"""What is told of a stored campaign, however long it is.
+
+Its newest blocks are read whole; of all others the times alone, in pieces, since rows take several
+times the memory of what is kept of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tuner.campaign.comparing import client_ratios, stored_comparisons
+from tuner.campaign.drift import drift
+from tuner.campaign.equivalence import effect_between
+from tuner.campaign.rules import Rules, stored_rules
+from tuner.campaign.scores import ScoreTable
+from tuner.campaign.standing import against_baseline
+from tuner.errors import SpecError
+from tuner.model import BASELINE, Block, BlockCount, BlockKind, Campaign
+from tuner.report.beside import Comparison
+from tuner.report.drawing import Estimate
+from tuner.store import Store
+from tuner.store.pages import Pages
+
+#: So many blocks are read at a time.
+_AT_A_TIME = 2000
+#: So many of the newest blocks are read whole.
+_WHOLE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What follows from all times: of every trial how it compares with the baseline in the search,
+    the baseline's time in each complete block over its own mean, the time of each of several
+    clients over the mean of all in the newest blocks, and how testbeds differ, if they do.
+    """
+
+    estimates: Mapping[int, Estimate] = field(default_factory=dict)
+    drift: Sequence[float] = ()
+    clients: Mapping[str, float] = field(default_factory=dict)
+    testbeds_differ: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A campaign to be shown. ``counts``: of all blocks; ``newest``: the newest ones, whole."""
+
+    counts: Sequence[BlockCount]
+    newest: Sequence[Block]
+    numbers: Numbers
+    references: Sequence[Comparison]
+
+
+def overview(store: Store, campaign: Campaign) -> Overview:
+    """What a stored campaign comes to."""
+    pages = Pages(store)
+    last = pages.totals(campaign.id).newest_block
+    newest = store.blocks(campaign.id, max(0, last - _WHOLE))
+    try:
+        numbers = _numbers(store, campaign, stored_rules(campaign), newest)
+    except (SpecError, KeyError):
+        numbers = Numbers()  # its workload's file is gone, or is another one now
+    counts, references = pages.block_counts(campaign.id), beside(store, campaign)
+    return Overview(counts, newest, numbers, references)
+
+
+def beside(store: Store, campaign: Campaign) -> list[Comparison]:
+    """How the tuned service of a stored campaign compares with its references; none where it has
+    none, or when its workload's file is gone or is another one now.
+    """
+    if not Pages(store).has_references(campaign.id):
+        return []
+    answer = campaign.recommendation
+    trials = {BASELINE} if answer is None else {BASELINE, answer.trial}
+    return stored_comparisons(campaign, _in_pieces(store, campaign.id, trials))
+
+
+def read_on(table: ScoreTable, store: Store, campaign: str) -> None:
+    """Take the blocks into a table that have ended since. KeyError when they have other
+    components.
+    """
+    more = True
+    while more:
+        before = table.newest
+        table.extend(store.block_times(campaign, table.components, before, _AT_A_TIME))
+        more = table.newest == before + _AT_A_TIME
+
+
+def _in_pieces(store: Store, campaign: str, trials: Collection[int]) -> Iterator[Block]:
+    after, more = 0, True
+    while more:
+        piece = store.blocks(campaign, after, _AT_A_TIME, trials=trials)
+        yield from piece
+        after, more = after + _AT_A_TIME, len(piece) == _AT_A_TIME
+
+
+def _numbers(store: Store, campaign: Campaign, rules: Rules, newest: Sequence[Block]) -> Numbers:
+    table = ScoreTable(rules.components, rules.weights, keep_times=False)
+    read_on(table, store, campaign.id)
+    started = Pages(store).baseline_started(campaign.id)
+    known = against_baseline(table, rules, BlockKind.SEARCH)
+    effect = effect_between(table)
+    return Numbers(
+        estimates={trial: estimate for trial, (estimate, _) in known.items()},
+        drift=[point.ratio for point in drift(table, started)],
+        clients=client_ratios(newest, rules),
+        testbeds_differ=effect.reason if effect is not None and effect.shown else "",
+    )
