@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+import uuid
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests import leftovers
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -23,6 +26,20 @@ def _why_no_cell() -> str | None:
     if not Path("/dev/fuse").exists():
         return "a cell needs /dev/fuse"
     return None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        os.environ[leftovers.MARK] = uuid.uuid4().hex
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End what is left: one of several processes that run tests is itself ended by Ctrl-C."""
+    run = os.environ.get(leftovers.MARK)
+    if run is None or hasattr(config, "workerinput"):
+        return
+    for found in leftovers.end(run, ROOT / "build" / "test-state"):
+        config.get_terminal_writer().line(f"ended: {found}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -75,7 +75,7 @@ class Place:
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
-            timeout=110,
+            timeout=300,
             check=False,
         )
 

@@ -24,6 +24,9 @@ from tuner.model import Block, Campaign, Event, Trial
 from tuner.store import Store
 
 RESTORE = "/var/lib/fstune-restore"
+#: Two processes may run tests at once: each has hosts of its own.
+CELL = "hosts" + os.environ.get("PYTEST_XDIST_WORKER", "")
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _PATIENCE_S = 120.0
 _WORKLOAD = Path(__file__).parents[1] / "data" / "small-workload.yaml"
 
@@ -112,8 +115,10 @@ class Lab:
         }
         return self._write("testbed.yaml", document)
 
-    def campaign(self, first: Sequence[dict[str, int]], measurements: int = 8) -> Path:
-        """Write a campaign file for the testbed file."""
+    def campaign(self, first: Sequence[dict[str, int]], blocks: int = 100) -> Path:
+        """Write a campaign file for the testbed file; ``blocks``: of its only race at most, which
+        is more than any test waits for, unless few are asked for.
+        """
         self._write("space.yaml", careless_space())
         document = {
             "name": "lab",
@@ -124,8 +129,8 @@ class Lab:
             },
             "workload": "./workload.yaml",
             "pilot": {"blocks": 0},
-            "search": {"trials_per_race": 1, "blocks_per_race": 3, "max_trials": 1},
-            "budget": {"wall_time": "5m", "measurements": measurements},
+            "search": {"trials_per_race": 1, "blocks_per_race": blocks, "max_trials": 1},
+            "budget": {"wall_time": "2h", "measurements": 2 * blocks + 6},
             "certification": {"blocks": 3, "share": "20%"},
             "first": list(first),
         }
@@ -161,7 +166,7 @@ class Lab:
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
-            timeout=170,
+            timeout=300,
             check=False,
         )
 
@@ -242,6 +247,29 @@ class Lab:
             sessions = set(node.run(["pidof", "sshd"]).stdout.decode().split()) - {listener}
             for pid in sessions:
                 node.run(["kill", "-KILL", pid])
+
+    def restart(self, node: Node) -> None:
+        """Let a machine start anew: nothing of what ran is there, nor what was in memory only. Its
+        bosserver is started again as on any fileserver; a client is mounted by nobody.
+        """
+        node.run(["sh", "-c", "kill -KILL -1"])
+        node.run(["umount", "--lazy", "/afs"])
+        node.check(["find", "/run", "-mindepth", "1", "-delete"])
+        boot = node.shared / "boot_id"
+        known = boot.exists()
+        boot.write_text(f"start {time.monotonic_ns()}\n")
+        if not known:
+            node.check(["mount", "--bind", f"/fstune/{boot.name}", _BOOT_ID])
+        if node == self.server:
+            node.check(["bosserver"])
+        node.check(["mkdir", "--parents", "/run/sshd"])
+        self.start_sshd(node)
+
+    def hear_nothing(self) -> None:
+        """Let the hosts of a campaign have heard nothing of it for far too long."""
+        past = 'echo -100000 > "$1.new" && mv "$1.new" "$1"'
+        for node in (self.server, *self.clients):
+            node.check(["sh", "-c", past, "sh", f"{RESTORE}/lease/heartbeat"])
 
     def start_sshd(self, node: Node) -> str:
         return ssh.start(node, (self.directory / "user.pub").read_text())
@@ -337,9 +365,17 @@ def command_line(node: Node, program: str) -> tuple[str, ...]:
 
 
 def engine_runs(node: Node) -> bool:
-    return any(
-        "workloads.pyz" in word and "run" in words for words in processes(node) for word in words
-    )
+    """Whether a run is under way, seen from this machine: that takes no time to speak of."""
+    own = os.readlink(f"/proc/{node.init.pid}/ns/pid")
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_text(errors="replace").split("\0")
+            inside = os.readlink(process / "ns" / "pid") == own
+        except OSError:
+            continue  # it has ended meanwhile
+        if inside and "run" in words and any("workloads.pyz" in word for word in words):
+            return True
+    return False
 
 
 def _ours(words: list[str]) -> bool:
@@ -350,9 +386,7 @@ def _ours(words: list[str]) -> bool:
 def bring_up(cells: Cells, directory: Path) -> Lab:
     """Bring the hosts up; SSH servers run on all but the desk."""
     (directory / "state").mkdir()
-    cell = cells.up(
-        CellSpec("hosts" + os.environ.get("PYTEST_XDIST_WORKER", ""), clients=3, ssh=True)
-    )
+    cell = cells.up(CellSpec(CELL, clients=3, ssh=True))
     make_key(directory / "user")
     lab = Lab(cell, directory)
     addresses = (SERVER_ADDRESS, *(client_address(n) for n in range(1, len(lab.clients) + 1)))

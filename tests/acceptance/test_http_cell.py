@@ -10,7 +10,7 @@ import time
 import pytest
 
 from tests.acceptance.conftest import Place
-from tests.integration.test_api_pages import free_port
+from tests.ports import free_port
 from tuner.model import Answer
 from tuner.states import CampaignState
 
@@ -66,7 +66,7 @@ def test_a_campaign_by_curl_alone(place: Place) -> None:
             measured = json.loads(curl(f"{url}/{begun['id']}/measurements?limit=1000"))["items"]
         finally:
             service.terminate()
-            service.communicate(timeout=30)
+            service.communicate(timeout=60)
     lines = stream.splitlines()
     assert "event: over" in lines[-4:]
     numbers = [int(line[4:]) for line in lines if line.startswith("id: ")]

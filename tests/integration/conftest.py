@@ -67,7 +67,7 @@ class Trace:
 
     def gone(self) -> bool:
         """Whether nothing is left; the parent of a process that ended may take a moment to reap."""
-        deadline = time.monotonic() + 10.0
+        deadline = time.monotonic() + 60.0
         while self.left():
             if time.monotonic() > deadline:
                 return False
@@ -100,7 +100,7 @@ def mounts_below(directory: Path) -> list[str]:
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 60.0
+    deadline = time.monotonic() + 100.0
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain for {what}"
         time.sleep(0.005)

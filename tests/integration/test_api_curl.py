@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_api_pages import Service, free_port
+from tests.ending import kill_runs
+from tests.integration.test_api_pages import Service
+from tests.ports import free_port
 from tuner.store import Store
 
 CAMPAIGN = {
@@ -36,8 +38,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
     yield service
     service.stop(signal.SIGKILL)
     with Store.open(tmp_path) as store:
-        for lease in store.leases():
-            os.kill(lease.holder.pid, signal.SIGKILL)
+        kill_runs(store)
 
 
 def test_the_session_with_curl(service: Service, root: Path, tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from deploy.cell.packages import ensure_packages
-from tests.integration.test_api_pages import Service, free_port
+from tests.integration.test_api_pages import Service
+from tests.ports import free_port
 from tuner.store import NewEvent, Store
 
 NAME = "tuning.example.org"
@@ -128,7 +129,7 @@ def proxied(root: Path, tmp_path: Path) -> Iterator[tuple[Service, int, ssl.SSLC
         yield service, port, ssl.create_default_context(cafile=str(chain))
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60)
         service.stop()
 
 
@@ -143,11 +144,11 @@ def test_behind_the_proxy_of_the_example(
         base_url=f"https://127.0.0.1:{port}",
         headers={"Host": f"{NAME}:{port}"},
         verify=trust,
-        timeout=20,
+        timeout=60,
     )
     # The certificate is for the name; the connection goes to the loopback.
     named = {"sni_hostname": NAME}
-    deadline = time.monotonic() + 30.0
+    deadline = time.monotonic() + 60.0
     while True:
         try:
             answer = client.get("/healthz", extensions=named)

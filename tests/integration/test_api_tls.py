@@ -13,7 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.integration.test_api_deployment import certificate
-from tests.integration.test_api_pages import Service, free_port
+from tests.integration.test_api_pages import Service
+from tests.ports import free_port
 from tuner.cli.app import app as command_line
 from tuner.errors import ServerError
 
@@ -34,10 +35,10 @@ def encrypted(tmp_path: Path) -> Iterator[tuple[Service, Path]]:
 
 def curl(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["curl", "-sS", "--max-time", "20", *arguments],
+        ["curl", "-sS", "--max-time", "60", *arguments],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=90,
         check=False,
     )
 

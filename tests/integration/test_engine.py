@@ -43,9 +43,10 @@ def silent(text: str = "") -> None:
 
 
 def forever() -> list[dict[str, Any]]:
-    """A first stage that does not end by itself."""
-    again = {"operation": "stat", "fileset": "few", "passes": 10000, "component": "writing"}
-    return [{**SMALL["stages"][0], "phases": [*SMALL["stages"][0]["phases"], *[again] * 8]}]
+    """A first stage that does not end by itself: it asks for attributes at leisure."""
+    leisure = {"operation": "stat", "fileset": "few", "passes": 1000, "rate_per_s": 40}
+    phases = [*SMALL["stages"][0]["phases"], {**leisure, "component": "writing"}]
+    return [{**SMALL["stages"][0], "phases": phases}]
 
 
 def test_a_run_measures_every_component_and_leaves_nothing(

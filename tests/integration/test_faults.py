@@ -176,9 +176,12 @@ def test_a_killed_worker_voids_the_run(pair: Cell) -> None:
 
 
 def test_the_wall_clock_limit_voids_the_run(pair: Cell) -> None:
-    runner = Runner.install(pair.clients[0], "late", endless(limit_s=1.0))
-    answer = runner.run("write")
-    runner.clean()
+    for limit_s in (1.0, 8.0, 60.0):
+        runner = Runner.install(pair.clients[0], "late", endless(limit_s=limit_s))
+        answer = runner.run("write")
+        runner.clean()
+        if answer.error[1] == "stat":
+            break  # the files were written in that time
     assert answer.error == ("wall-clock-limit", "stat", runner.root, None)
     assert runner.left() == []
 

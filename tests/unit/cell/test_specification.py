@@ -54,6 +54,12 @@ def test_a_directory_that_a_mount_option_cannot_name(path: str) -> None:
         Cells(Path(path))
 
 
+def test_a_state_directory_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "state").touch()
+    with pytest.raises(CellError, match=r"locks: cannot be written \(Not a directory\); name"):
+        Cells(tmp_path / "state").up(CellSpec())
+
+
 def test_nothing_there(tmp_path: Path) -> None:
     assert Cells(tmp_path).names() == []
     assert Cells(tmp_path).load("a") is None

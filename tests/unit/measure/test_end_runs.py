@@ -44,6 +44,6 @@ def test_runs_of_the_prefix_end_and_no_others(tmp_path: Path) -> None:
             start(f"{archive}.old", "run", "--run-id", "c-1"),
         ]
         assert end(archive, "c-") == 0
-        assert [one.wait(10) for one in ours] == [-signal.SIGKILL] * 2
+        assert [one.wait(60) for one in ours] == [-signal.SIGKILL] * 2
         assert [one.poll() for one in others] == [None] * 3
     assert end(archive, "c-") == 0

@@ -36,12 +36,6 @@ class Place:
             database.close()
 
 
-@pytest.fixture(scope="session")
-def reused(postgresql: Server, template: str) -> str:
-    """Return a database that one test after the other uses: a new one takes 8 MB of disk."""
-    return postgresql.new(template)
-
-
 @pytest.fixture
 def name(postgresql: Server, reused: str) -> str:
     """Return the name of a database with our tables, all empty."""

@@ -41,7 +41,7 @@ class Proxy:
         """Wait until every client has gone."""
         self._listener.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
-            thread.join(timeout=10)
+            thread.join(timeout=60)
 
     def _serve(self) -> None:
         with closing(self._listener), suppress(OSError):

@@ -141,6 +141,8 @@ def test_a_campaign_goes_on_where_its_database_was_restarted(
 
     def disturb(count: int) -> None:
         if count in stops:
+            for timer in starting:
+                timer.join()  # it may be asking still whether the server has started
             postgresql.stop(stops[count])
             starting.append(threading.Timer(0.2, postgresql.start))
             starting[-1].start()

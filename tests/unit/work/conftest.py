@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.ports import free_port
 from tests.postgresql import Server
 from tuner.store import Store
 from tuner.store.queue import Queue
@@ -37,6 +37,4 @@ def queue(store: Store) -> Queue:
 
 @pytest.fixture
 def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_port()

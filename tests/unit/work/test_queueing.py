@@ -16,6 +16,7 @@ from tests.unit.work.test_workers import campaign_on
 from tuner.cli.app import app
 from tuner.errors import SpecError
 from tuner.model import Holder
+from tuner.states import CampaignState
 from tuner.store import Store
 from tuner.store.queue import Queue
 from tuner.work.queueing import queue_named, queues_of
@@ -59,6 +60,23 @@ def test_a_campaign_is_queued_shown_and_taken_off(
     assert queue.runs() == []
     refused = fstune(state, address, "resume", campaign.id, "--queue")
     assert "is cancelled" in str(refused.exception)
+
+
+@pytest.mark.postgres
+def test_a_branch_is_queued(
+    state: Path, address: str, store: Store, queue: Queue, file: Path
+) -> None:
+    document = yaml.safe_load(file.read_text())
+    assert fstune(state, address, "run", str(file)).exit_code == 0
+    (old,) = store.campaigns()
+    file.write_text(yaml.safe_dump(document | {"name": "the next"}))
+    done = fstune(state, address, "branch", old.id, str(file), "--queue")
+    assert done.exit_code == 0, (done.output, done.exception)
+    new = store.campaigns()[0]
+    assert f"campaign {new.id} is on the queue simulated" in done.output
+    assert (new.name, new.state) == ("the next", CampaignState.CREATED)
+    assert {prior.origin.partition(":")[0] for prior in store.priors(new.id)} == {old.id}
+    assert [run.campaign for run in queue.runs()] == [new.id]
 
 
 @pytest.mark.postgres

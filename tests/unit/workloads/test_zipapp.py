@@ -9,6 +9,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from workloads import zipapp
 from workloads.version import content_sha256, sources
 
@@ -38,6 +40,22 @@ def test_it_replaces_an_older_build_and_leaves_nothing_else(tmp_path: Path) -> N
     with zipfile.ZipFile(built.path) as archive:
         assert archive.namelist() == sorted(archive.namelist())
         assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+
+
+@pytest.mark.parametrize("kind", ["pipe", "directory", "link to a pipe"])
+def test_it_replaces_nothing_but_a_file(tmp_path: Path, kind: str) -> None:
+    path, pipe = tmp_path / "w.pyz", tmp_path / "pipe"
+    if kind == "directory":
+        path.mkdir()
+    else:
+        os.mkfifo(pipe)
+        path = pipe if kind == "pipe" else path
+    if kind == "link to a pipe":
+        path.symlink_to(pipe)
+    before = os.lstat(path)
+    with pytest.raises(OSError, match=r"no plain file"):
+        zipapp.build(path)
+    assert os.lstat(path) == before
 
 
 def test_it_runs_without_any_package_and_from_any_directory(pyz: Path, tmp_path: Path) -> None:
