@@ -13,7 +13,7 @@ from tuner.campaign.steps import Finish, Plan
 from tuner.judge.certify import Certificate, CertificateOutcome, ComponentVerdict
 from tuner.judge.monitors import Alarm
 from tuner.judge.score import margin
-from tuner.judge.verdict import percent
+from tuner.judge.words import percent
 from tuner.model import BASELINE, Answer, ComponentEffect, Configuration, Recommendation, Trial
 from tuner.states import TrialState
 

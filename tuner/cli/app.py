@@ -1,5 +1,8 @@
 """The ``fstune`` command: its sub-commands put together, and what becomes of errors.
 
+A sub-command is imported when it is used: most of what they need takes longer to import than many
+of them take to answer. The list of them is therefore a table here, with their first sentences.
+
 An error of ours is one line on standard error and the exit status of its kind; anything else is a
 defect and shows its traceback.
 """
@@ -7,32 +10,179 @@ defect and shows its traceback.
 from __future__ import annotations
 
 import errno
+import inspect
 import sys
-from typing import Annotated
+from collections import UserDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 import tuner
-from tuner.cli import (
-    archive,
-    campaigns,
-    cell,
-    db,
-    serve,
-    sharing,
-    space,
-    testbed,
-    token,
-    watch,
-    worker,
-    workload,
-)
-from tuner.cli.compare import compare_command
-from tuner.cli.samples import load_trial
-from tuner.errors import TunerError
+from tuner.errors import SpecError, TunerError
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A command before it is imported. ``where``: ``module:name`` of the function, or of the
+    ``typer.Typer`` of a group; ``says``: the first paragraph of its help.
+    """
+
+    where: str
+    says: str
+
+
+#: In the order in which help lists them.
+_COMMANDS: Mapping[str, _Listed] = {
+    "run": _Listed(
+        "tuner.cli.campaigns:run",
+        "Run a campaign to its end: pilot, search, certify, recommend, put the testbed back.",
+    ),
+    "pilot": _Listed(
+        "tuner.cli.campaigns:pilot",
+        "Measure only the baseline against itself: how noisy is the testbed, what can be found "
+        "on it?",
+    ),
+    "resume": _Listed(
+        "tuner.cli.campaigns:resume",
+        "Take up a campaign that was paused, failed or killed, and run it to its end.",
+    ),
+    "branch": _Listed(
+        "tuner.cli.campaigns:branch",
+        "Run a new campaign that begins with what an earlier one has found.",
+    ),
+    "watch": _Listed(
+        "tuner.cli.watch:watch",
+        "Watch a campaign that another process runs, from its beginning until it stops.",
+    ),
+    "pause": _Listed(
+        "tuner.cli.sharing:pause",
+        "Pause a running campaign at its next safe point; 'fstune resume' goes on.",
+    ),
+    "cancel": _Listed(
+        "tuner.cli.sharing:cancel",
+        "End a campaign for good, at its next safe point if it runs. What it has measured stays.",
+    ),
+    "status": _Listed(
+        "tuner.cli.sharing:status",
+        "Show who runs which campaign where, and when each was last heard of.",
+    ),
+    "list": _Listed(
+        "tuner.cli.sharing:list_campaigns",
+        "List all campaigns, newest first.",
+    ),
+    "show": _Listed(
+        "tuner.cli.answers:show_campaign",
+        "Show a campaign: its trials with verdicts, and what happened last.",
+    ),
+    "recommend": _Listed(
+        "tuner.cli.answers:recommend",
+        "Print what a finished campaign recommends, and on what evidence.",
+    ),
+    "export": _Listed(
+        "tuner.cli.archive:export",
+        "Write a whole campaign to a file: everything it measured, decided and told.",
+    ),
+    "import": _Listed(
+        "tuner.cli.archive:import_file",
+        "Add the campaign of a file to the others, as it was; one that is here already is refused.",
+    ),
+    "compare": _Listed(
+        "tuner.cli.samples:compare",
+        "Compare samples of numbers: how much do they differ, and is that shown?",
+    ),
+    "serve": _Listed(
+        "tuner.cli.serve:serve",
+        "Answer over HTTP: web pages for people, /v1 for programs.",
+    ),
+    "worker": _Listed(
+        "tuner.cli.worker:worker",
+        "Run campaigns of the queue, on as many machines as share a PostgreSQL.",
+    ),
+    "cell": _Listed(
+        "tuner.cli.cell:app",
+        "Private OpenAFS cells on this machine: real servers and clients, out of everybody's way.",
+    ),
+    "db": _Listed(
+        "tuner.cli.db:app",
+        "Look after the database of campaigns.",
+    ),
+    "space": _Listed(
+        "tuner.cli.space:app",
+        "Search spaces: which settings there are, their limits, and what they mean.",
+    ),
+    "testbed": _Listed(
+        "tuner.cli.testbed:app",
+        "Look at the hosts of a testbed file; put them back.",
+    ),
+    "token": _Listed(
+        "tuner.cli.token:app",
+        "Tokens: who may use 'fstune serve --auth', and for what.",
+    ),
+    "workload": _Listed(
+        "tuner.cli.workload:app",
+        "Workloads: what is measured, and how long it takes in a directory of your choice.",
+    ),
+}
+
+
+class _Commands(UserDict[str, Any]):
+    """The commands themselves by name, each imported when it is first looked up."""
+
+    def __getitem__(self, name: str) -> Any:
+        found = self.data[name]
+        if isinstance(found, _Listed):
+            found = self.data[name] = _imported(name, found.where)
+        return found
+
+
+class _Group(TyperGroup):
+    """Lists the commands without importing them, and imports the one that is used."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _Commands(_COMMANDS)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Their names, in the order of help."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
+        """What help and completion tell of a command."""
+        listed = _COMMANDS.get(cmd_name)
+        return None if listed is None else TyperCommand(cmd_name, help=listed.says)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that is used, with its name and the arguments that are left for it."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, None if name is None else self.commands[name], rest
+
+
+def _imported(name: str, where: str) -> Any:
+    module, _, attribute = where.partition(":")
+    found = getattr(import_module(module), attribute)
+    alone = typer.Typer(rich_markup_mode="rich")
+    if isinstance(found, typer.Typer):
+        alone.add_typer(found, name=name)
+    else:
+        alone.command(name)(found)
+    command = typer.main.get_group(alone).commands[name]
+    for one in (command, *getattr(command, "commands", {}).values()):
+        one.help = _flowing(one.help or "")
+    return command
+
+
+def _flowing(text: str) -> str:
+    """Paragraphs as help shows them best: broken where the terminal ends, not where we did."""
+    return "\n\n".join(" ".join(lines.split()) for lines in inspect.cleandoc(text).split("\n\n"))
+
 
 app = typer.Typer(
     name="fstune",
+    cls=_Group,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -44,28 +194,6 @@ app = typer.Typer(
         "measurements, or says that nothing beats the default."
     ),
 )
-app.command("run")(campaigns.run)
-app.command("pilot")(campaigns.pilot)
-app.command("resume")(campaigns.resume)
-app.command("branch")(campaigns.branch)
-app.command("watch")(watch.watch)
-app.command("pause")(sharing.pause)
-app.command("cancel")(sharing.cancel)
-app.command("status")(sharing.status)
-app.command("list")(campaigns.list_campaigns)
-app.command("show")(campaigns.show_campaign)
-app.command("recommend")(campaigns.recommend)
-app.command("export")(archive.export)
-app.command("import")(archive.import_file)
-app.command("compare")(compare_command(load_trial))
-app.command("serve")(serve.serve)
-app.command("worker")(worker.worker)
-app.add_typer(cell.app, name="cell")
-app.add_typer(db.app, name="db")
-app.add_typer(space.app, name="space")
-app.add_typer(testbed.app, name="testbed")
-app.add_typer(token.app, name="token")
-app.add_typer(workload.app, name="workload")
 
 
 def _print_version(wanted: bool) -> None:
@@ -101,6 +229,9 @@ def main() -> None:
         print(f"fstune: {problem}", file=sys.stderr)
         sys.exit(problem.exit_code)
     except OSError as problem:
+        if problem.errno == errno.ENAMETOOLONG:
+            print(f"fstune: {problem.filename}: no path is that long", file=sys.stderr)
+            sys.exit(SpecError.exit_code)
         if problem.errno not in (errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EBADF):
             raise
         # Nothing that can be flushed at exit must be left, or the interpreter complains once more.

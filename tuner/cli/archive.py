@@ -7,7 +7,14 @@ from typing import Annotated
 
 import typer
 
-from tuner.cli.options import CampaignReference, Database, StateDir, open_store
+from tuner.cli.options import (
+    CampaignReference,
+    Database,
+    Server,
+    StateDir,
+    open_store,
+    server_address,
+)
 from tuner.store.archive import export_campaign, import_campaign
 
 
@@ -16,11 +23,17 @@ def export(
     file: Annotated[Path, typer.Argument(help="The file to write, which must not exist.")],
     state_dir: StateDir = None,
     database: Database = None,
+    server: Server = None,
 ) -> None:
     """Write a whole campaign to a file: everything it measured, decided and told.
 
     One that runs may go on meanwhile. 'fstune import' reads the file, here or elsewhere.
     """
+    if (address := server_address(server, state_dir, database)) is not None:
+        from tuner.cli import remote
+
+        remote.export(address, campaign, file)
+        return
     with open_store(state_dir, database) as store:
         found = store.campaign(campaign)
         rows = export_campaign(store, found.id, file)

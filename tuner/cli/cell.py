@@ -97,5 +97,6 @@ def execute(
     nodes = {one.name: one for one in cell.nodes}
     if node not in nodes:
         raise NotFoundError(f"cell {name} has no node {node}; it has {', '.join(nodes)}")
-    argv = nodes[node].enter(command)
+    # As people write it, to say that options end here.
+    argv = nodes[node].enter(command[1:] if command[0] == "--" and command[1:] else command)
     os.execvp(argv[0], argv)

@@ -12,7 +12,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Final, Protocol
+from typing import Annotated, BinaryIO, Final, Protocol
 
 import typer
 from rich.console import Console
@@ -32,6 +32,9 @@ _CLASSIC_WIDTH: Final = 74
 #: Nothing that is measured is beyond these, and squares of what is within are still numbers.
 _SMALLEST, _LARGEST = 1e-100, 1e100
 _LINES_NAMED: Final = 5
+_SHOWN: Final = 40
+#: Millions of numbers. A device that never ends, named by mistake, ends here.
+_MOST_BYTES: Final = 64 << 20
 
 
 class TrialLoader(Protocol):
@@ -126,10 +129,10 @@ def read_numbers(lines: Iterable[str], name: str, column: int = 1) -> tuple[floa
             continue
         value = _number(columns[column - 1])
         if value is None:
-            bad.append((number, f"{columns[column - 1]!r} is not a number"))
+            bad.append((number, f"{columns[column - 1][:_SHOWN]!r} is not a number"))
         elif value and not _SMALLEST <= abs(value) <= _LARGEST:
             limits = f"{_SMALLEST:g} to {_LARGEST:g}"
-            bad.append((number, f"{columns[column - 1]!r} is not of a size from {limits}"))
+            bad.append((number, f"{columns[column - 1][:_SHOWN]!r} is not of a size from {limits}"))
         else:
             values.append(value)
     if bad:
@@ -155,7 +158,9 @@ def _sample(name: str, column: int, load: Callable[[str, int], Sample]) -> Sampl
     if name == "-":
         if sys.stdin is None:
             raise SpecError("standard input is closed; name a file instead of -")
-        return Sample("<stdin>", _read(sys.stdin.buffer.read(), "standard input", column))
+        return Sample("<stdin>", _read(sys.stdin.buffer, "standard input", column))
+    if "\0" in name:
+        raise SpecError(f"{name!r}: no path has such characters")
     path = Path(name)
     reference = _REFERENCE.fullmatch(name)
     if reference is not None and not path.exists():
@@ -165,13 +170,16 @@ def _sample(name: str, column: int, load: Callable[[str, int], Sample]) -> Sampl
             raise SpecError(f"{name}: {blocks} complete blocks, at least {MIN_VALUES} needed")
         return sample
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            return Sample(name, _read(file, name, column))
     except OSError as problem:
         raise SpecError(f"{name}: {problem.strerror}; name a file, - or CAMPAIGN:TRIAL") from None
-    return Sample(name, _read(content, name, column))
 
 
-def _read(content: bytes, name: str, column: int) -> tuple[float, ...]:
+def _read(file: BinaryIO, name: str, column: int) -> tuple[float, ...]:
+    content = file.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise SpecError(f"{name}: longer than {_MOST_BYTES >> 20} MiB")
     return read_numbers(content.decode("utf-8-sig", "replace").split("\n"), name, column)
 
 

@@ -1,4 +1,8 @@
-"""Puts the parts of a campaign together: the only place that knows all of them by name."""
+"""Puts the parts of a campaign together: the only place that knows all of them by name.
+
+What takes long to import, and has no use in every campaign or for whoever only prepares one, is
+imported where it is put in: hosts by SSH, and the runner with its optimiser.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import socket
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import search_spaces
 from deploy.cell import CellError, CellSpec
@@ -14,7 +19,6 @@ from tuner.campaign.holding import held
 from tuner.campaign.identity import aspects
 from tuner.campaign.lanes import Site
 from tuner.campaign.rules import rules_of
-from tuner.campaign.runner import Outcome, Runner
 from tuner.campaign.spec import CampaignSpec, TestbedSection, check_parameters, load_space
 from tuner.campaign.stopping import stop_signals
 from tuner.errors import SpecError
@@ -28,9 +32,11 @@ from tuner.store import Store
 from tuner.testbed.assembly import Wanted
 from tuner.testbed.cell import CellTestbed
 from tuner.testbed.file import TestbedFile, read_testbed
-from tuner.testbed.hosts import HostsTestbed
 from tuner.testbed.simulated import Effect, SimulatedTestbed, World
 from tuner.testbed.testbed import Testbed
+
+if TYPE_CHECKING:
+    from tuner.campaign.runner import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +213,8 @@ def _testbed(
         wanted = Wanted(spaces.get("fileserver"), spaces["cache_manager"], references)
         return CellTestbed(state_directory, cell_spec, wanted, owned=owned)
     if section.hosts is not None:
+        from tuner.testbed.hosts import HostsTestbed
+
         path = Path(section.hosts)
         file = read_testbed(path)
         _check_programs(spaces, file.clients[0].control.program)
@@ -269,6 +277,8 @@ def conduct(
     Returns how it ended, and what its pilot found. ``pilot_only``: pause when the pilot ends.
     Raises ConflictError when another process runs it or uses one of its testbeds.
     """
+    from tuner.campaign.runner import Runner
+
     sites = prepared.sites(campaign.id)
     names = [site.name for site in sites if site.name is not None]
     limit_s = Settings().takeover_after_s

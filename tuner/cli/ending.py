@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import typer
 from rich.console import Console
 
-from tuner.campaign.comparing import stored_comparisons
+from tuner.campaign.overview import beside
 from tuner.errors import NotFoundError, TunerError
 from tuner.model import Block, Campaign, Trial
 from tuner.report.beside import Comparison
@@ -16,6 +16,7 @@ from tuner.report.summary import Effort, campaign_summary
 from tuner.report.tables import show
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store
+from tuner.store.pages import Pages
 
 #: Exit status of a command ended by Ctrl-C, as shells count it.
 INTERRUPTED = 130
@@ -32,13 +33,18 @@ class Ended:
 
 def stored_end(store: Store, campaign: Campaign) -> Ended:
     """The end of a campaign of a store."""
-    blocks = store.blocks(campaign.id)
-    measured = sum(len(block.measurements) for block in blocks)
-    return Ended(
-        campaign,
-        effort_of(store.trials(campaign.id), blocks, measured),
-        stored_comparisons(campaign, blocks),
+    counts = Pages(store).block_counts(campaign.id)
+
+    def number(state: BlockState) -> int:
+        return sum(count.blocks for count in counts if count.state is state)
+
+    effort = Effort(
+        trials=sum(trial.race > 0 for trial in store.trials(campaign.id)),
+        blocks=number(BlockState.COMPLETE),
+        measurements=sum(count.measurements for count in counts),
+        void_blocks=number(BlockState.VOID),
     )
+    return Ended(campaign, effort, beside(store, campaign))
 
 
 def effort_of(trials: Sequence[Trial], blocks: Sequence[Block], measurements: int) -> Effort:

@@ -28,7 +28,7 @@ Database = Annotated[
         "--database",
         help="PostgreSQL that keeps the campaigns: postgresql://USER@HOST/NAME. "
         "Default: FSTUNE_DATABASE_URL, else a file in the state directory. A password belongs "
-        "into PGPASSFILE or the environment; others see it on the command line.",
+        "in PGPASSFILE or the environment; others see it on the command line.",
         show_default=False,
     ),
 ]

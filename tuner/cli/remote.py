@@ -7,29 +7,28 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
 from tuner.campaign.spec import CampaignSpec
 from tuner.cli.ending import Ended, effort_of, no_answer
 from tuner.cli.watch import watched
 from tuner.documents import read_document
 from tuner.model import Block, BlockKind, Campaign, Event, Trial, Wish
+from tuner.new_file import new_file
 from tuner.remote.address import address_of
 from tuner.remote.campaigns import Campaigns
 from tuner.remote.client import Client
 from tuner.remote.records import comparisons_of, recommendation_of
 from tuner.remote.stream import follow
 from tuner.report.beside import Comparison
-from tuner.report.drawing import Estimate, Printable
+from tuner.report.drawing import Estimate
 from tuner.report.log import LogForm
 from tuner.report.recommend import RecommendationDocument
-from tuner.report.tables import Column, Listing, campaign_page, campaigns_table, show
-from tuner.report.words import NAME, QUIET, duration, literal, moment
+from tuner.report.status import Absence, status_pages
+from tuner.report.tables import campaign_page, campaigns_table, show
 from tuner.states import CampaignState
 
 
@@ -39,15 +38,19 @@ def _campaigns(server: str) -> Iterator[Campaigns]:
         yield Campaigns(client)
 
 
+def _options(client: Client) -> str:
+    """The options that lead a command to the same server."""
+    told = os.environ.get("FSTUNE_SERVER", "").rstrip("/") == client.url
+    return "" if told else f" --server {shlex.quote(client.url)}"
+
+
 class _ServerSource:
     """A campaign of a server."""
 
     def __init__(self, campaigns: Campaigns, campaign: str) -> None:
         self._campaigns = campaigns
         self._id = campaign
-        url = campaigns.client.url
-        told = os.environ.get("FSTUNE_SERVER", "").rstrip("/") == url
-        self.options = "" if told else f" --server {shlex.quote(url)}"
+        self.options = _options(campaigns.client)
 
     def campaign(self) -> Campaign:
         return self._campaigns.campaign(self._id)
@@ -55,8 +58,13 @@ class _ServerSource:
     def events(self, after: int) -> list[Event]:
         return self._campaigns.events(self._id, after)
 
-    def follow(self, after: int, lost: Callable[[str], None]) -> Iterator[Event]:
-        return follow(self._campaigns.client, self._id, after, lost=lost)
+    def follow(
+        self,
+        after: int,
+        lost: Callable[[str], None],
+        missed: Callable[[Absence | None], None],
+    ) -> Iterator[Event]:
+        return follow(self._campaigns.client, self._id, after, lost=lost, missed=missed)
 
     def trials(self) -> list[Trial]:
         return self._campaigns.trials(self._id)
@@ -138,8 +146,16 @@ def show_campaign(server: str, campaign: str, events_shown: int) -> None:
             estimates={number: estimate for number, (estimate, _) in estimates.items()},
             drift=campaigns.drift(found.id),
             references=comparisons_of(answer) if answer is not None else (),
+            absence=_absence(campaigns, found),
         )
     show(Console(), page)
+
+
+def _absence(campaigns: Campaigns, found: Campaign) -> str:
+    if found.state is not CampaignState.RUNNING:
+        return ""
+    told = campaigns.status().absence(found.id)
+    return "" if told is None else told.sentence(_options(campaigns.client))
 
 
 def recommendation(
@@ -154,35 +170,20 @@ def recommendation(
 
 
 def status(server: str) -> None:
-    """Show which campaigns run there, and what was last heard of each."""
-    now = datetime.now(UTC)
-    columns = (
-        Column("Campaign", rigid=True),
-        Column("Name"),
-        Column("Testbed"),
-        Column("Since", rigid=True),
-        Column("Heard of", rigid=True, right=True),
-        Column("Last event"),
-    )
-    rows = []
+    """Show who runs which campaign where, as the server sees it."""
     with _campaigns(server) as campaigns:
-        for found, testbed in campaigns.running():
-            told = campaigns.events(found.id)
-            last = told[-1] if told else None
-            rows.append(
-                (
-                    literal(found.id, NAME),
-                    literal(found.name),
-                    literal(testbed),
-                    Text(moment(found.updated), style=QUIET),
-                    Text(
-                        "" if last is None else f"{duration((now - last.at).total_seconds())} ago"
-                    ),
-                    literal("" if last is None else last.message),
-                )
-            )
-    page = Printable(Listing(columns, tuple(rows))) if rows else Text("No campaign runs.")
-    show(Console(), page)
+        found = campaigns.status()
+    for page in status_pages(found):
+        show(Console(), page)
+
+
+def export(server: str, campaign: str, file: Path) -> None:
+    """Write a whole campaign of a server to a file of here."""
+    with _campaigns(server) as campaigns:
+        found = campaigns.campaign(campaign).id
+        with new_file(file) as output:
+            size = campaigns.export(found, output)
+    typer.echo(f"campaign {found}: {size} bytes written to {file}")
 
 
 def _begun(campaigns: Campaigns, begun: Campaign, log: LogForm | None) -> None:

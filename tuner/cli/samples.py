@@ -1,4 +1,4 @@
-"""Stored trials as samples of numbers, for comparing."""
+"""Stored trials as samples of numbers, and the command that compares those too."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tuner.campaign.rules import stored_rules
 from tuner.campaign.scores import ScoreTable
+from tuner.cli.compare import compare_command
 from tuner.cli.options import open_store
 from tuner.errors import NotFoundError
 from tuner.model import BASELINE, BlockKind
@@ -35,3 +36,6 @@ def load_trial(campaign: str, trial: int, state_dir: Path | None, database: str 
         tuple((found.id, number) for number, _ in measured),
         among=len(others),
     )
+
+
+compare = compare_command(load_trial)

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import socket
+import ssl
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +15,7 @@ import typer
 import uvicorn
 
 from tuner.cli.options import Database, StateDir, database_address, state_directory
-from tuner.errors import SpecError
+from tuner.errors import ConflictError, SpecError
 from tuner.settings import ServiceSettings
 
 #: Streams of events stay open for hours: a service that is asked to end does not wait for them.
@@ -75,14 +77,14 @@ def serve(
                 f"--host {host}: tokens would be sent in the clear; name --tls-cert and --tls-key, "
                 "or say --plain-http if something in front of this service has TLS"
             )
-    for file in filter(None, (tls_cert, tls_key)):
-        if not file.is_file():
-            raise SpecError(f"{file}: there is no such file")
+    if tls_cert is not None and tls_key is not None:
+        _check_certificate(tls_cert, tls_key)
     if testbeds is not None and not testbeds.is_dir():
         raise SpecError(f"--testbeds {testbeds}: there is no such directory")
     for kind in allow or ():
         if kind not in ("cell", "simulated"):
             raise SpecError(f"--allow {kind}: it is 'cell' or 'simulated'")
+    _check_address(host, port)
     # The application reads its settings from the environment: it runs as if on its own.
     os.environ["FSTUNE_STATE_DIR"] = str(state_directory(state_dir).absolute())
     if (address := database_address(database)) is not None:
@@ -100,6 +102,8 @@ def serve(
     for client in ("FSTUNE_SERVER", "FSTUNE_TOKEN", "FSTUNE_TOKEN_FILE"):
         # What it runs is run here, and is not asked of a server again.
         os.environ.pop(client, None)
+    scheme, named = "http" if tls_cert is None else "https", f"[{host}]" if ":" in host else host
+    typer.echo(f"fstune: serves {scheme}://{named}:{port}; Ctrl-C ends it", err=True)
     uvicorn.run(
         "api.app:create_app",
         factory=True,
@@ -112,6 +116,35 @@ def serve(
         ssl_keyfile=tls_key,
         timeout_graceful_shutdown=_PATIENCE_S,
     )
+
+
+def _check_address(host: str, port: int) -> None:
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+    except OSError as problem:
+        raise ConflictError(
+            f"--host {host} --port {port}: {problem.strerror}; name another"
+        ) from problem
+
+
+def _check_certificate(certificate: Path, key: Path) -> None:
+    for file in (certificate, key):
+        if not file.is_file():
+            raise SpecError(f"{file}: there is no such file")
+    # Given a password at once, as there may be nobody to ask; a key with one is refused.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certificate, key, password="")
+    except ssl.SSLError as problem:
+        raise SpecError(
+            f"{certificate}, {key}: not a PEM certificate and its private key without a passphrase "
+            f"({problem.reason or problem})"
+        ) from None
+    except OSError as problem:
+        raise SpecError(f"{certificate}, {key}: cannot be read: {problem.strerror}") from None
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,4 +1,6 @@
-"""Commands that steer campaigns from another process or machine, and tell who runs what where."""
+"""Commands that list campaigns, tell who runs which where, and steer them from another process or
+machine.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from datetime import UTC, datetime
 import typer
 from rich.console import Console
 
-from tuner.campaign.holding import is_gone
+from tuner.campaign import presence
 from tuner.campaign.steering import steer
 from tuner.cli.options import (
     CampaignReference,
@@ -19,10 +21,8 @@ from tuner.cli.options import (
     server_address,
 )
 from tuner.model import Wish
-from tuner.report.status import queue_table, status_table, workers_table
-from tuner.report.tables import show
-from tuner.states import CampaignState
-from tuner.store.queue import Queue
+from tuner.report.status import status_pages
+from tuner.report.tables import campaigns_table, show
 
 
 def pause(
@@ -60,24 +60,22 @@ def status(state_dir: StateDir = None, database: Database = None, server: Server
         remote.status(address)
         return
     with open_store(state_dir, database) as store:
-        leases = store.leases()
-        held = {lease.campaign for lease in leases}
-        running = [c for c in store.campaigns() if c.state is CampaignState.RUNNING]
-        requests = {c.id: store.request(c.id) for c in running}
-        names = {c.id: c.name for c in running}
-        lost = [c for c in running if c.id not in held]
-        gone = {lease.campaign for lease in leases if is_gone(lease.holder)}
-        queue = Queue.found(store)
-        runs = [] if queue is None else queue.runs()
-        workers = [] if queue is None else queue.workers()
-        all_names = {c.id: c.name for c in store.campaigns()} if runs else {}
-    show(Console(), status_table(leases, names, gone, requests, lost))
-    waiting = [run for run in runs if not run.taken]
-    if waiting:
-        show(Console(), queue_table(waiting, all_names, workers))
-    if workers:
-        dead = {worker.id for worker in workers if is_gone(worker.holder)}
-        show(Console(), workers_table(workers, runs, dead))
+        found = presence.status(store)
+    for page in status_pages(found):
+        show(Console(), page)
+
+
+def list_campaigns(
+    state_dir: StateDir = None, database: Database = None, server: Server = None
+) -> None:
+    """List all campaigns, newest first."""
+    if (address := server_address(server, state_dir, database)) is not None:
+        from tuner.cli import remote
+
+        remote.list_campaigns(address)
+        return
+    with open_store(state_dir, database) as store:
+        show(Console(), campaigns_table(store.campaigns()))
 
 
 def _ask(

@@ -11,6 +11,7 @@ from typing import Protocol
 import typer
 from rich.console import Console
 
+from tuner.campaign.presence import absence
 from tuner.campaign.rules import stored_rules
 from tuner.campaign.scores import ScoreTable
 from tuner.campaign.standing import against_baseline
@@ -30,12 +31,15 @@ from tuner.model import BASELINE, Block, BlockKind, Campaign, Event, Trial
 from tuner.report.drawing import Estimate
 from tuner.report.log import LogForm, LogProgress
 from tuner.report.progress import Progress, progress_for
+from tuner.report.status import Absence
 from tuner.report.words import clean
 from tuner.states import CampaignState
 from tuner.store import Store
 
 _LOOKS_PER_S = 2.0
 _STANDINGS_PER_S = 0.5
+#: Who runs it gives signs of life much more rarely than it is looked at.
+_LOOKS_A_PRESENCE = 10
 _OVER = (CampaignState.FINISHED, CampaignState.CANCELLED)
 _STOPPED = (CampaignState.PAUSED, CampaignState.FAILED)
 #: What is told when a run ends, or did not begin.
@@ -55,9 +59,15 @@ class Source(Protocol):
     def events(self, after: int) -> list[Event]:
         """The events after a number that there are by now."""
 
-    def follow(self, after: int, lost: Callable[[str], None]) -> Iterator[Event]:
+    def follow(
+        self,
+        after: int,
+        lost: Callable[[str], None],
+        missed: Callable[[Absence | None], None],
+    ) -> Iterator[Event]:
         """The events after a number as they happen, until the campaign is over. ``lost``: is told
-        why nothing can be seen at the moment, "" when it can again.
+        why nothing can be seen at the moment, "" when it can again; ``missed``: why the campaign
+        does not go on though it should, None when it does again.
         """
 
     def trials(self) -> list[Trial]:
@@ -90,8 +100,14 @@ class StoreSource:
         """The stored events."""
         return self._store.events(self._id, after)
 
-    def follow(self, after: int, lost: Callable[[str], None]) -> Iterator[Event]:
+    def follow(
+        self,
+        after: int,
+        lost: Callable[[str], None],
+        missed: Callable[[Absence | None], None],
+    ) -> Iterator[Event]:
         """Look twice a second."""
+        looks = 0
         while True:
             # Looked at first: what is told of the end is there by then.
             over = self.campaign().state in _OVER
@@ -100,6 +116,9 @@ class StoreSource:
                 yield event
             if over:
                 return
+            if looks % _LOOKS_A_PRESENCE == 0:
+                missed(absence(self._store, self._id))
+            looks += 1
             time.sleep(1.0 / _LOOKS_PER_S)
 
     def trials(self) -> list[Trial]:
@@ -136,6 +155,7 @@ class _Teller:
         self._looked = 0.0
         self._incumbent = BASELINE
         self._began = datetime.now(UTC)
+        self._missed = False
         self.last: Event | None = None
         self.restored: list[str] = []
 
@@ -161,6 +181,20 @@ class _Teller:
             self._progress.doing(said if why else "")
         else:
             typer.echo(f"fstune: {said}", err=True)
+        if not why:
+            # Whoever is there again tells it anew.
+            self._missed = False
+
+    def missed(self, absence: Absence | None) -> None:
+        """Show that nobody runs the campaign though it should run, or that somebody does again."""
+        said = ""
+        if absence is not None:
+            said = clean(absence.sentence(self._source.options))
+        if self._live and (said or self._missed):
+            self._progress.doing(said)
+        elif not self._live and bool(said) is not self._missed:
+            typer.echo(f"fstune: {said or 'its process is heard from again'}", err=True)
+        self._missed = bool(said)
 
     def look(self) -> None:
         """Show how the campaign stands; what cannot be seen now is seen later."""
@@ -217,7 +251,7 @@ def _follow(source: Source, after: int, teller: _Teller) -> None:
     """Tell everything until nothing follows, or until nobody runs the campaign."""
     while True:
         stopped = False
-        for event in source.follow(after, teller.lost):
+        for event in source.follow(after, teller.lost, teller.missed):
             after = event.number
             teller.say(event)
             stopped = event.kind in _STOPS and source.campaign().state in _STOPPED
@@ -241,10 +275,17 @@ def _error(campaign: Campaign, last: Event | None) -> TunerError | None:
     if campaign.state is not CampaignState.FAILED:
         return None
     slug = "" if last is None else str(last.data.get("failure", ""))
-    return _kinds().get(slug, TunerError)(campaign.reason)
+    kind = _kinds().get(slug, TunerError)
+    error = kind.__new__(kind)
+    # The sentence is there already; some kinds would make it of what happened.
+    TunerError.__init__(error, campaign.reason)
+    return error
 
 
 def _kinds() -> dict[str, type[TunerError]]:
+    # Hosts have kinds of their own, which nothing else here has imported.
+    from tuner.testbed import connector, link  # noqa: F401
+
     found, todo = {TunerError.slug: TunerError}, [TunerError]
     while todo:
         for kind in todo.pop().__subclasses__():

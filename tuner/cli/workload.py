@@ -161,7 +161,8 @@ def engine(
 ) -> None:
     """Write the workload engine as one file, for any host with Python 3.9 or newer.
 
-    It needs nothing else: python3 workloads.pyz run SPEC.json --dir DIRECTORY --seed 1
+    It needs nothing else: python3 workloads.pyz run SPEC.json --stage STAGE --dir DIRECTORY
+    --seed 1, with a SPEC.json of 'fstune workload show NAME --json'.
     """
     try:
         archive = zipapp.build(file)

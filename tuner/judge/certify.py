@@ -40,7 +40,8 @@ from tuner.judge.score import (
     score_clock_variance,
 )
 from tuner.judge.thresholds import threshold
-from tuner.judge.verdict import METHOD, Outcome, Verdict, describe, percent
+from tuner.judge.verdict import METHOD, Outcome, Verdict, describe
+from tuner.judge.words import percent
 
 
 class CertificateOutcome(StrEnum):

@@ -38,7 +38,7 @@ from tuner.judge.evalue import MIN_PAIRS, Floats, checked_differences, e_value
 from tuner.judge.robust import sign_flip_e_value
 from tuner.judge.serial import SerialCorrelation, lag_one
 from tuner.judge.series import Series
-from tuner.judge.verdict import change
+from tuner.judge.words import change
 
 #: Differences of one comparison or several: NaN-padded (series, blocks), or only what was measured.
 Differences = Sequence[float] | Sequence[Sequence[float]] | Floats | Series

@@ -35,7 +35,8 @@ from tuner.judge.score import (
 )
 from tuner.judge.special import stdtr
 from tuner.judge.thresholds import threshold
-from tuner.judge.verdict import Outcome, Verdict, assess, blocks, change, percent
+from tuner.judge.verdict import Outcome, Verdict, assess
+from tuner.judge.words import blocks, change, percent
 
 _ALPHA_EQUIVALENT: Final = 0.05
 _ALPHA_DIFFERENT: Final = 0.005  # each way: a sound testbed is refused in 1 of 100 pilots

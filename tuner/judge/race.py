@@ -41,7 +41,8 @@ from tuner.judge.confidence import Interval, bounds
 from tuner.judge.evalue import MIN_PAIRS, Floats, Moments, e_from_log, moments
 from tuner.judge.score import checked_weights, component_names, margin
 from tuner.judge.thresholds import threshold
-from tuner.judge.verdict import METHOD, Outcome, Verdict, change, describe, percent
+from tuner.judge.verdict import METHOD, Outcome, Verdict, describe
+from tuner.judge.words import change, percent
 from tuner.model import BASELINE
 
 _DISPLAY_ALPHA: Final = 0.025  # each end of the interval that is shown: 95 %

@@ -32,7 +32,7 @@ import numpy as np
 
 from tuner.judge.holm import holm
 from tuner.judge.special import fdtrc
-from tuner.judge.verdict import change
+from tuner.judge.words import change
 
 ALPHA: Final = 0.01
 """Chance that testbeds which are alike are warned about, at one look."""

@@ -1,9 +1,7 @@
 """Verdicts: what a set of paired differences says about a candidate, in numbers and in a sentence.
 
-Owns the outcomes, their precedence and the words for them. Differences are log time ratios,
-candidate over reference: positive = slower. Percentages are symmetric in D: "x % faster" is
-exp(-D) - 1 (work done in the same time), "x % slower" is exp(D) - 1, so that the margin ln(1 +
-delta) reads as delta in both directions.
+Owns the outcomes, their precedence and the sentence that tells one. Differences are log time
+ratios, candidate over reference: positive = slower.
 
 What to expect (one-sided .025, at most 30 blocks, looking after each; blocks for 80 % power): an
 effect of 1, 1.5, 2 and 3 times sd(D) takes 16, 10, 7 and 5 blocks; one of half sd(D) is found in
@@ -24,11 +22,10 @@ from tuner.judge.confidence import Interval, bounds
 from tuner.judge.evalue import MIN_PAIRS, Floats, Moments, e_from_log, moments
 from tuner.judge.score import margin
 from tuner.judge.thresholds import threshold
+from tuner.judge.words import blocks, change, percent
+from tuner.judge.words import interval as interval_text
 
 METHOD: Final = "mixture-t e-value"
-
-# Beyond these a number only says "huge", and "unbounded" says that better.
-_LARGEST_PERCENT: Final = 1000.0
 
 
 class Outcome(StrEnum):
@@ -129,45 +126,11 @@ def _outcome(m: Moments, limit: float, level: float) -> tuple[Outcome, float]:
     return Outcome.UNDECIDED, e_better
 
 
-def percent(d: float) -> str:
-    """Size of a log difference as a percentage, direction dropped: .0488 -> "5.0 %"."""
-    size = abs(d)
-    if size > math.log1p(_LARGEST_PERCENT / 100.0):
-        return f"over {_LARGEST_PERCENT:.0f} %"
-    return f"{_number(size)} %"
-
-
-def change(d: float) -> str:
-    """A log difference in words: -.0488 -> "5.0 % faster"."""
-    return f"{percent(d)} {'faster' if d < 0.0 else 'slower'}"
-
-
-def blocks(n: int) -> str:
-    """ "1 block", "6 blocks"."""
-    return f"{n} block" if n == 1 else f"{n} blocks"
-
-
 def describe(
     estimate: float, interval: Interval, n: int, *, confidence: float, reference: str
 ) -> str:
     """For example "6.1 % faster than baseline (95 % interval 3.0 to 9.1 %) after 6 blocks"."""
     if n < MIN_PAIRS:
         return f"too early to judge: {blocks(n)} measured, {MIN_PAIRS} needed"
-    shown = _interval(estimate, interval, confidence)
+    shown = interval_text(estimate, interval.lower, interval.upper, confidence)
     return f"{change(estimate)} than {reference} ({shown}) after {blocks(n)}"
-
-
-def _interval(estimate: float, interval: Interval, confidence: float) -> str:
-    name = f"{100.0 * confidence:.3g} % interval"
-    largest = math.log1p(_LARGEST_PERCENT / 100.0)
-    if max(-interval.lower, interval.upper) > largest:
-        return f"{name} still unbounded"
-    if interval.upper <= 0.0 and estimate < 0.0:
-        return f"{name} {_number(-interval.upper)} to {_number(-interval.lower)} %"
-    if interval.lower >= 0.0:
-        return f"{name} {_number(interval.lower)} to {_number(interval.upper)} %"
-    return f"{name} {change(interval.upper)} to {change(interval.lower)}"
-
-
-def _number(size: float) -> str:
-    return f"{100.0 * math.expm1(size):.1f}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from rich.console import RenderableType
 from rich.text import Text
 
-from tuner.judge.verdict import blocks as blocks_text
+from tuner.judge.words import blocks as blocks_text
 from tuner.report.drawing import Estimate, paragraph
 from tuner.report.findings import section
 from tuner.report.words import clean, faster, unbounded

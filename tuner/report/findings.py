@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tuner.judge.verdict import blocks
+from tuner.judge.words import blocks
 from tuner.model import BASELINE, Answer, ComponentEffect, Recommendation
 from tuner.report.drawing import Axis, Estimate, Fitted, paragraph
 from tuner.report.words import (
@@ -36,7 +36,9 @@ from tuner.report.words import (
 )
 
 _BAR_CELLS = 17
-_WIDTH_FOR_BARS = 76
+_NOT_HELD = "not shown"
+#: Cells between two columns.
+_BETWEEN = 2
 
 
 def section(title: str, *content: RenderableType) -> RenderableType:
@@ -46,7 +48,7 @@ def section(title: str, *content: RenderableType) -> RenderableType:
 
 def columns(*headings: str, right: Iterable[int] = ()) -> Table:
     """A table without lines; the columns numbered in `right` are aligned to the right."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=QUIET)
+    table = Table(box=None, pad_edge=False, padding=(0, _BETWEEN, 0, 0), header_style=QUIET)
     for i, heading in enumerate(headings):
         table.add_column(heading, justify="right" if i in set(right) else "left", overflow="fold")
     return table
@@ -137,25 +139,29 @@ def settings(recommendation: Recommendation) -> RenderableType:
 def components(effects: Mapping[str, ComponentEffect], confidence: float) -> RenderableType:
     """The effect on each component: change, interval, whether its floor held."""
 
+    heading = confidence_text(confidence)
+    known = {name: Estimate(e.ratio, e.lower, e.upper) for name, e in effects.items()}
+    spans = {name: signed_interval(e.lower, e.upper) for name, e in effects.items()}
+    columns_taken = (effects, (faster(e.ratio) for e in effects.values()), spans.values())
+    beside_bars = sum(max(map(len, column), default=0) for column in columns_taken)
+    beside_bars += len(_NOT_HELD) + _BETWEEN * len(columns_taken) + _BETWEEN
+
     def make(width: int) -> RenderableType:
-        bars = width >= _WIDTH_FOR_BARS
-        known = {name: Estimate(e.ratio, e.lower, e.upper) for name, e in effects.items()}
+        bars = width >= beside_bars + _BAR_CELLS
         axis = Axis.around(known.values(), _BAR_CELLS)
-        table = columns("Component", "Change", confidence_text(confidence), right=(1,))
+        table = columns("Component", "Change", heading, right=(1,))
         if bars:
             table.add_column(axis.heading(), no_wrap=True)
         table.add_column("Floor")
         for name, effect in effects.items():
-            estimate = known[name]
             row: list[RenderableType] = [
                 literal(name, NAME),
                 Text(faster(effect.ratio), style=tone(effect.lower, effect.upper)),
-                Text(signed_interval(effect.lower, effect.upper), no_wrap=True),
+                Text(spans[name], no_wrap=bars),
             ]
             if bars:
-                row.append(axis.bar(estimate))
-            held = effect.floor_held
-            row.append(Text("held") if held else Text("not shown", style=SLOWER))
+                row.append(axis.bar(known[name]))
+            row.append(Text("held") if effect.floor_held else Text(_NOT_HELD, style=SLOWER))
             table.add_row(*row)
         return table
 

@@ -11,8 +11,6 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self, TextIO
 
-import structlog
-
 from tuner.model import Event
 from tuner.report.observer import Standing
 from tuner.report.words import clean
@@ -44,12 +42,23 @@ class LogForm(StrEnum):
 
 def lines(stream: TextIO, form: LogForm, **about: object) -> Any:
     """What writes a log to a stream, a line for each event; ``about`` is in every line."""
+    # Taken in here: few commands write a log, and it takes time.
+    import structlog
+
     render: Any = (
         structlog.processors.JSONRenderer(ensure_ascii=False)
         if form is LogForm.JSON
         else structlog.dev.ConsoleRenderer(colors=stream.isatty())
     )
-    processors = [structlog.processors.add_log_level, _in_time, render]
+    now = structlog.processors.TimeStamper(fmt="iso", utc=True)
+
+    def in_time(logger: object, name: str, fields: Any) -> Any:
+        """Put the time first: that of the event, or else the present."""
+        if "timestamp" not in fields:
+            fields = now(logger, name, fields)
+        return {"timestamp": fields.pop("timestamp"), **fields}
+
+    processors = [structlog.processors.add_log_level, in_time, render]
     logger = structlog.WriteLogger(stream)
     return structlog.wrap_logger(logger, processors, structlog.BoundLogger).bind(**about)
 
@@ -107,13 +116,3 @@ class LogProgress(logging.Handler):
 
 def _field(value: object) -> object:
     return clean(value) if isinstance(value, str) else value
-
-
-_now = structlog.processors.TimeStamper(fmt="iso", utc=True)
-
-
-def _in_time(logger: object, name: str, fields: Any) -> Any:
-    """Put the time first: that of the event, or else the present."""
-    if "timestamp" not in fields:
-        fields = _now(logger, name, fields)
-    return {"timestamp": fields.pop("timestamp"), **fields}

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tuner.judge.pilot import ComponentNoise, Pilot, PilotOutcome
-from tuner.judge.verdict import blocks, percent
+from tuner.judge.words import blocks, percent
 from tuner.report.drawing import paragraph
 from tuner.report.findings import columns, section
 from tuner.report.words import STRONG, duration

@@ -1,6 +1,6 @@
 """The recommendation on its own, for people, programs and shells: text, JSON, command-line options.
 
-Owns the document's schema. Percentages in it follow tuner.judge.verdict: positive = faster.
+Owns the document's schema. Percentages in it follow tuner.judge.words: positive = faster.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tuner.judge.verdict import blocks
+from tuner.judge.words import blocks
 from tuner.model import Campaign, Recommendation, TimeUse
 from tuner.report.beside import Comparison, references_section
 from tuner.report.drawing import Fitted, Printable, paragraph, share_bar

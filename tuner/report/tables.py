@@ -6,8 +6,8 @@ so that other programs can read it.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -15,8 +15,18 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from tuner.judge.verdict import blocks as blocks_text
-from tuner.model import BASELINE, Answer, Block, BlockKind, Campaign, Configuration, Event, Trial
+from tuner.judge.words import blocks as blocks_text
+from tuner.model import (
+    BASELINE,
+    Answer,
+    Block,
+    BlockCount,
+    BlockKind,
+    Campaign,
+    Configuration,
+    Event,
+    Trial,
+)
 from tuner.report.beside import Comparison, clients_text, references_section
 from tuner.report.diagnostics import Row, diagnostics_rows
 from tuner.report.drawing import Estimate, Printable, paragraph, sparkline
@@ -151,16 +161,21 @@ def campaign_page(
     references: Sequence[Comparison] = (),
     clients: Mapping[str, float] | None = None,
     testbeds_differ: str = "",
+    counts: Sequence[BlockCount] | None = None,
+    absence: str = "",
 ) -> RenderableType:
     """One campaign: where it stands, its trials (`estimates` by their number), its last events.
 
     `drift`: the baseline's time in each complete block over its own mean. `clients`: the time of
-    each of several over the mean of all, by host. `testbeds_differ`: how, a sentence.
+    each of several over the mean of all, by host. `testbeds_differ`: how, a sentence. `counts`: of
+    all blocks, where `blocks` are only the newest. `absence`: why it does not go on, though it runs
+    by its state.
     """
+    counts = block_counts(blocks) if counts is None else counts
     parts: list[RenderableType] = [
         Text.assemble((clean(campaign.name), STRONG), (f"  campaign {clean(campaign.id)}", QUIET)),
         "",
-        _facts(campaign, trials, blocks, drift),
+        _facts(campaign, trials, counts, drift, absence),
     ]
     if campaign.recommendation is not None:
         r = campaign.recommendation
@@ -168,14 +183,16 @@ def campaign_page(
     parts += references_section(references)
     if clients:
         parts.append(section("Clients", clients_text(clients)))
-    if used := _testbeds(blocks):
+    if used := _testbeds(counts):
         differ = [paragraph(testbeds_differ)] if testbeds_differ else []
-        parts.append(section("Testbeds", literal(used), *differ))
+        parts.append(section("Testbeds", *map(paragraph, used), *differ))
     if trials:
         parts += _listed("Trials", trials_table(campaign, trials, estimates or {}))
     shown = _compared(campaign)
     if rows := diagnostics_rows(blocks, shown):
-        parts += _listed("Counted around a run (median)", _diagnostics(rows, shown))
+        of_newest = f" of the newest {blocks_text(len(blocks))}"
+        of = "" if sum(count.blocks for count in counts) == len(blocks) else of_newest
+        parts += _listed(f"Counted around a run (median{of})", _diagnostics(rows, shown))
     if events:
         parts += _listed("Last events", _events(events[-EVENTS_SHOWN:]))
     return Printable(Group(*parts))
@@ -187,19 +204,25 @@ def _listed(title: str, listing: RenderableType) -> tuple[RenderableType, ...]:
 
 
 def _facts(
-    campaign: Campaign, trials: Sequence[Trial], blocks: Sequence[Block], drift: Sequence[float]
+    campaign: Campaign,
+    trials: Sequence[Trial],
+    counts: Sequence[BlockCount],
+    drift: Sequence[float],
+    absence: str,
 ) -> RenderableType:
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style=QUIET, no_wrap=True)
     grid.add_column(overflow="fold")
     grid.add_row("State", _state(campaign.state))
+    if absence:
+        grid.add_row("Stalled", literal(absence, SLOWER))
     if campaign.reason:
         grid.add_row("Reason", literal(campaign.reason))
     grid.add_row("Created", moment(campaign.created))
     grid.add_row("Updated", moment(campaign.updated))
     grid.add_row("Seed", str(campaign.seed))
     grid.add_row("Trials", _trial_counts(trials))
-    grid.add_row("Blocks", _block_counts(blocks))
+    grid.add_row("Blocks", _blocks(counts))
     if len(drift) > 1:
         spread = interval(min(drift), max(drift))
         line = sparkline(drift, _DRIFT_CELLS)
@@ -217,21 +240,31 @@ def _trial_counts(trials: Sequence[Trial]) -> str:
     return told or "none yet"
 
 
-def _testbeds(blocks: Sequence[Block]) -> str:
-    """The testbeds of a campaign on several, with their complete blocks."""
-    if not any(block.batch is not None for block in blocks):
-        return ""
-    done = Counter(b.testbed or "" for b in blocks if b.state is BlockState.COMPLETE)
-    names = sorted({block.testbed or "" for block in blocks})
-    return ", ".join(f"{name} ({blocks_text(done[name])})" for name in names)
+def block_counts(blocks: Iterable[Block]) -> list[BlockCount]:
+    """How many there are of each kind, in each state, on each testbed."""
+    alike: dict[tuple[BlockKind, BlockState, str | None, bool], list[int]] = defaultdict(list)
+    for b in blocks:
+        alike[b.kind, b.state, b.testbed, b.batch is not None].append(len(b.measurements))
+    return [BlockCount(*what, len(arms), sum(arms)) for what, arms in alike.items()]
 
 
-def _block_counts(blocks: Sequence[Block]) -> str:
-    complete = [b for b in blocks if b.state is BlockState.COMPLETE]
-    certify = sum(b.kind is BlockKind.CERTIFY for b in complete)
-    void = sum(b.state is BlockState.VOID for b in blocks)
-    measured = sum(len(b.measurements) for b in complete)
-    told = [f"{blocks_text(len(complete))} complete"]
+def _testbeds(counts: Sequence[BlockCount]) -> list[str]:
+    """The testbeds of a campaign on several, each with its complete blocks."""
+    if not any(count.at_once for count in counts):
+        return []
+    done: Counter[str] = Counter()
+    for count in counts:
+        complete = count.state is BlockState.COMPLETE
+        done[count.testbed or ""] += count.blocks if complete else 0
+    return [f"{name}: {blocks_text(done[name])}" for name in sorted(done)]
+
+
+def _blocks(counts: Sequence[BlockCount]) -> str:
+    complete = [count for count in counts if count.state is BlockState.COMPLETE]
+    certify = sum(c.blocks for c in complete if c.kind is BlockKind.CERTIFY)
+    void = sum(c.blocks for c in counts if c.state is BlockState.VOID)
+    measured = sum(c.measurements for c in complete)
+    told = [f"{blocks_text(sum(c.blocks for c in complete))} complete"]
     if certify:
         told.append(f"{certify} of them to certify")
     if void:

@@ -1,6 +1,6 @@
 """Words and numbers as reports write them: percentages, durations, values, texts from outside.
 
-Owns the one way each of them is written. Percentages follow tuner.judge.verdict: "x % faster"
+Owns the one way each of them is written. Percentages follow tuner.judge.words: "x % faster"
 is 1 / ratio - 1, "x % slower" is ratio - 1, where ratio is a time over the baseline's.
 """
 
@@ -13,7 +13,7 @@ from typing import Final
 
 from rich.text import Text
 
-from tuner.judge.verdict import change, percent
+from tuner.judge.words import change, percent
 from tuner.model import Configuration, Value
 
 NOT_SET: Final = "not set"

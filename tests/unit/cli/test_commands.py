@@ -37,6 +37,8 @@ def called(monkeypatch: pytest.MonkeyPatch, state: Path, *arguments: str) -> int
     [
         ([], ["run", "resume", "list", "show", "recommend", "cell", "--version"]),
         (["run"], ["campaign file", "Ctrl-C", "resume", "--state-dir", "FSTUNE_STATE_DIR"]),
+        (["run"], ["whatever stops it. At a server it goes on"]),  # one paragraph in the source
+        (["cell", "up"], ["unpacked privately, never installed"]),
         (["resume"], ["paused", "killed", "last"]),
         (["show"], ["trials", "last"]),
         (["recommend"], ["json", "flags", "text"]),
@@ -186,8 +188,8 @@ def test_two_processes_do_not_run_one_campaign(
         [*COMMAND, "run", str(long_file)], env=environment, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        while "block 1 complete" not in process.stdout.readline():
-            pass
+        while "block 1 complete" not in (line := process.stdout.readline()):
+            assert line, "it has ended"
         other = fstune("resume")
         process.terminate()
         process.communicate()

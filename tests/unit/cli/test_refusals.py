@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.unit.cli.conftest import Fstune
 from tuner.cli.app import app
+from tuner.errors import ConflictError, TunerError
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
 
@@ -85,3 +88,60 @@ def test_output_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> No
         )
     assert done.returncode == 1
     assert done.stderr == "fstune: the output cannot be written: No space left on device\n"
+
+
+ENDLESS = "/dev/zero"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("run", ENDLESS), "it is longer than 4 MiB"),
+        (("testbed", "check", ENDLESS), "it is longer than 4 MiB"),
+        (("space", "show", ENDLESS), "it is longer than 4 MiB"),
+        (("workload", "show", ENDLESS), "/dev/zero is longer than 4 MiB"),
+        (("compare", ENDLESS, ENDLESS), "/dev/zero: longer than 64 MiB"),
+        (("import", ENDLESS), "not an exported campaign"),
+        (("import", "missing"), "missing: cannot be read: No such file"),
+        (("compare", "a\0b", "c"), "no path has such characters"),
+        (("workload", "show", "/"), "cannot read /: Is a directory"),
+        (("workload", "engine", "/"), "it exists and is no plain file"),
+        (("export", "last", ""), "exists; name a new file"),
+        (("show", "f\udcfcnf"), "there is no campaign"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_file_that_is_none(tmp_path: Path, command: tuple[str, ...], said: str) -> None:
+    needs_store = {"import", "export", "show"} & {command[0]}
+    options = ("--state-dir", str(tmp_path)) if needs_store else ()
+    if needs_store:
+        with Store.open(tmp_path) as store:
+            store.create_campaign("done", "{}", 1, datetime.now(UTC))
+    done = CliRunner().invoke(app, [*command, *options])
+    assert isinstance(done.exception, TunerError)
+    assert said in str(done.exception)
+
+
+def test_a_path_that_is_too_long(fstune: Fstune) -> None:
+    done = fstune("workload", "run", "mixed-use", "--dir", "x" * 5000)
+    assert done.returncode == 2
+    assert done.stderr.endswith("x: no path is that long\n")
+
+
+def test_an_address_that_is_in_use_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        options = ["--port", port, "--state-dir", str(tmp_path)]
+        done = CliRunner().invoke(app, ["serve", *options])
+    assert isinstance(done.exception, ConflictError)
+    assert str(done.exception).endswith(f"--port {port}: Address already in use; name another")
+
+
+def test_a_certificate_that_is_none_is_refused_before_anything_is_served(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "chain.pem", tmp_path / "key.pem"
+    certificate.write_text("no certificate")
+    key.write_text("no key")
+    tls = ["--tls-cert", str(certificate), "--tls-key", str(key)]
+    done = CliRunner().invoke(app, ["serve", *tls, "--state-dir", str(tmp_path / "state")])
+    assert "not a PEM certificate and its private key" in str(done.exception)
+    assert not (tmp_path / "state").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -38,8 +39,8 @@ def begin(environment: dict[str, str]) -> Iterator[Begin]:
         )
         begun.append(process)
         assert process.stdout is not None
-        while "complete" not in process.stdout.readline():
-            pass
+        while "complete" not in (line := process.stdout.readline()):
+            assert line, "it has ended"
         return process
 
     yield start
@@ -124,6 +125,20 @@ def test_a_campaign_that_does_not_run_is_cancelled_at_once(
     assert "is finished; it does not run" in refused.stderr
 
 
+def test_whoever_watches_is_told_that_the_process_died(begin: Begin, tmp_path: Path) -> None:
+    process = begin("run", file_of(tmp_path, "long"))
+    watching = begin("watch")
+    process.kill()
+    process.communicate()
+    assert watching.stderr is not None
+    said = watching.stderr.readline()
+    assert said.startswith(f"fstune: its process ({process.pid} on ")
+    assert re.search(r"has died; it was last heard from .*; to take it up again: fstune res", said)
+    # It is watched on: somebody may take it up, and here does.
+    begin("resume")
+    assert watching.stderr.readline() == "fstune: its process is heard from again\n"
+
+
 @pytest.mark.parametrize("wish", ["pause", "cancel"])
 def test_what_a_killed_process_left_is_ended(
     fstune: Fstune, begin: Begin, state: Path, tmp_path: Path, wish: str
@@ -132,6 +147,8 @@ def test_what_a_killed_process_left_is_ended(
     process.kill()
     process.communicate()
     assert "died; take it up with 'fstune resume'" in fstune("status").stdout
+    said = f"its process ({process.pid} on {socket.gethostname()}) has died"
+    assert said in " ".join(fstune("show").stdout.split())
     ended = fstune(wish, "last")
     assert ended.returncode == 0, ended.stderr
     assert "what it left on its testbed is still there" in ended.stdout

@@ -17,7 +17,8 @@ from tuner.judge.certify import (
 from tuner.judge.robust import sign_flip_e_value
 from tuner.judge.score import log_scores
 from tuner.judge.thresholds import threshold
-from tuner.judge.verdict import Outcome, change
+from tuner.judge.verdict import Outcome
+from tuner.judge.words import change
 
 WEIGHTS = (0.5, 0.3, 0.2)
 

@@ -22,7 +22,8 @@ from tuner.judge.race import (
     futility_alpha,
 )
 from tuner.judge.thresholds import threshold
-from tuner.judge.verdict import Outcome, change
+from tuner.judge.verdict import Outcome
+from tuner.judge.words import change
 
 RULES = RaceRules(delta=0.02, max_blocks=30)
 

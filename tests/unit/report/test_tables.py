@@ -20,7 +20,7 @@ from tests.unit.report.samples import (
 )
 from tuner.model import Block, BlockKind, Measurement, TimeUse, Trial
 from tuner.report.drawing import Estimate
-from tuner.report.tables import EVENTS_SHOWN, campaign_page, campaigns_table
+from tuner.report.tables import EVENTS_SHOWN, block_counts, campaign_page, campaigns_table
 from tuner.states import BlockState, CampaignState, TrialState
 
 REASON = "futile: 8.0 % slower [red] than trial 4 (95 % interval 3.0 to 12.1 %) after 5 blocks"
@@ -112,3 +112,32 @@ def test_the_last_events_are_shown() -> None:
     told = printed(campaign_page(campaign(), [], [], events))
     assert "2026-03-01T12:00:34Z number 29." in told
     assert told.count("number") == EVENTS_SHOWN
+
+
+def test_every_one_of_several_testbeds_is_shown_with_its_blocks() -> None:
+    names = [f"cell {letter} in /{'long/' * 15}{letter}" for letter in "ab"]
+    blocks = [
+        replace(block, testbed=names[place % 2], batch=1, slot=place)
+        for place, block in enumerate(BLOCKS)
+    ]
+    for terminal in (True, False):
+        page = campaign_page(campaign(), TRIALS, blocks, [], testbeds_differ="They differ.")
+        told = "".join(shown(page, 80, terminal=terminal).text.split())
+        assert "".join(f"{names[0]}: 2 blocks".split()) in told
+        assert "".join(f"{names[1]}: 0 blocks".split()) in told
+        assert "Theydiffer." in told
+    assert "Testbeds" not in printed(campaign_page(campaign(), TRIALS, BLOCKS, []))
+
+
+def test_a_page_of_the_newest_blocks_counts_all() -> None:
+    counts = block_counts((*BLOCKS, *BLOCKS))
+    told = printed(campaign_page(campaign(), TRIALS, BLOCKS, [], counts=counts))
+    assert "Blocks 4 blocks complete, 2 of them to certify, 2 void, 8 measurements" in told
+    counted = replace(
+        BLOCKS[0], measurements=(replace(measured(0), diagnostics={"host.steal_s": 1.0}),)
+    )
+    page = campaign_page(campaign(), TRIALS, [counted], [], counts=counts)
+    assert "Counted around a run (median of the newest 1 block)" in printed(page)
+    assert "Counted around a run (median) " in printed(
+        campaign_page(campaign(), TRIALS, [counted], [])
+    )

@@ -1,0 +1,99 @@
+"""Times commands from their start to their end, of this checkout and of another one in turns.
+
+Run ``python -m bench.start_up OTHER [ROUNDS]`` on a quiet machine, where OTHER is a checkout of
+another version (``git worktree add /tmp/other COMMIT``); ``start_up.txt`` beside this file has the
+figures of one run. Both are run by this interpreter, so that their dependencies are the same.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+_HERE = Path(__file__).resolve().parent.parent
+_MAIN = "from tuner.cli import main; main()"
+_ROUNDS = 15
+
+_COMMANDS = (
+    "--version",
+    "--help",
+    "space list",
+    "space show openafs-fileserver-1.8",
+    "workload list",
+    "run campaign.yaml",
+    "status",
+    "list",
+    "show",
+    "recommend",
+)
+
+#: Simulated and small, so that starting is most of it.
+_CAMPAIGN = """
+name: start-up
+testbed: {simulated: {noise: 0.004}}
+spaces: {cache_manager: {name: openafs-cache-manager-fuse-1.8, only: [daemons]}}
+workload: mixed-use
+pilot: {blocks: 0}
+search: {trials_per_race: 2, blocks_per_race: 5, max_trials: 2}
+budget: {wall_time: 20h}
+"""
+
+
+def main(other: Path, rounds: int) -> None:
+    """Print a line for each command, medians in milliseconds: what passed, and what it took of the
+    processor, which other work on the machine disturbs less. The ratio is of the latter.
+    """
+    print(f"{rounds} rounds; Python {platform.python_version()}")
+    print(f"{'':33}  {'passed':>12}  {'processor':>12}")
+    print(f"{'command':33}  {'other   this':>12}  {'other   this':>12}  other/this")
+    with tempfile.TemporaryDirectory() as directory:
+        places = [Path(directory) / name for name in ("other", "this")]
+        for place in places:
+            place.mkdir()
+            (place / "campaign.yaml").write_text(_CAMPAIGN)
+        for command in _COMMANDS:
+            # The first round makes the database and the compiled files, and does not count.
+            took_s = [
+                [_run(command, *where) for where in zip((other, _HERE), places, strict=True)]
+                for _ in range(rounds + 1)
+            ][1:]
+            (passed, cpu), (passed_here, cpu_here) = np.median(took_s, axis=0) * 1e3
+            print(
+                f"{command:33}  {passed:5.0f}  {passed_here:5.0f}  {cpu:5.0f}  {cpu_here:5.0f}"
+                f"  {cpu / cpu_here:10.2f}",
+                flush=True,
+            )
+
+
+def _run(command: str, checkout: Path, place: Path) -> tuple[float, float]:
+    """Seconds that a command took, and seconds of the processor."""
+    environment = {**os.environ, "PYTHONPATH": str(checkout), "FSTUNE_STATE_DIR": str(place)}
+    before, start = _processor_s(), time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", _MAIN, *command.split()],
+        cwd=place,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        check=False,
+    )
+    passed_s = time.perf_counter() - start
+    assert done.returncode == 0, command
+    return passed_s, _processor_s() - before
+
+
+def _processor_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve(), int(sys.argv[2]) if len(sys.argv) > 2 else _ROUNDS)

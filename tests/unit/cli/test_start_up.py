@@ -1,0 +1,90 @@
+"""What commands import before they answer: people and scripts wait for that each time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import typer
+
+from tests.unit.campaign.campaigns import spec
+from tests.unit.cli.conftest import Fstune
+from tuner.cli.app import app
+from tuner.states import CampaignState
+from tuner.store import NewEvent, Store
+
+#: Needed by those that run campaigns, serve, or use a server's database or campaigns.
+HEAVY = {
+    "alembic",
+    "fastapi",
+    "httpx2",
+    "optuna",
+    "paramiko",
+    "procrastinate",
+    "psycopg",
+    "scipy",
+    "structlog",
+    "uvicorn",
+}
+
+#: Runs the command and tells on standard error what it has imported.
+PROBE = """
+import atexit, sys
+from tuner.cli import main
+atexit.register(lambda: print(*sys.modules, file=sys.stderr))
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "besides"),
+    [
+        ("--version", {"numpy", "rich", "sqlalchemy", "yaml"}),
+        ("--help", {"numpy", "sqlalchemy", "yaml"}),
+        ("space list", {"numpy", "sqlalchemy"}),
+        ("workload list", {"numpy", "sqlalchemy"}),
+        ("status", {"numpy"}),
+        ("list", {"numpy"}),
+    ],
+)
+def test_commands_import_only_what_they_use(
+    environment: dict[str, str], command: str, besides: set[str]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, *command.split()],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    imported = {module.partition(".")[0] for module in done.stderr.split()}
+    assert "typer" in imported
+    assert imported & (HEAVY | besides) == set()
+
+
+def test_commands_are_listed_with_the_first_words_of_their_own_help() -> None:
+    top = typer.main.get_command(app)
+    for name, command in top.commands.items():  # type: ignore[attr-defined]
+        first = command.help.split("\n\n")[0]
+        listed = top.get_command(None, name)  # type: ignore[attr-defined]
+        assert (listed.name, listed.help) == (command.name, " ".join(first.split()))
+
+
+@pytest.mark.parametrize("failure", ["access", "command-failed"])
+def test_watching_ends_like_a_run_whose_errors_it_has_no_other_use_for(
+    fstune: Fstune, state: Path, failure: str
+) -> None:
+    now = datetime.now(UTC)
+    with Store.open(state) as store:
+        made = store.create_campaign("small", spec().to_json(), 1, now).id
+        store.move_campaign(made, CampaignState.RUNNING, "", NewEvent(now, "campaign-started", ""))
+        failed = NewEvent(now, "campaign-failed", "fs1: it failed", {"failure": failure})
+        store.move_campaign(made, CampaignState.FAILED, "fs1: it failed", failed)
+    done = fstune("watch")
+    assert done.returncode == 6, done.stderr
+    assert done.stderr.endswith("fstune: fs1: it failed\n")
