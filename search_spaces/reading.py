@@ -4,13 +4,18 @@ error.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Hashable
+from pathlib import Path
 from typing import NoReturn
 
 import yaml
 
 from search_spaces.expressions import Value
 from search_spaces.model import SpaceError, nearest
+
+#: Far more than anybody writes. A device that never ends, named by mistake, ends here.
+_MOST_BYTES = 4 << 20
 
 
 class _Loader(yaml.SafeLoader):
@@ -28,6 +33,15 @@ class _Loader(yaml.SafeLoader):
                 seen.add(key.value)
         mapping: dict[Hashable, object] = super().construct_mapping(node, deep=deep)
         return mapping
+
+
+def text_of(path: Path) -> str:
+    """What a file says. Raises OSError, also for one of more than 4 MiB, and UnicodeDecodeError."""
+    with path.open("rb") as file:
+        content = file.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise OSError(errno.EFBIG, f"it is longer than {_MOST_BYTES >> 20} MiB", str(path))
+    return content.decode("utf-8")
 
 
 def document(text: str) -> object:

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from search_spaces.model import SpaceError, nearest
-from search_spaces.reading import document, mapping
+from search_spaces.reading import document, mapping, text_of
 
 _SUFFIX = ".yaml"
 
@@ -27,7 +27,7 @@ def source(name_or_path: str, directory: Path) -> tuple[str, str]:
     if "/" in name_or_path or name_or_path.endswith((".yaml", ".yml")):
         where = str(directory / name_or_path)
         try:
-            return Path(where).read_text(encoding="utf-8"), where
+            return text_of(Path(where)), where
         except (OSError, UnicodeDecodeError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
             raise SpaceError(f"{where}: {reason}") from None

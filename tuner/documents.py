@@ -16,6 +16,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from search_spaces.reading import document as document_of
+from search_spaces.reading import text_of
 from tuner.errors import SpecError
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|m|h|d)")
@@ -68,7 +69,7 @@ def read_document(path: Path, model: type[Document], what: str) -> Document:
     Raises SpecError: file, key and reason, in one line.
     """
     try:
-        document = document_of(path.read_text(encoding="utf-8"))
+        document = document_of(text_of(path))
     except FileNotFoundError:
         raise SpecError(f"{path}: there is no such {what.removeprefix('a ')}") from None
     except OSError as problem:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+
+from tuner.errors import SpecError
 
 
 def _state_dir() -> Path:
@@ -15,10 +17,35 @@ def _state_dir() -> Path:
         return Path("/var/lib/fstune")
     # The XDG base directory specification has relative paths ignored.
     xdg = Path(os.environ.get("XDG_STATE_HOME", ""))
-    return (xdg if xdg.is_absolute() else Path.home() / ".local" / "state") / "fstune"
+    try:
+        return (xdg if xdg.is_absolute() else Path.home() / ".local" / "state") / "fstune"
+    except RuntimeError:
+        raise SpecError(
+            "this user has no home directory; name a directory with FSTUNE_STATE_DIR or --state-dir"
+        ) from None
 
 
-class Settings(BaseSettings):
+class _Settings(BaseSettings):
+    """Settings of which a wrong one is the user's mistake: SpecError names its variable, and never
+    repeats its value, which may be a secret.
+    """
+
+    def __init__(self, **given: Any) -> None:
+        try:
+            super().__init__(**given)
+        except ValidationError as problem:
+            error = problem.errors(include_url=False, include_input=False)[0]
+            name = f"{self.model_config['env_prefix']}{error['loc'][0]}".upper()
+            message = error["msg"].removeprefix("Value error, ")
+            raise SpecError(f"{name}: {message[0].lower()}{message[1:]}") from None
+        except SettingsError as problem:
+            # Its text names the field in quotes, and nothing of the value.
+            field = str(problem).split('"')[1]
+            name = f"{self.model_config['env_prefix']}{field}".upper()
+            raise SpecError(f'{name}: write a list as JSON: ["one", "two"]') from None
+
+
+class Settings(_Settings):
     """``state_dir``: where campaigns, cells and packages are kept. ``database_url``: the PostgreSQL
     that keeps the campaigns instead; secret, as it may hold a password. ``takeover_after_s``: after
     so long without a sign of life of the process that runs a campaign, another machine may take
@@ -32,7 +59,7 @@ class Settings(BaseSettings):
     takeover_after_s: float = Field(default=120.0, ge=1.0, le=86_400.0)
 
 
-class ServiceSettings(BaseSettings):
+class ServiceSettings(_Settings):
     """What ``fstune serve`` is told, each as ``FSTUNE_API_`` and its name.
 
     ``auth``: whether a token is asked for; without it the service only reads. ``hosts``: names by
@@ -54,7 +81,7 @@ class ServiceSettings(BaseSettings):
     streams: int = Field(default=500, ge=1)
 
 
-class ClientSettings(BaseSettings):
+class ClientSettings(_Settings):
     """What the command line needs to use the campaigns of a server, each as ``FSTUNE_`` and its
     name.
 

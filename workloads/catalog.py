@@ -8,6 +8,8 @@ from pathlib import Path
 from workloads.fields import SpecError
 
 _HERE = Path(__file__).parent
+#: Far more than anybody writes. A device that never ends, named by mistake, ends here.
+_MOST_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -30,12 +32,18 @@ def load(name_or_path: str) -> SpecSource:
     """
     path = _HERE / f"{name_or_path}.yaml" if name_or_path in packaged() else Path(name_or_path)
     try:
-        return SpecSource(path, path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise SpecError("", f"{path} is longer than {_MOST_BYTES >> 20} MiB")
+        return SpecSource(path, content.decode("utf-8"))
     except FileNotFoundError:
         known = f"; packaged: {', '.join(packaged()) or 'none in this build'}"
         meant_a_file = path.suffix or len(path.parts) > 1
         raise SpecError(
             "", f"no workload and no file {name_or_path!r}{'' if meant_a_file else known}"
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError("", f"cannot read {path}: {error}") from None
+    except OSError as error:
+        raise SpecError("", f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SpecError("", f"cannot read {path}: it is not UTF-8 text") from None

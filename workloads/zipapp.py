@@ -6,6 +6,7 @@ compressor makes may differ from one zlib to the next).
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import zipfile
@@ -28,7 +29,12 @@ class Archive:
 
 
 def build(path: Path) -> Archive:
-    """Write the zipapp to ``path``, replacing what was there in one step; raises OSError."""
+    """Write the zipapp to ``path``, replacing a file that was there in one step.
+
+    Raises OSError, also when there is something else than a file: a rename would replace a device.
+    """
+    if os.path.lexists(path) and not path.is_file():
+        raise OSError(errno.EEXIST, "it exists and is no plain file", str(path))
     modules = sources()
     entries = {f"workloads/{name}": content for name, content in modules.items()}
     entries["__main__.py"] = _MAIN

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from tuner.campaign.spec import CampaignSpec, load_space, read_spec
 from tuner.cli.app import app
+from tuner.errors import TunerError
 from tuner.measure.workload import load_workload
 from tuner.testbed.file import TestbedFile, read_testbed
 
@@ -94,6 +95,17 @@ def test_every_key_of_a_campaign_file_is_documented() -> None:
         word for code in re.findall(r"`([^`\n]+)`", text) for word in re.split(r"\W+", code)
     }
     assert _keys(CampaignSpec) <= documented
+
+
+def _kinds(error: type[TunerError]) -> set[type[TunerError]]:
+    return {error}.union(*(_kinds(below) for below in error.__subclasses__()))
+
+
+def test_every_exit_status_is_documented() -> None:
+    _, table = (ROOT / "docs" / "operations.md").read_text().split("## Exit status")
+    rows = re.findall(r"^\| ([\d, ]+) \|", table.split("##")[0], re.MULTILINE)
+    documented = {int(number) for row in rows for number in row.split(",")}
+    assert {kind.exit_code for kind in _kinds(TunerError)} <= documented
 
 
 def test_every_key_of_a_testbed_file_is_documented() -> None:

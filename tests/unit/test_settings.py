@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tuner.settings import Settings
+from tuner.errors import SpecError
+from tuner.settings import ServiceSettings, Settings
 
 
 @pytest.fixture(autouse=True)
@@ -63,3 +64,35 @@ def test_database_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "word" not in repr(settings)
     assert settings.database_url is not None
     assert settings.database_url.get_secret_value() == "postgresql://user:word@host/name"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value", "said"),
+    [
+        (Settings, "FSTUNE_TAKEOVER_AFTER_S", "soon", "FSTUNE_TAKEOVER_AFTER_S: input should be"),
+        (Settings, "FSTUNE_TAKEOVER_AFTER_S", "nan", "FSTUNE_TAKEOVER_AFTER_S: input should be"),
+        (ServiceSettings, "FSTUNE_API_BURST", "-1", "FSTUNE_API_BURST: input should be"),
+        (ServiceSettings, "FSTUNE_API_ALLOW", "cell", "FSTUNE_API_ALLOW: write a list as JSON"),
+    ],
+)
+def test_a_wrong_one_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type[Settings] | type[ServiceSettings],
+    name: str,
+    value: str,
+    said: str,
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SpecError, match=f"^{said}"):
+        kind()
+
+
+def test_without_a_home_a_state_directory_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    with pytest.raises(SpecError, match=r"--state-dir"):
+        Settings()
+    monkeypatch.setenv("FSTUNE_STATE_DIR", "/data/tuning")
+    assert Settings().state_dir == Path("/data/tuning")
