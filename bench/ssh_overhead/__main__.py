@@ -1,8 +1,9 @@
 """Runs the same small campaign on the same hosts, by SSH and by entering their namespaces, in turn.
 
-Run ``python -m bench.ssh_overhead [ROUNDS]`` as root on Debian; it fetches OpenAFS and OpenSSH into
-a directory that it removes. By SSH, fstune runs in the network of a machine beside the hosts and
-logs in as a user with sudo, as an administrator's would.
+Run ``python -m bench.ssh_overhead [ROUNDS]`` as root on Debian, or ``python -m bench.ssh_overhead
+quickstart`` for one campaign each way that is the quickstart's but for its length; it fetches
+OpenAFS and OpenSSH into a directory that it removes. By SSH, fstune runs in the network of a
+machine beside the hosts and logs in as a user with sudo, as an administrator's would.
 """
 
 from __future__ import annotations
@@ -52,6 +53,13 @@ _CAMPAIGN: Mapping[str, Any] = {
 }
 
 
+def _quickstart() -> dict[str, Any]:
+    """The quickstart's campaign on hosts, ended by its measurements: the same work both ways."""
+    campaign = yaml.safe_load((_HERE.parents[1] / "deploy" / "quickstart.yaml").read_text())
+    budget = {"wall_time": "1h", "measurements": _QUICKSTART}
+    return {**campaign, "testbed": _CAMPAIGN["testbed"], "budget": budget}
+
+
 @dataclass(frozen=True)
 class Place:
     """A cell with a server, a client and a desk, and a directory for files."""
@@ -59,6 +67,7 @@ class Place:
     cell: Cell
     state: Path
     directory: Path
+    campaign: Mapping[str, Any]
 
     def reach(self, way: str, node: str, address: str) -> dict[str, Any]:
         """How a host is reached, as testbed files say it."""
@@ -88,7 +97,7 @@ class Place:
             ],
             "other_clients": [client_address(2)],
         }
-        for name, content in (("testbed", testbed), ("campaign", dict(_CAMPAIGN))):
+        for name, content in (("testbed", testbed), ("campaign", dict(self.campaign))):
             text = yaml.safe_dump(content, sort_keys=False)
             (self.directory / f"{name}.yaml").write_text(text)
 
@@ -123,8 +132,8 @@ def _log_in(cell: Cell, directory: Path) -> None:
     (directory / "known_hosts").write_text("".join(lines))
 
 
-def main(rounds: int) -> None:
-    """Measure, print, and write the file beside this one."""
+def main(rounds: int, campaign: Mapping[str, Any], file: Path) -> None:
+    """Measure, print, and write a file beside this one."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as scratch:
         directory = Path(scratch)
         state = directory / "state"
@@ -133,11 +142,11 @@ def main(rounds: int) -> None:
         try:
             cell = cells.up(CellSpec(_CELL, clients=2, link="1gbit", ssh=True))
             _log_in(cell, directory)
-            rows = _rounds(Place(cell, state, directory), rounds)
+            rows = _rounds(Place(cell, state, directory, campaign), rounds)
         finally:
             cells.down(_CELL)
-    with (_HERE / "results.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, _FIELDS, lineterminator="\n")
+    with file.open("w", newline="") as results:
+        writer = csv.DictWriter(results, _FIELDS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
     each = {way: median(map(_each_s, (r for r in rows if r["reach"] == way))) for way in _WAYS}
@@ -165,4 +174,7 @@ def _rounds(place: Place, rounds: int) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3)
+    if sys.argv[1:] == ["quickstart"]:
+        main(1, _quickstart(), _HERE / "quickstart.csv")
+    else:
+        main(int(sys.argv[1]) if sys.argv[1:] else 3, _CAMPAIGN, _HERE / "results.csv")
