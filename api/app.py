@@ -11,7 +11,8 @@ from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 
 import tuner
-from api import campaigns, catalog, health, pages, problems, steering
+from api import campaigns, catalog, health, pages, problems, running, steering
+from api.exports import Exports
 from api.limits import Buckets, Headed, Limited
 from api.seen import Sight
 from api.service import Service
@@ -46,6 +47,7 @@ def create_app(
                 access=Access(store),
                 sight=Sight(store),
                 feeds=Feeds(store, told.streams),
+                exports=Exports(store, directory),
                 starter=Starter(store, directory, database, queue=told.queue),
             )
             yield
@@ -59,8 +61,8 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
-    for router in (health.router, campaigns.router, steering.router, catalog.router, pages.router):
-        app.include_router(router)
+    for told_by in (health, campaigns, running, steering, catalog, pages):
+        app.include_router(told_by.router)
     app.mount("/static", StaticFiles(packages=[("api", "static")]), name="static")
     problems.install(app, pages.problem_page)
     _document_problems(app)

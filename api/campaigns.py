@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Header, Query
+from fastapi import APIRouter, Depends, Header, Query, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from api import problems
@@ -16,11 +16,14 @@ from api.documents import (
     DriftDocument,
     EventDocument,
     MeasurementDocument,
+    PresenceDocument,
     TrialDocument,
     VerdictDocument,
 )
+from api.exports import MEDIA_TYPE
 from api.paging import LARGEST, Limit, Page, PageToken, after_number, page, read_token
 from api.service import READ, Found, Service, Serving, service
+from api.watching import Heard
 from tuner.campaign.comparing import stored_comparisons
 from tuner.errors import NotFoundError, SpecError
 from tuner.model import Campaign
@@ -125,6 +128,22 @@ def recommended(serving: Service, campaign: Campaign) -> RecommendationDocument:
     )
 
 
+@router.get(
+    "/{campaign}/export",
+    operation_id="export_campaign",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The file. Its name is in `Content-Disposition`.",
+            "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+        }
+    },
+)
+def export_campaign(campaign: Found, serving: Serving) -> Response:
+    """A whole campaign as one file, which `fstune import` takes. One that runs goes on."""
+    return serving.exports.sent(campaign.id)
+
+
 @router.get("/{campaign}/events", operation_id="list_events")
 def list_events(
     campaign: Found, serving: Serving, limit: Limit = 100, token: PageToken = None
@@ -163,12 +182,16 @@ async def stream_events(
     """What happens, as it happens (server-sent events). The identifier of each is its number.
 
     Whoever was cut off comes again with `Last-Event-ID` and misses nothing. An event of the kind
-    `over` says that the campaign has ended and that nothing follows.
+    `over` says that the campaign has ended and that nothing follows. One of the kind `presence` has
+    no identifier: the process that runs the campaign is not heard from any more, or it is again.
     """
     async for event in serving.feeds.watch(campaign.id, after):
         if event is None:
             yield ServerSentEvent(event="over", data={})
             return
+        if isinstance(event, Heard):
+            yield ServerSentEvent(event="presence", data=PresenceDocument.of(event.absence))
+            continue
         yield ServerSentEvent(id=str(event.number), event="campaign", data=EventDocument.of(event))
 
 

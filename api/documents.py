@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from tuner.campaign.drift import DriftPoint
 from tuner.judge.verdict import Outcome, Verdict
 from tuner.model import Block, BlockKind, Campaign, Configuration, Event, Measurement, Trial, Value
+from tuner.report.status import Absence
 from tuner.states import BlockState, CampaignState, TrialState
 
 
@@ -290,6 +291,22 @@ class EventDocument(Document):
             message=event.message,
             data=dict(event.data),
         )
+
+
+class PresenceDocument(Document):
+    """Whether the process of a campaign that runs is heard from. ``said``: "", or that it is not;
+    ``queued``: a worker takes the campaign up by itself.
+    """
+
+    said: str
+    queued: bool
+
+    @classmethod
+    def of(cls, absence: Absence | None) -> PresenceDocument:
+        """The document for why nobody is heard from."""
+        if absence is None:
+            return cls(said="", queued=False)
+        return cls(said=absence.said, queued=absence.queued)
 
 
 class DriftDocument(Document):

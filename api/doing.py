@@ -28,9 +28,11 @@ def called(trial: int) -> str:
     return "the baseline" if trial == BASELINE else f"trial {trial}"
 
 
-def doing(seen: Seen) -> str:
-    """What it does, in one line."""
+def doing(seen: Seen, *, absent: bool = False) -> str:
+    """What it does, in one line. ``absent``: its process is not heard from."""
     campaign = seen.campaign
+    if absent:
+        return "running by its state, but not heard from"
     if campaign.state is not CampaignState.RUNNING:
         return f"{campaign.state}: {campaign.reason}" if campaign.reason else str(campaign.state)
     if not seen.running:
@@ -40,10 +42,10 @@ def doing(seen: Seen) -> str:
     return f"running: {KINDS[block.kind]}, race {block.race}, block {block.number}"
 
 
-def now(seen: Seen) -> tuple[str, ...]:
+def now(seen: Seen, *, absent: bool = False) -> tuple[str, ...]:
     """The arm in hand of each block that runs, the one before it, and what was asked for."""
     found = []
-    if seen.campaign.state is CampaignState.RUNNING:
+    if seen.campaign.state is CampaignState.RUNNING and not absent:
         trials = {trial.number: trial for trial in seen.trials}
         several = len(seen.running) > 1
         for block in seen.running:

@@ -24,6 +24,7 @@ from api.service import (
     READ,
     Found,
     Operator,
+    Service,
     Serving,
     Visitor,
     needs,
@@ -31,9 +32,12 @@ from api.service import (
     visitor,
 )
 from api.steering import resumed, steered
+from tuner.campaign.presence import absence, status
 from tuner.errors import NotFoundError
-from tuner.model import Wish
+from tuner.model import Campaign, Wish
+from tuner.report.status import Status
 from tuner.report.words import duration, moment, value_text
+from tuner.states import CampaignState
 from tuner.tokens import Scope
 
 router = APIRouter(include_in_schema=False)
@@ -84,19 +88,30 @@ def _listed(serving: Serving, token: str | None) -> dict[str, Any]:
     shown = page(
         found, _CAMPAIGNS_SHOWN, lambda c: (c.created.isoformat(), c.id), CampaignDocument.of
     )
-    return {"campaigns": shown.items, "next": shown.next, "here": token or ""}
+    run = [c.id for c in shown.items if c.state is CampaignState.RUNNING]
+    now = status(serving.store) if run else Status()
+    absent = {name: told.said for name in run if (told := now.absence(name)) is not None}
+    return {"campaigns": shown.items, "absent": absent, "next": shown.next, "here": token or ""}
 
 
 @router.get("/campaigns/{campaign}", dependencies=[READ])
 def campaign_page(campaign: Found, serving: Serving, who: Reader) -> HTMLResponse:
     """One campaign."""
-    return rendered("campaign.html", who, view=view.of(serving.sight.of(campaign.id)))
+    return rendered("campaign.html", who, view=_viewed(serving, campaign))
 
 
 @router.get("/campaigns/{campaign}/live", dependencies=[READ])
 def campaign_live(campaign: Found, serving: Serving, who: Reader) -> HTMLResponse:
     """The part of a campaign's page that changes."""
-    return rendered("live.html", who, view=view.of(serving.sight.of(campaign.id)))
+    return rendered("live.html", who, view=_viewed(serving, campaign))
+
+
+def _viewed(serving: Service, campaign: Campaign) -> view.View:
+    running = campaign.state is CampaignState.RUNNING
+    return view.of(
+        serving.sight.of(campaign.id),
+        absence(serving.store, campaign.id) if running else None,
+    )
 
 
 @router.get("/campaigns/{campaign}/recommendation", dependencies=[READ])

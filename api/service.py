@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Path, Request
 from fastapi.security import APIKeyCookie, HTTPBearer
 
+from api.exports import Exports
 from api.problems import RequestError
 from api.seen import Sight
 from api.starting import Starter
@@ -45,6 +46,7 @@ class Service:
     access: Access
     sight: Sight
     feeds: Feeds
+    exports: Exports
     starter: Starter
 
 

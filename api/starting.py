@@ -16,6 +16,8 @@ from tuner.store.queue import Queue
 from tuner.work.queueing import enqueue
 from tuner.work.runs import Run, run_of
 
+_OVER = (CampaignState.FINISHED, CampaignState.CANCELLED)
+
 
 class Starter:
     """Begins runs of campaigns of one store, and hears how each begins to fail."""
@@ -62,7 +64,7 @@ class Starter:
             if found.state is CampaignState.CREATED:
                 state = CampaignState.FAILED
                 self._store.move_campaign(campaign, state, event.message, event)
-            elif found.state is CampaignState.PAUSED and _never_ran(self._store, campaign):
+            elif found.state not in _OVER and _never_ran(self._store, campaign):
                 self._store.add_event(campaign, event)
         except TunerError:
             return  # the log has it

@@ -28,6 +28,7 @@ from tuner.model import (
 )
 from tuner.report.diagnostics import Row, diagnostics_rows
 from tuner.report.drawing import Estimate
+from tuner.report.status import Absence
 from tuner.report.words import (
     changes,
     faster,
@@ -96,6 +97,7 @@ class View:
     doing: str
     now: tuple[str, ...]
     stopped: str
+    absence: Absence | None
     expected_end: datetime | None
     progress: int
     progress_text: str
@@ -123,8 +125,8 @@ class View:
     can_cancel: bool
 
 
-def of(seen: Seen) -> View:
-    """The page of a campaign as it is seen."""
+def of(seen: Seen, absence: Absence | None = None) -> View:
+    """The page of a campaign as it is seen. ``absence``: why it does not go on, if it should."""
     campaign, rules = seen.campaign, seen.rules
     delta = margin(rules.race.delta) if rules is not None else None
     marks = () if delta is None else (-delta, delta)
@@ -135,16 +137,18 @@ def of(seen: Seen) -> View:
     progress, progress_text = _progress(seen)
     parameters_axis, parameters, parameters_left_out = _parameters(seen)
     counted_of = (BASELINE,) if seen.leader == BASELINE else (BASELINE, seen.leader)
-    state = campaign.state
+    state, absent = campaign.state, absence is not None
+    stopped = state in (CampaignState.CREATED, CampaignState.PAUSED, CampaignState.FAILED)
     return View(
         campaign=campaign,
         named=names(campaign),
         newest=seen.newest,
         readable=seen.readable,
-        doing=doing(seen),
-        now=now(seen),
+        doing=doing(seen, absent=absent),
+        now=now(seen, absent=absent),
         stopped=campaign.reason if state is CampaignState.FAILED else "",
-        expected_end=expected_end(seen),
+        absence=absence,
+        expected_end=None if absent else expected_end(seen),
         progress=progress,
         progress_text=progress_text,
         answer=_answer(campaign.recommendation),
@@ -168,8 +172,8 @@ def of(seen: Seen) -> View:
         noise=_noise(seen),
         events=tuple(reversed(seen.events[-_EVENTS_SHOWN:])),
         events_left_out=max(0, seen.newest - _EVENTS_SHOWN),
-        can_pause=state is CampaignState.RUNNING,
-        can_resume=state in (CampaignState.CREATED, CampaignState.PAUSED, CampaignState.FAILED),
+        can_pause=state is CampaignState.RUNNING and not absent,
+        can_resume=stopped or (absence is not None and not absence.queued),
         can_cancel=state not in (CampaignState.FINISHED, CampaignState.CANCELLED),
     )
 

@@ -1,25 +1,40 @@
-"""Events as they happen: one look at the database for all who watch the same campaign."""
+"""Events as they happen, and whether anybody is heard from: one look at the database for all who
+watch the same campaign.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
 
 from anyio.to_thread import run_sync
 
 from api.problems import RequestError
+from tuner.campaign.presence import absence
 from tuner.errors import TunerError
 from tuner.model import Event
+from tuner.report.status import Absence
 from tuner.states import CampaignState
 from tuner.store import Store
 
 _PAUSE_S = 0.5
+#: Nobody is missed sooner: whoever runs a campaign gives signs of life more rarely than that.
+_PRESENCE_S = 5.0
 _READ_AT_ONCE = 500
 _REMEMBERED = 2000
 _OVER = (CampaignState.FINISHED, CampaignState.CANCELLED)
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Whether the process of a campaign that runs is heard from; ``absence``: if not, why."""
+
+    absence: Absence | None
 
 
 class _Feed:
@@ -30,6 +45,8 @@ class _Feed:
         self.recent: deque[Event] = deque(maxlen=_REMEMBERED)
         self.newest = after
         self.over = False
+        self.absence: Absence | None = None
+        self.looked = -_PRESENCE_S
         self.changed = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
@@ -58,11 +75,13 @@ class Feeds:
                 {"Retry-After": "10"},
             )
 
-    async def watch(self, campaign: str, after: int) -> AsyncIterator[Event | None]:
-        """Yield every event with a number above ``after``, in order; None when it is over.
+    async def watch(self, campaign: str, after: int) -> AsyncIterator[Event | Heard | None]:
+        """Yield every event with a number above ``after``, in order; None when it is over; and
+        between them, when its process is not heard from any more, or again.
 
         Ends when the campaign can have no more events.
         """
+        told: Absence | None = None
         async with self._joined(campaign) as feed:
             while True:
                 changed, newest, over = feed.changed, feed.newest, feed.over
@@ -70,6 +89,9 @@ class Feeds:
                     for event in await self._between(feed, campaign, after):
                         after = event.number
                         yield event
+                if feed.absence != told:
+                    told = feed.absence
+                    yield Heard(told)
                 if over:
                     yield None
                     return
@@ -101,17 +123,24 @@ class Feeds:
 
     async def _follow(self, campaign: str, feed: _Feed) -> None:
         while True:
+            missed = feed.absence
             try:
-                over = (await run_sync(self._store.campaign, campaign)).state in _OVER
+                state = (await run_sync(self._store.campaign, campaign)).state
                 new = await run_sync(self._store.events, campaign, feed.newest, _READ_AT_ONCE)
+                over, more = state in _OVER, len(new) == _READ_AT_ONCE
+                if state is not CampaignState.RUNNING:
+                    missed = None
+                elif not more and (missed or time.monotonic() - feed.looked >= _PRESENCE_S):
+                    feed.looked = time.monotonic()
+                    missed = await run_sync(absence, self._store, campaign)
             except TunerError:
                 # The database is away for a moment: the watchers stay, and go on after it.
-                new, over = [], False
-            more = len(new) == _READ_AT_ONCE
-            if new or (over and not feed.over):
+                new, over, more = [], False, False
+            if new or (over and not feed.over) or missed != feed.absence:
                 feed.recent.extend(new)
                 feed.newest = new[-1].number if new else feed.newest
                 feed.over = over and not more
+                feed.absence = missed
                 feed.changed.set()
                 feed.changed = asyncio.Event()
             if not more:

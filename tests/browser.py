@@ -33,6 +33,7 @@ def running(packages: Path) -> Iterator[Browser]:
             # Its sandbox needs what root in a container often lacks; it opens our own pages only.
             args=["--no-sandbox"],
             env=environment,
+            timeout=100_000,
         )
         try:
             yield browser

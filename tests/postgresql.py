@@ -25,7 +25,7 @@ from deploy.cell.packages import ensure_packages
 _VERSION = "15"
 _PACKAGES = (f"postgresql-{_VERSION}", f"postgresql-client-{_VERSION}", "libpq5")
 _PORT = 5432
-_START_TIMEOUT_S = 60.0
+_START_TIMEOUT_S = 100.0
 
 #: A role with the rights of every other, which has to show its password.
 SECRET_ROLE, PASSWORD = "keeper", "unheard-of"
@@ -123,7 +123,7 @@ class Server:
         """Stop it: SIGINT ends every session, SIGQUIT at once, as a crash would."""
         assert self._process is not None
         self._process.send_signal(how)
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=100)
 
     def new(self, template: str = "template1") -> str:
         """Make a database and return its name."""

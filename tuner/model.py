@@ -188,6 +188,20 @@ class BlockTimes:
     slot: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class BlockCount:
+    """How many blocks of one kind, in one state, on one testbed there are, and how much they have
+    measured. ``at_once``: whether they were measured on several testbeds at a time.
+    """
+
+    kind: BlockKind
+    state: BlockState
+    testbed: str | None
+    at_once: bool
+    blocks: int
+    measurements: int
+
+
 class Wish(StrEnum):
     """What can be asked of a running campaign."""
 

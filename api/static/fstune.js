@@ -89,6 +89,7 @@
       const source = new EventSource(url);
       source.addEventListener("open", () => { pause = 500; say("live", "live"); soon(); });
       source.addEventListener("campaign", (event) => { newest = Number(event.lastEventId); soon(); });
+      source.addEventListener("presence", soon);
       source.addEventListener("over", () => { source.close(); say("ended", "over"); soon(); });
       source.addEventListener("error", () => {
         say("connection lost, trying again", "lost");

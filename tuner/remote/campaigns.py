@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, BinaryIO
 
 from tuner.campaign.spec import CampaignSpec
 from tuner.errors import NotFoundError
@@ -18,11 +18,12 @@ from tuner.remote.records import (
     read_estimates,
     read_event,
     read_ratios,
+    read_status,
     read_trial,
 )
 from tuner.report.drawing import Estimate
 from tuner.report.recommend import RecommendationDocument
-from tuner.states import CampaignState
+from tuner.report.status import Status
 
 
 class Campaigns:
@@ -43,14 +44,9 @@ class Campaigns:
         """Its trials, by number."""
         return [read_trial(found) for found in self._pages(campaign, "trials")]
 
-    def running(self) -> list[tuple[Campaign, str]]:
-        """Those that run by their state, each with what kind or file its testbed is."""
-        found = ((read_campaign(told), told) for told in self.client.pages("/v1/campaigns"))
-        return [
-            (campaign, str(told.get("testbed", "")))
-            for campaign, told in found
-            if campaign.state is CampaignState.RUNNING
-        ]
+    def status(self) -> Status:
+        """What runs there, and what waits."""
+        return read_status(self.client.get("/v1/status"))
 
     def blocks(self, campaign: str) -> tuple[list[Block], int]:
         """Its blocks by number, without their measurements; and how many of these there are."""
@@ -82,6 +78,10 @@ class Campaigns:
     def recommendation(self, campaign: str) -> RecommendationDocument:
         """Its answer; NotFoundError before it has one."""
         return read_answer(self.client.get(campaign_path(campaign, "recommendation")))
+
+    def export(self, campaign: str, output: BinaryIO) -> int:
+        """Write all of it to a file, as ``fstune import`` takes it; returns its bytes."""
+        return self.client.download(campaign_path(campaign, "export"), output)
 
     def create(self, spec: CampaignSpec) -> Campaign:
         """Begin one on the server."""

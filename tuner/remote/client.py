@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, BinaryIO, Self, TypeVar
 from urllib.parse import quote
 
 import httpx2
@@ -24,9 +24,11 @@ from tuner.remote.address import Address
 from tuner.report.words import clean
 
 Params = Mapping[str, str | int | bool]
+Result = TypeVar("Result")
 
 _CONNECT_S = 10.0
 _ANSWER_S = 60.0
+_PUT_TOGETHER_S = 600.0
 #: The service says something on a silent stream every 15 s.
 _SILENCE_S = 45.0
 _TRIES = 4
@@ -134,13 +136,31 @@ class Client:
                 raise self._refused(answer)
             yield iter(httpx2.EventSource(answer))
 
+    def download(self, path: str, output: BinaryIO) -> int:
+        """Write what is there to a file, which is empty but for it then; returns its bytes."""
+
+        def ask() -> int:
+            output.seek(0)
+            output.truncate()
+            # What is handed out is first put together there.
+            timeout = httpx2.Timeout(_PUT_TOGETHER_S, connect=_CONNECT_S)
+            with self._told(), self._http.stream("GET", path, timeout=timeout) as answer:
+                if answer.status_code != 200:
+                    answer.read()
+                    raise self._refused(answer)
+                for piece in answer.iter_bytes():
+                    output.write(piece)
+            return output.tell()
+
+        return self._again(ask)
+
     def misunderstood(self, path: str) -> ServerError:
         """The error for an answer that is not what it should be."""
         return ServerError(
             f"{self.url}{path}: the answer is not understood; is fstune there, and of this version?"
         )
 
-    def _again(self, ask: Callable[[], Any]) -> Any:
+    def _again(self, ask: Callable[[], Result]) -> Result:
         """Ask what may be asked twice, a few times if need be."""
         for done in range(1, _TRIES):
             try:

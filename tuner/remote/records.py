@@ -32,6 +32,8 @@ from tuner.model import (
 from tuner.report.beside import Comparison
 from tuner.report.drawing import Estimate
 from tuner.report.recommend import Options, RecommendationDocument
+from tuner.report.status import Absence, Status
+from tuner.report.words import clean
 
 Record = TypeVar("Record")
 
@@ -40,6 +42,8 @@ _TRIAL = TypeAdapter(Trial)
 _BLOCK = TypeAdapter(Block)
 _MEASUREMENT = TypeAdapter(Measurement)
 _EVENT = TypeAdapter(Event)
+_STATUS = TypeAdapter(Status)
+_PRESENCE: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 _ANSWER = TypeAdapter(RecommendationDocument)
 _VALUES: TypeAdapter[dict[str, Value]] = TypeAdapter(dict[str, Value])
 _VERDICTS: TypeAdapter[list[dict[str, Any]]] = TypeAdapter(list[dict[str, Any]])
@@ -82,6 +86,21 @@ def read_event(document: Any) -> Event:
         except ValidationError as problem:
             raise _not_understood(problem) from None
     return _checked(_EVENT, document)
+
+
+def read_status(document: Any) -> Status:
+    """What runs and what waits."""
+    return _checked(_STATUS, document)
+
+
+def read_absence(document: str, campaign: str) -> Absence | None:
+    """Why a campaign does not go on, from the text of a document; None: it does."""
+    try:
+        told = _PRESENCE.validate_json(document)
+    except ValidationError as problem:
+        raise _not_understood(problem) from None
+    said = clean(str(told.get("said", "")))
+    return Absence(campaign, said, told.get("queued") is True) if said else None
 
 
 def read_blocks(blocks: Iterable[Any], measurements: Iterable[Any] = ()) -> list[Block]:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from tuner.errors import ServerError
 from tuner.model import Event
 from tuner.remote.client import Client, Lost, campaign_path
-from tuner.remote.records import read_event
+from tuner.remote.records import read_absence, read_event
+from tuner.report.status import Absence
 
 #: A service that is restarted or moved is back within this time.
 _PATIENCE_S = 600.0
@@ -22,13 +23,15 @@ def follow(
     after: int,
     *,
     lost: Callable[[str], None] = lambda _: None,
+    missed: Callable[[Absence | None], None] = lambda _: None,
     pause: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Event]:
     """Yield every event with a number above ``after``, in order, each once; ends with the campaign.
 
     A connection that breaks is made again from the last event on; ``lost`` is told why, "" when it
-    is there again. Raises ServerError when the server is away for ten minutes.
+    is there again. ``missed``: is told why the campaign does not go on, None when it does again.
+    Raises ServerError when the server is away for ten minutes.
     """
     path = campaign_path(campaign, "events", "stream")
     failures, since = 0, 0.0
@@ -43,6 +46,9 @@ def follow(
                     told = True
                     if sent.event == "over":
                         return
+                    if sent.event == "presence":
+                        missed(read_absence(sent.data, campaign))
+                        continue
                     event = read_event(sent.data)
                     if event.number > after:
                         after = event.number

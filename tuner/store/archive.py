@@ -8,16 +8,16 @@ and what was asked of it stays behind: that is of the moment.
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import math
-import os
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from sqlalchemy import (
     JSON,
@@ -32,7 +32,8 @@ from sqlalchemy import (
     select,
 )
 
-from tuner.errors import ConflictError, SpecError, StoreError
+from tuner.errors import ConflictError, SpecError
+from tuner.new_file import new_file
 from tuner.store import tables
 from tuner.store.database import json_text
 from tuner.store.store import Store
@@ -70,12 +71,25 @@ def export_campaign(store: Store, campaign: str, file: Path) -> int:
 
     ``campaign``: its identifier. Raises StoreError when the file exists or cannot be written.
     """
-    part = file.with_name(f".{file.name}.part")
+    with new_file(file) as output:
+        return write_campaign(store, campaign, output)
 
-    def export(connection: Connection) -> int:
-        with gzip.open(part, "wt", encoding="utf-8", compresslevel=6) as output:
+
+def write_campaign(store: Store, campaign: str, output: BinaryIO) -> int:
+    """Write one moment of a campaign to an open file, which is empty but for it afterwards; returns
+    the number of rows. ``campaign``: its identifier. OSError: it cannot be written.
+    """
+
+    def write(connection: Connection) -> int:
+        # Whenever the database is away this is begun anew.
+        output.seek(0)
+        output.truncate()
+        with (
+            gzip.GzipFile("", "wb", 6, output) as packed,
+            io.TextIOWrapper(packed, encoding="utf-8") as lines,
+        ):
             header = {"kind": _KIND, "format": FORMAT, "campaign": campaign}
-            print(json_text(header), file=output)
+            print(json_text(header), file=lines)
             number = 0
             for table in _TABLES:
                 query = select(table).where(_key(table) == campaign)
@@ -85,23 +99,12 @@ def export_campaign(store: Store, campaign: str, file: Path) -> int:
                 with found:
                     for row in found:
                         written = {name: _written(value) for name, value in row._mapping.items()}
-                        print(json_text([table.name, written]), file=output)
+                        print(json_text([table.name, written]), file=lines)
                         number += 1
-            print(json_text({"rows": number}), file=output)
+            print(json_text({"rows": number}), file=lines)
         return number
 
-    if file.exists():
-        raise StoreError(f"{file} exists; name a new file")
-    try:
-        number = store._database.read(export)
-        os.link(part, file)  # unlike a rename, never over another file
-    except FileExistsError:
-        raise StoreError(f"{file} exists; name a new file") from None
-    except OSError as problem:
-        raise StoreError(f"{file} cannot be written: {problem.strerror}") from problem
-    finally:
-        part.unlink(missing_ok=True)
-    return number
+    return store._database.read(write)
 
 
 def import_campaign(store: Store, file: Path) -> str:
@@ -161,9 +164,12 @@ def _lines(file: Path) -> Iterator[tuple[int, Any]]:
 def _refused(file: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, EOFError, ValueError, RecursionError, zlib.error) as problem:
-        said = problem.strerror if isinstance(problem, OSError) and problem.strerror else problem
-        raise SpecError(f"{file}: not an exported campaign, or damaged: {said}") from problem
+    except gzip.BadGzipFile as problem:
+        raise SpecError(f"{file}: not an exported campaign, or damaged") from problem
+    except OSError as problem:
+        raise SpecError(f"{file}: cannot be read: {problem.strerror}") from problem
+    except (EOFError, ValueError, RecursionError, zlib.error) as problem:
+        raise SpecError(f"{file}: not an exported campaign, or damaged: {problem}") from problem
 
 
 def _header(file: Path, lines: Iterator[tuple[int, Any]]) -> tuple[str, int]:

@@ -12,7 +12,16 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, func, select, tuple_
 
-from tuner.model import BASELINE, Block, Campaign, ComponentResult, Event, Measurement, Trial
+from tuner.model import (
+    BASELINE,
+    Block,
+    BlockCount,
+    Campaign,
+    ComponentResult,
+    Event,
+    Measurement,
+    Trial,
+)
 from tuner.store import queries, tables
 from tuner.store.rows import record
 from tuner.store.store import Store
@@ -222,6 +231,31 @@ class Pages:
             return Totals(last or 0, count, number or 0, seconds)
 
         return self._read(read)
+
+    def block_counts(self, campaign: str) -> list[BlockCount]:
+        """How many blocks there are of each kind, in each state, on each testbed."""
+        table, measured = tables.block, tables.measurement
+        arms = (
+            select(measured.c.block, func.count().label("arms"))
+            .where(measured.c.campaign == campaign)
+            .group_by(measured.c.block)
+            .subquery()
+        )
+        at_once = table.c.batch.is_not(None)
+        alike = (table.c.kind, table.c.state, table.c.testbed, at_once)
+        query = (
+            select(*alike, func.count(), func.coalesce(func.sum(arms.c.arms), 0))
+            .join(arms, arms.c.block == table.c.number, isouter=True)
+            .where(table.c.campaign == campaign)
+            .group_by(*alike)
+            .order_by(*alike)
+        )
+        return self._read(
+            lambda c: [
+                BlockCount(kind, state, testbed, bool(together), count, int(arms))
+                for kind, state, testbed, together, count, arms in c.execute(query)
+            ]
+        )
 
     def baseline_started(self, campaign: str, after: int = 0) -> dict[int, datetime]:
         """When the baseline was measured, by block, in those above ``after``."""

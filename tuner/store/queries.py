@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Table, case, func, insert
 from tuner import states
 from tuner.errors import ConflictError, NotFoundError
 from tuner.model import (
+    Block,
     BlockTimes,
     Campaign,
     ComponentEffect,
@@ -73,7 +74,9 @@ def resolve(connection: Connection, reference: str, where: str) -> str:
     Raises NotFoundError, which names the nearest campaign in the database ``where``.
     """
     table = tables.campaign
-    if connection.scalar(select(table.c.id).where(table.c.id == reference)) is not None:
+    # An argument that is not UTF-8 cannot even be asked for.
+    ours = reference.isascii()
+    if ours and connection.scalar(select(table.c.id).where(table.c.id == reference)) is not None:
         return reference
     query = select(table.c.id, table.c.name).order_by(*_NEWEST_FIRST)
     names: dict[str, str] = {row.id: row.name for row in connection.execute(query)}
@@ -196,23 +199,62 @@ def check_lease(connection: Connection, lease: Lease) -> None:
         )
 
 
-def measurements(connection: Connection, campaign: str, after: int) -> dict[int, list[Measurement]]:
-    """Return the measurements of the blocks above ``after`` by block, in order of position."""
+def blocks(
+    connection: Connection,
+    campaign: str,
+    after: int,
+    most: int | None,
+    trials: Collection[int] | None,
+) -> list[Block]:
+    """Return the blocks above ``after``, ``most`` at most, with their references and the
+    measurements of all or these ``trials``.
+    """
+    last = _MOST_BLOCKS if most is None else after + most
+    table = tables.block
+    measured = _measurements(connection, campaign, after, last, trials)
+    beside = _references(connection, campaign, after, last)
+    found = connection.execute(
+        select(table)
+        .where(table.c.campaign == campaign, table.c.number > after, table.c.number <= last)
+        .order_by(table.c.number)
+    )
+    return [
+        record(
+            Block,
+            row,
+            measurements=tuple(measured.get(row.number, ())),
+            references=tuple(beside.get(row.number, ())),
+        )
+        for row in found
+    ]
+
+
+def _measurements(
+    connection: Connection,
+    campaign: str,
+    after: int,
+    last: int,
+    trials: Collection[int] | None,
+) -> dict[int, list[Measurement]]:
+    """Return the measurements of the blocks above ``after``, up to ``last``, by block, in order of
+    position.
+    """
     table, component = tables.measurement, tables.component
+
+    def wanted(of: Table) -> ColumnElement[bool]:
+        inside = (of.c.campaign == campaign) & (of.c.block > after) & (of.c.block <= last)
+        return inside if trials is None else inside & of.c.trial.in_(trials)
+
     results: dict[tuple[int, int], dict[str, dict[str, ComponentResult]]] = defaultdict(dict)
     for row in connection.execute(
         select(component)
-        .where(component.c.campaign == campaign, component.c.block > after)
+        .where(wanted(component))
         .order_by(component.c.client, component.c.component)
     ):
         of_client = results[row.block, row.trial].setdefault(row.client, {})
         of_client[row.component] = record(ComponentResult, row)
     found: dict[int, list[Measurement]] = defaultdict(list)
-    for row in connection.execute(
-        select(table)
-        .where(table.c.campaign == campaign, table.c.block > after)
-        .order_by(table.c.position)
-    ):
+    for row in connection.execute(select(table).where(wanted(table)).order_by(table.c.position)):
         clients = results.get((row.block, row.trial), {})
         together = clients.pop(ALL, {})
         found[row.block].append(record(Measurement, row, components=together, clients=clients))
@@ -270,21 +312,25 @@ def _nothing_collected() -> Iterator[None]:
             gc.enable()
 
 
-def references(connection: Connection, campaign: str, after: int) -> dict[int, list[ReferenceRun]]:
-    """Return the references' runs of the blocks above ``after`` by block, in order of position."""
+def _references(
+    connection: Connection, campaign: str, after: int, last: int
+) -> dict[int, list[ReferenceRun]]:
+    """Return the references' runs of the blocks above ``after``, up to ``last``, by block, in order
+    of position.
+    """
     table, component = tables.reference, tables.reference_component
+
+    def wanted(of: Table) -> ColumnElement[bool]:
+        return (of.c.campaign == campaign) & (of.c.block > after) & (of.c.block <= last)
+
     results: dict[tuple[int, str], dict[str, ComponentResult]] = defaultdict(dict)
     for row in connection.execute(
-        select(component)
-        .where(component.c.campaign == campaign, component.c.block > after)
-        .order_by(component.c.component)
+        select(component).where(wanted(component)).order_by(component.c.component)
     ):
         results[row.block, row.name][row.component] = record(ComponentResult, row)
     found: dict[int, list[ReferenceRun]] = defaultdict(list)
     for row in connection.execute(
-        select(table)
-        .where(table.c.campaign == campaign, table.c.block > after)
-        .order_by(table.c.position, table.c.name)
+        select(table).where(wanted(table)).order_by(table.c.position, table.c.name)
     ):
         components = results.get((row.block, row.name), {})
         found[row.block].append(record(ReferenceRun, row, components=components))

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, or_, select, update
 
 from tuner.errors import ConflictError
-from tuner.model import Aspect, Event, Holder, Lease, Prior, Request, Wish
+from tuner.model import Aspect, Campaign, Event, Holder, Lease, Prior, Request, Wish
 from tuner.states import BlockState, CampaignState
 from tuner.store import queries, tables
 from tuner.store.open_store import OpenStore
 from tuner.store.rows import NewEvent, record, values
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Who runs what at one moment. ``campaigns``: those that run by their state, or that a process
+    holds a testbed for, newest first; ``requests``: what they were asked, by identifier.
+    """
+
+    campaigns: list[Campaign]
+    leases: list[Lease]
+    requests: dict[str, Request]
 
 
 class SharingStore(OpenStore):
@@ -96,6 +108,21 @@ class SharingStore(OpenStore):
         """Return who uses which testbed, by testbed."""
         return self._database.read(self._leases)
 
+    def running(self, named: Collection[str] = ()) -> Running:
+        """Return what runs by its state or in a process, and the campaigns ``named`` besides."""
+        table, asked = tables.campaign, tables.request
+        held = table.c.id.in_(select(tables.lease.c.campaign))
+        runs = (table.c.state == CampaignState.RUNNING) | held
+        where = runs | table.c.id.in_(named) if named else runs
+
+        def read(connection: Connection) -> Running:
+            found = queries.campaigns(connection, where)
+            of = select(asked).where(asked.c.campaign.in_([campaign.id for campaign in found]))
+            requests = {row.campaign: record(Request, row) for row in connection.execute(of)}
+            return Running(found, self._leases(connection), requests)
+
+        return self._database.read(read)
+
     def _leases(self, connection: Connection, where: Any = True) -> list[Lease]:
         now = self._database.moment(connection)
         query = select(tables.lease).where(where).order_by(tables.lease.c.testbed)
@@ -119,7 +146,8 @@ class SharingStore(OpenStore):
             queries.end_block(
                 connection, found.campaign, found.number, BlockState.VOID, event.message, 0.0
             )
-            queries.add_event(connection, found.campaign, event)
+            of_block = replace(event, data={"block": found.number, **event.data})
+            queries.add_event(connection, found.campaign, of_block)
 
     # Requests
 

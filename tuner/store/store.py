@@ -316,31 +316,21 @@ class Store(SharingStore):
 
         return self._change(campaign, void)
 
-    def blocks(self, campaign: str, after: int = 0) -> list[Block]:
-        """Return the blocks with numbers above ``after``, by number; measurements and references by
-        position.
+    def blocks(
+        self,
+        campaign: str,
+        after: int = 0,
+        most: int | None = None,
+        *,
+        trials: Collection[int] | None = None,
+    ) -> list[Block]:
+        """Return the first ``most`` blocks with numbers above ``after``, by number, with the
+        measurements of all or these ``trials``; measurements and references by position.
         """
-        table = tables.block
-
-        def read(connection: Connection) -> list[Block]:
-            measurements = queries.measurements(connection, campaign, after)
-            references = queries.references(connection, campaign, after)
-            found = connection.execute(
-                select(table)
-                .where(table.c.campaign == campaign, table.c.number > after)
-                .order_by(table.c.number)
-            )
-            return [
-                record(
-                    Block,
-                    row,
-                    measurements=tuple(measurements.get(row.number, ())),
-                    references=tuple(references.get(row.number, ())),
-                )
-                for row in found
-            ]
-
-        return self._read(campaign, read)
+        return self._read(
+            campaign,
+            lambda connection: queries.blocks(connection, campaign, after, most, trials),
+        )
 
     def block_times(
         self, campaign: str, components: Sequence[str], after: int = 0, most: int | None = None

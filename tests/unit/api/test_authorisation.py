@@ -36,6 +36,8 @@ NEEDS: dict[tuple[str, str], Scope | None] = {
     ("GET", "/v1/campaigns/{campaign}/recommendation"): READ,
     ("GET", "/v1/campaigns/{campaign}/events"): READ,
     ("GET", "/v1/campaigns/{campaign}/events/stream"): READ,
+    ("GET", "/v1/campaigns/{campaign}/export"): READ,
+    ("GET", "/v1/status"): READ,
     ("GET", "/v1/recommendations"): READ,
     ("GET", "/v1/spaces"): READ,
     ("GET", "/v1/spaces/{name}"): READ,

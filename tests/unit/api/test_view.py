@@ -14,6 +14,7 @@ from api.comparison import compared
 from api.doing import doing, expected_end, now
 from api.seen import Seen, Sight
 from tuner.model import BASELINE, Block, BlockKind, Event, TimeUse
+from tuner.report.status import Absence
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store
 
@@ -138,6 +139,19 @@ def test_what_was_counted_around_the_runs_is_shown(seen: Seen) -> None:
     assert page.diagnostics_of == ("The baseline", f"Trial {seen.leader}")
     (row,) = page.diagnostics
     assert (row.what, row.texts) == ("packets sent again", ("3", "3"))
+
+
+def test_a_campaign_that_nobody_runs_says_so(seen: Seen) -> None:
+    running, _ = in_the_middle(seen, 1)
+    absence = Absence(seen.campaign.id, "its process (1 on x) has died", queued=False)
+    page = view.of(running, absence)
+    assert page.absence == absence
+    assert page.doing == "running by its state, but not heard from"
+    assert page.now == ()
+    assert page.expected_end is None
+    assert (page.can_pause, page.can_resume, page.can_cancel) == (False, True, True)
+    # What is a worker's is not begun beside it.
+    assert not view.of(running, replace(absence, queued=True)).can_resume
 
 
 def test_a_campaign_that_stopped_says_why(seen: Seen) -> None:

@@ -27,7 +27,21 @@ FSTUNE = (sys.executable, "-c", "from tuner.cli import main; main()")
 DISK_BYTES = 24 << 20
 #: What a campaign finds free: less than its write-ahead log takes, enough for its beginning.
 FREE_BYTES = 1 << 20
-RESTARTS = (signal.SIGINT, signal.SIGQUIT)
+#: How a server is stopped, and while which measurement is being stored.
+RESTARTS = {4: signal.SIGINT, 8: signal.SIGQUIT}
+#: The measurement whose number is in the table waits there until it is taken out.
+GATE = (
+    "CREATE TABLE gate (number integer) TABLESPACE pg_default",
+    """
+    CREATE FUNCTION wait_at_gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        WHILE EXISTS (SELECT FROM gate WHERE number = (SELECT count(*) FROM measurement)) LOOP
+            PERFORM pg_sleep(0.01);
+        END LOOP;
+        RETURN NULL;
+    END $$
+    """,
+    "CREATE TRIGGER gate AFTER INSERT ON measurement FOR EACH ROW EXECUTE FUNCTION wait_at_gate()",
+)
 
 
 class SmallDisk:
@@ -176,9 +190,11 @@ def test_a_server_with_a_full_disk_stops_a_campaign_which_then_goes_on(
         server.execute("CREATE DATABASE campaigns TABLESPACE small")
         place = Place(tmp_path / "state", server.url("campaigns"))
         place.open().close()
+        gates(server, "campaigns", 4)
         with started(campaign_file, place, environment) as process:
-            await_measurements(server.url("campaigns"), 4)
+            await_gate(server, "campaigns", 4)
             disk.fill()
+            server.execute("DELETE FROM gate", "campaigns")
             check_that_it_stopped(process)
         disk.make_room()
         taken_up(place, environment)
@@ -198,13 +214,20 @@ def test_a_campaign_waits_for_a_server_that_is_restarted(
 ) -> None:
     name = postgresql.new(template)
     place = Place(tmp_path / "state", postgresql.url(name))
+    gates(postgresql, name, *RESTARTS)
+    said = ""
     with started(campaign_file, place, environment) as process:
-        for number, how in enumerate(RESTARTS, start=1):
-            await_measurements(postgresql.url(name), 4 * number)
+        assert process.stderr is not None
+        for number, how in RESTARTS.items():
+            await_gate(postgresql, name, number)
             postgresql.stop(how)
-            time.sleep(0.3)
+            while "does not answer; waiting" not in (line := process.stderr.readline()):
+                assert process.poll() is None, said + line
+                said += line
+            said += line
             postgresql.start()
-        _, said = process.communicate()
+            postgresql.execute(f"DELETE FROM gate WHERE number = {number}", name)
+        said += process.communicate()[1]
     assert process.returncode == 0, said
     assert said.count("does not answer; waiting") == len(RESTARTS)
     assert said.count("answers again") == len(RESTARTS)
@@ -218,13 +241,22 @@ def test_a_campaign_waits_for_a_server_that_is_restarted(
     assert outcome(place) == expected
 
 
-def await_measurements(address: str, least: int) -> None:
-    """Wait until so much has been measured."""
-    deadline = time.monotonic() + 60.0
-    with psycopg.connect(address, autocommit=True) as connection:
-        while True:
-            row = connection.execute("SELECT count(*) FROM measurement").fetchone()
-            if row is not None and row[0] >= least:
-                return
+def gates(server: Server, database: str, *numbers: int) -> None:
+    """Let a campaign wait in the middle of storing the measurements of these numbers."""
+    for statement in GATE:
+        server.execute(statement, database)
+    for number in numbers:
+        server.execute(f"INSERT INTO gate VALUES ({number})", database)
+
+
+def await_gate(server: Server, database: str, number: int) -> None:
+    """Wait until it is there: one less is stored, and its transaction is held up."""
+    deadline = time.monotonic() + 100.0
+    question = (
+        f"SELECT (SELECT count(*) FROM measurement) = {number - 1} AND EXISTS (SELECT FROM "
+        "pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep')"
+    ).encode()
+    with psycopg.connect(server.url(database), autocommit=True) as connection:
+        while connection.execute(question).fetchone() != (True,):
             assert time.monotonic() < deadline
             time.sleep(0.002)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -13,6 +14,7 @@ from tuner.errors import ConflictError, NotFoundError, ServerError, SpecError, T
 from tuner.remote.address import Address
 from tuner.remote.client import Client, Lost, campaign_path
 from tuner.remote.stream import follow
+from tuner.report.status import Absence
 
 Answer = httpx2.Response | Exception
 
@@ -153,6 +155,48 @@ def test_a_stream_goes_on_where_it_broke_and_tells_nothing_twice() -> None:
     places = [request.headers["last-event-id"] for request in server.asked]
     assert places == ["0", "2", "2", "2", "3"]
     assert [bool(why) for why in lost] == [True, False, True, False]
+
+
+def test_a_stream_tells_that_nobody_is_heard_from() -> None:
+    said = [
+        b'event: presence\ndata: {"said": "its process\\u001b has died", "queued": true}\n\n',
+        b'event: presence\ndata: {"said": "", "queued": false}\n\n',
+        b"event: over\ndata: {}\n\n",
+    ]
+    missed: list[Absence | None] = []
+    with client(Server(stream(1, end=b"".join(said)))) as asking:
+        told = [event.number for event in follow(asking, "a", 0, missed=missed.append)]
+    assert told == [1]
+    assert missed == [Absence("a", "its process  has died", True), None]
+
+
+class Pieces(httpx2.SyncByteStream):
+    """The beginning of a file, and then what becomes of it."""
+
+    def __init__(self, *pieces: bytes | Exception) -> None:
+        self.pieces = pieces
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self.pieces:
+            if isinstance(piece, Exception):
+                raise piece
+            yield piece
+
+
+def test_a_file_that_breaks_off_is_fetched_again_from_its_beginning(tmp_path: Path) -> None:
+    server = Server(
+        httpx2.Response(200, stream=Pieces(b"much longer than", httpx2.ReadError("reset"))),
+        problem(503, "too-many", "too many campaigns are being exported"),
+        httpx2.Response(200, stream=Pieces(b"the ", b"whole")),
+    )
+    with client(server) as asking, (tmp_path / "file").open("w+b") as output:
+        assert asking.download("/v1/campaigns/a/export", output) == 9
+    assert (tmp_path / "file").read_bytes() == b"the whole"
+    server = Server(problem(404, "not-found", "there is no campaign a"))
+    with client(server) as asking, (tmp_path / "file").open("w+b") as output:
+        with pytest.raises(NotFoundError, match="no campaign a"):
+            asking.download("/v1/campaigns/a/export", output)
+        assert output.tell() == 0
 
 
 def test_a_server_that_stays_away_is_given_up() -> None:

@@ -1,0 +1,96 @@
+"""Whole campaigns as files on their way to whoever asks, a few at a time."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import threading
+from collections.abc import Iterator
+from http import HTTPStatus
+from pathlib import Path
+from typing import BinaryIO
+
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from api.problems import RequestError
+from tuner.errors import StoreError
+from tuner.store import Store
+from tuner.store.archive import write_campaign
+
+MEDIA_TYPE = "application/gzip"
+_AT_ONCE = 4
+_PIECE_BYTES = 256 << 10
+
+
+class Exports:
+    """Campaigns written to files without names, a few at a time: each takes room on the disk until
+    it has been sent.
+    """
+
+    def __init__(self, store: Store, directory: Path) -> None:
+        self._store = store
+        self._directory = directory
+        self._left = threading.BoundedSemaphore(_AT_ONCE)
+
+    def sent(self, campaign: str) -> Sent:
+        """The answer that hands a campaign out. Raises RequestError when too many are at work, and
+        StoreError when it cannot be written.
+        """
+        if not self._left.acquire(blocking=False):
+            raise RequestError(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "too-many",
+                "too many campaigns are being exported; come again later",
+                {"Retry-After": "10"},
+            )
+        try:
+            # The file has no name: whatever happens, nothing is left of it. It is written whole
+            # before any of it is sent, so that nobody who reads slowly holds up the database.
+            file = tempfile.TemporaryFile(dir=self._directory)  # noqa: SIM115
+            try:
+                write_campaign(self._store, campaign, file)
+            except BaseException:
+                file.close()
+                raise
+        except BaseException as problem:
+            self._left.release()
+            if isinstance(problem, OSError):
+                said = f"the export cannot be written: {problem.strerror}"
+                raise StoreError(said) from problem
+            raise
+        return Sent(file, campaign, self._left)
+
+
+class Sent(StreamingResponse):
+    """A file on its way, closed when it has arrived or its reader has left."""
+
+    def __init__(self, file: BinaryIO, campaign: str, left: threading.BoundedSemaphore) -> None:
+        size = file.seek(0, 2)
+        file.seek(0)
+        # An identifier that was imported may be any text.
+        name = re.sub(r"[^A-Za-z0-9-]", "_", campaign)
+        headers = {
+            "Content-Length": str(size),
+            "Content-Disposition": f'attachment; filename="{name}.jsonl.gz"',
+        }
+        super().__init__(_pieces(file), headers=headers, media_type=MEDIA_TYPE)
+        self._file = file
+        self._left = left
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of the file, and of its place among those at work."""
+        self._file.close()
+        self._left.release()
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    while piece := file.read(_PIECE_BYTES):
+        yield piece

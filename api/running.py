@@ -1,0 +1,22 @@
+"""The route that tells who runs which campaign where."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from api import problems
+from api.service import READ, Serving
+from tuner.campaign.presence import status
+from tuner.report.status import Status
+
+router = APIRouter(
+    prefix="/v1", tags=["campaigns"], dependencies=[READ], responses=problems.responses()
+)
+
+
+@router.get("/status", operation_id="get_status")
+def get_status(serving: Serving) -> Status:
+    """What runs, in which process on which testbed, when each was last heard of, what waits for
+    workers, and the workers.
+    """
+    return status(serving.store)

@@ -1,0 +1,129 @@
+"""What a service tells of who runs what, and the files that it hands out."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import cast
+
+import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from api import exports
+from api.service import Service
+from tests.unit.api.conftest import Guarded, fstune
+from tests.unit.api.test_conventions import is_problem
+from tests.unit.api.test_steering import wait_for
+from tests.unit.store.test_sharing import LIMIT_S, THERE
+from tuner.campaign.holding import this_process
+from tuner.model import Holder
+from tuner.states import CampaignState
+from tuner.store import NewEvent, Store
+from tuner.tokens import Scope
+
+NOW = datetime.now(UTC)
+EVENT = NewEvent(NOW, "campaign-started", "campaign started")
+
+
+def running(store: Store, testbed: str, holder: Holder) -> str:
+    """A campaign that runs by its state, its testbed held by this process."""
+    campaign = store.create_campaign(f"on {testbed}", "{}", 1, NOW).id
+    store.take_testbed(campaign, testbed, holder, LIMIT_S, lambda _: False, EVENT)
+    store.move_campaign(campaign, CampaignState.RUNNING, "", EVENT)
+    return campaign
+
+
+def test_who_runs_what_is_told(guarded: Guarded) -> None:
+    here = this_process()
+    ended = replace(here, start_ticks=here.start_ticks + 1)
+    with Store.open(guarded.directory) as store:
+        alive = running(store, "hall 7", here)
+        dead = running(store, "hall 8", ended)
+        far = running(store, "hall 9", THERE)
+        lost = store.create_campaign("lost", "{}", 1, NOW).id
+        store.move_campaign(lost, CampaignState.RUNNING, "", EVENT)
+        store.create_campaign("waiting", "{}", 1, NOW)
+    reader = guarded.headers(Scope.READ)
+    told = guarded.client.get("/v1/status", headers=reader).json()
+    found = {run["campaign"]: (run["presence"], run["testbed"]) for run in told["running"]}
+    assert found == {
+        alive: ("alive", "hall 7"),
+        dead: ("died", "hall 8"),
+        far: ("alive", "hall 9"),
+        lost: ("died", ""),
+    }
+    assert (told["waiting"], told["workers"]) == ([], [])
+    # People are told the same, with the button that helps, if they may use it.
+    operator, page = guarded.headers(Scope.OPERATE), {"Accept": "text/html"}
+    text = guarded.client.get(f"/campaigns/{dead}", headers=operator | page).text
+    assert f"its process ({here.pid} on {here.host}) has died" in text
+    assert '<button id="resume">' in text
+    assert '<button id="pause">' not in text
+    text = guarded.client.get(f"/campaigns/{lost}/live", headers=reader | page).text
+    assert "no process runs it any more" in text
+    assert f"<code>fstune resume {lost}</code>" in text
+    text = guarded.client.get(f"/campaigns/{alive}", headers=operator | page).text
+    assert 'id="absence"' not in text
+    assert '<button id="pause">' in text
+    assert guarded.client.get("/campaigns", headers=reader | page).text.count("has died") == 1
+
+
+def test_a_resumed_campaign_whose_run_does_not_begin_says_so(guarded: Guarded) -> None:
+    with Store.open(guarded.directory) as store:
+        campaign = store.create_campaign("lost", "{}", 1, NOW).id
+        store.move_campaign(campaign, CampaignState.RUNNING, "", EVENT)
+        operator = guarded.headers(Scope.OPERATE)
+        path = f"/v1/campaigns/{campaign}"
+        assert guarded.client.post(f"{path}/resume", headers=operator).status_code == 202
+        wait_for(lambda: store.events(campaign)[-1].kind == "start-failed", "the end of the run")
+        assert store.campaign(campaign).state is CampaignState.RUNNING
+
+
+def test_a_campaign_is_handed_out_as_a_file(
+    client: TestClient, measured: Path, tmp_path: Path
+) -> None:
+    before = set(measured.iterdir())
+    answer = client.get("/v1/campaigns/last/export")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/gzip"
+    with Store.open(measured) as store:
+        campaign = store.campaign("last").id
+    disposition = answer.headers["content-disposition"]
+    assert disposition == f'attachment; filename="{campaign}.jsonl.gz"'
+    assert int(answer.headers["content-length"]) == len(answer.content)
+    fstune(measured, "export", "last", str(tmp_path / "here"))
+    assert gzip.decompress(answer.content) == gzip.decompress((tmp_path / "here").read_bytes())
+    (tmp_path / "there").write_bytes(answer.content)
+    assert campaign in fstune(tmp_path / "other", "import", str(tmp_path / "there"))
+    assert set(measured.iterdir()) == before
+    assert is_problem(client.get("/v1/campaigns/nosuch/export"), 404)
+
+
+def test_files_are_handed_out_a_few_at_a_time(
+    client: TestClient, measured: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service: Service = cast(FastAPI, client.app).state.service
+    with Store.open(measured) as store:
+        campaign = store.campaign("last").id
+    waiting = [service.exports.sent(campaign) for _ in range(exports._AT_ONCE)]
+    refused = client.get("/v1/campaigns/last/export")
+    assert is_problem(refused, 503)
+    assert refused.headers["retry-after"] == "10"
+    for one in waiting:
+        one.close()
+    # One that is sent, or fails, leaves its place to the next.
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(exports, "write_campaign", full)
+        for _ in range(2 * exports._AT_ONCE):
+            refused = client.get("/v1/campaigns/last/export")
+            assert is_problem(refused, 503)
+            assert "No space left on device" in refused.json()["detail"]
+    for _ in range(2 * exports._AT_ONCE):
+        assert client.get("/v1/campaigns/last/export").status_code == 200
