@@ -48,7 +48,7 @@ def check(state_dir: StateDir = None, database: Database = None) -> None:
         raise StoreError(
             f"{where}: {len(found)} problems; put back a backup, or ask with this output"
         )
-    typer.echo(f"{where}: sound, {campaigns} campaigns")
+    typer.echo(f"{where}: sound, {campaigns} campaign{'' if campaigns == 1 else 's'}")
 
 
 @app.command("backup")

@@ -219,4 +219,7 @@ def _in_use(held: Lease, campaign: str) -> str:
     heard = f"heard of {held.beat_age_s:.0f} s ago, taken over after {held.limit_s:.0f} s"
     if held.campaign == campaign:
         return f"campaign {campaign} is being run by another process: {who}, {heard}"
-    return f"testbed {held.testbed} is in use by campaign {held.campaign}: {who}, {heard}"
+    return (
+        f"testbed {held.testbed} is in use by campaign {held.campaign}: {who}, {heard}; "
+        f"when it is free: fstune resume {campaign}"
+    )

@@ -39,7 +39,7 @@ def test_a_database_is_checked(fstune: Fstune, state: Path) -> None:
     with Store.open(state) as store:
         campaign = records.begun(store)
     sound = fstune("db", "check")
-    assert (sound.returncode, sound.stdout) == (0, f"{state / FILE}: sound, 1 campaigns\n")
+    assert (sound.returncode, sound.stdout) == (0, f"{state / FILE}: sound, 1 campaign\n")
     with closing(sqlite3.connect(state / FILE)) as raw:
         raw.execute("DELETE FROM event WHERE number = 1")
         raw.commit()

@@ -173,6 +173,8 @@ def test_a_testbed_is_used_by_one_campaign(
         rf"testbed simulated hall 7 is in use by campaign \S+: process {first.pid} on",
         refused.stderr,
     )
+    kept = fstune("list").stdout.splitlines()[1].split()[0]
+    assert f"when it is free: fstune resume {kept}" in " ".join(refused.stderr.split())
     heading, *rows = fstune("status").stdout.splitlines()
     assert heading.split()[:3] == ["Campaign", "Name", "Testbed"]
     named = [next(row for row in rows if name in row) for name in ("first", "second")]

@@ -350,7 +350,7 @@ def test_the_command_line_on_a_server(
         assert campaign.state is CampaignState.FINISHED
         assert problems(store) == []
     assert campaign.id in fstune("list")
-    assert "sound, 1 campaigns" in fstune("db", "check")
+    assert "sound, 1 campaign" in fstune("db", "check")
     assert "nothing to do" in fstune("db", "upgrade")
     assert not (tmp_path / FILE).exists()
     monkeypatch.delenv("FSTUNE_DATABASE_URL")
