@@ -9,9 +9,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +36,7 @@ from tuner.target.openafs.fileserver import Fileserver
 from tuner.target.part import Part
 from tuner.target.target import Target
 from tuner.testbed.cell import RESTORE
+from tuner.testbed.connector import CommandResult, Connector
 
 pytestmark = pytest.mark.cell
 
@@ -457,3 +459,27 @@ def test_a_server_that_crashed_and_came_back_is_noticed(cell: Cell, fileserver: 
     process.kill()
     wait_for(lambda: process_in(cell.server, "dafileserver") not in (None, process), "bosserver")
     assert fileserver.incarnation() != before
+
+
+@pytest.mark.parametrize("verb", ["status", "stop", "delete", "create"])
+def test_a_bosserver_that_crashes_costs_nothing(
+    cell: Cell, fileserver: Fileserver, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    run = type(fileserver.host).run
+    crashed: list[int] = []
+
+    def crashing(host: Connector, argv: Sequence[str], **options: Any) -> CommandResult:
+        if list(argv[:2]) == ["bos", verb] and not crashed:
+            process = process_in(cell.server, "bosserver")
+            assert process is not None
+            os.kill(process.pid, signal.SIGSEGV)
+            crashed.append(process.pid)
+        return run(host, argv, **options)
+
+    monkeypatch.setattr(type(fileserver.host), "run", crashing)
+    fileserver.apply({"threads": 31})
+    assert len(crashed) == 1
+    assert "-p 31" in commands_now(cell)[0]
+    assert len(cell.server.check(["pidof", "dafileserver"]).split()) == 1
+    fileserver.restore()
+    assert "-p 31" not in commands_now(cell)[0]

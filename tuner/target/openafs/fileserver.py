@@ -175,6 +175,15 @@ class Fileserver:
         """Create the instance anew; returns how large its log was just before."""
         self._record()
         self.running = ()
+        try:
+            return self._create_anew(commands)
+        except CommandFailed:
+            # bosserver may have crashed over it, and have been started again. What it has kept is
+            # found out from the beginning.
+            self._answered()
+            return self._create_anew(commands)
+
+    def _create_anew(self, commands: tuple[str, ...]) -> int:
         # A run that was cut off between delete and create has left no instance.
         status = _status(self.host, self.place)
         if status is not None:
@@ -201,6 +210,19 @@ class Fileserver:
     def _begin(self) -> None:
         words = {"address": self.place.address, "instance": self.place.instance}
         _journal(self.host, self.place).begin({"commands": self.original}, words)
+
+    def _answered(self) -> parse.InstanceStatus | None:
+        """What bosserver says of the instance; it may just be starting. Raises CommandFailed when
+        it does not answer.
+        """
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while True:
+            try:
+                return _status(self.host, self.place)
+            except CommandFailed:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_POLL_S)
 
     def _stop(self) -> None:
         try:
@@ -232,7 +254,7 @@ class Fileserver:
         deadline = time.monotonic() + _START_TIMEOUT_S
         while True:
             log = self._log_since(log_size)
-            status = _status(self.host, self.place)
+            status = self._answered()
             if status is None:
                 raise TestbedError(f"{self.host.host}: somebody deleted the fileserver's instance")
             if log.started and status.running:
@@ -286,7 +308,8 @@ def _status(host: Connector, place: FileserverPlace) -> parse.InstanceStatus | N
     result = host.run(argv)
     if "no such entity" in result.stderr:
         return None
-    if result.status != 0:
+    # It says nothing, and that all is well, when bosserver goes while it is asked.
+    if result.status != 0 or not result.stdout.strip():
         raise CommandFailed(host.host, result)
     try:
         return parse.bos_status(result.stdout)

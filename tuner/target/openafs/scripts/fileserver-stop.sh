@@ -2,8 +2,8 @@
 # fileserver-stop.sh ADDRESS INSTANCE
 #
 # Stops a fileserver's instance. bosserver waits half an hour for one that hangs, and starts none meanwhile.
-# So a fileserver that answers nobody is killed, and one that still answers when its time is up. Both
-# arguments are data.
+# So a fileserver that answers nobody is killed, and one that still answers when its time is up. A bosserver
+# that has crashed is waited for: whatever started it may start it again. Both arguments are data.
 #
 # Exit status: 0 it is stopped; 1 bos cannot do it and has said why; 3 it does not even die.
 set -uf
@@ -11,6 +11,7 @@ address=$1 instance=$2
 port=7000
 look_s=5
 stop_s=120
+away_s=30
 die_s=30
 
 uptime_s() {
@@ -43,8 +44,12 @@ fileservers() {
 }
 
 began=$(uptime_s)
-until timeout "$look_s" bos stop "$address" "$instance" -localauth -wait; do
-    [ $? = 124 ] || exit 1
+until said=$(timeout "$look_s" bos stop "$address" "$instance" -localauth -wait 2>&1); do
+    if [ $? != 124 ]; then
+        case $said in *'communications failure'*) past $((began + away_s)) || { sleep 1; continue; } ;; esac
+        printf '%s\n' "$said" >&2
+        exit 1
+    fi
     past $((began + stop_s)) || ! answers || continue
     if past $((began + stop_s + die_s)); then
         echo "the fileserver of $instance does not die; the kernel holds it" >&2
