@@ -125,7 +125,10 @@ def small_quota(cell: Cell) -> Iterator[None]:
 @contextmanager
 def full_partition(cell: Cell) -> Iterator[None]:
     resize = ["mount", "--options"]
-    cell.server.check([*resize, "remount,size=256k", PARTITION])
+    used = cell.server.check(["df", "--block-size=1k", "--output=used", PARTITION]).split()[-1]
+    # Room for some of what is to be written.
+    size_kb = int(used) + SIZE // 2048
+    cell.server.check([*resize, f"remount,size={size_kb}k", PARTITION])
     try:
         yield
     finally:

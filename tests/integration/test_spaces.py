@@ -236,7 +236,9 @@ def test_volume_server_settings_are_in_effect(cell: Cell, fileserver: Fileserver
         program = fileserver.original[1].split()[0]
         command = " ".join([program, *space.render(values)])
         others = (fileserver.original[0], command, *fileserver.original[2:])
-        dataclasses.replace(fileserver, original=others).apply(fileserver.found)
+        changed = dataclasses.replace(fileserver, original=others)
+        changed.apply(fileserver.found)
+        fileserver.given = changed.given
         assert running(cell, "davolserver")[1:] == space.render(values)
         wait_for(lambda: _serves_volumes(cell), "the volume server")
         sockets = cell.server.check(["ss", "-uamnH"])

@@ -125,18 +125,30 @@ def test_a_campaign_that_does_not_run_is_cancelled_at_once(
     assert "is finished; it does not run" in refused.stderr
 
 
-def test_whoever_watches_is_told_that_the_process_died(begin: Begin, tmp_path: Path) -> None:
+def test_whoever_watches_is_told_that_the_process_died(
+    begin: Begin, environment: dict[str, str], tmp_path: Path
+) -> None:
     process = begin("run", file_of(tmp_path, "long"))
-    watching = begin("watch")
-    process.kill()
-    process.communicate()
-    assert watching.stderr is not None
-    said = watching.stderr.readline()
-    assert said.startswith(f"fstune: its process ({process.pid} on ")
-    assert re.search(r"has died; it was last heard from .*; to take it up again: fstune res", said)
-    # It is watched on: somebody may take it up, and here does.
-    begin("resume")
-    assert watching.stderr.readline() == "fstune: its process is heard from again\n"
+    # Nobody reads what it shows of the campaign: into a pipe, it would wait for that.
+    with subprocess.Popen(
+        [*COMMAND, "watch"],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as watching:
+        try:
+            process.kill()
+            process.communicate()
+            assert watching.stderr is not None
+            said = watching.stderr.readline()
+            assert said.startswith(f"fstune: its process ({process.pid} on ")
+            assert re.search(r"has died; it was last heard from .*; to take it up again: f", said)
+            # It is watched on: somebody may take it up, and here does.
+            begin("resume")
+            assert watching.stderr.readline() == "fstune: its process is heard from again\n"
+        finally:
+            watching.kill()
 
 
 @pytest.mark.parametrize("wish", ["pause", "cancel"])
