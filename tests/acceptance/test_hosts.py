@@ -347,7 +347,7 @@ def test_putting_back_by_hand_ends_a_campaign_that_runs(lab: Lab) -> None:
         result = lab.fstune("testbed", "restore", str(lab.directory / "testbed.yaml"))
         assert result.returncode == 0, result.stdout + result.stderr
         stored = ended(lab, process)
-        # A watch looks around every ten seconds, and then ends.
+        # A watch looks around every second, and then ends.
         wait_for(lambda: lab.left(files=False) == [], "the end of the watches")
     assert "has put itself back" in stored.campaign.reason
     again = lab.fstune("testbed", "restore", str(lab.directory / "testbed.yaml"))
@@ -365,7 +365,7 @@ def test_a_controller_that_was_asleep_changes_nothing_when_it_wakes_up(lab: Lab)
         lab.put_back(files=False)  # the hosts themselves
         process.send_signal(signal.SIGCONT)
         stored = ended(lab, process)
-        # A watch looks around every ten seconds, and then ends.
+        # A watch looks around every second, and then ends.
         wait_for(lambda: lab.left(files=False) == [], "the end of the watches")
     assert "has put itself back" in lab.said
     goes_on(lab, stored)
