@@ -116,7 +116,7 @@ def test_interrupt_pauses_restores_and_can_be_resumed(place: Place) -> None:
     assert campaign.state is CampaignState.PAUSED
     assert f"go on with: fstune resume {campaign.id}" in said
     assert "restarted as found" in said
-    assert "mounted again as found" in said
+    assert "afsd.fuse on client1 left as found" in said  # its settings were the same
     assert f"private cell {place.cell} taken down" in said
     assert place.left_behind() == []
     before = measured(blocks)

@@ -17,8 +17,8 @@ from tests.acceptance.test_kill_cell import Machines
 from tests.killing import Forks, Point, forks
 from tests.unit.campaign import outcomes
 from tests.unit.campaign.outcomes import measured
-from tuner.model import Block, Event
-from tuner.states import BlockState, CampaignState
+from tuner.model import Block, Event, Trial
+from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store, problems
 
 pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -106,8 +106,13 @@ def spans(blocks: Sequence[Block]) -> list[tuple[datetime, datetime]]:
     ]
 
 
-def check_spread(blocks: Sequence[Block], events: Sequence[Event], names: Sequence[str]) -> None:
-    """Whether blocks were whole, on both cells, and never two at once on one of them."""
+def check_spread(
+    blocks: Sequence[Block], trials: Sequence[Trial], events: Sequence[Event], names: Sequence[str]
+) -> None:
+    """Whether blocks were whole, on both cells, and never two at once on one of them. An arm whose
+    trial did not start is missing from the block where it failed.
+    """
+    failed = {trial.number for trial in trials if trial.state is TrialState.FAILED}
     of = where(blocks)
     assert len(set(of.values())) == 2
     assert {name for name in names if any(name in testbed for testbed in of.values())} == set(names)
@@ -115,7 +120,8 @@ def check_spread(blocks: Sequence[Block], events: Sequence[Event], names: Sequen
     assert min(used.values()) >= 2
     for block in blocks:
         if block.state is BlockState.COMPLETE:
-            assert tuple(m.trial for m in block.measurements) == block.order
+            arms = tuple(m.trial for m in block.measurements)
+            assert tuple(n for n in block.order if n in arms or n not in failed) == arms
             assert all(m.effective == m.requested for m in block.measurements)
     on: dict[str, list[tuple[datetime, datetime]]] = defaultdict(list)
     for number, span in times(events).items():
@@ -144,10 +150,10 @@ def test_cells_of_the_campaigns_own_are_both_used_and_gone_after_it(
     write_campaign(place, names, root)
     result = place.fstune("run", str(place.campaign_file))
     assert result.returncode == 0, result.stdout + result.stderr
-    campaign, _, blocks, events = place.stored()
+    campaign, trials, blocks, events = place.stored()
     assert campaign.state is CampaignState.FINISHED
     assert campaign.recommendation is not None
-    check_spread(blocks, events, names)
+    check_spread(blocks, trials, events, names)
     assert ran_at_once(blocks)
     warned = [event.message for event in events if event.kind == "shared-machine"]
     assert warned == [
@@ -179,12 +185,12 @@ def test_killed_in_the_middle_and_resumed_both_cells_are_as_found(
     assert before
 
     assert forked.fstune("resume", *kept), forked.said
-    campaign, _, blocks, events = place.stored()
+    campaign, trials, blocks, events = place.stored()
     assert campaign.state is CampaignState.FINISHED
     assert campaign.recommendation is not None
     assert before.items() <= measured(blocks).items()
     assert cut_off <= {block.number for block in blocks if block.state is BlockState.VOID}
-    check_spread(blocks, events, names)
+    check_spread(blocks, trials, events, names)
     with Store.open(place.state) as store:
         assert problems(store) == []
 
