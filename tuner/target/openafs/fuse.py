@@ -22,7 +22,7 @@ _REMOUNT = "fuse-remount.sh"
 _RESTORE = "fuse-restore.sh"
 _DOES_NOT_SERVE = 4
 #: Longer than the script takes at its slowest: two graces, a start and a first look.
-_REMOUNT_TIMEOUT_S = 75.0
+_REMOUNT_TIMEOUT_S = 130.0
 _ANSWER_TIMEOUT_S = 20.0
 
 

@@ -15,6 +15,9 @@ log=${0%/*}/start.log
 true 2> /dev/null > "$log" || log=/dev/null
 grace_s=5
 ready_s=20
+# A client asks for a volume that is being salvaged, as after a fileserver that crashed when it was stopped,
+# only every 15 s.
+serve_s=70
 
 fail() {
     status=$1
@@ -86,7 +89,7 @@ while there; do
 done
 find "$cache" -mindepth 1 -delete || fail 3 "$cache cannot be wiped"
 
-limit=$(($(uptime_s) + ready_s))
+limit=$(($(uptime_s) + serve_s))
 # A daemon must not keep this script's own output open.
 timeout --kill-after="$grace_s" "$ready_s" "$@" < /dev/null > "$log" 2>&1 || fail 4 "$program: exit status $?: $(cat "$log")"
 while :; do
