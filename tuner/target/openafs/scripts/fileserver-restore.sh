@@ -50,8 +50,13 @@ case $(status) in
         if [ "$now" != "$(recorded commands)" ] && [ -e wanted ] && [ "$now" != "$(recorded wanted)" ]; then
             changed="; somebody else had made it: $(printf '%s\n' "$now" | tr '\n' ';')"
         fi
-        sh ./fileserver-stop.sh "$address" "$instance" || exit 1
-        bos delete "$address" "$instance" -localauth || exit 1
+        # A bosserver that crashes over it, and is started again, has it running again.
+        for left in 2 1 0; do
+            sh ./fileserver-stop.sh "$address" "$instance" || exit 1
+            said=$(bos delete "$address" "$instance" -localauth 2>&1) && break
+            [ "$left" != 0 ] || { printf '%s\n' "$said" >&2; exit 1; }
+            sleep 1
+        done
         ;;
 esac
 xargs -0 bos create -server "$address" -instance "$instance" -type dafs -localauth -cmd < commands || exit 1
