@@ -36,8 +36,8 @@ _POLL_S = 0.1
 _SYSTEM_ADMINISTRATORS = -204
 _SYSTEM_ANYUSER = -101
 _ALL_RIGHTS = 0x7F
-#: bosserver 1.8.9 crashes once in some thousand starts and stops of its instances. It is started
-#: again then, as by an init system; what it had running goes first, or it would run twice.
+#: bosserver 1.8.9 crashes now and then when an instance is stopped. It is started again then, as by
+#: an init system; what it had running goes first, or it would run twice.
 _KEEP_BOSSERVER = """
 exec < /dev/null > /dev/null 2>&1
 while :; do
