@@ -15,6 +15,7 @@ import numpy as np
 from api.documents import VerdictDocument
 from tuner.campaign.comparing import estimate
 from tuner.campaign.drift import DriftPoint, drift
+from tuner.campaign.overview import read_on
 from tuner.campaign.rules import Rules, stored_rules
 from tuner.campaign.scores import ScoreTable
 from tuner.campaign.standing import against_baseline
@@ -37,8 +38,6 @@ _LEADS, _LEAVES = ("trial-promoted",), ("trial-pruned", "trial-failed")
 _STEPS = 300
 #: So many of the newest blocks are known whole.
 _WHOLE_BLOCKS = 30
-#: So many blocks are read at a time.
-_BLOCKS_READ = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,12 +258,7 @@ class _Look:
         if table is None:
             table = ScoreTable(rules.components, rules.weights, keep_times=False)
         try:
-            # In pieces: rows take several times the memory of what is kept of them.
-            more = True
-            while more:
-                before, components = table.newest, rules.components
-                table.extend(self._store.block_times(self._id, components, before, _BLOCKS_READ))
-                more = table.newest == before + _BLOCKS_READ
+            read_on(table, self._store, self._id)
         except KeyError:
             # The workload's file is another one now: it times other components.
             self._rules = self._table = None

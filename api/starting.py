@@ -10,13 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tuner.errors import TunerError
-from tuner.states import CampaignState
+from tuner.states import OVER, CampaignState
 from tuner.store import NewEvent, Store
 from tuner.store.queue import Queue
 from tuner.work.queueing import enqueue
 from tuner.work.runs import Run, run_of
-
-_OVER = (CampaignState.FINISHED, CampaignState.CANCELLED)
 
 
 class Starter:
@@ -64,7 +62,7 @@ class Starter:
             if found.state is CampaignState.CREATED:
                 state = CampaignState.FAILED
                 self._store.move_campaign(campaign, state, event.message, event)
-            elif found.state not in _OVER and _never_ran(self._store, campaign):
+            elif found.state not in OVER and _never_ran(self._store, campaign):
                 self._store.add_event(campaign, event)
         except TunerError:
             return  # the log has it

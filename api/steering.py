@@ -25,7 +25,7 @@ from tuner.campaign.steering import steer
 from tuner.cli.compose import Prepared, prepare
 from tuner.errors import ConflictError, SpecError
 from tuner.model import Campaign, Prior, Wish
-from tuner.states import CampaignState
+from tuner.states import OVER
 from tuner.store import NewEvent
 
 router = APIRouter(
@@ -152,7 +152,7 @@ def resumed(
     serving: Service, campaign: Campaign, who: Visitor, *, override_pilot: bool = False
 ) -> CampaignDocument:
     """Start a run of a campaign that has stopped. ConflictError when there is nothing to resume."""
-    if campaign.state in (CampaignState.FINISHED, CampaignState.CANCELLED):
+    if campaign.state in OVER:
         raise ConflictError(f"campaign {campaign.id} is {campaign.state}")
     held = [lease for lease in serving.store.leases() if lease.campaign == campaign.id]
     if any(lease.beat_age_s <= lease.limit_s and not is_gone(lease.holder) for lease in held):

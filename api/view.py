@@ -40,7 +40,7 @@ from tuner.report.words import (
 from tuner.report.words import (
     differences as settings_differences,
 )
-from tuner.states import CampaignState, TrialState
+from tuner.states import OVER, CampaignState, TrialState
 
 _EVENTS_SHOWN = 60
 _TRIALS_SHOWN = 60
@@ -174,7 +174,7 @@ def of(seen: Seen, absence: Absence | None = None) -> View:
         events_left_out=max(0, seen.newest - _EVENTS_SHOWN),
         can_pause=state is CampaignState.RUNNING and not absent,
         can_resume=stopped or (absence is not None and not absence.queued),
-        can_cancel=state not in (CampaignState.FINISHED, CampaignState.CANCELLED),
+        can_cancel=state not in OVER,
     )
 
 

@@ -19,7 +19,7 @@ from tuner.campaign.presence import absence
 from tuner.errors import TunerError
 from tuner.model import Event
 from tuner.report.status import Absence
-from tuner.states import CampaignState
+from tuner.states import OVER, CampaignState
 from tuner.store import Store
 
 _PAUSE_S = 0.5
@@ -27,7 +27,6 @@ _PAUSE_S = 0.5
 _PRESENCE_S = 5.0
 _READ_AT_ONCE = 500
 _REMEMBERED = 2000
-_OVER = (CampaignState.FINISHED, CampaignState.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,7 @@ class Feeds:
             try:
                 state = (await run_sync(self._store.campaign, campaign)).state
                 new = await run_sync(self._store.events, campaign, feed.newest, _READ_AT_ONCE)
-                over, more = state in _OVER, len(new) == _READ_AT_ONCE
+                over, more = state in OVER, len(new) == _READ_AT_ONCE
                 if state is not CampaignState.RUNNING:
                     missed = None
                 elif not more and (missed or time.monotonic() - feed.looked >= _PRESENCE_S):

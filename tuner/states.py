@@ -74,6 +74,9 @@ _MOVES: Mapping[type[StrEnum], Mapping[StrEnum, frozenset[StrEnum]]] = {
     },
 }
 
+#: Campaigns to which nothing can happen any more.
+OVER = frozenset(state for state in CampaignState if not _MOVES[CampaignState][state])
+
 
 def move(what: str, old: State, new: State) -> State:
     """Return ``new`` when the move is allowed; ConflictError naming ``what`` otherwise."""

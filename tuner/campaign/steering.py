@@ -8,7 +8,7 @@ from datetime import datetime
 from tuner.campaign.holding import is_gone
 from tuner.errors import ConflictError
 from tuner.model import Campaign, Request, Wish
-from tuner.states import CampaignState
+from tuner.states import OVER, CampaignState
 from tuner.store import NewEvent, Store
 from tuner.store.queue import Queue
 
@@ -53,7 +53,7 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
     if wish is Wish.PAUSE and waited:
         todo = f"'fstune resume {campaign.id} --queue' puts it there again"
         return f"campaign {campaign.id} is off the queue; {todo}"
-    if wish is Wish.PAUSE or campaign.state in (CampaignState.FINISHED, CampaignState.CANCELLED):
+    if wish is Wish.PAUSE or campaign.state in OVER:
         raise ConflictError(f"campaign {campaign.id} is {campaign.state}; it does not run")
     _end(store, campaign, wish, f"asked to cancel from {asked_by}", now)
     return f"campaign {campaign.id} is cancelled"

@@ -35,7 +35,7 @@ from tuner.report.log import LogForm, LogProgress
 from tuner.report.pilot import pilot_page
 from tuner.report.progress import progress_for
 from tuner.report.tables import show
-from tuner.states import CampaignState
+from tuner.states import OVER
 from tuner.store import Store
 
 CampaignFile = Annotated[Path, typer.Argument(help="The campaign file (YAML).")]
@@ -122,7 +122,7 @@ def resume(
         if queue:
             to_queue(store, lambda: found, directory, server, override_pilot=override_pilot)
             return
-        if found.state in (CampaignState.FINISHED, CampaignState.CANCELLED):
+        if found.state in OVER:
             raise ConflictError(
                 f"campaign {found.id} is {found.state}; see 'fstune show {found.id}'"
             )

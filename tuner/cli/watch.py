@@ -33,14 +33,13 @@ from tuner.report.log import LogForm, LogProgress
 from tuner.report.progress import Progress, progress_for
 from tuner.report.status import Absence
 from tuner.report.words import clean
-from tuner.states import CampaignState
+from tuner.states import OVER, CampaignState
 from tuner.store import Store
 
 _LOOKS_PER_S = 2.0
 _STANDINGS_PER_S = 0.5
 #: Who runs it gives signs of life much more rarely than it is looked at.
 _LOOKS_A_PRESENCE = 10
-_OVER = (CampaignState.FINISHED, CampaignState.CANCELLED)
 _STOPPED = (CampaignState.PAUSED, CampaignState.FAILED)
 #: What is told when a run ends, or did not begin.
 _STOPS = ("campaign-paused", "campaign-failed", "start-failed")
@@ -110,7 +109,7 @@ class StoreSource:
         looks = 0
         while True:
             # Looked at first: what is told of the end is there by then.
-            over = self.campaign().state in _OVER
+            over = self.campaign().state in OVER
             for event in self.events(after):
                 after = event.number
                 yield event

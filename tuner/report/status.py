@@ -14,7 +14,7 @@ from tuner.model import Wish
 from tuner.report.drawing import Printable
 from tuner.report.tables import Column, Listing
 from tuner.report.words import NAME, QUIET, SLOWER, duration, literal, moment
-from tuner.states import CampaignState
+from tuner.states import OVER, CampaignState
 
 
 class Presence(StrEnum):
@@ -227,7 +227,7 @@ def _work(worker: KnownWorker) -> Text:
 
 def _state(run: RunningCampaign) -> Text:
     if run.presence is Presence.DIED:
-        if run.state in (CampaignState.FINISHED, CampaignState.CANCELLED):
+        if run.state in OVER:
             return Text(f"died; the campaign is {run.state}", style=SLOWER)
         todo = "a worker takes it up again" if run.queued else "take it up with 'fstune resume'"
         return Text(f"died; {todo}", style=SLOWER)

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row, text
 
 from tuner.errors import ConflictError, SpecError
 from tuner.model import Event, Holder, QueuedRun, WorkerProcess
-from tuner.states import CampaignState
+from tuner.states import OVER
 from tuner.store import queries, queue_tables
 from tuner.store.database import Database
 from tuner.store.queue_tables import SCHEMA, look_there_first
@@ -107,7 +107,7 @@ class Queue:
 
         def put(connection: Connection) -> Event:
             row = queries.campaign_row(connection, campaign, lock=True)
-            if row.state in (CampaignState.FINISHED, CampaignState.CANCELLED):
+            if row.state in OVER:
                 raise ConflictError(f"campaign {campaign} is {row.state}")
             for job in _jobs(connection, campaign):
                 how = f"was taken by worker {job.worker}" if job.taken else "is on the queue"

@@ -8,14 +8,13 @@ from enum import StrEnum
 
 from tuner.errors import StoreError
 from tuner.model import Campaign, Event
-from tuner.states import CampaignState
+from tuner.states import OVER, CampaignState
 
 #: A run that dies so often without one more complete block dies of the campaign.
 MOST_DEATHS = 3
 #: What a worker tells before it begins a run.
 TAKEN = "worker-took"
 DIED = "run-died"
-_OVER = (CampaignState.FINISHED, CampaignState.CANCELLED)
 
 
 class Fate(StrEnum):
@@ -56,7 +55,7 @@ def settled(campaign: Campaign, attempts: int) -> Fate | None:
     ``attempts``: how often a run of this job was begun before. Whoever began the last one may have
     died before it could say how that ended.
     """
-    if campaign.state in _OVER:
+    if campaign.state in OVER:
         return Fate(campaign.state)
     if attempts and campaign.state is CampaignState.FAILED:
         return Fate.FAILED
@@ -69,7 +68,7 @@ def fate(ended: Ended) -> Fate:
     """What becomes of a campaign after a run."""
     state = ended.campaign.state
     never_ran = bool(ended.events) and ended.events[-1].kind == TAKEN
-    if state in _OVER:
+    if state in OVER:
         return Fate(state)
     if state is CampaignState.PAUSED and not never_ran:
         return Fate.PUT_BACK if ended.stopping and not _asked(ended.campaign) else Fate.PAUSED
