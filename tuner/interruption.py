@@ -2,6 +2,9 @@
 
 An interrupt that strikes while a connection begins or ends a transaction can leave it open; the
 next one would then wait for locks that this process itself holds.
+
+An interrupt can also be lost: what strikes in a finalizer, or while a compiled module is imported,
+is dropped there. So it is remembered, and raised again at the next ``check``.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from contextlib import contextmanager
 
 _depth = 0
 _pending: str | None = None
+_asked: str | None = None
 
 
 def interrupt(reason: str) -> None:
@@ -19,10 +23,26 @@ def interrupt(reason: str) -> None:
 
     For signal handlers, which run in the main thread.
     """
-    global _pending
+    global _asked, _pending
+    _asked = reason
     if not _depth:
         raise KeyboardInterrupt(reason)
     _pending = reason
+
+
+def check() -> None:
+    """Raise KeyboardInterrupt, in the main thread, when one was asked for and did not get through.
+
+    For places where work may end; not for those where it is cleaned up after.
+    """
+    if _asked is not None and threading.current_thread() is threading.main_thread():
+        raise KeyboardInterrupt(_asked)
+
+
+def forget() -> None:
+    """Whoever was to be interrupted has ended."""
+    global _asked
+    _asked = None
 
 
 @contextmanager

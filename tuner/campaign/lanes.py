@@ -12,6 +12,7 @@ from tuner.campaign.measuring import BlockRunner
 from tuner.campaign.steps import RunBlock
 from tuner.campaign.stopping import undisturbed
 from tuner.errors import CampaignHalted, TestbedError, TunerError
+from tuner.interruption import check
 from tuner.measure.workload import Workload
 from tuner.model import Event
 from tuner.report.observer import Observer, Standing
@@ -140,6 +141,7 @@ def at_once(
         for thread in threads:
             while thread.is_alive():
                 thread.join(_POLL_S)
+                check()
     except BaseException:
         halt.set()
         with undisturbed(say):

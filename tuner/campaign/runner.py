@@ -37,6 +37,7 @@ from tuner.errors import (
     TunerError,
     evidence,
 )
+from tuner.interruption import check
 from tuner.judge.pilot import Pilot
 from tuner.measure.workload import Workload
 from tuner.model import BASELINE, Aspect, BlockTimes, Campaign, Event, Trial, Wish
@@ -199,7 +200,10 @@ class Runner:
         check_identity(self._store, self._id, now, measured=measured)
 
     def _check_halt(self) -> None:
-        """Raise Stopped when work on another testbed, or a stop signal, ends the run."""
+        """Raise Stopped when work on another testbed, or a stop signal, ends the run, and
+        KeyboardInterrupt when a stop signal did not get through.
+        """
+        check()
         if self._halt.is_set():
             raise Stopped("the run ends")
 
@@ -306,6 +310,7 @@ class Runner:
         if self._store.campaign(self._id).recommendation is not None:
             return  # the last run was cut off just after its answer
         while True:
+            check()
             trials = self._store.trials(self._id)
             now = self._plan(trials)
             self.pilot = now.pilot

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from tuner.interruption import interrupt
+from tuner.interruption import forget, interrupt
 
 _STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Signals so soon after one another are one request: a closed terminal sends several.
@@ -31,7 +31,10 @@ def stop_signals() -> Iterator[None]:
         interrupt(signal.Signals(number).name)
 
     with _handling(stop):
-        yield
+        try:
+            yield
+        finally:
+            forget()
 
 
 @contextmanager

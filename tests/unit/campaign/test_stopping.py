@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from contextlib import suppress
 
 import pytest
 
@@ -55,6 +56,34 @@ def test_a_signal_pauses_restores_and_loses_nothing(
     after = [(b.number, m) for b in campaign.blocks for m in b.measurements]
     assert after[: len(before)] == before
     assert len({(n, m.trial) for n, m in after}) == len(after)
+
+
+@pytest.mark.parametrize("at", [4, 30, 77])
+def test_a_signal_that_is_lost_on_its_way_pauses_at_the_next_safe_point(
+    begin: Begin, at: int
+) -> None:
+    """As in a finalizer, or while a compiled module is imported: Python drops it there."""
+    lost: list[int] = []
+
+    def each(count: int) -> None:
+        if count == at:
+            with suppress(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGTERM)
+            lost.append(count)
+
+    recorder = Recorder(each)
+    campaign = begin(spec(faster(), found=FOUND.as_dict()))
+    with stop_signals():
+        outcome = campaign.run(recorder)
+    assert lost
+    assert outcome.campaign.state is CampaignState.PAUSED
+    assert "SIGTERM" in outcome.campaign.reason
+    assert campaign.testbed is not None
+    assert campaign.testbed.settings == FOUND
+    measured = [m for b in campaign.blocks for m in b.measurements]
+    with stop_signals():  # what was asked of the run before is not asked of this one
+        assert campaign.run().campaign.state is CampaignState.FINISHED
+    assert measured == [m for b in campaign.blocks for m in b.measurements][: len(measured)]
 
 
 @pytest.mark.parametrize("at", [4, 30, 77])
