@@ -63,5 +63,5 @@ def restore(file: File, state_dir: StateDir = None) -> None:
     testbed = read_testbed(file)
     connections = hosts.Hosts(testbed, file.resolve().parent, state_directory(state_dir))
     with closing(connections):
-        for said in hosts.restore(connections, testbed.restore.directory):
+        for said in hosts.restore(connections.all, testbed.restore.directory):
             typer.echo(said)

@@ -31,7 +31,7 @@ from tuner.testbed.conversation import SpeakingConnector
 from tuner.testbed.dry import DryConnector
 from tuner.testbed.facts import HostFacts, ServerFacts, client_facts, host_facts, server_facts
 from tuner.testbed.file import ClientSection, FuseSection, ReachSection, SshSection, TestbedFile
-from tuner.testbed.hold import Heartbeats, Hold, Owner, patience_s, restore_all
+from tuner.testbed.hold import TRUSTED_S, Heartbeats, Hold, Owner, patience_s, restore_all
 from tuner.testbed.link import Patience, SshHost
 from tuner.testbed.local import LocalConnector
 from tuner.testbed.node import NodeConnector
@@ -246,7 +246,7 @@ def rehearse(
     return would
 
 
-def restore(hosts: Hosts, directory: str) -> Iterator[str]:
+def restore(hosts: Sequence[SpeakingConnector], directory: str) -> Iterator[str]:
     """Put every host back from its journals and end what holds it; a sentence for each part, as
     soon as it is done.
 
@@ -254,13 +254,17 @@ def restore(hosts: Hosts, directory: str) -> Iterator[str]:
     """
     failure: TestbedError | None = None
     there: list[SpeakingConnector] = []
-    for connector in hosts.all:
+    held = False
+    for connector in hosts:
         try:
+            held |= connector.run(["test", "-d", f"{directory}/lease"]).status == 0
             # Whoever holds the host is refused from now on, before anything is put back anywhere.
             connector.run(["rm", "--recursive", "--force", f"{directory}/lease"])
             there.append(connector)
         except TestbedError as problem:
             failure = failure or problem
+    if held:
+        time.sleep(TRUSTED_S)  # until then a campaign may go by the last answer that it had
     for connector in there:
         try:
             done = restore_all(connector, directory)

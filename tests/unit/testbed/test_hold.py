@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -20,6 +21,7 @@ from tuner.target.journal import Journal
 from tuner.testbed import hold as holding
 from tuner.testbed.connector import CommandFailed
 from tuner.testbed.hold import Hold, Owner, restore_all
+from tuner.testbed.hosts import restore
 from tuner.testbed.local import LocalConnector
 
 OURS, THEIRS = Owner("campaign-1", "here"), Owner("campaign-2", "there")
@@ -91,7 +93,9 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    """Where time is told to pass, it does: no answer of the host is taken for long."""
+    monkeypatch.setattr(holding, "TRUSTED_S", -1.0)
     found = Place(tmp_path / "restore-here")
     yield found
     for what in ("lease", "lease.expired"):
@@ -290,3 +294,47 @@ def test_a_host_where_everything_of_ours_was_removed_is_changed_no_more(place: P
     hold.settle()
     hold.run(["mkdir", "--parents", str(path)])
     assert hold.give_back() is None
+
+
+def test_a_host_is_asked_again_when_its_last_word_is_old(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding, "TRUSTED_S", 2.0)
+    now = 1000.0
+    monkeypatch.setattr(holding, "_awake_s", lambda: now)
+    hold = place.take()
+    shutil.rmtree(place.directory / "lease")
+    hold.run(["touch", str(place.directory / "soon")])
+    assert (place.directory / "soon").exists()
+    now += 2.1
+    with pytest.raises(TestbedError, match="has put itself back"):
+        hold.run(["touch", str(place.directory / "late")])
+    now -= 2.1  # once refused, for ever
+    with pytest.raises(TestbedError, match="has put itself back"):
+        hold.run(["touch", str(place.directory / "late")])
+    assert not (place.directory / "late").exists()
+
+
+def test_a_host_is_put_back_by_hand_when_its_last_word_is_old(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding, "TRUSTED_S", 2.0)
+    hold = place.take()
+    place.journal()
+    waited: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        assert not (place.directory / "lease").exists()
+        assert place.proof == []
+        waited.append(seconds)
+
+    monkeypatch.setattr("tuner.testbed.hosts.time", SimpleNamespace(sleep=sleep))
+    restored = list(restore([LocalConnector()], str(place.directory)))
+    assert restored == ["part on localhost restored"]
+    assert waited == [2.0]
+    with pytest.raises(TestbedError, match="has put itself back"):
+        hold.beat()
+    assert list(restore([LocalConnector()], str(place.directory))) == [
+        "localhost: nothing to put back"
+    ]
+    assert waited == [2.0]
