@@ -194,7 +194,7 @@ class Lab:
 
     def stored(self) -> Stored:
         with Store.open(self.state) as store:
-            campaign = store.campaign("last")
+            campaign = store.campaigns()[0]  # also one that was refused before its first block
             one = campaign.id
             return Stored(campaign, store.trials(one), store.blocks(one), store.events(one))
 
@@ -381,6 +381,25 @@ def engine_runs(node: Node) -> bool:
 def _ours(words: list[str]) -> bool:
     named = ("workloads.pyz", "watch.sh", "end_runs.py")
     return any(word.endswith(named) for word in words)
+
+
+@dataclass
+class Labs:
+    """Hosts for one test after another. ``new_directory``: makes one for their files."""
+
+    cells: Cells
+    new_directory: Callable[[], Path]
+    _lab: Lab | None = None
+
+    def fit(self) -> Lab:
+        """The hosts of the test before, or others where it left something behind."""
+        if self._lab is None or self._lab.left():
+            self.close()
+            self._lab = bring_up(self.cells, self.new_directory())
+        return self._lab
+
+    def close(self) -> None:
+        self.cells.down(CELL)
 
 
 def bring_up(cells: Cells, directory: Path) -> Lab:

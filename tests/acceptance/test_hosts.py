@@ -13,10 +13,9 @@ import pytest
 
 from deploy.cell import Cells, ssh
 from tests.acceptance.lab import (
-    CELL,
     Lab,
+    Labs,
     Stored,
-    bring_up,
     engine_runs,
     make_key,
     wait_for,
@@ -33,24 +32,23 @@ SOON = "20s"
 
 
 @pytest.fixture(scope="module")
-def hosts(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    cells = Cells(root / "build" / "test-state")
-    cells.down(CELL)
+def hosts(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Labs]:
+    labs = Labs(Cells(root / "build" / "test-state"), lambda: tmp_path_factory.mktemp("lab"))
     try:
-        yield bring_up(cells, tmp_path_factory.mktemp("lab"))
+        yield labs
     finally:
-        cells.down(CELL)
+        labs.close()
 
 
 @pytest.fixture
-def lab(hosts: Lab) -> Iterator[Lab]:
+def lab(hosts: Labs) -> Iterator[Lab]:
     """The hosts, as they were found before and after."""
-    hosts.testbed()
-    hosts.workload()
-    hosts.campaign([THREADS])
-    hosts.put_back()
-    yield hosts
-    hosts.put_back()
+    lab = hosts.fit()
+    lab.testbed()
+    lab.workload()
+    lab.campaign([THREADS])
+    yield lab
+    lab.put_back()
 
 
 def test_a_campaign_by_ssh_ends_with_its_answer_and_all_put_back(lab: Lab) -> None:
