@@ -34,8 +34,8 @@ tune: setup ## tune the fileserver of a private cell on this machine
 setup: $(STAMP) ## make .venv with every dependency at its locked version
 	@:
 
-test: setup ## run the tests, two files at a time; PYTEST="-k word" narrows them
-	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST)
+test: setup ## run the tests, three files at a time; PYTEST="-k word" narrows them
+	@$(VENV)/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 check: setup ## lint, formatting, types, import rules
 	@$(VENV)/bin/ruff check $(CODE)

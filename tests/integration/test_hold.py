@@ -15,6 +15,7 @@ from deploy.cell import Cell
 from tests.integration.conftest import attach_fileserver, process_in, wait_for
 from tuner.errors import ConflictError, TestbedError
 from tuner.target.journal import Journal
+from tuner.testbed import hold as holding
 from tuner.testbed.connector import CommandFailed, check
 from tuner.testbed.hold import Heartbeats, Hold, Owner, restore_all
 from tuner.testbed.node import NodeConnector
@@ -165,8 +166,11 @@ def small_disk(cell: Cell, path: str) -> Iterator[Callable[[], None]]:
         cell.server.check(["umount", path])
 
 
-def test_a_host_whose_disk_takes_nothing_any_more_is_put_back(cell: Cell, directory: str) -> None:
+def test_a_host_whose_disk_takes_nothing_any_more_is_put_back(
+    cell: Cell, directory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     proof, lease = f"{directory}.proof", f"{directory}/lease"
+    monkeypatch.setattr(holding, "TRUSTED_S", -1.0)
     with small_disk(cell, directory) as fill:
         hold = take(cell, directory)
         journal(cell, directory, f"echo restored | tee {proof}\n")

@@ -433,15 +433,9 @@ class Runner:
             self._planner.rules = replace(self._rules, max_trials=tried)
         added: list[tuple[Trial, NewEvent]] = []
         for number, proposal in enumerate(proposals, start=len(trials)):
-            flags = self._target.flags(proposal.configuration)
-            trial = Trial(
-                number,
-                proposal.configuration,
-                step.race,
-                proposal.origin,
-                TrialState.RUNNING,
-                flags,
-            )
+            found, origin = proposal.configuration, proposal.origin
+            flags = self._target.flags(found)
+            trial = Trial(number, found, step.race, origin, TrialState.RUNNING, flags)
             added.append((trial, self._teller.trial(trial)))
         for event in self._store.add_trials(self._id, added):
             self._teller.show(event)

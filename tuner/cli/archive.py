@@ -12,6 +12,7 @@ from tuner.cli.options import (
     Database,
     Server,
     StateDir,
+    open_or_make_store,
     open_store,
     server_address,
 )
@@ -46,5 +47,5 @@ def import_file(
     database: Database = None,
 ) -> None:
     """Add the campaign of a file to the others, as it was; one that is here already is refused."""
-    with open_store(state_dir, database) as store:
+    with open_or_make_store(state_dir, database) as store:
         typer.echo(f"campaign {import_campaign(store, file)} is in {store.where}")

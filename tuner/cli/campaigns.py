@@ -23,6 +23,7 @@ from tuner.cli.options import (
     Log,
     Server,
     StateDir,
+    open_or_make_store,
     open_store,
     server_address,
     state_directory,
@@ -68,7 +69,7 @@ def run(
         return
     directory = state_directory(state_dir)
     prepared = _prepared(file, directory, override_pilot)
-    with open_store(directory, database) as store:
+    with open_or_make_store(directory, database) as store:
         if queue:
             to_queue(store, lambda: _created(store, prepared.spec), directory, server)
             return
@@ -89,7 +90,7 @@ def pilot(
     prepared = _prepared(file, directory, override_pilot=False)
     if not prepared.spec.pilot.blocks:
         raise SpecError(f"{file}: pilot.blocks is 0; give it blocks")
-    with open_store(directory, database) as store:
+    with open_or_make_store(directory, database) as store:
         campaign = _created(store, prepared.spec)
         outcome, found = _conduct(store, campaign, prepared, log, pilot_only=True)
     if found is not None:
@@ -117,7 +118,7 @@ def resume(
         remote.resume(address, campaign, log, override_pilot=override_pilot)
         return
     directory = state_directory(state_dir)
-    with open_store(directory, database) as store:
+    with open_store(state_dir, database) as store:
         found = store.campaign(campaign)
         if queue:
             to_queue(store, lambda: found, directory, server, override_pilot=override_pilot)
@@ -152,7 +153,7 @@ def branch(
         return
     directory = state_directory(state_dir)
     prepared = _prepared(file, directory, override_pilot)
-    with open_store(directory, database) as store:
+    with open_store(state_dir, database) as store:
         old = store.campaign(campaign)
 
         def begun() -> Campaign:

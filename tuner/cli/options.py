@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from tuner.errors import SpecError
+from tuner.errors import NotFoundError, SpecError
 from tuner.report.log import LogForm
 from tuner.settings import ClientSettings, Settings
-from tuner.store import Store
+from tuner.store import Store, holds_one
 
 StateDir = Annotated[
     Path | None,
@@ -75,7 +75,20 @@ def server_address(server: str | None, state_dir: Path | None, database: str | N
 
 
 def open_store(state_dir: Path | None, database: str | None) -> Store:
-    """Open the store that the options name."""
+    """Open the store that the options name, where one is expected to be.
+
+    Raises NotFoundError when the option names a directory that holds none: it is mistyped.
+    """
+    if state_dir is not None and database_address(database) is None and not holds_one(state_dir):
+        raise NotFoundError(
+            f"--state-dir {state_dir}: there is no database of fstune; the first campaign there "
+            "makes one"
+        )
+    return open_or_make_store(state_dir, database)
+
+
+def open_or_make_store(state_dir: Path | None, database: str | None) -> Store:
+    """Open the store that the options name; make it if it is not there."""
     return Store.open(state_directory(state_dir), database_address(database))
 
 

@@ -9,7 +9,7 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
-from tuner.cli.options import Database, StateDir, open_store
+from tuner.cli.options import Database, StateDir, open_or_make_store, open_store
 from tuner.documents import Duration, Name
 from tuner.errors import SpecError
 from tuner.report.tables import Column, Listing, show
@@ -53,7 +53,7 @@ def create(
         if lasts_s > _LONGEST_S:
             raise SpecError("--expires: ten years at most, or 'never'")
         until = now + timedelta(seconds=lasts_s)
-    with open_store(state_dir, database) as store:
+    with open_or_make_store(state_dir, database) as store:
         token, text = Access(store).create(called, scope, now, until)
     typer.echo(text)
     ends = "does not expire" if until is None else f"expires {moment(until)}"

@@ -12,7 +12,13 @@ from typing import Annotated
 import typer
 
 from tuner.campaign.steering import in_use
-from tuner.cli.options import Database, StateDir, database_address, open_store, state_directory
+from tuner.cli.options import (
+    Database,
+    StateDir,
+    database_address,
+    open_or_make_store,
+    state_directory,
+)
 from tuner.errors import ConflictError, SpecError
 from tuner.model import Campaign
 from tuner.report.log import LogForm, lines
@@ -63,7 +69,7 @@ def worker(
     directory = state_directory(state_dir)
     address = database_address(database)
     with ExitStack() as open_:
-        store = open_.enter_context(open_store(state_dir, database))
+        store = open_.enter_context(open_or_make_store(state_dir, database))
         queue = Queue.made(store)
         assert address is not None
         # Taken in here: other commands have no use for them, and it takes time.

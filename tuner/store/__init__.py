@@ -1,8 +1,9 @@
 """The database: what a campaign did, kept as it happens. Only this package knows SQLAlchemy."""
 
+from tuner.store.opening import holds_one
 from tuner.store.rows import NewEvent
 from tuner.store.sharing import Running
 from tuner.store.store import Store
 from tuner.store.upkeep import Upgraded, backup, problems, upgrade
 
-__all__ = ["NewEvent", "Running", "Store", "Upgraded", "backup", "problems", "upgrade"]
+__all__ = ["NewEvent", "Running", "Store", "Upgraded", "backup", "holds_one", "problems", "upgrade"]

@@ -31,3 +31,8 @@ def open_database(state_directory: Path, address: str | None = None) -> Database
             "name another with FSTUNE_STATE_DIR"
         ) from error
     return SQLite(directory / FILE)
+
+
+def holds_one(state_directory: Path) -> bool:
+    """Whether a directory holds a database."""
+    return (state_directory / FILE).exists()

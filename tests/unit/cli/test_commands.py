@@ -115,6 +115,7 @@ def test_errors_are_one_line_with_a_status_of_their_own(
     wrong = tmp_path / "wrong.yaml"
     document = json.loads(spec().to_json()) | {"workload": "mixed-uze"}
     wrong.write_text(json.dumps(document))
+    Store.open(state).close()
     for arguments, status, said in (
         (["run", str(tmp_path / "none.yaml")], 2, "no such campaign file"),
         (["run", str(bad)], 2, f"{bad}: spaces: missing"),

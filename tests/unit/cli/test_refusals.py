@@ -145,3 +145,20 @@ def test_a_certificate_that_is_none_is_refused_before_anything_is_served(tmp_pat
     done = CliRunner().invoke(app, ["serve", *tls, "--state-dir", str(tmp_path / "state")])
     assert "not a PEM certificate and its private key" in str(done.exception)
     assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize(
+    "command", [["list"], ["show"], ["status"], ["resume", "last"], ["db", "check"]], ids=" ".join
+)
+def test_a_mistyped_state_directory_is_said_and_not_made(
+    fstune: Fstune, tmp_path: Path, command: list[str]
+) -> None:
+    mistyped = tmp_path / "mistyped"
+    done = fstune(*command, "--state-dir", mistyped)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"fstune: --state-dir {mistyped}: there is no database of fstune")
+    assert not mistyped.exists()
+
+
+def test_a_state_directory_that_no_option_names_is_made(fstune: Fstune) -> None:
+    assert fstune("list").returncode == 0

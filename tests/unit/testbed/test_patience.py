@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from tuner.errors import ConfigurationError, TestbedError, TransportError, evidence
+from tuner.testbed import hold as holding
 from tuner.testbed.connector import CommandFailed, CommandResult, CommandTimeout
 from tuner.testbed.conversation import Conversation
-from tuner.testbed.hold import Hold, Owner, patience_s
+from tuner.testbed.hold import TRUSTED_S, Hold, Owner, patience_s
 from tuner.testbed.hosts import patience
 from tuner.testbed.link import Patience
 
@@ -62,16 +63,27 @@ def test_a_host_that_was_lost_is_asked_whether_it_is_back_before_anything_else()
     assert host.ran == [("bos", "status"), ("beat",), ("bos", "status")]
 
 
-def test_whether_it_is_still_held_is_asked_before_every_change_and_no_reading() -> None:
-    """However long ago that was asked: this process may have been asleep since."""
+def test_whether_it_is_still_held_is_asked_before_changes_and_no_reading(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By a clock that goes on while this process is asleep, and again when that was long ago."""
+    now = 1000.0
+    monkeypatch.setattr(holding, "_awake_s", lambda: now)
     host, held = hold()
     held.run(["bos", "status"])
-    held.run(["bos", "stop"])
-    held.run_long(["bos", "create"], run_id="r")
-    held.put("/a", b"")
-    changes: list[tuple[str, ...]] = [("bos", "stop"), ("bos", "create"), ("put", "/a")]
-    asked = [step for change in changes for step in (("beat",), change)]
-    assert host.ran == [("bos", "status"), *asked]
+    assert host.ran == [("bos", "status")]
+    for _ in range(2):
+        now += 0.9 * TRUSTED_S  # twice that is too long, whatever was done between
+        host.ran.clear()
+        held.run(["bos", "stop"])
+        held.run_long(["bos", "create"], run_id="r")
+        held.put("/a", b"")
+        changes = [("bos", "stop"), ("bos", "create"), ("put", "/a")]
+        assert host.ran == [("beat",), *changes]
+        now += 0.9 * TRUSTED_S
+        host.ran.clear()
+        held.run(["bos", "stop"])
+        assert host.ran == [("bos", "stop")]
 
 
 @pytest.mark.parametrize(
