@@ -134,7 +134,7 @@ class Hold:
     def converse(self, argv: Sequence[str]) -> Conversation:
         """See SpeakingConnector.converse; as ``run``."""
         with self._present():
-            return self.connector.converse(argv)
+            return _HeldConversation(self, self.connector.converse(argv))
 
     def beat(self) -> None:
         """Tell the host that we are there. Raises TestbedError when it does not know us any more,
@@ -178,8 +178,8 @@ class Hold:
 
     @contextmanager
     def _present(self, *, changes: bool = True) -> Iterator[None]:
-        """Wait for a host that did not answer, for as long as ``patience_s`` allows; note when it
-        stops answering. What ``changes`` it is refused unless it says that we hold it.
+        """Wait for a host that did not answer, for as long as ``patience_s`` allows; what
+        ``changes`` it is refused unless it says that we hold it.
         """
         self._check_held()
         while (since := self._away_since) is not None:
@@ -191,9 +191,15 @@ class Hold:
                 time.sleep(_AGAIN_S)
             else:
                 self._away_since = None
-        try:
+        with self.noting():
             if changes and _awake_s() - self._held_at > TRUSTED_S:
                 self._ask()
+            yield
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """Note when the host stops answering."""
+        try:
             yield
         except CommandTimeout:
             raise  # it answered
@@ -307,6 +313,28 @@ def _awake_s() -> float:
 def patience_s(after_s: float) -> float:
     """How long a host that does not answer is waited for, when it puts itself back ``after_s``."""
     return min(_LONGEST_PATIENCE_S, after_s / 2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _HeldConversation:
+    """A conversation with a host that is held; see Conversation."""
+
+    hold: Hold
+    talk: Conversation
+
+    def listen(self) -> str | None:
+        return self.talk.listen()
+
+    def say(self, line: str) -> None:
+        self.talk.say(line)
+
+    def kill(self) -> None:
+        self.talk.kill()
+
+    def end(self) -> CommandResult:
+        """A connection that was lost meanwhile may be that of a host which starts anew."""
+        with self.hold.noting():
+            return self.talk.end()
 
 
 class Heartbeats:

@@ -101,6 +101,7 @@ def test_tokens_on_the_command_line(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_about_a_token(tmp_path: Path, arguments: tuple[str, ...], why: str) -> None:
+    Store.open(tmp_path).close()
     done = CliRunner().invoke(command_line, ["token", *arguments, "--state-dir", str(tmp_path)])
     assert done.exit_code != 0
     assert why in str(done.exception)

@@ -47,7 +47,26 @@ class Flaky:
         raise AssertionError(path)
 
     def converse(self, argv: Sequence[str]) -> Conversation:
-        raise AssertionError(argv)
+        return Lost(tuple(argv))
+
+
+@dataclass
+class Lost:
+    """A conversation whose connection does not live to its end."""
+
+    argv: tuple[str, ...]
+
+    def listen(self) -> str | None:
+        return None
+
+    def say(self, line: str) -> None:
+        raise AssertionError(line)
+
+    def kill(self) -> None:
+        raise AssertionError(self.argv)
+
+    def end(self) -> CommandResult:
+        raise TransportError("lost")
 
 
 def hold(*failures: Exception, after_s: float = 600.0) -> tuple[Flaky, Hold]:
@@ -61,6 +80,19 @@ def test_a_host_that_was_lost_is_asked_whether_it_is_back_before_anything_else()
         held.run(["bos", "status"])
     held.run(["bos", "status"])
     assert host.ran == [("bos", "status"), ("beat",), ("bos", "status")]
+
+
+def test_a_host_that_was_lost_while_it_was_spoken_with_is_asked_too() -> None:
+    """As one that was started anew: its last word may be of a moment ago, and yet not hold."""
+    host, held = hold()
+    held.run(["bos", "stop"])
+    talk = held.converse(["engine"])
+    assert talk.listen() is None
+    with pytest.raises(TransportError, match="lost"):
+        talk.end()
+    host.ran.clear()
+    held.run(["bos", "start"])
+    assert host.ran == [("beat",), ("bos", "start")]
 
 
 def test_whether_it_is_still_held_is_asked_before_changes_and_no_reading(
