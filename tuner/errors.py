@@ -12,6 +12,9 @@ from typing import ClassVar
 
 Details = Mapping[str, str | int]
 
+#: Exit status of a command ended by Ctrl-C, as shells count it.
+INTERRUPTED = 130
+
 
 class TunerError(Exception):
     """Root of the tree. ``slug`` names the kind for machines, ``http_status`` and ``exit_code``

@@ -16,7 +16,7 @@ from tuner.campaign.rules import rules_of
 from tuner.campaign.runner import Outcome
 from tuner.campaign.spec import CampaignSpec, read_spec
 from tuner.cli.compose import Prepared, conduct, prepare
-from tuner.cli.ending import INTERRUPTED, stored_end, tell_end
+from tuner.cli.ending import stored_end, tell_end
 from tuner.cli.options import (
     CampaignReference,
     Database,
@@ -29,7 +29,7 @@ from tuner.cli.options import (
     state_directory,
 )
 from tuner.cli.worker import Queued, to_queue
-from tuner.errors import ConflictError, SpecError
+from tuner.errors import INTERRUPTED, ConflictError, SpecError
 from tuner.judge.pilot import Pilot, PilotOutcome
 from tuner.model import Campaign, Prior
 from tuner.report.log import LogForm, LogProgress

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from tuner.campaign.overview import beside
-from tuner.errors import NotFoundError, TunerError
+from tuner.errors import INTERRUPTED, NotFoundError, TunerError
 from tuner.model import Block, Campaign, Trial
 from tuner.report.beside import Comparison
 from tuner.report.summary import Effort, campaign_summary
@@ -17,9 +17,6 @@ from tuner.report.tables import show
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store
 from tuner.store.pages import Pages
-
-#: Exit status of a command ended by Ctrl-C, as shells count it.
-INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True)

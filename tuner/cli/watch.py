@@ -16,7 +16,7 @@ from tuner.campaign.rules import stored_rules
 from tuner.campaign.scores import ScoreTable
 from tuner.campaign.standing import against_baseline
 from tuner.campaign.watching import incumbent_after, seen_standing
-from tuner.cli.ending import INTERRUPTED, Ended, stored_end, tell_end
+from tuner.cli.ending import Ended, stored_end, tell_end
 from tuner.cli.options import (
     CampaignReference,
     Database,
@@ -26,7 +26,7 @@ from tuner.cli.options import (
     open_store,
     server_address,
 )
-from tuner.errors import ConflictError, SpecError, TunerError
+from tuner.errors import INTERRUPTED, ConflictError, SpecError, TunerError
 from tuner.model import BASELINE, Block, BlockKind, Campaign, Event, Trial
 from tuner.report.drawing import Estimate
 from tuner.report.log import LogForm, LogProgress

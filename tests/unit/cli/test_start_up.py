@@ -67,6 +67,28 @@ def test_commands_import_only_what_they_use(
     assert imported & (HEAVY | besides) == set()
 
 
+def test_ctrl_c_while_it_is_imported_is_no_traceback(environment: dict[str, str]) -> None:
+    script = """
+import os, signal, sys
+class Struck:
+    def find_spec(name, path=None, target=None):
+        if name == "typer":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Struck)
+from tuner.cli import main
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, "list"],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_commands_are_listed_with_the_first_words_of_their_own_help() -> None:
     top = typer.main.get_command(app)
     for name, command in top.commands.items():  # type: ignore[attr-defined]
