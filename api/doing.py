@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from api.seen import Seen
+from tuner.campaign.budget import Spent
 from tuner.model import BASELINE, Block, BlockKind, Measurement, Trial
 from tuner.report.words import changes, counted
 from tuner.states import CampaignState, TrialState
@@ -97,22 +98,16 @@ def _asked(seen: Seen) -> str | None:
 
 def used(seen: Seen) -> float | None:
     """The part of its budget that a campaign has used; None when its rules are not known."""
-    if seen.rules is None:
-        return None
-    share = seen.measuring_s / seen.rules.budget_s
-    if seen.rules.budget_measurements:
-        share = max(share, seen.measured / seen.rules.budget_measurements)
-    return share
+    return None if seen.rules is None else _spent(seen).used(seen.rules)
 
 
 def expected_end(seen: Seen) -> datetime | None:
-    """When the budget will be used up if it goes on as it has; None where that cannot be told.
-
-    Most campaigns end before: they end when all is settled.
-    """
-    share = used(seen)
-    if seen.campaign.state is not CampaignState.RUNNING or share is None or not 0.0 < share < 1.0:
+    """When the budget will be used up if it goes on as it has; None where that cannot be told."""
+    if seen.campaign.state is not CampaignState.RUNNING or seen.rules is None:
         return None
-    use = seen.campaign.time_use.wall_s
-    left_s = max(use, seen.measuring_s) * (1.0 - share) / share
-    return seen.campaign.updated + timedelta(seconds=left_s)
+    left_s = _spent(seen).left_s(seen.campaign.time_use, seen.rules)
+    return seen.campaign.updated + timedelta(seconds=left_s) if left_s else None
+
+
+def _spent(seen: Seen) -> Spent:
+    return Spent(seen.measuring_s, seen.measured)

@@ -207,9 +207,10 @@ class Lab:
             found[node.name] = command_line(node, "afsd.fuse")
         return found
 
-    def left(self, files: bool = True) -> list[str]:
+    def left(self, files: bool = True, runs: bool = True) -> list[str]:
         """What a campaign left on the hosts that must not be there; ``files``: in the volume too,
-        where those of a run that nobody could clean up stay until the campaign is resumed.
+        where those of a run that nobody could clean up stay until the campaign is resumed;
+        ``runs``: processes too.
         """
         found = [] if (now := self.programs()) == self.found else [f"other programs: {now}"]
         for node in (self.server, *self.clients):
@@ -219,7 +220,8 @@ class Lab:
             journals = node.run(["ls", "-A", f"{RESTORE}/restore"]).stdout.decode().split()
             parts = {name for name in journals if name in ("fileserver", "cache_manager")}
             found += [f"journal {part} on {node.name}" for part in sorted(parts)]
-            found += [f"{node.name}: {words}" for words in processes(node) if _ours(words)]
+            if runs:
+                found += [f"{node.name}: {words}" for words in processes(node) if _ours(words)]
         for node in self.clients:
             listed = node.run(["timeout", "20", "ls", "-A", VOLUME_PATH])
             if listed.status != 0:
@@ -231,10 +233,10 @@ class Lab:
             ]
         return found
 
-    def put_back(self, files: bool = True) -> None:
+    def put_back(self, files: bool = True, runs: bool = True) -> None:
         """Wait until nothing is left: watches and killed runs take a moment to end."""
         deadline = time.monotonic() + _PATIENCE_S
-        while left := self.left(files):
+        while left := self.left(files, runs):
             assert time.monotonic() < deadline, left
             time.sleep(0.2)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tuner.campaign.rules import Rules
 from tuner.campaign.scores import ScoreTable
+from tuner.model import TimeUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,28 @@ class Spent:
             return False
         limit = rules.budget_measurements
         return limit is None or self.measurements + arms <= (1.0 - kept) * limit
+
+    def used(self, rules: Rules) -> float:
+        """The share of the budget that is used up, of its time or of its measurements."""
+        share = self.seconds / rules.budget_s
+        limit = rules.budget_measurements
+        return share if limit is None else max(share, self.measurements / limit)
+
+    def pace(self, use: TimeUse) -> float:
+        """Wall time per second of measuring. Bringing the testbed up and down is no part of it:
+        that takes the same however long a campaign is.
+        """
+        return max(1.0, (use.wall_s - use.testbed_s) / self.seconds) if self.seconds else 1.0
+
+    def left_s(self, use: TimeUse, rules: Rules) -> float | None:
+        """Wall time until the budget is used up if it goes on as it has; None where nothing tells.
+
+        Most campaigns end before: they end when all is settled.
+        """
+        used = self.used(rules)
+        if self.seconds == 0.0 or used == 0.0:
+            return None
+        return max(0.0, self.seconds * (1.0 - used) / used) * self.pace(use)
 
     def share(self, rules: Rules, *, arms: int) -> float:
         """The share of the budget that so many arms cost at the present pace."""

@@ -441,7 +441,5 @@ class Runner:
             self._teller.show(event)
 
     def _show(self, trials: list[Trial], now: Plan) -> None:
-        elapsed_s = (self._before + self._ledgers.total()).wall_s
-        table = self._planner.table
-        pace = 1.0 if table.seconds == 0.0 else max(1.0, elapsed_s / table.seconds)
-        self._observer.standing(standing(trials, table, now, self._rules, elapsed_s, pace))
+        use = self._before + self._ledgers.total()
+        self._observer.standing(standing(trials, self._planner.table, now, self._rules, use))

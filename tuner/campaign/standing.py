@@ -12,7 +12,7 @@ from tuner.campaign.comparing import estimate
 from tuner.campaign.rules import Rules
 from tuner.campaign.scores import ScoreTable
 from tuner.campaign.steps import Phase, Plan
-from tuner.model import BASELINE, BlockKind, Configuration, Trial
+from tuner.model import BASELINE, BlockKind, Configuration, TimeUse, Trial
 from tuner.report.drawing import Estimate
 from tuner.report.observer import DroppedTrial, LiveTrial, Standing
 from tuner.report.words import changes
@@ -38,11 +38,9 @@ def standing(
     table: ScoreTable,
     plan: Plan,
     rules: Rules,
-    elapsed_s: float,
-    overhead: float,
+    use: TimeUse,
 ) -> Standing:
-    """Where the campaign stands. ``elapsed_s``: wall time of its runs; ``overhead``: wall time per
-    second of measuring time so far, for the expectation."""
+    """Where the campaign stands. ``use``: the wall time of its runs."""
     certifying = plan.phase is Phase.CERTIFY or table.first_fresh is not None
     kind = BlockKind.CERTIFY if certifying else BlockKind.SEARCH
     if plan.phase is Phase.PILOT:
@@ -50,11 +48,11 @@ def standing(
     shown = _shown(trials, plan)
     estimates = against_baseline(table, rules, kind, [trial.number for trial in shown])
     spent = Spent.of(table)
-    budget_s = rules.budget_s
-    if kind is BlockKind.CERTIFY and table.ended:
+    left_s = spent.left_s(use, rules)
+    if kind is BlockKind.CERTIFY and left_s is not None:
         fresh = sum(block.kind is BlockKind.CERTIFY for block in table.ended)
         block_s = (1 + max(1, len(plan.live))) * spent.seconds_an_arm
-        budget_s = min(budget_s, spent.seconds + block_s * (rules.certify_blocks - fresh))
+        left_s = min(left_s, block_s * (rules.certify_blocks - fresh) * spent.pace(use))
     rows = [_row(t, plan, estimates, trials[BASELINE].configuration) for t in shown]
     dropped = (
         DroppedTrial(t.number, t.reason)
@@ -67,8 +65,8 @@ def standing(
         expected_blocks=None,
         measurements=spent.measurements,
         budget=rules.budget_measurements or _expected(spent, rules.budget_s),
-        elapsed_s=elapsed_s,
-        expected_left_s=max(0.0, (budget_s - spent.seconds) * overhead) if table.ended else None,
+        elapsed_s=use.wall_s,
+        expected_left_s=left_s,
         kind=kind,
         rows=tuple(rows),
         dropped=tuple(islice(dropped, _DROPPED_SHOWN)),
