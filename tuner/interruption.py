@@ -1,7 +1,8 @@
-"""Where the main thread may be interrupted: not in the middle of a transaction.
+"""Where the main thread may be interrupted: not in the middle of a transaction, or of a packet.
 
 An interrupt that strikes while a connection begins or ends a transaction can leave it open; the
-next one would then wait for locks that this process itself holds.
+next one would then wait for locks that this process itself holds. It is the same with the locks of
+an SSH connection.
 
 An interrupt can also be lost: what strikes in a finalizer, or while a compiled module is imported,
 is dropped there. So it is remembered, and raised again at the next ``check``.

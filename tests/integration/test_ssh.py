@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import os
 import signal
 import socket
@@ -13,12 +14,14 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from deploy.cell import Cell, Cells, CellSpec, Node, ssh
 from deploy.cell.network import SERVER_ADDRESS, client_address
 from tests.integration.conftest import wait_for
+from tuner.campaign.stopping import stop_signals
 from tuner.errors import TransportError
 from tuner.testbed.connector import CommandFailed, CommandTimeout, Connector, OutputTooLarge
 from tuner.testbed.link import AccessError, Patience, SshHost
@@ -377,6 +380,54 @@ def test_a_command_that_is_interrupted_is_ended(
         (server.run if kind == "plain" else run)(argv, timeout_s=90.0)
     gone(hosts.node, server.run(["cat", argv[-2]]).stdout.strip())
     assert server.run(["ls", "-A", "/var/tmp/fstune-0"]).stdout == ""
+
+
+class Striking:
+    """A lock of paramiko's that lets a stop signal strike whoever has just taken it, the ``at``-th
+    time. Whether it has, is ``struck``.
+    """
+
+    def __init__(self, lock: Any, at: int) -> None:
+        self._lock = lock
+        self._left = at
+        self.struck = False
+
+    def acquire(self) -> None:
+        self._lock.acquire()
+        if threading.current_thread() is not threading.main_thread() or self.struck:
+            return
+        self._left -= 1
+        if not self._left:
+            self.struck = True
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def release(self) -> None:
+        self._lock.release()
+
+
+@pytest.mark.timeout(60)
+def test_a_stop_signal_leaves_a_connection_that_works(
+    server: SshConnector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever in paramiko it strikes: what is put back goes over the same connection."""
+    server.run(["true"])
+    transport = server._link._alive()
+    assert transport is not None
+    for at in itertools.count(1):
+        with monkeypatch.context() as patched, stop_signals():
+            lock = Striking(transport.clear_to_send_lock, at)
+            patched.setattr(transport, "clear_to_send_lock", lock)
+            try:
+                server.run(["true"])
+            except KeyboardInterrupt:
+                assert lock.struck
+            else:
+                assert not lock.struck
+        assert server.run(["true"]).status == 0
+        assert server._link._alive() is transport
+        if not lock.struck:
+            break
+    assert at > 4  # a session is opened, a command asked for, sent and let go of
 
 
 def test_closing_wakes_who_waits(hosts: Hosts) -> None:

@@ -2,6 +2,10 @@
 
 Owns paramiko: how a host is reached and recognised, keepalives, and what each of paramiko's
 exceptions means to us. Host keys are only ever read from the known_hosts file, never added to it.
+
+An interrupt that strikes inside paramiko can leave one of its locks taken, or half a packet sent:
+whoever uses the connection next, to put the host back say, would wait for ever. So it is held off
+whenever a connection that others use is touched; only a wait for the host may be interrupted.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import tenacity
 from paramiko.pkey import UnknownKeyType
 
 from tuner.errors import TestbedError, TransportError
+from tuner.interruption import uninterrupted
 
 # Otherwise Python prints paramiko's complaints to the terminal; all that matters comes as an error.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -108,16 +113,17 @@ class Link:
             try:
                 yield channel
             finally:
-                channel.close()
+                with uninterrupted():
+                    channel.close()
 
     def close(self) -> None:
         """Let go of the connection; the next command opens another. Wakes whoever waits on it."""
-        with self._lock:
+        with uninterrupted(), self._lock:
             self._drop()
 
     def drop(self, channel: paramiko.Channel) -> None:
         """Let go of the connection of a channel, which is dead; not of one that came after it."""
-        with self._lock:
+        with uninterrupted(), self._lock:
             if self._alive() is channel.get_transport():
                 self._drop()
 
@@ -141,7 +147,7 @@ class Link:
         except (paramiko.SSHException, EOFError, OSError):
             if fresh:
                 raise
-        with self._lock:
+        with uninterrupted(), self._lock:
             if self._alive() is transport:
                 self._drop()
         transport, _ = self._transport()
@@ -157,7 +163,9 @@ class Link:
             retry=tenacity.retry_if_exception_type(paramiko.ChannelException),
             reraise=True,
         )
-        return retrying(transport.open_session, timeout=self._patience.connect_s)
+        # One that its caller does not get any more is closed with its last reference.
+        with uninterrupted():
+            return retrying(transport.open_session, timeout=self._patience.connect_s)
 
     def _transport(self) -> tuple[paramiko.Transport, bool]:
         """The open connection, and whether it was opened only now."""

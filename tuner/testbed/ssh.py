@@ -17,6 +17,7 @@ from types import TracebackType
 import paramiko
 
 from tuner.errors import TestbedError, TransportError
+from tuner.interruption import uninterrupted
 from tuner.testbed import detached
 from tuner.testbed.connector import (
     OUTPUT_LIMIT_BYTES,
@@ -101,7 +102,8 @@ class SshConnector:
         refuse_null(argv)
         with ExitStack() as opening:
             channel = opening.enter_context(self._link.channel())
-            channel.exec_command(quote([*self._sudo, *argv]))
+            with uninterrupted():
+                channel.exec_command(quote([*self._sudo, *argv]))
             return SshConversation(self.host, argv, channel, opening.pop_all())
         raise AssertionError("an exit stack hides no error")
 
@@ -158,7 +160,7 @@ class SshConnector:
         sent = request.encode(reader.mark)
         with self._link.channel() as channel:
             sending_s = self._patience.silence_s + len(sent) / _LEAST_BYTES_PER_S
-            with self._link.dropped_after(sending_s, channel):
+            with uninterrupted(), self._link.dropped_after(sending_s, channel):
                 channel.exec_command(self._command)
                 channel.sendall(sent)
             transfer_s = 2 * OUTPUT_LIMIT_BYTES / _LEAST_BYTES_PER_S
@@ -176,7 +178,8 @@ class SshConnector:
         """Wait for the answer for as long as the host shows that it lives."""
         noise = b""
         awake = select.poll()
-        awake.register(channel.fileno(), select.POLLIN)
+        with uninterrupted():
+            awake.register(channel.fileno(), select.POLLIN)
         while True:
             silence_s = min(self._patience.silence_s, deadline - time.monotonic())
             if silence_s <= 0 or not awake.poll(1000 * silence_s):
@@ -185,13 +188,14 @@ class SshConnector:
                     f"{self.host}: {what}: the connection is dead: nothing came from the host for "
                     f"{silence_s:.3g} s"
                 )
-            over = channel.eof_received or channel.closed
-            while channel.recv_ready():
-                answer = reader.feed(channel.recv(_CHUNK_BYTES))
-                if answer is not None:
-                    return answer
-            while channel.recv_stderr_ready():
-                noise = (noise + channel.recv_stderr(_CHUNK_BYTES))[-_NOISE_BYTES:]
+            with uninterrupted():
+                over = channel.eof_received or channel.closed
+                while channel.recv_ready():
+                    answer = reader.feed(channel.recv(_CHUNK_BYTES))
+                    if answer is not None:
+                        return answer
+                while channel.recv_stderr_ready():
+                    noise = (noise + channel.recv_stderr(_CHUNK_BYTES))[-_NOISE_BYTES:]
             if over:
                 raise self._no_answer(channel, what, noise.decode(errors="replace"))
 

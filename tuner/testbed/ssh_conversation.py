@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import paramiko
 
 from tuner.errors import TransportError
+from tuner.interruption import uninterrupted
 from tuner.testbed.connector import OUTPUT_LIMIT_BYTES, CommandResult, decoded, program, shown
 
 _END_PATIENCE_S = 10.0
@@ -47,7 +48,7 @@ class SshConversation:
 
     def say(self, line: str) -> None:
         """See Conversation.say."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), uninterrupted():
             self._channel.sendall(f"{line}\n".encode())
 
     def kill(self) -> None:
