@@ -186,6 +186,8 @@ def test_it_shows_that_it_lives() -> None:
         asking.send()
         assert asking.process.stdout is not None
         seen = b"".join(os.read(asking.process.stdout.fileno(), 1) for _ in range(3))
+        asking.stdin.close()
+        assert asking.process.wait(PATIENCE_S) == 0
     assert seen == b"\n\n\n"
 
 
