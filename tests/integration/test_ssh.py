@@ -405,7 +405,7 @@ class Striking:
         self._lock.release()
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(120)
 def test_a_stop_signal_leaves_a_connection_that_works(
     server: SshConnector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
