@@ -49,13 +49,11 @@ class Spent:
 
         Most campaigns end before: they end when all is settled.
         """
-        used = self.used(rules)
-        if self.seconds == 0.0 or used == 0.0:
+        if self.seconds == 0.0:
             return None
+        used = self.used(rules)
         return max(0.0, self.seconds * (1.0 - used) / used) * self.pace(use)
 
     def share(self, rules: Rules, *, arms: int) -> float:
         """The share of the budget that so many arms cost at the present pace."""
-        limit = rules.budget_measurements
-        of_time = arms * self.seconds_an_arm / rules.budget_s
-        return max(of_time, 0.0 if limit is None else arms / limit)
+        return Spent(arms * self.seconds_an_arm, arms).used(rules)

@@ -123,20 +123,21 @@ class Link:
 
     def drop(self, channel: paramiko.Channel) -> None:
         """Let go of the connection of a channel, which is dead; not of one that came after it."""
-        with uninterrupted(), self._lock:
-            if self._alive() is channel.get_transport():
-                self._drop()
+        self._drop_dead(channel.get_transport())
 
     @contextlib.contextmanager
     def dropped_after(self, limit_s: float, channel: paramiko.Channel) -> Iterator[None]:
-        """Drop a channel's connection when the body takes longer: paramiko would wait for ever."""
+        """Drop a channel's connection when the body, which is not interrupted, takes longer:
+        paramiko would wait for ever.
+        """
         timer = threading.Timer(limit_s, self.drop, (channel,))
         timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
+        with uninterrupted():
+            timer.start()
+            try:
+                yield
+            finally:
+                timer.cancel()
 
     def _open_channel(self) -> paramiko.Channel:
         transport, fresh = self._transport()
@@ -147,9 +148,7 @@ class Link:
         except (paramiko.SSHException, EOFError, OSError):
             if fresh:
                 raise
-        with uninterrupted(), self._lock:
-            if self._alive() is transport:
-                self._drop()
+        self._drop_dead(transport)
         transport, _ = self._transport()
         return self._open_session(transport)
 
@@ -190,6 +189,11 @@ class Link:
     def _alive(self) -> paramiko.Transport | None:
         transport = self._clients[-1].get_transport() if self._clients else None
         return transport if transport is not None and transport.is_active() else None
+
+    def _drop_dead(self, transport: paramiko.Transport) -> None:
+        with uninterrupted(), self._lock:
+            if self._alive() is transport:
+                self._drop()
 
     def _drop(self) -> None:
         while self._clients:

@@ -160,7 +160,7 @@ class SshConnector:
         sent = request.encode(reader.mark)
         with self._link.channel() as channel:
             sending_s = self._patience.silence_s + len(sent) / _LEAST_BYTES_PER_S
-            with uninterrupted(), self._link.dropped_after(sending_s, channel):
+            with self._link.dropped_after(sending_s, channel):
                 channel.exec_command(self._command)
                 channel.sendall(sent)
             transfer_s = 2 * OUTPUT_LIMIT_BYTES / _LEAST_BYTES_PER_S
