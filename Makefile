@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SAME_INDEX = index="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$(build/tools/bin/python -m pip config get global.index-url 2>/dev/null || true)}}"; \
 	if [ -n "$$index" ]; then export UV_DEFAULT_INDEX="$$index"; fi
 
-.PHONY: help tune setup test check bench format docs lock clean
+.PHONY: help tune setup test check bench format docs dist lock clean
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
 
@@ -53,8 +53,13 @@ format: setup ## rewrite the code in the agreed format
 	@$(VENV)/bin/ruff check --fix-only --quiet $(CODE)
 	@$(VENV)/bin/ruff format $(CODE)
 
-docs: setup ## rewrite the reference page of all parameters
+docs: setup ## rewrite the references of all parameters and of all commands
 	@$(VENV)/bin/python -m search_spaces.reference docs/search-spaces.md
+	@$(VENV)/bin/python -m tuner.cli.reference docs/commands.md docs/fstune.1
+
+dist: setup ## build dist/fstune-VERSION.whl, to be installed where there is no checkout
+	@rm -rf dist
+	@$(VENV)/bin/python -m hatchling build -t wheel -d dist
 
 lock: $(TOOLS) ## resolve dependencies into uv.lock; LOCK=--upgrade takes the newest
 	@$(SAME_INDEX); $(UV) lock --python build/tools/bin/python $(LOCK)

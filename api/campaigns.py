@@ -22,7 +22,7 @@ from api.documents import (
 )
 from api.exports import MEDIA_TYPE
 from api.paging import LARGEST, Limit, Page, PageToken, after_number, page, read_token
-from api.service import READ, Found, Service, Serving, service
+from api.service import READ, Found, Reader, Service, Serving, service
 from api.watching import Heard
 from tuner.campaign.comparing import stored_comparisons
 from tuner.errors import NotFoundError, SpecError
@@ -177,6 +177,7 @@ def stream_place(
 async def stream_events(
     campaign: Found,
     serving: Annotated[Service, Depends(service)],
+    who: Reader,
     after: Annotated[int, Depends(stream_place)],
 ) -> AsyncIterator[ServerSentEvent]:
     """What happens, as it happens (server-sent events). The identifier of each is its number.
@@ -184,8 +185,9 @@ async def stream_events(
     Whoever was cut off comes again with `Last-Event-ID` and misses nothing. An event of the kind
     `over` says that the campaign has ended and that nothing follows. One of the kind `presence` has
     no identifier: the process that runs the campaign is not heard from any more, or it is again.
+    The stream of a token that is revoked, or has expired, ends within seconds.
     """
-    async for event in serving.feeds.watch(campaign.id, after):
+    async for event in serving.feeds.watch(campaign.id, after, lambda: serving.holds(who)):
         if event is None:
             yield ServerSentEvent(event="over", data={})
             return

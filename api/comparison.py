@@ -79,5 +79,5 @@ def _difference(scored: Sequence[Mapping[int, float]], a: int, b: int) -> str:
     shown = signed_interval(e.lower, e.upper)
     return (
         f"{called(b).capitalize()} is {faster(e.ratio)} than {called(a)} "
-        f"(95 % interval {shown}) in the {len(pairs)} blocks that measured both."
+        f"(95% interval {shown}) in the {len(pairs)} blocks that measured both."
     )

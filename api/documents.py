@@ -272,6 +272,16 @@ def ratio(log_ratio: float) -> float | None:
     return math.exp(log_ratio) if -700.0 < log_ratio < 700.0 else None
 
 
+_LONGEST_NESTED = 1000
+
+
+def _scalar(value: object) -> str | int | float | bool | None:
+    """As it is, or as text: databases of earlier releases may hold what was imported unseen."""
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return json.dumps(value)[:_LONGEST_NESTED]
+
+
 class EventDocument(Document):
     """Something that happened. ``number`` is the identifier in the stream of events."""
 
@@ -289,7 +299,7 @@ class EventDocument(Document):
             at=event.at,
             kind=event.kind,
             message=event.message,
-            data=dict(event.data),
+            data={name: _scalar(value) for name, value in event.data.items()},
         )
 
 

@@ -9,7 +9,7 @@ from api.seen import Seen
 from tuner.campaign.budget import Spent
 from tuner.model import BASELINE, Block, BlockKind, Measurement, Trial
 from tuner.report.words import changes, counted
-from tuner.states import CampaignState, TrialState
+from tuner.states import CampaignState, EventKind, TrialState
 
 KINDS = {
     BlockKind.PILOT: "pilot",
@@ -17,9 +17,9 @@ KINDS = {
     BlockKind.CERTIFY: "certification",
 }
 _ASKED = {
-    "pause-requested": "It was asked to pause, and does so after the arm in hand.",
-    "cancel-requested": "It was asked to end, and does so after the arm in hand.",
-    "resume-requested": "It was asked to go on; its run begins.",
+    EventKind.PAUSE_REQUESTED: "It was asked to pause, and does so after the arm in hand.",
+    EventKind.CANCEL_REQUESTED: "It was asked to end, and does so after the arm in hand.",
+    EventKind.RESUME_REQUESTED: "It was asked to go on; its run begins.",
 }
 _ANSWERED = ("campaign-", "start-failed", "testbed-ready")
 
@@ -90,7 +90,7 @@ def _asked(seen: Seen) -> str | None:
     """What was asked for and has not been answered by a later event."""
     for event in reversed(seen.events):
         if event.kind in _ASKED:
-            return _ASKED[event.kind]
+            return _ASKED[EventKind(event.kind)]
         if event.kind.startswith(_ANSWERED):
             return None
     return None

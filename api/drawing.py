@@ -63,8 +63,8 @@ class Axis:
             # The texts must not run into each other.
             if last + _BETWEEN_TICKS * self.reach <= size <= 0.97 * self.reach:
                 last = size
-                found.append((-size, f"+{times * step} %"))
-                found.append((size, f"−{times * step} %"))
+                found.append((-size, f"+{times * step}%"))
+                found.append((size, f"−{times * step}%"))
         return [(self.x(difference), text) for difference, text in sorted(found)]
 
 

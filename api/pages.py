@@ -24,10 +24,10 @@ from api.service import (
     READ,
     Found,
     Operator,
+    Reader,
     Service,
     Serving,
     Visitor,
-    needs,
     same_origin,
     visitor,
 )
@@ -46,8 +46,6 @@ _SESSION = timedelta(hours=12)
 _CAMPAIGNS_SHOWN = 50
 _SEE_OTHER = 303
 _FOR_PROGRAMS = ("/v1/", "/healthz", "/readyz", "/metrics", "/static/", "/openapi.json")
-
-Reader = Annotated[Visitor, Depends(needs(Scope.READ))]
 
 _templates = Environment(
     loader=PackageLoader("api"),

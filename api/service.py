@@ -49,6 +49,10 @@ class Service:
     exports: Exports
     starter: Starter
 
+    def holds(self, who: Visitor) -> bool:
+        """Whether what a visitor has shown still counts."""
+        return who.token is None or self.access.holds(who.token, datetime.now(UTC))
+
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
@@ -134,10 +138,11 @@ def same_origin(request: Request) -> bool:
     )
 
 
-_operate = needs(Scope.OPERATE)
+_operate, _read = needs(Scope.OPERATE), needs(Scope.READ)
 
 #: For routers: asked for before anything is looked up.
-READ, OPERATE = Depends(needs(Scope.READ)), Depends(_operate)
+READ, OPERATE = Depends(_read), Depends(_operate)
+Reader = Annotated[Visitor, Depends(_read)]
 Operator = Annotated[Visitor, Depends(_operate)]
 
 CampaignName = Annotated[

@@ -9,8 +9,10 @@ import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tuner.errors import TunerError
-from tuner.states import OVER, CampaignState
+from tuner.campaign.holding import is_gone
+from tuner.errors import ConflictError, TunerError
+from tuner.model import Campaign
+from tuner.states import OVER, CampaignState, EventKind
 from tuner.store import NewEvent, Store
 from tuner.store.queue import Queue
 from tuner.work.queueing import enqueue
@@ -28,6 +30,27 @@ class Starter:
         self._directory = directory.absolute()
         self._database = database
         self._queue = Queue.made(store) if queue else None
+        self._beginning = threading.Lock()
+        self._begun: set[str] = set()
+
+    def begin(self, campaign: Campaign) -> None:
+        """Run a campaign that nobody has begun; nothing happens when somebody has."""
+        with self._beginning:
+            if campaign.id in self._begun or campaign.state is not CampaignState.CREATED:
+                return
+            if self._held(campaign.id):
+                return
+            try:
+                self.start(campaign.id)
+            except ConflictError:
+                if self._queue is None:
+                    raise  # else it is on the queue already
+            self._begun.add(campaign.id)
+
+    def _held(self, campaign: str) -> bool:
+        """Whether a process runs it."""
+        leases = (lease for lease in self._store.leases() if lease.campaign == campaign)
+        return any(one.beat_age_s <= one.limit_s and not is_gone(one.holder) for one in leases)
 
     def start(self, campaign: str, *, override_pilot: bool = False) -> None:
         """Run a stored campaign; it takes up where the campaign stands."""
@@ -59,7 +82,7 @@ class Starter:
             found = self._store.campaign(campaign)
             now = datetime.now(UTC)
             event = NewEvent(now, "start-failed", f"the run did not begin: {run.last_line()}")
-            if found.state is CampaignState.CREATED:
+            if found.state is CampaignState.CREATED and not self._held(campaign):
                 state = CampaignState.FAILED
                 self._store.move_campaign(campaign, state, event.message, event)
             elif found.state not in OVER and _never_ran(self._store, campaign):
@@ -71,4 +94,4 @@ class Starter:
 def _never_ran(store: Store, campaign: str) -> bool:
     """Whether what was told last is not of a run: a run that ends tells that it is paused."""
     events = store.events(campaign)
-    return bool(events) and events[-1].kind == "resume-requested"
+    return bool(events) and events[-1].kind == EventKind.RESUME_REQUESTED

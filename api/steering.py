@@ -25,8 +25,9 @@ from tuner.campaign.steering import steer
 from tuner.cli.compose import Prepared, prepare
 from tuner.errors import ConflictError, SpecError
 from tuner.model import Campaign, Prior, Wish
-from tuner.states import OVER
+from tuner.states import OVER, EventKind
 from tuner.store import NewEvent
+from tuner.store.posted import Asked
 
 router = APIRouter(
     prefix="/v1/campaigns",
@@ -158,7 +159,9 @@ def resumed(
     if any(lease.beat_age_s <= lease.limit_s and not is_gone(lease.holder) for lease in held):
         raise ConflictError(f"campaign {campaign.id} runs already")
     said = f"asked to resume by {_name(who)}"
-    serving.store.add_event(campaign.id, NewEvent(datetime.now(UTC), "resume-requested", said))
+    serving.store.add_event(
+        campaign.id, NewEvent(datetime.now(UTC), EventKind.RESUME_REQUESTED, said)
+    )
     serving.starter.start(campaign.id, override_pilot=override_pilot)
     return CampaignDocument.of(serving.store.campaign(campaign.id))
 
@@ -189,27 +192,20 @@ def _created(
     allowed = allowed_spec(spec, serving)
     prepared = prepare(allowed, serving.directory)
     owner = "" if who.token is None else who.token.parent or who.token.id
-    taken = None if key is None else f"{owner}:{key}"
-    campaign = None
-    if taken is not None:
+    asked = None
+    if key is not None:
         body = f"{'' if old is None else old.id}:{allowed.to_json()}".encode()
-        before = serving.access.reserve(taken, body, datetime.now(UTC))
-        campaign = None if before is None else serving.store.campaign(before)
-    if campaign is None:
-        try:
-            campaign = _stored(serving, prepared, old)
-        except BaseException:
-            if taken is not None:
-                serving.access.settle(taken, None)
-            raise
-        if taken is not None:
-            serving.access.settle(taken, campaign.id)
-        serving.starter.start(campaign.id)
+        asked = Asked(f"{owner}:{key}", body)
+    campaign = _stored(serving, prepared, old, asked)
+    # Also when the same was asked before: whoever asked may have died before it was begun.
+    serving.starter.begin(campaign)
     answer.headers["Location"] = f"/v1/campaigns/{campaign.id}"
     return CampaignDocument.of(campaign)
 
 
-def _stored(serving: Service, prepared: Prepared, old: Campaign | None) -> Campaign:
+def _stored(
+    serving: Service, prepared: Prepared, old: Campaign | None, asked: Asked | None
+) -> Campaign:
     spec = prepared.spec
     found: list[Prior] = []
     if old is not None:
@@ -217,7 +213,9 @@ def _stored(serving: Service, prepared: Prepared, old: Campaign | None) -> Campa
         trials, blocks = serving.store.trials(old.id), serving.store.blocks(old.id)
         found = priors(old.id, trials, blocks, rules, prepared.parameters)
     now = datetime.now(UTC)
-    return serving.store.create_campaign(spec.name, spec.to_json(), spec.seed, now, priors=found)
+    return serving.store.create_campaign(
+        spec.name, spec.to_json(), spec.seed, now, priors=found, asked=asked
+    )
 
 
 def allowed_spec(spec: CampaignSpec, serving: Service) -> CampaignSpec:

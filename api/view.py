@@ -28,6 +28,7 @@ from tuner.model import (
 )
 from tuner.report.diagnostics import Row, diagnostics_rows
 from tuner.report.drawing import Estimate
+from tuner.report.findings import floor_text
 from tuner.report.status import Absence
 from tuner.report.words import (
     changes,
@@ -228,7 +229,7 @@ def _recommended(campaign: Campaign) -> bool:
 
 
 def _component(name: str, e: Estimate, axis: drawing.Axis, rules: Rules | None) -> EffectRow:
-    floor = "" if rules is None else f"at most {100.0 * rules.race.floor:g} % slower"
+    floor = "" if rules is None else f"at most {100.0 * rules.race.floor:g}% slower"
     marks = () if rules is None else (margin(rules.race.floor),)
     return EffectRow(
         name=name,
@@ -243,12 +244,10 @@ def _progress(seen: Seen) -> tuple[int, str]:
     """Percent of the budget that is used, and the same in words."""
     measured = f"{seen.measured} measurements in {seen.blocks} blocks"
     share = used(seen)
-    if seen.campaign.state is CampaignState.FINISHED:
-        return 100, measured
     if share is None:
-        return 0, measured
+        return 100 if seen.campaign.state is CampaignState.FINISHED else 0, measured
     percent = min(100, round(100.0 * share))
-    return percent, f"{percent} % of the budget used, {measured}"
+    return percent, f"{percent}% of the budget used, {measured}"
 
 
 def _parameters(
@@ -296,7 +295,7 @@ def _incumbent(seen: Seen) -> Markup:
         )
     if not points:
         return Markup("")
-    return drawing.series(points, _incumbent_text(seen), " %", 0.0, steps=True)
+    return drawing.series(points, _incumbent_text(seen), "%", 0.0, steps=True)
 
 
 def _percent(ratio: float) -> float | None:
@@ -323,8 +322,8 @@ def _drift(seen: Seen) -> Markup:
     if not points:
         return Markup("")
     spread = max(abs(p.y) for p in points)
-    title = f"The baseline's time by block, within {spread:.1f} % of its mean"
-    return drawing.series(points, title, " %", 0.0, steps=False)
+    title = f"The baseline's time by block, within {spread:.1f}% of its mean"
+    return drawing.series(points, title, "%", 0.0, steps=False)
 
 
 def _noise(seen: Seen) -> tuple[str, ...]:
@@ -333,7 +332,7 @@ def _noise(seen: Seen) -> tuple[str, ...]:
     ratios = [point.ratio for point in seen.drift]
     if len(ratios) > 1:
         found.append(
-            f"From block to block the baseline varies by {100.0 * stdev(ratios):.1f} % "
+            f"From block to block the baseline varies by {100.0 * stdev(ratios):.1f}% "
             "(standard deviation); what moves all arms of a block alike is taken out."
         )
     return tuple(found)
@@ -370,7 +369,7 @@ def effects(answer: Recommendation) -> tuple[Markup, tuple[EffectRow, ...]]:
             effect=signed(e.ratio),
             interval=signed_interval(e.lower, e.upper),
             drawing=drawing.interval(axis, e, ""),
-            floor="held" if answer.components[name].floor_held else "not shown",
+            floor=floor_text(answer.components[name]),
         )
         for name, e in known.items()
     )

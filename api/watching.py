@@ -7,8 +7,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -25,6 +25,8 @@ from tuner.store import Store
 _PAUSE_S = 0.5
 #: Nobody is missed sooner: whoever runs a campaign gives signs of life more rarely than that.
 _PRESENCE_S = 5.0
+#: So often it is asked whether whoever watches still may, when nothing happens.
+_MAY_S = 2.0
 _READ_AT_ONCE = 500
 _REMEMBERED = 2000
 
@@ -74,15 +76,17 @@ class Feeds:
                 {"Retry-After": "10"},
             )
 
-    async def watch(self, campaign: str, after: int) -> AsyncIterator[Event | Heard | None]:
+    async def watch(
+        self, campaign: str, after: int, may: Callable[[], bool] = lambda: True
+    ) -> AsyncIterator[Event | Heard | None]:
         """Yield every event with a number above ``after``, in order; None when it is over; and
         between them, when its process is not heard from any more, or again.
 
-        Ends when the campaign can have no more events.
+        Ends when the campaign can have no more events, and when whoever watches may no longer.
         """
         told: Absence | None = None
         async with self._joined(campaign) as feed:
-            while True:
+            while await self._allowed(may):
                 changed, newest, over = feed.changed, feed.newest, feed.over
                 while after < newest:
                     for event in await self._between(feed, campaign, after):
@@ -94,7 +98,14 @@ class Feeds:
                 if over:
                     yield None
                     return
-                await changed.wait()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), _MAY_S)
+
+    async def _allowed(self, may: Callable[[], bool]) -> bool:
+        try:
+            return await run_sync(may)
+        except TunerError:
+            return True  # the database is away for a moment, and nothing new comes of it
 
     async def _between(self, feed: _Feed, campaign: str, after: int) -> list[Event]:
         """The next events after a number: remembered, or read for who comes late."""

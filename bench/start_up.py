@@ -42,8 +42,8 @@ testbed: {simulated: {noise: 0.004}}
 spaces: {cache_manager: {name: openafs-cache-manager-fuse-1.8, only: [daemons]}}
 workload: mixed-use
 pilot: {blocks: 0}
-search: {trials_per_race: 2, blocks_per_race: 5, max_trials: 2}
-budget: {wall_time: 20h}
+search: {arms: 2, blocks_per_trial: 5, max_trials: 2}
+budget: {wall_time: 10m}
 """
 
 

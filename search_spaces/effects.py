@@ -22,6 +22,10 @@ COMMAND_LENGTH = "command_length"
 NO_PRESET = "none"
 
 
+#: What 64 bits hold, with a sign.
+_BEYOND = 1 << 63
+
+
 def default(space: Space, parameter: Parameter, env: Mapping[str, Value]) -> Value | None:
     """What the program does when the parameter is unset, for the values settled so far."""
     preset = env.get(space.preset_parameter, NO_PRESET) if space.preset_parameter else NO_PRESET
@@ -149,8 +153,10 @@ def broken(
 def mistyped(parameter: Parameter, value: object) -> str:
     """What is wrong with the type of a value, or with a word; empty if nothing is."""
     if parameter.kind.numeric:
-        good = isinstance(value, int) and not isinstance(value, bool)
-        return "" if good else f"{value!r} is not a whole number"
+        if not isinstance(value, int) or isinstance(value, bool):
+            return f"{value!r} is not a whole number"
+        held = -_BEYOND <= value < _BEYOND
+        return "" if held else "a number that large is taken by no program"
     if parameter.kind is Kind.BOOLEAN:
         return "" if isinstance(value, bool) else f"{value!r} is not true or false"
     good = isinstance(value, str) and value in parameter.choices
@@ -161,16 +167,7 @@ def violations(
     space: Space, values: Mapping[str, Value], facts: Mapping[str, int] | None
 ) -> list[str]:
     """See Space.violations."""
-    found: list[str] = []
-    for name, value in values.items():
-        try:
-            wrong = mistyped(space[name], value)
-        except SpaceError as error:
-            found.append(str(error))
-            continue
-        if wrong:
-            found.append(f"{name}: {wrong}")
-    if found:
+    if found := _ill_formed(space, values):
         return found
     env, _ = settle(space, values, facts)
     for parameter in space.order:
@@ -181,17 +178,46 @@ def violations(
     return found
 
 
+def impossible(space: Space, values: Mapping[str, Value]) -> list[str]:
+    """See Space.impossible."""
+    if found := _ill_formed(space, values):
+        return found
+    return [said for name, value in values.items() for said in _beyond_hard(space[name], value)]
+
+
+def _ill_formed(space: Space, values: Mapping[str, Value]) -> list[str]:
+    """Unknown parameters, and values of the wrong type."""
+    found: list[str] = []
+    for name, value in values.items():
+        try:
+            wrong = mistyped(space[name], value)
+        except SpaceError as error:
+            found.append(str(error))
+            continue
+        if wrong:
+            found.append(f"{name}: {wrong}")
+    return found
+
+
+def _beyond_hard(parameter: Parameter, value: Value) -> list[str]:
+    if not parameter.kind.numeric or isinstance(value, str):
+        return []
+    name, hard = parameter.name, parameter.hard
+    found: list[str] = []
+    if hard.low is not None and value < hard.low:
+        found.append(f"{name}: {value} is below {hard.low}, which the program {hard.outside}")
+    if hard.high is not None and value > hard.high:
+        found.append(f"{name}: {value} is above {hard.high}, which the program {hard.outside}")
+    return found
+
+
 def _violations_of(parameter: Parameter, value: Value, env: Mapping[str, Value]) -> list[str]:
     name, found = parameter.name, []
     if parameter.only_if is not None and not parameter.only_if.expression(env):
         found.append(f"{name} may not be set: {parameter.only_if.why}")
     if not parameter.kind.numeric or isinstance(value, str):
         return found
-    hard = parameter.hard
-    if hard.low is not None and value < hard.low:
-        found.append(f"{name}: {value} is below {hard.low}, which the program {hard.outside}")
-    if hard.high is not None and value > hard.high:
-        found.append(f"{name}: {value} is above {hard.high}, which the program {hard.outside}")
+    found += _beyond_hard(parameter, value)
     if (bound := parameter.at_least) is not None:
         least = ceil(bound.expression.number(env))
         if value < least:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from search_spaces import commandline, effects, narrowing
 from search_spaces.expressions import Value
@@ -123,6 +123,10 @@ class Space:
         """Why ``values`` is no valid configuration, a sentence each; empty if it is one."""
         return effects.violations(self, values, facts)
 
+    def impossible(self, values: Mapping[str, Value]) -> list[str]:
+        """Why no host takes ``values``, a sentence each; empty if some host may."""
+        return effects.impossible(self, values)
+
     def effective(
         self, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
     ) -> dict[str, Expected]:
@@ -132,6 +136,16 @@ class Space:
         Parameters that the program does not show are missing.
         """
         return effects.effective(self, values, facts)
+
+    def in_effect(
+        self, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
+    ) -> dict[str, Value]:
+        """Each parameter's value once ``values`` are set: as set, clamped, or by default.
+
+        One that is unset and has no fixed default is missing.
+        """
+        env, _ = effects.settle(self, values, facts)
+        return {p.name: env[p.name] for p in self.parameters if p.name in env}
 
     def fit(
         self, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
@@ -150,6 +164,11 @@ class Space:
         """The memory that the program takes for what ``values`` configures, an estimate."""
         env, _ = effects.settle(self, values, facts)
         return effects.memory_estimate(self, env)
+
+    def searching(self, names: Collection[str]) -> Space:
+        """The space with these parameters searched too, whatever their risk."""
+        changed = {p.name: replace(p, searched=p.searched or p.name in names) for p in self.order}
+        return narrowing.with_parameters(self, changed)
 
     def narrow(
         self,

@@ -28,7 +28,8 @@ import typer
 
 import tuner.cli.app as cli
 from search_spaces import Space
-from tuner.campaign import rules, runner
+from tuner.campaign import rules
+from tuner.campaign.guiding import ModelGuide
 from tuner.campaign.plan import Planner
 from tuner.campaign.spec import SpaceSection, load_space
 from tuner.cli import compose, main
@@ -37,8 +38,8 @@ from tuner.store import Store
 from tuner.store.database import Database
 from tuner.target.openafs.cache_manager import CacheManager
 from tuner.target.openafs.fileserver import Fileserver
-from tuner.testbed import simulated
 from tuner.testbed.simulated import SimulatedTestbed
+from tuner.testbed.simulated import testbed as simulated
 
 #: What a campaign does, by name, in the order in which it first does it. What a store does is named
 #: as its method; signs of life are left out, as they are given when it suits them.
@@ -53,7 +54,7 @@ DEEDS: Mapping[str, tuple[Any, str]] = {
     "set_baseline": (Store, "set_baseline"),
     "add_trials": (Store, "add_trials"),
     "plan": (Planner, "plan"),
-    "propose": (runner, "proposals_for"),
+    "look": (ModelGuide, "look"),
     "begin_block": (Store, "begin_block"),
     "apply": (simulated._SimulatedPart, "apply"),
     "read back": (simulated._SimulatedPart, "read_back"),

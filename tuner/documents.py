@@ -1,4 +1,4 @@
-"""YAML files from users: read, checked whole, and one line about the first mistake.
+"""YAML files from users: read, checked whole, and one line about every mistake.
 
 Owns how a file becomes a checked document and what is said when it does not: which file, which key,
 and what would be right. What a file means is its reader's matter.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -18,29 +18,38 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from search_spaces.reading import document as document_of
 from search_spaces.reading import text_of
 from tuner.errors import SpecError
+from tuner.model import Value
 
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|m|h|d)")
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|m|h|d)\s*")
+_DURATION = re.compile(f"(?:{_PART.pattern})+")
 _NAME = re.compile(r"[\w .-]{1,80}")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def _duration_s(value: object) -> object:
     if isinstance(value, str):
-        match = _DURATION.fullmatch(value.strip())
-        if match is None:
-            raise ValueError("write a duration such as 90s, 8m, 6h or 3d")
-        return float(match[1]) * _SECONDS[match[2]]
+        if _DURATION.fullmatch(value.strip()) is None:
+            raise ValueError("write a duration such as 90s, 8m, 6h, 1h30m or 3d")
+        parts = _PART.findall(value)
+        units = [unit for _, unit in parts]
+        if units != sorted(set(units), key="dhms".index):
+            raise ValueError("write each unit once, the largest first, such as 1h30m")
+        return sum(float(number) * _SECONDS[unit] for number, unit in parts)
     return value
 
 
 def _fraction(value: object) -> object:
+    share = value
     if isinstance(value, str):
         text = value.strip()
         try:
-            return float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+            share = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
         except ValueError:
             raise ValueError("write a share such as 2% or 0.02") from None
-    return value
+    if isinstance(share, int | float) and not isinstance(share, bool) and not 0.0 < share < 1.0:
+        meant = f"; for {share:g} percent write {share:g}%" if 1.0 < share < 100.0 else ""
+        raise ValueError(f"write a share between 0 and 1, such as 2% or 0.02{meant}")
+    return share
 
 
 def _name(value: object) -> object:
@@ -49,8 +58,17 @@ def _name(value: object) -> object:
     return value
 
 
+def _value(value: object) -> object:
+    if not isinstance(value, int | str):
+        raise ValueError("a value is a whole number, true or false, or text")
+    return value
+
+
+ParameterValue = Annotated[Value, BeforeValidator(_value)]
 Name = Annotated[str, BeforeValidator(_name)]
-Duration = Annotated[float, BeforeValidator(_duration_s), Field(gt=0.0)]
+#: A hundred years: longer than any campaign, and short enough for a date to come of it.
+_LONGEST_S = 36_600 * 86_400.0
+Duration = Annotated[float, BeforeValidator(_duration_s), Field(gt=0.0, le=_LONGEST_S)]
 Fraction = Annotated[float, BeforeValidator(_fraction), Field(gt=0.0, lt=1.0)]
 
 
@@ -85,30 +103,83 @@ def read_document(path: Path, model: type[Document], what: str) -> Document:
     try:
         return model.model_validate(document)
     except ValidationError as problem:
-        raise SpecError(f"{path}: {first_problem(problem, model)}") from None
+        raise SpecError(f"{path}: {problems(problem, model)}") from None
 
 
-def first_problem(problem: ValidationError, model: type[BaseModel]) -> str:
-    """The first mistake that was found: its key, and what would be right."""
-    error = problem.errors(include_url=False)[0]
-    where = ".".join(str(part) for part in error["loc"]) or "the file"
-    if error["type"] == "missing":
+#: Mistakes of one file that are told at once.
+_MOST_TOLD = 8
+
+
+def problems(problem: ValidationError, model: type[BaseModel]) -> str:
+    """The mistakes that were found, in one line: of each its key, and what would be right."""
+    errors = problem.errors(include_url=False)
+    meant = {
+        (*error["loc"][:-1], nearest)
+        for error in errors
+        if error["type"] == "extra_forbidden" and (nearest := _nearest(error["loc"], model))
+    }
+    # A key that is only misspelt is not missing besides.
+    told = [
+        _problem(error, model)
+        for error in errors
+        if error["type"] != "missing" or error["loc"] not in meant
+    ]
+    more = len(told) - _MOST_TOLD
+    return "; ".join([*told[:_MOST_TOLD], *([f"and {more} more"] if more > 0 else [])])
+
+
+def _problem(error: Mapping[str, Any], model: type[BaseModel]) -> str:
+    location: tuple[int | str, ...] = error["loc"]
+    where = ".".join(str(part) for part in location) or "the file"
+    kind, given = error["type"], error["input"]
+    if kind == "missing":
         return f"{where}: missing"
-    if error["type"] == "extra_forbidden":
-        known = _words_beside(error["loc"], model)
-        nearest = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
-        hint = f"; did you mean {nearest[0]!r}?" if nearest else f"; known: {', '.join(known)}"
-        return f"{where}: unknown key{hint}"
+    if kind == "extra_forbidden":
+        known = _words_beside(location, model)
+        nearest = _nearest(location, model)
+        hint = f"did you mean {nearest!r}?" if nearest else f"known: {', '.join(known)}"
+        return f"{where}: unknown key; {hint}"
+    if kind in ("model_type", "dict_type", "model_attributes_type"):
+        return f"{where}: {_as_mapping(location, given, model)}"
     message = error["msg"].removeprefix("Value error, ")
-    return f"{where}: {message[0].lower()}{message[1:]}"
+    ours = kind == "value_error"  # which says itself what was given
+    shown = f", not {given}" if isinstance(given, int | float) and not ours else ""
+    return f"{where}: {message[0].lower()}{message[1:]}{shown}"
 
 
-def _words_beside(location: tuple[int | str, ...], model: type[BaseModel]) -> list[str]:
+def _as_mapping(location: Sequence[int | str], given: object, model: type[BaseModel]) -> str:
+    """What to write where a mapping belongs: with what was given as its first value, where that
+    makes sense.
+    """
+    below = _model_at(location, model)
+    if below is None:
+        return "write a mapping"
+    first, field = next(iter(below.model_fields.items()))
+    takes_value = next(_models_in(field.annotation), None) is None
+    if isinstance(given, int | float | str) and takes_value:
+        return f"write a mapping, such as '{location[-1]}: {{{first}: {given}}}'"
+    return f"write a mapping of: {', '.join(below.model_fields)}"
+
+
+def _nearest(location: Sequence[int | str], model: type[BaseModel]) -> str | None:
+    known = _words_beside(location, model)
+    return next(iter(difflib.get_close_matches(str(location[-1]), known, n=1)), None)
+
+
+def _words_beside(location: Sequence[int | str], model: type[BaseModel]) -> list[str]:
     """The keys that are allowed where an unknown one was found."""
-    for part in location[:-1]:
+    above = _model_at(location[:-1], model)
+    return [] if above is None else sorted(above.model_fields)
+
+
+def _model_at(location: Sequence[int | str], model: type[BaseModel]) -> type[BaseModel] | None:
+    """The section that a location leads to, None where it is none."""
+    found: type[BaseModel] | None = model
+    for part in location:
         if isinstance(part, str):  # else the place in a list
-            model = next(_models_in(model.model_fields[part].annotation))
-    return sorted(model.model_fields)
+            field = None if found is None else found.model_fields.get(part)
+            found = None if field is None else next(_models_in(field.annotation), None)
+    return found
 
 
 def _models_in(annotation: object) -> Iterator[type[BaseModel]]:

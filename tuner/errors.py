@@ -14,6 +14,8 @@ Details = Mapping[str, str | int]
 
 #: Exit status of a command ended by Ctrl-C, as shells count it.
 INTERRUPTED = 130
+#: Exit status of 'fstune recommend' when nothing is better than the baseline.
+NO_IMPROVEMENT = 3
 
 
 class TunerError(Exception):

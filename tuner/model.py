@@ -16,6 +16,17 @@ from tuner.states import BlockState, CampaignState, TrialState
 #: A value of one parameter. An unset parameter has no entry in a configuration at all.
 Value = int | bool | str
 
+#: What others did to the machines during a run, in processors: used, stolen by the hypervisor, and
+#: idle for want of a disk. Where a client is on the server's machine, ``server`` is all there is.
+COVARIATES = (
+    "others_server",
+    "others_clients",
+    "stolen_server",
+    "stolen_clients",
+    "iowait_server",
+    "iowait_clients",
+)
+
 #: The trial that every block contains: the configuration as found.
 BASELINE = 0
 
@@ -172,7 +183,8 @@ class BlockTimes:
     """A block as judging needs it; its fields are those of ``Block``.
 
     ``times_s``: the component times (s) of every trial that it has measured, by trial, in the order
-    of the workload's components.
+    of the workload's components. ``covariates``: of every trial for which any is known, in the
+    order of ``COVARIATES``, None for one that is not.
     """
 
     number: int
@@ -186,6 +198,7 @@ class BlockTimes:
     times_s: Mapping[int, tuple[float, ...]]
     batch: int | None = None
     slot: int = 0
+    covariates: Mapping[int, tuple[float | None, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,7 +350,7 @@ class Recommendation:
 
     ``ratio``, ``lower``, ``upper``: geometric-mean time of the finalist over the baseline's on
     fresh blocks and its two-sided interval at ``confidence``; None when there was no finalist to
-    certify. ``largest_compatible_improvement``: fraction (0.03 = 3 %) by which the finalist may
+    certify. ``largest_compatible_improvement``: fraction (0.03 = 3%) by which the finalist may
     still be faster. ``notes``: sentences that must be read with it, such as that a setting costs
     durability.
     """

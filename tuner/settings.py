@@ -65,8 +65,9 @@ class ServiceSettings(_Settings):
     ``auth``: whether a token is asked for; without it the service only reads. ``hosts``: names by
     which a service without tokens may be asked, besides those of the loopback. ``testbeds``: the
     directory whose files campaigns started over HTTP may name. ``allow``: kinds of testbeds that
-    they may use besides. ``queue``: leave campaigns to workers. ``requests_per_s``: of one address
-    on average, ``burst`` at once. ``streams``: most streams of events at once.
+    they may use besides. ``trusted_proxies``: addresses and networks of proxies, which are
+    believed whom they speak for. ``queue``: leave campaigns to workers. ``requests_per_s``: of one
+    address on average, ``burst`` at once. ``streams``: most streams of events at once.
     """
 
     model_config = SettingsConfigDict(env_prefix="FSTUNE_API_", env_ignore_empty=True, frozen=True)
@@ -75,6 +76,7 @@ class ServiceSettings(_Settings):
     hosts: frozenset[str] = frozenset()
     testbeds: Path | None = None
     allow: frozenset[Literal["cell", "simulated"]] = frozenset()
+    trusted_proxies: frozenset[str] = frozenset()
     queue: bool = False
     requests_per_s: float = Field(default=50.0, gt=0.0)
     burst: int = Field(default=200, ge=1)

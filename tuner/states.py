@@ -83,3 +83,15 @@ def move(what: str, old: State, new: State) -> State:
     if new not in _MOVES[type(old)][old]:
         raise ConflictError(f"{what} is {old}; it cannot become {new}")
     return new
+
+
+class EventKind(StrEnum):
+    """The kinds of events that something is decided by; the others are told and no more."""
+
+    WORKER_TOOK = "worker-took"
+    RUN_DIED = "run-died"
+    BLOCK_COMPLETE = "block-complete"
+    MEASURED_AGAIN = "measured-again"
+    PAUSE_REQUESTED = "pause-requested"
+    CANCEL_REQUESTED = "cancel-requested"
+    RESUME_REQUESTED = "resume-requested"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from workloads.draws import Draws
 from workloads.files import permutation
@@ -33,10 +34,14 @@ class PhasePlan:
 
 @dataclass(frozen=True)
 class StagePlan:
-    """All phases of one stage; ``operations_sha256`` depends on spec, stage and seed alone."""
+    """All phases of one stage."""
 
     phases: tuple[PhasePlan, ...]
-    operations_sha256: str
+
+    @cached_property
+    def operations_sha256(self) -> str:
+        """A digest of all operations: depends on spec, stage and seed alone."""
+        return _digest(self.phases)
 
 
 def plan_stage(spec: Spec, stage_index: int, seed: int) -> StagePlan:
@@ -48,7 +53,7 @@ def plan_stage(spec: Spec, stage_index: int, seed: int) -> StagePlan:
             shares = planner.shares(phase, stage.processes, (stage.name, position))
             if number == stage_index:
                 planned.append(PhasePlan(phase, shares))
-    return StagePlan(tuple(planned), _digest(planned))
+    return StagePlan(tuple(planned))
 
 
 class _Planner:
@@ -146,7 +151,7 @@ def _file_act(operation: str, people: Population, file: LiveFile, draws: Draws) 
     return people.look(operation, file)
 
 
-def _digest(phases: list[PhasePlan]) -> str:
+def _digest(phases: Sequence[PhasePlan]) -> str:
     total = hashlib.sha256()
     for planned in phases:
         total.update(f"{planned.phase.operation}\0{planned.phase.rate_per_s}\n".encode())

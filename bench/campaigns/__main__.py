@@ -1,4 +1,4 @@
-"""Runs the study: ``python -m bench.campaigns [CAMPAIGNS]`` (300 a world by default).
+"""Runs the study: ``python -m bench.campaigns [CAMPAIGNS]`` (60 a world by default).
 
 Writes ``results.csv`` beside this file and the table of ``README.md``. Takes about a second of one
 core for each campaign; the same code gives the same figures every time.
@@ -29,4 +29,4 @@ def main(campaigns: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 300)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 60)

@@ -31,7 +31,7 @@ class Stage:
 Draw = Callable[[np.random.Generator, int, Sequence[Stage]], list[Floats]]
 
 SD: Final = 0.014
-"""Standard deviation of a log time unless told otherwise; that of a difference is 2.0 %."""
+"""Standard deviation of a log time unless told otherwise; that of a difference is 2.0%."""
 
 _HEAVY: Final = 0.05
 _SPIKE_SHARE: Final = 0.05
@@ -162,13 +162,13 @@ def _arm_states(rho: float) -> Draw:
 
 
 NOISES: Final[tuple[Noise, ...]] = (
-    Noise("normal", "times normal, sd 1.4 %", True, _alike(_normal)),
+    Noise("normal", "times normal, sd 1.4%", True, _alike(_normal)),
     Noise("log-normal", "log times normal, sd .05", True, _alike(_log_normal)),
     Noise("t3", "log times t with 3 degrees of freedom, scale .014", True, _alike(_t3)),
     Noise("spikes", "normal, one run in twenty takes 1.3 times as long", True, _alike(_spikes)),
     Noise("AR(.3)", "each run follows the one before, autocorrelation .3", True, _serial),
-    Noise("drift", "normal, each run .2 % slower than the one before", True, _drift),
-    Noise("walk", "normal, and a random walk of 1 % a run", True, _walk),
+    Noise("drift", "normal, each run .2% slower than the one before", True, _drift),
+    Noise("walk", "normal, and a random walk of 1% a run", True, _walk),
     Noise(
         "skewed D, right",
         "only the candidates have a tail of slow runs",

@@ -15,6 +15,8 @@ from typing import Final
 
 import numpy as np
 
+from bench.error_rates.adjusted import AdjustedRow
+from bench.error_rates.floors import FloorRow
 from bench.error_rates.guards import CANDIDATES, MISTAKES, PILOTS, Look
 from bench.error_rates.noise import NOISES, Noise
 from bench.error_rates.rules import RULES, errors
@@ -138,7 +140,10 @@ def _guard_rows(
     ]
 
 
-def write_csv(rows: Sequence[ErrorRow] | Sequence[GuardRow], path: Path) -> None:
+def write_csv(
+    rows: Sequence[ErrorRow] | Sequence[GuardRow] | Sequence[AdjustedRow] | Sequence[FloorRow],
+    path: Path,
+) -> None:
     """One line a row, floats with four digits."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")

@@ -45,7 +45,7 @@ _CAMPAIGN: Mapping[str, Any] = {
     },
     "workload": "mixed-use",
     "pilot": {"blocks": 0},
-    "search": {"trials_per_race": 1, "blocks_per_race": 3, "max_trials": 1},
+    "search": {"arms": 1, "blocks_per_trial": 3, "max_trials": 1},
     "budget": {"wall_time": "1h", "measurements": 8},
     "certification": {"blocks": 3, "share": "20%"},
     "first": [{"fileserver.threads": 64}],

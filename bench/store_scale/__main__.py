@@ -21,10 +21,13 @@ from statistics import median
 
 from bench.store_scale.filling import SPEC, fill
 from tests.postgresql import running
+from tuner.campaign.guiding import ModelGuide
 from tuner.campaign.plan import Planner
 from tuner.campaign.rules import rules_of
+from tuner.campaign.spec import load_space
 from tuner.cli.ending import stored_end
 from tuner.measure.workload import load_workload
+from tuner.propose.encoding import Tunable
 from tuner.store import Store
 from tuner.store.pages import Pages
 
@@ -88,7 +91,15 @@ def resume(directory: Path, address: str | None, campaign: str) -> None:
     with Store.open(directory, address) as store:
         rules = rules_of(SPEC, load_workload(SPEC.workload.name))
         blocks = store.block_times(store.campaign(campaign).id, rules.components)
-        Planner(rules).plan(store.trials(campaign), blocks)
+        tunables = {}
+        for component in ("fileserver", "cache_manager"):
+            space = load_space(getattr(SPEC.spaces, component), component)
+            tunables[component] = Tunable(
+                space, {name: fact.assumed for name, fact in space.facts.items()}, {}
+            )
+        trials = store.trials(campaign)
+        guide = ModelGuide(tunables, trials[0].configuration, rules)
+        Planner(rules, guide).plan(trials, blocks)
 
 
 def measured(directory: Path, address: str | None, campaigns: int, races: int) -> Iterator[Row]:

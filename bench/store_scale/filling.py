@@ -19,6 +19,7 @@ from tuner.campaign.spec import CampaignSpec
 from tuner.measure.workload import load_workload
 from tuner.model import (
     BASELINE,
+    COVARIATES,
     Answer,
     BlockKind,
     ComponentEffect,
@@ -41,7 +42,14 @@ _INCUMBENTS = {1: 0.97, 8: 0.95, 60: 0.93, 400: 0.91}
 _NOISE, _DRIFT = 0.03, 0.05
 _BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 _AT_ONCE = 20_000
-_COPIED = (tables.trial, tables.block, tables.measurement, tables.component, tables.event)
+_COPIED = (
+    tables.trial,
+    tables.block,
+    tables.measurement,
+    tables.covariate,
+    tables.component,
+    tables.event,
+)
 
 SPEC = CampaignSpec.model_validate(
     {
@@ -53,7 +61,7 @@ SPEC = CampaignSpec.model_validate(
         },
         "workload": "mixed-use",
         "pilot": {"blocks": 0},
-        "search": {"trials_per_race": TRIALS_A_RACE, "blocks_per_race": BLOCKS_A_RACE},
+        "search": {"arms": TRIALS_A_RACE, "blocks_per_trial": BLOCKS_A_RACE},
         "budget": {"wall_time": "3650d"},
     }
 )
@@ -74,6 +82,7 @@ def fill(store: Store, races: int, campaigns: int, *, seed: int = 1) -> list[str
         tables.trial: _trials(first, races),
         tables.block: _blocks(first, orders),
         tables.measurement: _measurements(first, orders),
+        tables.covariate: _covariates(first, orders, seed),
         tables.component: _components(first, orders, seed),
         tables.event: _events(first, orders),
     }
@@ -95,7 +104,7 @@ def finish(store: Store, campaign: str) -> None:
     chosen, baseline = _configuration(4), _configuration(BASELINE)
     answer = Recommendation(
         answer=Answer.RECOMMENDED,
-        reason="9.0 % faster",
+        reason="9.0% faster",
         trial=TRIALS_A_RACE,
         configuration=chosen,
         baseline=baseline,
@@ -113,7 +122,7 @@ def finish(store: Store, campaign: str) -> None:
     )
     ready = NewEvent(at, "testbed-ready", "ready", {"identity": "dafileserver 1.8.9"})
     store.add_event(campaign, ready)
-    store.save_recommendation(campaign, answer, NewEvent(at, "recommendation", "9.0 % faster"))
+    store.save_recommendation(campaign, answer, NewEvent(at, "recommendation", "9.0% faster"))
     ended = NewEvent(at, "campaign-finished", "finished")
     store.move_campaign(campaign, CampaignState.FINISHED, "", ended)
 
@@ -185,7 +194,7 @@ def _trials(campaign: str, races: int) -> Iterator[Row]:
     incumbents = [race * TRIALS_A_RACE for race in _INCUMBENTS if race < races]
     for number in range(races * TRIALS_A_RACE + 1):
         race = 0 if not number else 1 + (number - 1) // TRIALS_A_RACE
-        state, reason = TrialState.PRUNED, "not 2.0 % faster than the incumbent: as fast"
+        state, reason = TrialState.PRUNED, "not 2.0% faster than the incumbent: as fast"
         if number in incumbents[:-1]:
             state, reason = TrialState.COMPLETE, "another one took its place"
         if number == BASELINE or race == races or number == incumbents[-1]:
@@ -235,6 +244,19 @@ def _measurements(campaign: str, orders: list[tuple[int, tuple[int, ...]]]) -> I
                 "engine_sha256": "ab" * 32,
                 "seed": block,
             }
+
+
+def _covariates(
+    campaign: str, orders: list[tuple[int, tuple[int, ...]]], seed: int
+) -> Iterator[Row]:
+    """As on one machine: of the clients' machines nothing is known."""
+    random = np.random.default_rng([seed, 1])
+    for block, (_, order) in enumerate(orders, start=1):
+        for trial, known in zip(
+            order, random.exponential(0.1, (len(order), 3)).tolist(), strict=True
+        ):
+            found = dict.fromkeys(COVARIATES) | dict(zip(COVARIATES[::2], known, strict=True))
+            yield {"campaign": campaign, "block": block, "trial": trial, **found}
 
 
 def _components(

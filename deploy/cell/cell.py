@@ -201,11 +201,17 @@ class Cells:
     def _open_lock(self, name: str) -> IO[str]:
         locks = self._state / "locks"
         try:
-            locks.mkdir(parents=True, exist_ok=True)
-            return (locks / name).open("a")
+            # Whoever can open a lock can take it, and block us for ever.
+            self._state.mkdir(mode=0o700, parents=True, exist_ok=True)
+            locks.mkdir(mode=0o700, exist_ok=True)
+            locks.chmod(0o700)
+            descriptor = os.open(locks / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            os.fchmod(descriptor, 0o600)
+            return os.fdopen(descriptor, "a")
         except OSError as problem:
+            where = problem.filename or locks
             raise CellError(
-                f"{locks}: cannot be written ({problem.strerror}); name another state directory"
+                f"{where}: cannot be written ({problem.strerror}); name another state directory"
             ) from problem
 
     def _clear(self, name: str) -> None:

@@ -30,6 +30,8 @@ FIXED_OPTIONS = (
     MOUNT_POINT,
 )
 
+#: By its whole path: so it is put back, and its command line is the same as before.
+_PROGRAM = "/usr/sbin/afsd.fuse"
 _READY_TIMEOUT_S = 20.0
 _POLL_S = 0.02
 
@@ -50,7 +52,7 @@ def _start(client: Node, options: Sequence[str]) -> str | None:
     deadline = time.monotonic() + _READY_TIMEOUT_S
     probe = ["stat", "--format=%F", VOLUME_PATH]
     try:
-        done = client.run(["afsd.fuse", *FIXED_OPTIONS, *options], timeout_s=_READY_TIMEOUT_S)
+        done = client.run([_PROGRAM, *FIXED_OPTIONS, *options], timeout_s=_READY_TIMEOUT_S)
         while done.status == 0:
             seen = client.run(probe, timeout_s=_READY_TIMEOUT_S)
             if seen.status == 0:

@@ -136,7 +136,7 @@ def write_campaign(place: Place, first: Sequence[dict[str, int]]) -> None:
         },
         "workload": "./workload.yaml",
         "pilot": {"blocks": 0},
-        "search": {"trials_per_race": 3, "blocks_per_race": 3, "max_trials": 3},
+        "search": {"arms": 3, "blocks_per_trial": 3, "max_trials": 3},
         "budget": {"wall_time": "5m", "measurements": 16},
         "certification": {"blocks": 3, "share": "20%"},
         "first": list(first),

@@ -129,7 +129,7 @@ class Lab:
             },
             "workload": "./workload.yaml",
             "pilot": {"blocks": 0},
-            "search": {"trials_per_race": 1, "blocks_per_race": blocks, "max_trials": 1},
+            "search": {"arms": 1, "blocks_per_trial": blocks, "max_trials": 1},
             "budget": {"wall_time": "2h", "measurements": 2 * blocks + 6},
             "certification": {"blocks": 3, "share": "20%"},
             "first": list(first),

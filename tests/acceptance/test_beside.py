@@ -26,7 +26,7 @@ def test_two_clients_and_a_reference(place: Place) -> None:
         place,
         testbed={"cell": {"name": place.cell, "clients": 2}},
         references=[{"name": "local-disk", "path": "/fstune"}],
-        search={"trials_per_race": 1, "blocks_per_race": 3, "max_trials": 1},
+        search={"arms": 1, "blocks_per_trial": 3, "max_trials": 1},
         budget={"wall_time": "5m", "measurements": 8},
     )
     result = place.fstune("run", str(place.campaign_file))
@@ -58,7 +58,7 @@ def test_two_clients_and_a_reference(place: Place) -> None:
     for command in ("recommend", "show"):
         said = " ".join(place.fstune(command).stdout.split())
         assert "The service as found takes" in said
-        assert "times as long as local-disk (95 % interval" in said
+        assert "times as long as local-disk (95% interval" in said
     assert "client2:" in place.fstune("show").stdout
     assert place.left_behind() == []
 

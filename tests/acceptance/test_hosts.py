@@ -21,6 +21,7 @@ from tests.acceptance.lab import (
     wait_for,
 )
 from tests.integration.conftest import process_in
+from tests.security.local_users import OPTIONS, decoy, of_root, trap
 from tuner.model import Event
 from tuner.states import BlockState, CampaignState
 
@@ -56,6 +57,9 @@ def test_a_campaign_by_ssh_ends_with_its_answer_and_all_put_back(lab: Lab) -> No
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "Nothing speaks against a campaign here." in checked.stdout
     assert "10.77.0.1: bos stop 10.77.0.1 dafs -wait -localauth" in checked.stdout
+    planned = lab.fstune("campaign", "check", str(lab.directory / "campaign.yaml"))
+    assert planned.returncode == 0, planned.stdout + planned.stderr
+    assert "10.77.0.1: bos stop 10.77.0.1 dafs -wait -localauth" in planned.stdout
     for node in (lab.server, *lab.clients):
         assert node.run(["ls", "-A", "/var/lib/fstune-restore"]).stdout == b""
     assert lab.left() == []
@@ -73,6 +77,18 @@ def test_a_campaign_by_ssh_ends_with_its_answer_and_all_put_back(lab: Lab) -> No
             assert measurement.clients.keys() == {"10.77.0.11", "10.77.0.12"}
             assert all(c.elapsed_s > 0.0 for c in measurement.components.values())
     assert len(stored.of("restored")) == 2
+
+
+def test_processes_of_a_local_user_on_a_client_change_nothing(lab: Lab) -> None:
+    """Of whoever calls theirs afsd.fuse: neither believed, nor run, nor taken for put back."""
+    node, other = lab.clients
+    lab.campaign([{"cache_manager.daemons": 5}], blocks=3)
+    with trap(node) as (program, proof), decoy(node, (program, *OPTIONS, "-daemons", "9")):
+        result = lab.fstune("run", str(lab.directory / "campaign.yaml"))
+        assert result.returncode == 0, result.stdout + result.stderr
+        assert not proof.exists()
+        assert of_root(node, "afsd.fuse") == of_root(other, "afsd.fuse")
+    assert len(lab.stored().measured) >= 6
 
 
 @contextmanager
@@ -269,8 +285,13 @@ def test_a_fileserver_that_hangs_at_its_start_fails_its_trial(lab: Lab) -> None:
 
 def test_a_client_mount_that_hangs_fails_its_trial(lab: Lab) -> None:
     lab.campaign([{"cache_manager.daemons": 4}])
-    with lab.slow(lab.clients[1], "afsd.fuse", "-daemons") as gate, campaign(lab) as process:
-        lab.meets(gate)
+    # The program itself is named by its whole path; what starts it, within a time, is not.
+    hangs = (
+        "#!/bin/sh\n"
+        'case " $* " in *" -daemons "*) exec /usr/bin/timeout --foreground 20 sleep 600 ;; esac\n'
+        'exec /usr/bin/timeout "$@"\n'
+    )
+    with lab.standing_in(lab.clients[1], "timeout", hangs), campaign(lab) as process:
         says(lab, process, "trial 1 failed: the cache manager does not start")
         says(lab, process, "baseline: writing")
     failed = the(lab.stored().of("trial-failed"))

@@ -107,7 +107,7 @@ def write_campaign(place: Place, root: Path) -> None:
         },
         "workload": "./workload.yaml",
         "pilot": {"blocks": 0},
-        "search": {"trials_per_race": 2, "blocks_per_race": 3, "max_trials": 2},
+        "search": {"arms": 2, "blocks_per_trial": 3, "max_trials": 2},
         # What a kill cuts off costs too.
         "budget": {"wall_time": "20m", "measurements": 80},
         "certification": {"blocks": 3, "share": "20%"},

@@ -62,7 +62,7 @@ def write_campaign(place: Place, names: Sequence[str], root: Path) -> None:
         },
         "workload": "./workload.yaml",
         "pilot": {"blocks": 0},
-        "search": {"trials_per_race": 2, "blocks_per_race": 4, "max_trials": 2},
+        "search": {"arms": 2, "blocks_per_trial": 4, "max_trials": 2},
         # What a kill cuts off costs too.
         "budget": {"wall_time": "20m", "measurements": 40},
         "certification": {"blocks": 4, "share": "20%"},

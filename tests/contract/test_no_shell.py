@@ -20,7 +20,7 @@ STRINGS_TO_SHELLS = {
 SPEAKS_SSH = Path("tuner/testbed/ssh.py")
 #: Modules that keep a script in a field: which, each put together from constants alone.
 CONSTANT_ALL_THE_SAME = {
-    "tuner/measure/diagnostics/probe.py": ("_COMMON", "_SERVER", "_CLIENT"),
+    "tuner/measure/diagnostics/probe.py": ("_GLANCE", "_COMMON", "_SERVER", "_CLIENT"),
 }
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
 
@@ -11,12 +13,19 @@ import typer
 from pydantic import BaseModel
 
 from tuner.campaign.spec import CampaignSpec, load_space, read_spec
+from tuner.cli import reference
 from tuner.cli.app import app
-from tuner.errors import TunerError
+from tuner.errors import INTERRUPTED, NO_IMPROVEMENT, TunerError
 from tuner.measure.workload import load_workload
+from tuner.model import Campaign
+from tuner.report.listed import campaign_document
+from tuner.report.recommend import RecommendationDocument
+from tuner.report.status import RunningCampaign, Status
+from tuner.states import CampaignState
 from tuner.testbed.file import TestbedFile, read_testbed
 
 ROOT = Path(__file__).parents[2]
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 
 
@@ -51,6 +60,21 @@ def test_commands_in_documents_exist() -> None:
             for words in re.findall(r"\bfstune ([a-z]+)(?: ([a-z]+))?", block):
                 spoken = f"{words[0]} {words[1]}" if words[0] in groups else words[0]
                 assert spoken in known, f"{document.name}: fstune {spoken}"
+
+
+def test_make_targets_in_documents_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert "dist" in targets
+    for document in DOCUMENTS:
+        code = [*_code_blocks(document, "sh"), *re.findall(r"`([^`\n]+)`", document.read_text())]
+        named = {target for text in code for target in re.findall(r"^make ([a-z]+)", text, re.M)}
+        assert named <= targets, document.name
+
+
+def test_a_start_without_root_comes_first() -> None:
+    first = (ROOT / "README.md").read_text().split("\n## ")[1]
+    assert "make setup" in first
+    assert "fstune run deploy/simulated.yaml" in first
 
 
 def test_every_command_teaches() -> None:
@@ -102,10 +126,28 @@ def _kinds(error: type[TunerError]) -> set[type[TunerError]]:
 
 
 def test_every_exit_status_is_documented() -> None:
-    _, table = (ROOT / "docs" / "operations.md").read_text().split("## Exit status")
+    _, table = (ROOT / "docs" / "programs.md").read_text().split("## Exit status")
     rows = re.findall(r"^\| ([\d, ]+) \|", table.split("##")[0], re.MULTILINE)
     documented = {int(number) for row in rows for number in row.split(",")}
     assert {kind.exit_code for kind in _kinds(TunerError)} <= documented
+    assert {NO_IMPROVEMENT, INTERRUPTED} <= documented
+
+
+def test_every_key_of_a_json_document_is_documented() -> None:
+    text = (ROOT / "docs" / "programs.md").read_text()
+    documented = {
+        word for code in re.findall(r"`([^`\n]+)`", text) for word in re.split(r"\W+", code)
+    }
+    campaign = Campaign("a", "a", CampaignState.CREATED, "{}", 1, NOW, NOW)
+    assert campaign_document(campaign).keys() <= documented
+    assert {field.name for field in fields(Status)} <= documented
+    assert {field.name for field in fields(RunningCampaign)} <= documented
+    assert RecommendationDocument.model_json_schema()["properties"].keys() <= documented
+
+
+def test_the_reference_of_commands_is_what_the_program_says() -> None:
+    assert (ROOT / "docs" / "commands.md").read_text() == reference.markdown(), "make docs"
+    assert (ROOT / "docs" / "fstune.1").read_text() == reference.manual(), "make docs"
 
 
 def test_every_key_of_a_testbed_file_is_documented() -> None:

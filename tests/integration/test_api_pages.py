@@ -38,7 +38,7 @@ spaces:
   cache_manager: {name: openafs-cache-manager-fuse-1.8, only: [daemons, stat, volumes]}
 workload: mixed-use
 pilot: {blocks: 4, override: true}
-search: {sampler: random, trials_per_race: 4}
+search: {sampler: random, arms: 4}
 budget: {wall_time: 100m}
 """
 #: For a machine that does much else; nobody waits for longer than it takes.

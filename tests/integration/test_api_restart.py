@@ -23,7 +23,7 @@ from tests.integration.test_api_curl import CAMPAIGN
 from tests.integration.test_api_pages import Service
 from tests.ports import free_port
 from tuner.cli.app import app as command_line
-from tuner.errors import ConflictError, ServerError, SpecError, StoreError, TunerError
+from tuner.errors import ConflictError, ServerError, SpecError, TunerError
 from tuner.states import CampaignState
 from tuner.store import Store
 
@@ -42,8 +42,8 @@ LONG = CAMPAIGN | {
     "search": {
         "sampler": "random",
         "max_trials": 5000,
-        "trials_per_race": 2,
-        "blocks_per_race": 3,
+        "arms": 2,
+        "blocks_per_trial": 3,
     },
     "budget": {"wall_time": "900d"},
 }
@@ -232,7 +232,7 @@ def test_what_is_read_from_afar_is_what_is_read_there(remote: Remote) -> None:
     file = remote.away / "campaign.jsonl.gz"
     written = remote.fstune("export", "last", str(file))
     assert written.endswith(f" {file.stat().st_size} bytes written to {file}\n")
-    with pytest.raises(StoreError, match="exists; name a new file"):
+    with pytest.raises(ConflictError, match="exists; name a new file"):
         remote.fstune("export", "last", str(file))
     elsewhere = ("--state-dir", str(remote.away / "elsewhere"))
     remote.fstune("import", str(file), *elsewhere)

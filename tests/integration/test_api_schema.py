@@ -26,6 +26,7 @@ from api.app import create_app
 from api.service import Service
 from api.starting import Starter
 from tests.unit.api.conftest import CAMPAIGN, fstune
+from tuner.model import Campaign
 from tuner.settings import ServiceSettings
 from tuner.store import Store
 from tuner.store.access import Access
@@ -68,6 +69,9 @@ class NotStarting:
 
     def start(self, campaign: str, *, override_pilot: bool = False) -> None:
         self.asked.append(campaign)
+
+    def begin(self, campaign: Campaign) -> None:
+        self.asked.append(campaign.id)
 
 
 @dataclass

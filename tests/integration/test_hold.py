@@ -16,9 +16,11 @@ from tests.integration.conftest import attach_fileserver, process_in, wait_for
 from tuner.errors import ConflictError, TestbedError
 from tuner.target.journal import Journal
 from tuner.testbed import hold as holding
-from tuner.testbed.connector import CommandFailed, check
-from tuner.testbed.hold import Heartbeats, Hold, Owner, restore_all
+from tuner.testbed.connector import CommandFailed, check, check_change
+from tuner.testbed.heartbeats import Heartbeats
+from tuner.testbed.hold import Hold, Owner
 from tuner.testbed.node import NodeConnector
+from tuner.testbed.put_back import restore_all
 
 pytestmark = pytest.mark.cell
 
@@ -82,13 +84,13 @@ def test_a_host_that_hears_nothing_puts_itself_back(cell: Cell, directory: str) 
     hold = take(cell, directory)
     kept = journal(cell, directory, 'echo restored | tee "${0%/*}/../../proof"\n')
     hold.connector.put(f"{directory}/lease/heartbeat", b"-100000\n")
-    wait_for(lambda: kept.host.run(["test", "-e", f"{directory}/proof"]).status == 0, "the watch")
+    wait_for(lambda: kept.host.ask(["test", "-e", f"{directory}/proof"]).status == 0, "the watch")
     wait_for(lambda: watches(cell, directory) == 0, "the watch's end")
     assert kept.read("commands") is None
     with pytest.raises(TestbedError, match="has put itself back"):
         hold.beat()
     with pytest.raises(TestbedError, match="has put itself back"):
-        hold.run(["true"])
+        hold.change(["true"])
     said = hold.give_back()
     assert said is not None
     assert "not heard from for 60 s" in said
@@ -99,7 +101,7 @@ def test_heartbeats_keep_it_from_doing_so(cell: Cell, directory: str) -> None:
     kept = journal(cell, directory, "exit 1\n")
 
     def heard() -> str:
-        return kept.host.run(["cat", f"{directory}/lease/heartbeat"]).stdout
+        return kept.host.ask(["cat", f"{directory}/lease/heartbeat"]).stdout
 
     beats = Heartbeats([hold])
     for _ in range(2):
@@ -108,7 +110,7 @@ def test_heartbeats_keep_it_from_doing_so(cell: Cell, directory: str) -> None:
     beats.close()
     hold.beat()
     assert kept.read("commands") == ("a", "b")
-    check(kept.host, ["rm", "--recursive", kept.directory])
+    check_change(kept.host, ["rm", "--recursive", kept.directory])
     assert hold.give_back() is None
 
 
@@ -116,12 +118,12 @@ def test_a_host_that_is_not_put_back_is_not_given_back(cell: Cell, directory: st
     hold = take(cell, directory)
     kept = journal(cell, directory, "echo it does not work >&2; exit 1\n")
     with pytest.raises(CommandFailed, match="it does not work"):
-        restore_all(kept.host, directory)
+        kept.restore()
     said = hold.give_back()
     assert said is not None
     assert "it will try by itself in 60 s" in said
     hold.beat()
-    check(kept.host, ["rm", "--recursive", kept.directory])
+    check_change(kept.host, ["rm", "--recursive", kept.directory])
     assert hold.give_back() is None
 
 
@@ -132,7 +134,7 @@ def test_a_stale_lease_is_taken_over_after_its_host_was_put_back(
     kept = journal(cell, directory, 'echo restored | tee "${0%/*}/../../proof"\n')
     first.connector.put(f"{directory}/lease/heartbeat", b"-100000\n")
     second = take(cell, directory, THEIRS, after_s=30.0)
-    assert kept.host.run(["cat", f"{directory}/proof"]).stdout == "restored\n"
+    assert kept.host.ask(["cat", f"{directory}/proof"]).stdout == "restored\n"
     assert kept.read("commands") is None
     assert second.give_back() is None
 
@@ -157,7 +159,7 @@ def small_disk(cell: Cell, path: str) -> Iterator[Callable[[], None]]:
         cell.server.run(["dd", "if=/dev/zero", f"of={path}/filler"])
 
     cell.server.check(["mkdir", path])
-    cell.server.check(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", path])
+    cell.server.check(["mount", "-t", "tmpfs", "-o", "size=256k,mode=700", "tmpfs", path])
     try:
         yield fill
     finally:
@@ -176,7 +178,7 @@ def test_a_host_whose_disk_takes_nothing_any_more_is_put_back(
         journal(cell, directory, f"echo restored | tee {proof}\n")
         fill()
         with pytest.raises(TestbedError, match=r"heartbeat\.sh: exit status 1: .*No space left"):
-            hold.run(["touch", f"{directory}.changed"])
+            hold.change(["touch", f"{directory}.changed"])
         assert cell.server.run(["test", "-e", f"{directory}.changed"]).status == 1
         # Nor can the lease be moved away, as on a disk that has become read-only.
         cell.server.check(["mount", "--bind", lease, lease])
@@ -201,6 +203,9 @@ def test_a_journal_for_which_there_is_no_room_keeps_anything_from_being_changed(
         cell.server.check(["rm", f"{directory}/filler"])
         assert kept.read("commands") is None
         assert restore_all(hold.connector, directory) == []
+        # A put-back takes the lease away, so that whoever goes on has to take it anew.
+        again = take(cell, directory)
+        kept = Journal(again, f"{directory}/restore/part", "fileserver-restore.sh")
         assert kept.begin({"commands": ("a", "b")}, {"address": "192.0.2.1"})
         assert kept.read("commands") == ("a", "b")
 

@@ -75,6 +75,8 @@ def test_hostile_options_reach_a_client_program_as_data(lab: Lab) -> None:
     records = '#!/bin/sh\nprintf "%s\\0" "$@" > /fstune/given\nexit 1\n'
     with connected(lab, client_address(1)) as connector:
         client = FuseClient.attach(connector, place)
+        client._record()  # so that it is put back by its own program
+        client.program = "/usr/local/bin/afsd.fuse"
         with (
             lab.standing_in(node, "afsd.fuse", records),
             pytest.raises(ConfigurationError, match="does not start"),

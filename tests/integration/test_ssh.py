@@ -157,7 +157,7 @@ def test_files_come_back_as_they_went(kind: str, hosts: Hosts, server: SshConnec
     content = bytes(range(256)) * 5000
     host.put("/tmp/a 'b' $(c)", content, mode=0o640)
     assert host.get("/tmp/a 'b' $(c)") == content
-    assert host.run(["stat", "--format=%a", "/tmp/a 'b' $(c)"]).stdout == "640\n"
+    assert host.ask(["stat", "--format=%a", "/tmp/a 'b' $(c)"]).stdout == "640\n"
     with pytest.raises(CommandFailed, match="No such file"):
         host.get("/tmp/missing")
     with pytest.raises(CommandFailed):

@@ -36,7 +36,8 @@ from tuner.target.openafs.fileserver import Fileserver
 from tuner.target.part import Part
 from tuner.target.target import Target
 from tuner.testbed.cell import RESTORE
-from tuner.testbed.connector import CommandResult, Connector
+from tuner.testbed.connector import CommandResult
+from tuner.testbed.node import NodeConnector
 
 pytestmark = pytest.mark.cell
 
@@ -466,10 +467,10 @@ def test_a_bosserver_that_crashes_costs_nothing(
     cell: Cell, fileserver: Fileserver, monkeypatch: pytest.MonkeyPatch, words: str
 ) -> None:
     """Neither while the fileserver is changed nor, by a script, while it is put back."""
-    run = type(fileserver.host).run
+    run = NodeConnector.run
     crashed: list[int] = []
 
-    def crashing(host: Connector, argv: Sequence[str], **options: Any) -> CommandResult:
+    def crashing(host: NodeConnector, argv: Sequence[str], **options: Any) -> CommandResult:
         if " ".join(argv).startswith(words) and not crashed:
             process = process_in(cell.server, "bosserver")
             assert process is not None
@@ -477,7 +478,7 @@ def test_a_bosserver_that_crashes_costs_nothing(
             crashed.append(process.pid)
         return run(host, argv, **options)
 
-    monkeypatch.setattr(type(fileserver.host), "run", crashing)
+    monkeypatch.setattr(NodeConnector, "run", crashing)
     fileserver.apply({"threads": 31})
     assert "-p 31" in commands_now(cell)[0]
     assert len(cell.server.check(["pidof", "dafileserver"]).split()) == 1

@@ -8,13 +8,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from search_spaces import Risk
-from tuner.campaign.rules import ALPHA, Rules
+from tuner.campaign.rules import ALPHA, FLOOR_ALPHA, Rules
 from tuner.campaign.steps import Finish, Plan
 from tuner.judge.certify import Certificate, CertificateOutcome, ComponentVerdict
 from tuner.judge.monitors import Alarm
 from tuner.judge.score import margin
 from tuner.judge.words import percent
 from tuner.model import BASELINE, Answer, ComponentEffect, Configuration, Recommendation, Trial
+from tuner.report.words import differences
 from tuner.states import TrialState
 
 #: What is at stake with a setting of a risk class other than performance.
@@ -78,8 +79,10 @@ def recommendation(
         threshold=verdict.threshold,
         components=_effects(certificate, rules),
         notes=(
-            *_together(chosen, baseline),
+            *measured_together(chosen, baseline),
             *_risks(chosen, baseline, risks),
+            *_floors(certificate, rules),
+            *_adjusted(plan),
             *_others(plan.step),
             *_doubts(plan),
             *doubts,
@@ -118,16 +121,43 @@ def _still_possible(step: Finish, certificate: Certificate) -> float:
 
 
 def _others(step: Finish) -> tuple[str, ...]:
-    """What became of the finalists that are not told of."""
-    return tuple(f"trial {n}, another finalist: {_reason(c)}" for n, c in step.others.items())
+    """What became of the other finalists."""
+    found = []
+    for number, certificate in step.others.items():
+        reason = _reason(certificate)
+        if certificate.outcome is CertificateOutcome.CERTIFIED:
+            reason = reason.removeprefix("certified: ")
+            found.append(f"trial {number} is certified too: {reason}")
+        else:
+            found.append(f"trial {number}, another finalist: {reason}")
+    return tuple(found)
 
 
-def _together(chosen: Configuration, baseline: Configuration) -> tuple[str, ...]:
-    """What a certificate of several settings does not say."""
-    changed = len(set(chosen.items) ^ set(baseline.items))
-    if changed < 2:
+def measured_together(chosen: Configuration, baseline: Configuration) -> tuple[str, ...]:
+    """What a certificate of several changed settings does not say."""
+    changed, _ = differences(baseline, chosen)
+    if len(changed) < 2:
         return ()
     return ("these settings were measured together; which of them matter was not tested",)
+
+
+def _floors(certificate: Certificate, rules: Rules) -> tuple[str, ...]:
+    """What a recommendation does not promise of components, where it does not of each."""
+    unsettled = [each.name for each in certificate.components if not each.holds]
+    if certificate.outcome is not CertificateOutcome.CERTIFIED or not unsettled:
+        return ()
+    error, floor = f"{100.0 * FLOOR_ALPHA:.0f}%", percent(margin(rules.race.floor))
+    return (
+        f"{', '.join(unsettled)}: a loss of more than {floor} is ruled out at an error of "
+        f"{error} each, not of {100.0 * certificate.alpha:.2g}% as the gain is",
+    )
+
+
+def _adjusted(plan: Plan) -> tuple[str, ...]:
+    """That what others did was taken off, and what that brought."""
+    if plan.adjustment is None or not plan.adjustment.score.used:
+        return ()
+    return (plan.adjustment.score.reason,)
 
 
 def _doubts(plan: Plan) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ neither on which testbed was done first nor on what was cut off and measured aga
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -23,7 +24,7 @@ AnyBlock = TypeVar("AnyBlock", Block, BlockTimes)
 @dataclass(frozen=True, slots=True)
 class Missing:
     """A slot of a batch that has no complete block yet. ``trials``: what it is to measure;
-    ``testbed``: where it was cut off.
+    ``testbed``: where to measure it.
     """
 
     batch: int
@@ -48,7 +49,8 @@ def settled(
     if not blocks or blocks[-1].batch is None:
         return list(blocks), []
     groups = [list(group) for _, group in groupby(blocks, _batch)]
-    missing = _missing(groups[-1], failed)
+    places = list(dict.fromkeys(b.testbed for b in blocks if b.batch is not None))
+    missing = _missing(groups[-1], failed, places)
     kept = groups[:-1] if missing else groups
     return [block for group in kept for block in _in_order(group)], missing
 
@@ -72,13 +74,11 @@ def again(missing: Sequence[Missing], rules: Rules, number: int, width: int) -> 
     )
 
 
-def batch(
-    first: RunBlock, incumbent: int, blocks: Sequence[AnyBlock], rules: Rules, width: int
-) -> RunBatch:
+def batch(first: RunBlock, blocks: Sequence[AnyBlock], rules: Rules, width: int) -> RunBatch:
     """``first`` and further blocks like it: one a testbed, but no more than may be measured at
     most. ``blocks``: those that decisions rest on.
     """
-    count = max(1, min(width, _left(first, incumbent, blocks, rules)))
+    count = max(1, min(width, _left(first, blocks, rules)))
     trials = tuple(sorted(number for number in first.order if number != BASELINE))
     return RunBatch(
         tuple(
@@ -100,11 +100,12 @@ def _batch(block: Block | BlockTimes) -> int:
     return block.number if block.batch is None else block.batch
 
 
-def _missing(group: Sequence[AnyBlock], failed: Collection[int]) -> list[Missing]:
+def _missing(
+    group: Sequence[AnyBlock], failed: Collection[int], places: Sequence[str | None]
+) -> list[Missing]:
     newest = {block.slot: block for block in group}
     done = {block.slot for block in group if block.state is BlockState.COMPLETE}
-    if set(failed) | {BASELINE} >= set(group[0].order):
-        return []
+    gone = set(failed) | {BASELINE}
     return [
         Missing(
             _batch(block),
@@ -112,11 +113,20 @@ def _missing(group: Sequence[AnyBlock], failed: Collection[int]) -> list[Missing
             block.kind,
             block.race,
             tuple(sorted(set(block.order) - {BASELINE} - set(failed))),
-            block.testbed,
+            _where([each for each in group if each.slot == slot], places),
         )
         for slot, block in sorted(newest.items())
-        if slot not in done
+        if slot not in done and not gone >= set(block.order)
     ]
+
+
+def _where(tried: Sequence[Block | BlockTimes], places: Sequence[str | None]) -> str | None:
+    """Where to measure a slot again: where it was, unless it has gone void there twice. Whether the
+    testbed or a configuration is to blame, only another testbed can tell.
+    """
+    voids = Counter(block.testbed for block in tried)
+    newest = tried[-1].testbed
+    return newest if voids[newest] < 2 else min(places, key=lambda place: voids[place])
 
 
 def _in_order(group: Sequence[AnyBlock]) -> Iterator[AnyBlock]:
@@ -136,7 +146,7 @@ def elapsed_s(blocks: Sequence[Block]) -> float:
     return sum(block.duration_s for group in groups for block in _in_order(group))
 
 
-def _left(first: RunBlock, incumbent: int, blocks: Sequence[AnyBlock], rules: Rules) -> int:
+def _left(first: RunBlock, blocks: Sequence[AnyBlock], rules: Rules) -> int:
     """How many more blocks of this kind there may be."""
     of_kind = [b for b in blocks if b.kind is first.kind and b.state is BlockState.COMPLETE]
     match first.kind:
@@ -144,8 +154,6 @@ def _left(first: RunBlock, incumbent: int, blocks: Sequence[AnyBlock], rules: Ru
             most = 0 if rules.pilot is None else rules.pilot.max_blocks
             return most - len(of_kind)
         case BlockKind.SEARCH:
-            contenders = set(first.order) - {BASELINE, incumbent}
-            of_race = [b for b in of_kind if b.race == first.race and contenders & set(b.order)]
-            return rules.race.max_blocks - len(of_race)
+            return rules.testbeds
         case BlockKind.CERTIFY:
-            return rules.certify_blocks - len(of_kind)
+            return rules.certify_blocks - sum(b.race == first.race for b in of_kind)

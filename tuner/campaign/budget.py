@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from tuner.campaign.rules import Rules
@@ -25,12 +26,18 @@ class Spent:
         """The pace so far; 0 before anything was measured."""
         return self.seconds / self.measurements if self.measurements else 0.0
 
-    def allows(self, rules: Rules, *, arms: int, kept: float = 0.0) -> bool:
-        """Whether so many more arms fit what is left of the budget when a share of it is kept."""
-        if self.seconds + arms * self.seconds_an_arm > (1.0 - kept) * rules.budget_s:
-            return False
-        limit = rules.budget_measurements
-        return limit is None or self.measurements + arms <= (1.0 - kept) * limit
+    def arms_left(self, rules: Rules) -> float:
+        """How many more arms fit what is left of the budget; infinite while nothing tells."""
+        by_time = by_count = math.inf
+        if self.seconds > 0.0 and self.measurements:
+            by_time = max(0.0, rules.budget_s - self.seconds) / self.seconds_an_arm
+        if rules.budget_measurements is not None:
+            by_count = max(0.0, float(rules.budget_measurements - self.measurements))
+        return min(by_time, by_count)
+
+    def total_arms(self, rules: Rules) -> float:
+        """How many arms the whole budget holds, so many as have been measured included."""
+        return self.arms_left(rules) + self.measurements
 
     def used(self, rules: Rules) -> float:
         """The share of the budget that is used up, of its time or of its measurements."""
@@ -53,7 +60,3 @@ class Spent:
             return None
         used = self.used(rules)
         return max(0.0, self.seconds * (1.0 - used) / used) * self.pace(use)
-
-    def share(self, rules: Rules, *, arms: int) -> float:
-        """The share of the budget that so many arms cost at the present pace."""
-        return Spent(arms * self.seconds_an_arm, arms).used(rules)

@@ -1,18 +1,24 @@
-"""The end of a search: whom to certify, on which terms, and when to stop. Pure."""
+"""Attempts at a certificate: on which terms they are judged, and when one is over. Pure."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tuner.campaign.rules import ALPHA, Rules
+import numpy as np
+
+from tuner.campaign.attempts import Attempt
+from tuner.campaign.rules import FLOOR_ALPHA, Floors, Rules
 from tuner.campaign.scores import ScoreTable
+from tuner.campaign.steps import Finish
+from tuner.judge.adjustment import Fitted
 from tuner.judge.certify import Certificate, CertificateOutcome, PairedTimes, certify_several
 from tuner.judge.monitors import Alarm, Guard, GuardKind, disagreement, watch
-from tuner.judge.score import score_differences
+from tuner.judge.score import margin, score_differences
 from tuner.judge.series import Series
 from tuner.judge.thresholds import threshold
-from tuner.model import BASELINE, BlockKind, BlockTimes
+from tuner.model import BASELINE, COVARIATES, BlockKind, BlockTimes
 
 #: Complete blocks at the first look of the guards.
 _FIRST_LOOK = 10
@@ -41,19 +47,71 @@ class Certification:
         """
         return min(self.certificates, key=self._rank, default=None)
 
+    @property
+    def certified(self) -> bool:
+        """Whether a finalist is certified."""
+        return any(map(_certified, self.certificates.values()))
+
+    @property
+    def spoilt(self) -> bool:
+        """Whether it is shown of every finalist that it is slower, or breaks a floor."""
+        return all(
+            c.largest_compatible_improvement < 0.0
+            or any(component.broken for component in c.components)
+            for c in self.certificates.values()
+        )
+
     def _rank(self, finalist: int) -> tuple[bool, float]:
         certificate = self.certificates[finalist]
         return not _certified(certificate), certificate.verdict.interval.upper
 
 
-def guards(table: ScoreTable) -> tuple[Guard, ...]:
-    """What speaks against taking the differences measured so far at their word."""
+def best_certified(attempts: Sequence[Certification]) -> Finish | None:
+    """The answer so far, of the attempts in order; None where nothing is certified.
+
+    A later attempt is made for what promises more, or as much with fewer settings. So its finalist
+    is the answer, unless it gained less than an earlier one gains at least. Every certificate holds
+    at once, so that choosing among them costs nothing.
+    """
+    found, least = None, math.inf
+    for number, each in enumerate(attempts, start=1):
+        best = each.best
+        if best is None or not _certified(certificate := each.certificates[best]):
+            continue
+        if certificate.verdict.estimate <= least:
+            found = Finish(best, certificate, attempt=number)
+            least = certificate.verdict.interval.upper
+    return found
+
+
+def can_narrow(answer: Finish, made: Sequence[Attempt], rules: Rules) -> bool:
+    """Whether further fresh blocks may tell more of what is certified: its attempt may have more,
+    and its gain is not known to within delta, or not every floor is shown.
+    """
+    if answer.certificate is None or answer.attempt is None:
+        return False
+    interval = answer.certificate.verdict.interval
+    known = interval.upper - interval.lower <= 2.0 * margin(rules.race.delta)
+    floors = all(component.holds for component in answer.certificate.components)
+    fresh = len(made[answer.attempt - 1].blocks)
+    return fresh < rules.certify_blocks and not (known and floors)
+
+
+def guards(table: ScoreTable, until: int | None = None) -> tuple[Guard, ...]:
+    """What speaks against taking the differences measured so far at their word.
+
+    ``until``: look at the complete blocks up to this place in the table only. What is certified was
+    judged by what was known then; to look again at every later block would find some alarm in time.
+    """
     found = table.differences()
-    if not found.value.size:
+    kept = found.column <= (len(found.baseline) if until is None else until)
+    if not kept.any():
         return ()
-    size = (found.pilot.size, found.baseline.size)
-    series = Series.of_entries(found.series, found.column, found.value, size)
-    return watch(series, found.baseline, twins=found.pilot)
+    baseline = found.baseline if until is None else found.baseline[: until + 1]
+    rows, row = np.unique(found.series[kept], return_inverse=True)
+    size = (rows.size, baseline.size)
+    series = Series.of_entries(row, found.column[kept], found.value[kept], size)
+    return watch(series, baseline, twins=found.pilot[rows])
 
 
 def guards_due(table: ScoreTable, at_once: int = 1) -> bool:
@@ -63,7 +121,7 @@ def guards_due(table: ScoreTable, at_once: int = 1) -> bool:
     Each look of its own is right as often as it says. Told at every block, warnings that further
     blocks take back would come up in nearly half of all sound campaigns.
     """
-    if finalists_begun(table):
+    if table.scored and table.scored[-1].block.kind is BlockKind.CERTIFY:
         return True
     newest = len(table.scored)
     return any(map(_is_look, range(max(1, newest - at_once + 1), newest + 1)))
@@ -74,37 +132,35 @@ def _is_look(blocks: int) -> bool:
     return looks > 0 and rest == 0 and looks.bit_count() == 1
 
 
-def finalists_begun(table: ScoreTable) -> tuple[int, ...]:
-    """The trials whose certification has begun, if it has: they stay the finalists."""
-    return tuple(sorted(n for n in table.first_fresh or () if n != BASELINE))
-
-
 def certification(
-    finalists: Sequence[int],
-    table: ScoreTable,
+    attempt: Attempt,
     rules: Rules,
     watched: Sequence[Guard],
     failed: Collection[int] = (),
+    adjustments: Mapping[int, Fitted] | None = None,
 ) -> Certification:
     """Judge the finalists by the fresh blocks so far, on the terms that the guards leave.
+
+    ``adjustments``: by finalist, fixed before the attempt's first block.
 
     A warning of skewed or dependent differences, or of two tests that contradict each other, makes
     the claim rest on the sign-flip test too; a refusal leaves no claim at all. A finalist that
     ``failed`` is out, but keeps its share of the error.
     """
-    fresh = [one.block for one in table.scored if one.block.kind is BlockKind.CERTIFY]
-    pairs = {f: _pairs(fresh, f) for f in finalists}
-    opinions = {f: _second_opinion(pairs[f], rules) for f in finalists}
+    pairs = {f: _pairs(attempt.blocks, f) for f in attempt.finalists}
+    opinions = {f: _second_opinion(pairs[f], rules, attempt.alpha) for f in attempt.finalists}
     suspect = any(_hurts(guard) for guard in watched)
     found = certify_several(
         pairs,
         rules.weights,
         floor=rules.race.floor,
-        alpha=ALPHA,
+        alpha=attempt.alpha,
         max_n=rules.certify_blocks,
         resolution_s=rules.race.resolution_s,
         components=rules.components,
-        robust=[f for f in finalists if suspect or any(map(_hurts, opinions[f]))],
+        robust=[f for f in attempt.finalists if suspect or any(map(_hurts, opinions[f]))],
+        floor_alpha=None if rules.floors is Floors.STRICT else FLOOR_ALPHA,
+        adjustments=adjustments,
     )
     refusal = next((g.reason for g in watched if g.alarm is Alarm.REFUSE), None)
     certificates = {
@@ -144,18 +200,32 @@ def _hurts(guard: Guard) -> bool:
     return guard.kind in _HURT_T_TESTS and guard.alarm is not Alarm.NONE
 
 
-def _second_opinion(pairs: Sequence[PairedTimes], rules: Rules) -> tuple[Guard, ...]:
+def _second_opinion(pairs: Sequence[PairedTimes], rules: Rules, alpha: float) -> tuple[Guard, ...]:
     """Whether the sign-flip test contradicts the t-type one on these pairs."""
     if not pairs:
         return ()
     differences = score_differences(
         [p.candidate_s for p in pairs], [p.baseline_s for p in pairs], rules.weights
     )
-    level = threshold(ALPHA, max(rules.certify_blocks, len(pairs)))
-    return (disagreement(differences, threshold=level, alpha=ALPHA),)
+    level = threshold(alpha, max(rules.certify_blocks, len(pairs)))
+    return (disagreement(differences, threshold=level, alpha=alpha),)
 
 
 def _pairs(fresh: Sequence[BlockTimes], finalist: int) -> list[PairedTimes]:
     """The finalist's fresh pairs: a block that it failed in, or that came later, has none."""
-    tables = [block.times_s for block in fresh]
-    return [PairedTimes(times[finalist], times[BASELINE]) for times in tables if finalist in times]
+    return [
+        PairedTimes(block.times_s[finalist], block.times_s[BASELINE], _covariates(block, finalist))
+        for block in fresh
+        if finalist in block.times_s
+    ]
+
+
+def _covariates(block: BlockTimes, finalist: int) -> tuple[float, ...]:
+    """What others did more while the finalist ran than while the baseline did."""
+    own, base = (block.covariates.get(number, ()) for number in (finalist, BASELINE))
+    if len(own) != len(COVARIATES) or len(base) != len(COVARIATES):
+        return ()
+    return tuple(
+        math.nan if mine is None or theirs is None else mine - theirs
+        for mine, theirs in zip(own, base, strict=True)
+    )

@@ -25,7 +25,7 @@ from tuner.states import BlockState
 
 
 def estimate(differences: Sequence[float], most: int | None) -> Estimate:
-    """The ratio that paired log differences show, with its interval of 95 %, valid however often it
+    """The ratio that paired log differences show, with its interval of 95%, valid however often it
     is looked at. ``most``: so many pairs at most were planned, None when there was no such plan.
     """
     m = moments(np.asarray(differences))

@@ -3,7 +3,8 @@
 A configuration that does not run fails its trial and the block goes on without it. A void workload
 run voids the block, because pairing needs the same minutes; twice from one trial, and the trial
 fails. What happens to the baseline voids the block, and so does a lost connection; the second in a
-row ends the run, as does a testbed that does not do its part.
+row ends the run, as does a testbed that does not do its part. An arm that others disturbed is
+measured again at the end of its block.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 
+from tuner.campaign.again import Usual
 from tuner.campaign.beside import Beside, MakeEvent, workload_seed
 from tuner.campaign.ledger import Ledger
+from tuner.campaign.rules import Rules
 from tuner.campaign.steps import RunBlock
 from tuner.errors import (
     CampaignHalted,
@@ -28,7 +31,7 @@ from tuner.measure.diagnostics.watch import ArmWatch
 from tuner.measure.driver import Report
 from tuner.model import BASELINE, Block, Event, Measurement, TimeUse, Trial
 from tuner.report.observer import Observer
-from tuner.states import BlockState, TrialState
+from tuner.states import BlockState, EventKind, TrialState
 from tuner.store import NewEvent, Store
 from tuner.testbed.testbed import Bench
 
@@ -81,7 +84,7 @@ class BlockRunner:
         ledger: Ledger,
         observer: Observer,
         event: MakeEvent,
-        seed: int,
+        rules: Rules,
         *,
         spent: Callable[[], AbstractContextManager[TimeUse]],
         testbed: str | None = None,
@@ -103,12 +106,15 @@ class BlockRunner:
         self._ledger = ledger
         self._observer = observer
         self._event = event
-        self._seed = seed
+        self._seed = rules.seed
         self._failures = failures or Failures()
         self._cut_off = 0
         self._loose = False
         self._remarked: set[str] = set()
-        self._beside = Beside(store, campaign, bench.references, ledger, observer, event, seed)
+        self._usual = Usual.stored(store, campaign, testbed, rules)
+        self._beside = Beside(
+            store, campaign, bench.references, ledger, observer, event, rules.seed
+        )
 
     def beginning(self, step: RunBlock) -> tuple[Block, NewEvent]:
         """A block as it begins here, with its event, to be stored before it is run."""
@@ -137,12 +143,15 @@ class BlockRunner:
         began = self._ledger.clock()
         try:
             self._observer.say(begun)
+            measured: dict[int, Measurement] = {}
             for position, number in enumerate(step.order):
                 if position:
                     self._safe_point()
                 self._beside.run(step, position)
-                self._arm(step, position, trials[number])
+                if (found := self._arm(step, position, trials[number])) is not None:
+                    measured[number] = found
             self._beside.run(step, len(step.order))
+            self._measure_again(step, trials, measured)
         except _BlockVoid as problem:
             self._end(step, BlockState.VOID, str(problem), began, problem.__cause__)
         except TransportError as problem:
@@ -177,24 +186,66 @@ class BlockRunner:
             ended = self._store.end_block(self._id, step.number, state, reason, seconds, event, use)
         self._observer.say(ended)
 
-    def _arm(self, step: RunBlock, position: int, trial: Trial) -> None:
-        try:
-            measurement = self._measure(step, position, trial)
-        except ConfigurationError as problem:
-            self._configuration_failed(trial, problem)
-            return
-        except WorkloadError as problem:
-            self._check_stop()  # which may be why it failed
-            self._workload_failed(trial, problem)
-            raise _BlockVoid(f"{_name(trial.number)}: {problem}") from problem
+    def _arm(self, step: RunBlock, position: int, trial: Trial) -> Measurement | None:
+        """Measure one arm; None when its configuration does not run."""
+        measurement = self._run(step, position, trial)
+        if measurement is None:
+            return None
         event = self._event(
             "measured",
             f"block {step.number}, {_name(trial.number)}: {_seconds(measurement)}",
             {"block": step.number, "trial": trial.number},
         )
         self._observer.say(self._store.add_measurement(self._id, step.number, measurement, event))
+        return measurement
 
-    def _measure(self, step: RunBlock, position: int, trial: Trial) -> Measurement:
+    def _measure_again(
+        self, step: RunBlock, trials: Mapping[int, Trial], measured: dict[int, Measurement]
+    ) -> None:
+        """Measure the arms of a block again that others disturbed; ``measured``: by trial."""
+        again, limits = 0, self._usual.limits()
+        while (found := self._usual.disturbed(measured, limits, again)) is not None:
+            self._safe_point()
+            again += 1
+            trial, first = trials[found.trial], measured[found.trial]
+            measurement = self._run(step, len(step.order) - 1 + again, trial, f"r{again}")
+            if measurement is None:
+                return
+            who = f"block {step.number}, {_name(trial.number)}"
+            data: dict[str, str | int | float | bool | None] = {
+                "block": step.number,
+                "trial": trial.number,
+                "testbed": self._testbed,
+                found.covariate: found.value,
+                "limit": found.limit,
+                **{f"first_{name}_s": c.elapsed_s for name, c in first.components.items()},
+            }
+            said = f"{who} measured again: {found.reason}; now {_seconds(measurement)}"
+            event = self._event(EventKind.MEASURED_AGAIN, said, data)
+            self._observer.say(
+                self._store.replace_measurement(self._id, step.number, measurement, event)
+            )
+            self._usual.again += 1
+            measured[trial.number] = measurement
+        self._usual.learn(measured.values())
+
+    def _run(
+        self, step: RunBlock, position: int, trial: Trial, which: str = ""
+    ) -> Measurement | None:
+        """One run of a trial; None when its configuration does not run. ``which``: tells it from an
+        earlier one in the same block.
+        """
+        try:
+            return self._measure(step, position, trial, which)
+        except ConfigurationError as problem:
+            self._configuration_failed(trial, problem)
+            return None
+        except WorkloadError as problem:
+            self._check_stop()  # which may be why it failed
+            self._workload_failed(trial, problem)
+            raise _BlockVoid(f"{_name(trial.number)}: {problem}") from problem
+
+    def _measure(self, step: RunBlock, position: int, trial: Trial, which: str) -> Measurement:
         who = _name(trial.number)
 
         def doing(what: str) -> None:
@@ -218,7 +269,7 @@ class BlockRunner:
         watch.begin()
         with self._ledger.on("workload"):
             report = self._bench.engine.run(
-                f"{self._id}-{step.number}-{trial.number}",
+                f"{self._id}-{step.number}-{trial.number}{which}",
                 seed,
                 lambda: self._make_cold(watch, doing),
                 lambda stage: self._stage(watch, stage, doing),
@@ -262,7 +313,8 @@ class BlockRunner:
         when the counters refute the run.
         """
         try:
-            return {"engine_cpu_s": report.cpu_s, **watch.end(report.written_bytes)}
+            found = watch.end(report.written_bytes)
+            return {"engine_cpu_s": report.cpu_s, **report.counted, **found}
         finally:
             for about in sorted(watch.remarks.keys() - self._remarked):
                 event = self._event("diagnostics", watch.remarks[about], {"about": about})

@@ -5,6 +5,7 @@ that differ, and in the end the answer.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tuner.campaign.answer import recommendation
 from tuner.campaign.certifying import guards_due
@@ -33,10 +34,12 @@ class Notes:
         self._planner = planner
         self._teller = teller
         self._together = together
+        self._told: int | None = None
 
-    def write(self, trials: Sequence[Trial], now: Plan) -> None:
+    def write(self, trials: Sequence[Trial], now: Plan, rules: Rules, target: Target) -> None:
         """Write down all that is new in a plan."""
         self._settle(trials, now)
+        self._tell_certified(trials, now, rules, target)
         self._tell_pilot(trials, now)
         self._tell_guards(now)
         self._tell_testbeds(now)
@@ -55,11 +58,13 @@ class Notes:
         if now.incumbent == BASELINE:
             return
         # In the first of several blocks that were measured at once, its reason is not the newest.
-        said = f"trial {now.incumbent} is the incumbent"
-        for decision in now.decisions:
-            if decision.action is Action.PROMOTE and decision.trial == now.incumbent:
-                said += f": {decision.reason}"
-        if self._together or ":" in said:
+        reasons = [
+            decision.reason
+            for decision in now.decisions
+            if decision.action is Action.PROMOTE and decision.trial == now.incumbent
+        ]
+        if self._together or reasons:
+            said = ": ".join([f"trial {now.incumbent} is the incumbent", *reasons])
             self._teller.once("trial-promoted", said, {"trial": now.incumbent})
 
     def _tell_pilot(self, trials: Sequence[Trial], now: Plan) -> None:
@@ -72,7 +77,7 @@ class Notes:
         for warning in pilot.warnings:
             self._teller.tell("pilot-warning", f"pilot: {warning}")
         reason = f"the pilot is over: {pilot.outcome}"
-        said = f"pilot {pilot.outcome}: {pilot.verdict.reason}; {pilot.outlook.reason}"
+        said = f"pilot {pilot.outcome}: {pilot.outlook.reason}; baseline {pilot.verdict.reason}"
         event = self._teller.event(
             "pilot",
             said,
@@ -106,6 +111,22 @@ class Notes:
         if effect is not None and effect.shown:
             data: Data = {"trial": effect.trial}
             self._teller.once("testbed-effect", f"warn: {effect.reason}", data, {"p": effect.p})
+
+    def _tell_certified(
+        self, trials: Sequence[Trial], now: Plan, rules: Rules, target: Target
+    ) -> None:
+        """An answer that others can have while the search goes on."""
+        if now.answer is None or now.answer.finalist == self._told or isinstance(now.step, Finish):
+            return
+        here = replace(now, step=now.answer)
+        found = recommendation(here, trials, rules, target.flags, target.risks)
+        stored = self._store.campaign(self._id).recommendation
+        self._told = now.answer.finalist
+        if stored is not None and stored.trial == found.trial:
+            return
+        said = f"trial {found.trial} {found.reason}; the search goes on"
+        event = self._teller.event("certified", said, {"trial": found.trial})
+        self._teller.show(self._store.save_recommendation(self._id, found, event))
 
     def answer(self, now: Plan, rules: Rules, target: Target) -> None:
         """Write down the answer, with which every trial ends. ``now.step`` must be Finish."""

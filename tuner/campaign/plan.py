@@ -1,32 +1,47 @@
 """The plan of a campaign: from everything measured so far to what is done next. Pure.
 
-Owns the order of things: the pilot, races over proposals, finalists, certification on fresh
-blocks, the answer. It replays the stored blocks through the judge, so that a campaign taken up
-again reaches the same decisions from the same measurements.
+Owns the order of things: the pilot, blocks of the search, attempts at a certificate on fresh
+blocks, the answer. What is measured and when a certificate is tried follow from what the guide
+makes of the stored blocks, so that a campaign taken up again reaches the same decisions from the
+same measurements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
+from tuner.campaign.attempts import Attempt, attempts
 from tuner.campaign.batches import AnyBlock, again, batch, settled
 from tuner.campaign.budget import Spent
-from tuner.campaign.certifying import certification, finalists_begun, guards, guards_due
+from tuner.campaign.certifying import (
+    Certification,
+    best_certified,
+    can_narrow,
+    guards,
+    guards_due,
+)
+from tuner.campaign.economy import Move, Position, next_move
+from tuner.campaign.guide import Guide, Pick, View
+from tuner.campaign.judging import Judge
 from tuner.campaign.piloting import PilotPlan, plan_pilot
 from tuner.campaign.racing import Replay, advance
-from tuner.campaign.rules import Rules
+from tuner.campaign.rules import Rules, settled_rules
 from tuner.campaign.scores import ScoreTable
-from tuner.campaign.steps import Finish, Halt, Phase, Plan, Propose, RunBlock
+from tuner.campaign.steps import Explore, Finish, Halt, Phase, Plan, RunBlock
+from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.score import margin
 from tuner.model import BASELINE, Block, BlockKind, BlockTimes, Trial
+from tuner.propose.proposer import Proposal
+from tuner.propose.search import Outlook
 from tuner.states import BlockState, TrialState
 
 #: So many blocks of one run may go void one after another before the campaign stops.
 MAX_VOID_IN_A_ROW = 4
-
-#: Fresh blocks that certify an effect of a few times its noise (see judge/certify.py).
-_BLOCKS_FOR_LARGE_EFFECTS = 5
+#: Fresh blocks after which an attempt may be given up for what the search has learnt since.
+_LOOK_AGAIN = 4
+#: Probability that the floors are kept below which an attempt is given up.
+_DOOMED = 0.1
 
 _PHASES = {
     BlockKind.PILOT: Phase.PILOT,
@@ -39,14 +54,16 @@ class Planner:
     """Plans one campaign, step after step.
 
     It remembers what follows from the blocks so far (``table``), and nothing else: a new one, given
-    the same rows, plans the same. ``rules`` may be tightened between steps (``max_trials``).
+    the same rows, plans the same.
     """
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, guide: Guide) -> None:
         self.rules = rules
         self.table = ScoreTable(rules.components, rules.weights)
+        self._guide = guide
         self._replay = Replay()
         self._pilot: PilotPlan | None = None
+        self._judge = Judge(self.table)
 
     def plan(
         self,
@@ -55,9 +72,14 @@ class Planner:
         *,
         earlier_blocks: int = 0,
     ) -> Plan:
-        """What to do next; see ``plan``. ``blocks`` must begin with those of the last call."""
-        failed = {t.number for t in trials if t.state in (TrialState.FAILED, TrialState.CANCELLED)}
-        return self._plan(trials, blocks, failed, earlier_blocks)
+        """What to do next.
+
+        ``trials`` and ``blocks``: all of the campaign's, in order of number; ``blocks`` must begin
+        with those of the last call. A trial whose stored state is ``failed`` or ``cancelled`` is
+        out. Blocks still running must have been made void before. ``earlier_blocks``: so many are
+        of earlier runs; void ones among them do not stop this one.
+        """
+        return self._plan(trials, blocks, _failed(trials), earlier_blocks)
 
     def plan_batch(
         self,
@@ -68,19 +90,18 @@ class Planner:
         earlier_blocks: int = 0,
     ) -> Plan:
         """What to do next on so many testbeds at once: ``plan``, with RunBatch for RunBlock."""
-        failed = {t.number for t in trials if t.state in (TrialState.FAILED, TrialState.CANCELLED)}
+        failed = _failed(trials)
         known, missing = settled(blocks, failed)
-        now = self._plan(trials, known, failed, len(known))
+        now = self._plan(trials, known, failed, len(known), testbeds)
         most = MAX_VOID_IN_A_ROW * self.rules.testbeds
-        if (reason := _void_reason(blocks[earlier_blocks:], most)) is not None:
+        if (reason := _void_reason(blocks[earlier_blocks:], failed, most)) is not None:
             return replace(now, step=Halt(reason))
         if missing:
             phase = _PHASES[missing[0].kind]
             number = blocks[-1].number + 1
             return replace(now, step=again(missing, self.rules, number, testbeds), phase=phase)
         if isinstance(now.step, RunBlock):
-            step = batch(now.step, now.incumbent, known, self.rules, testbeds)
-            return replace(now, step=step)
+            return replace(now, step=batch(now.step, known, self.rules, testbeds))
         return now
 
     def _plan(
@@ -89,6 +110,7 @@ class Planner:
         blocks: Sequence[Block | BlockTimes],
         failed: set[int],
         earlier_blocks: int,
+        testbeds: int = 1,
     ) -> Plan:
         table = self.table
         table.extend(blocks[len(table.ended) :])
@@ -96,153 +118,273 @@ class Planner:
         if self._pilot is None or self._pilot.more:
             self._pilot = plan_pilot(trials, table.ended, self.rules.pilot)
         # A pilot that was over once stays so, and need not be judged again.
-        return _next(self._replay, self._pilot, trials, table, self.rules, failed, earlier_blocks)
+        state = _State(
+            trials,
+            table,
+            self.rules,
+            failed,
+            self._replay,
+            self._pilot,
+            self._guide,
+            testbeds,
+            self._judge,
+        )
+        return state.next(earlier_blocks)
 
 
-def plan(
-    trials: Sequence[Trial],
-    blocks: Sequence[Block | BlockTimes],
-    rules: Rules,
-    *,
-    earlier_blocks: int = 0,
-) -> Plan:
-    """What to do next. ``trials`` and ``blocks``: all of the campaign's, in order of number.
+@dataclass(slots=True)
+class _State:
+    """Everything that one plan is made from."""
 
-    A trial whose stored state is ``failed`` or ``cancelled`` is out of its race. Blocks still
-    running must have been made void before. ``earlier_blocks``: so many are of earlier runs; void
-    ones among them do not stop this one.
+    trials: Sequence[Trial]
+    table: ScoreTable
+    rules: Rules
+    failed: set[int]
+    replay: Replay
+    pilot: PilotPlan
+    guide: Guide
+    testbeds: int
+    judge: Judge
+
+    def next(self, earlier_blocks: int) -> Plan:
+        self.rules = settled_rules(self.rules, self.pilot.found)
+        table, rules = self.table, self.rules
+        here = self._here()
+        if (reason := _void_reason(table.ended[earlier_blocks:], self.failed)) is not None:
+            return replace(here, step=Halt(reason))
+        if self.pilot.more and self.pilot.twin is not None:
+            step = self._block(BlockKind.PILOT, 0, (self.pilot.twin,))
+            return replace(here, step=step, phase=Phase.PILOT, live=(self.pilot.twin,))
+        if here.race == 0 and self.pilot.refused is not None and not rules.pilot_override:
+            advice = "; to go on all the same, resume with --override-pilot"
+            reason = f"the pilot advises against: {self.pilot.refused}{advice}"
+            return replace(here, step=Halt(reason))
+        if guards_due(table, rules.testbeds):
+            here = replace(here, guards=guards(table))
+        made = attempts(table.ended, [one.block for one in table.scored])
+        stands = [self.judge.standing(each, rules, self.failed) for each in made]
+        here = self._answered(here, made, stands)
+        if made and (open_ := self._open(made[-1], stands[-1])):
+            step = self._block(BlockKind.CERTIFY, made[-1].race, open_)
+            return replace(here, step=step, phase=Phase.CERTIFY, live=open_)
+        if here.answer is not None and rules.stop_certified:
+            return self._end(here, made, stands)
+        if (left := self._cut_off()) and self._arms_left() >= 1 + len(left):
+            step = self._block(BlockKind.SEARCH, here.race, left)
+            return replace(here, step=step, live=left)
+        return self._move(here, made, stands)
+
+    def _here(self) -> Plan:
+        """How things stand, without a step yet."""
+        race = self._race()
+        live: tuple[int, ...] = ()
+        if self.table.ended:
+            measured = set(self.table.ended[-1].order) - {BASELINE} - self.failed
+            live = tuple(sorted(measured - self.replay.endings.keys()))
+        return Plan(
+            Halt(""),
+            Phase.SEARCH,
+            race,
+            self.replay.incumbent(self.table, self.failed),
+            live,
+            dict(self.replay.endings),
+            self.replay.decisions,
+            pilot=self.pilot.found,
+        )
+
+    def _answered(
+        self, here: Plan, made: Sequence[Attempt], stands: Sequence[Certification]
+    ) -> Plan:
+        """With the certificates: of the newest attempt, and the best that is certified so far."""
+        if not made:
+            return here
+        newest = stands[-1]
+        here = replace(here, guards=newest.guards)
+        if self.rules.adjust:
+            first = made[-1].finalists[0]
+            adjustment = self.judge.adjustment(made[-1], first, self.rules)
+            here = replace(here, adjustment=adjustment)
+        if newest.best is not None:
+            here = replace(here, certificate=newest.certificates[newest.best])
+        return replace(here, answer=best_certified(stands))
+
+    def _open(self, attempt: Attempt, stands: Certification) -> tuple[int, ...]:
+        """The finalists of the newest attempt that are worth another block."""
+        if not stands.open:
+            return ()
+        if len(attempt.blocks) >= MIN_PAIRS and not self._fits(1 + len(stands.open)):
+            return ()
+        if len(attempt.blocks) < _LOOK_AGAIN:
+            return stands.open
+        view = self._view()
+        return tuple(n for n in stands.open if not self._doomed(view.outlook(self.trials[n])))
+
+    def _doomed(self, outlook: Outlook) -> bool:
+        return outlook.gain < margin(self.rules.race.delta) / 2.0 or outlook.feasible < _DOOMED
+
+    def _race(self) -> int:
+        """The newest round that has a block."""
+        return max((block.race for block in self.table.ended), default=0)
+
+    def _known(self) -> Sequence[Trial]:
+        """The trials of the rounds so far. Those of a round that was cut off before its first block
+        are left out: it is planned once more, as if they were not there.
+        """
+        race = self._race()
+        return [trial for trial in self.trials if trial.race <= race]
+
+    def _cut_off(self) -> tuple[int, ...]:
+        """What is left to measure of a newest block of the search that went void."""
+        if not self.table.ended:
+            return ()
+        newest = self.table.ended[-1]
+        if newest.kind is not BlockKind.SEARCH or newest.state is not BlockState.VOID:
+            return ()
+        gone = {BASELINE, *self.failed, *self.replay.endings}
+        return tuple(sorted(number for number in newest.order if number not in gone))
+
+    def _move(self, here: Plan, made: Sequence[Attempt], stands: Sequence[Certification]) -> Plan:
+        """Search on, begin an attempt, or finish."""
+        rules, view = self.rules, self._view()
+        here = replace(here, best=view.best)
+        certified, wide = None, False
+        if here.answer is not None and here.answer.finalist is not None:
+            certified = view.outlook(self.trials[here.answer.finalist])
+            wide = can_narrow(here.answer, made, rules)
+
+        picks = view.picks(rules.arms * self.testbeds, self._most_new())
+        spent = Spent.of(self.table)
+        position = Position(
+            attempt=len(made) + 1,
+            certified=certified,
+            wide=wide,
+            arms_left=spent.arms_left(rules),
+            total_arms=spent.total_arms(rules),
+            can_search=any(map(self._worth_a_block, picks)),
+            may_add=self._most_new() != 0,
+        )
+        move = next_move(view, rules, position)
+        number = self.table.newest + 1
+        match move:
+            case Move.SEARCH:
+                groups = _dealt(picks, self.testbeds)
+                step = Explore(here.race + 1, number, BlockKind.SEARCH, groups)
+                return replace(here, step=step)
+            case Move.CERTIFY:
+                if not (finalists := self._finalists(view)):
+                    return self._end(here, made, stands)
+                groups = tuple([finalists] * self.testbeds)
+                step = Explore(here.race + 1, number, BlockKind.CERTIFY, groups)
+                return replace(here, step=step, phase=Phase.CERTIFY)
+            case Move.NARROW:
+                assert here.answer is not None
+                again, race = _again(here.answer, made)
+                block = self._block(BlockKind.CERTIFY, race, again)
+                return replace(here, step=block, phase=Phase.CERTIFY, live=again)
+            case Move.FINISH:
+                return self._end(here, made, stands)
+
+    def _worth_a_block(self, pick: Pick) -> bool:
+        """Whether it is new or has had fewer blocks than a trial may take. One that was promoted
+        is never dropped: with nothing else to measure, it would be measured until the budget is
+        used up.
+        """
+        if not isinstance(pick, int):
+            return True
+        return len(self.table.pairs().get(pick, ())) < self.rules.race.max_blocks
+
+    def _finalists(self, view: View) -> tuple[Pick, ...]:
+        """What looks best, and further trials that do, as many as the campaign asks for. Where no
+        configuration may be added, they are trials all.
+        """
+        assert view.best is not None
+        known = self._known()
+        numbers = {t.configuration: t.number for t in reversed(known)}
+        best = view.best.configuration
+        found: list[Pick] = []
+        if best in numbers or self._most_new() != 0:
+            found.append(numbers.get(best, Proposal(best, "model")))
+        if found and self.rules.finalists == 1:
+            return tuple(found)
+        out = {BASELINE, *self.failed, *self.replay.endings, self.pilot.twin}
+        others = [view.outlook(t) for t in known if t.number not in out]
+        others.sort(key=lambda each: -each.gain * each.feasible)
+        least = margin(self.rules.race.delta)
+        for each in others:
+            if (not found or each.gain >= least) and each.configuration != best:
+                found.append(numbers[each.configuration])
+        return tuple(found[: self.rules.finalists])
+
+    def _end(self, here: Plan, made: Sequence[Attempt], stands: Sequence[Certification]) -> Plan:
+        """The answer: what is certified, or else the attempt that came nearest."""
+        if self.table.ended and not self.table.scored:
+            reason = (
+                f"not one block could be completed; the last one: {self.table.ended[-1].reason}"
+            )
+            return replace(here, step=Halt(reason))
+        every = {
+            finalist: certificate
+            for each in stands
+            for finalist, certificate in each.certificates.items()
+        }
+        step = here.answer or Finish(None, None)
+        if step.finalist is None and every:
+            best = min(every, key=lambda f: (every[f].verdict.interval.upper, f))
+            step = Finish(best, every[best])
+        others = {f: c for f, c in every.items() if f != step.finalist}
+        step = replace(step, others=others)
+        return replace(here, step=step, phase=Phase.DONE, live=(), certificate=step.certificate)
+
+    def _view(self) -> View:
+        out = {n for n, ending in self.replay.endings.items()}
+        return self.guide.look(self._known(), self.table, out)
+
+    def _most_new(self) -> int | None:
+        if self.rules.max_trials is None:
+            return None
+        return max(0, self.rules.max_trials - sum(trial.race > 0 for trial in self._known()))
+
+    def _arms_left(self) -> float:
+        return Spent.of(self.table).arms_left(self.rules)
+
+    def _fits(self, arms: int) -> bool:
+        return self._arms_left() >= arms * self.testbeds
+
+    def _block(self, kind: BlockKind, race: int, trials: Sequence[int]) -> RunBlock:
+        return RunBlock.shuffled(self.rules.seed, self.table.newest + 1, kind, race, trials)
+
+
+def _failed(trials: Sequence[Trial]) -> set[int]:
+    return {t.number for t in trials if t.state in (TrialState.FAILED, TrialState.CANCELLED)}
+
+
+def _again(answer: Finish, made: Sequence[Attempt]) -> tuple[tuple[int, ...], int]:
+    """What is certified, to be measured again, and the race of the attempt that certified it."""
+    assert answer.finalist is not None
+    assert answer.attempt is not None
+    return (answer.finalist,), made[answer.attempt - 1].race
+
+
+def _dealt(picks: Sequence[Pick], groups: int) -> tuple[tuple[Pick, ...], ...]:
+    """The picks dealt out to groups, one after another; where there are fewer, some are in several
+    groups, so that no testbed is idle.
     """
-    return Planner(rules).plan(trials, blocks, earlier_blocks=earlier_blocks)
+    enough = [picks[n % len(picks)] for n in range(max(groups, len(picks)))]
+    return tuple(tuple(enough[first::groups]) for first in range(groups))
 
 
-def _next(
-    replay: Replay,
-    pilot: PilotPlan,
-    trials: Sequence[Trial],
-    table: ScoreTable,
-    rules: Rules,
-    failed: set[int],
-    earlier_blocks: int,
-) -> Plan:
-    race = max((t.race for t in trials), default=0)
-    incumbent = () if replay.incumbent == BASELINE else (replay.incumbent,)
-    contenders = tuple(
-        t.number
-        for t in trials
-        if t.race == race > 0
-        and t.number != replay.incumbent
-        and t.number not in failed
-        and t.number not in replay.endings
-    )
-    live = (*incumbent, *contenders)
-    endings = dict(replay.endings)
-    here = Plan(Halt(""), Phase.SEARCH, race, replay.incumbent, live, endings, replay.decisions)
-    if (reason := _void_reason(table.ended[earlier_blocks:])) is not None:
-        return replace(here, step=Halt(reason))
-    here = replace(here, pilot=pilot.found)
-    if pilot.more and pilot.twin is not None:
-        step = _block(table, BlockKind.PILOT, 0, (pilot.twin,), rules)
-        return replace(here, step=step, phase=Phase.PILOT, live=(pilot.twin,))
-    if race == 0 and pilot.refused is not None and not rules.pilot_override:
-        advice = "; to go on all the same, resume with --override-pilot"
-        return replace(here, step=Halt(f"the pilot advises against: {pilot.refused}{advice}"))
-    if guards_due(table, rules.testbeds):
-        here = replace(here, guards=guards(table))
-    if not finalists_begun(table):
-        spent = Spent.of(table)
-        kept = _kept_for_certifying(here, trials, table, spent, rules)
-        at_once = rules.testbeds
-        if contenders and spent.allows(rules, arms=at_once * (1 + len(live)), kept=kept):
-            return replace(here, step=_block(table, BlockKind.SEARCH, race, live, rules))
-        most = 0 if contenders else min(rules.trials_per_race, _trials_left(trials, rules))
-        least_blocks = -(-rules.race.min_blocks // at_once) * at_once
-        # What is left of a small budget is for a smaller race.
-        for wanted in range(most, 0, -1):
-            arms = (1 + len(incumbent) + wanted) * least_blocks
-            if spent.allows(rules, arms=arms, kept=kept):
-                return replace(here, step=Propose(race + 1, wanted))
-    return _ending(here, trials, table, rules, failed)
-
-
-def _ending(
-    here: Plan, trials: Sequence[Trial], table: ScoreTable, rules: Rules, failed: set[int]
-) -> Plan:
-    """Certify the finalists, if there are any, and finish."""
-    if table.ended and not table.scored:
-        reason = f"not one block could be completed; the last one: {table.ended[-1].reason}"
-        return replace(here, step=Halt(reason))
-    finalists = finalists_begun(table) or _finalists(here, trials, table, rules)
-    if not finalists or failed.issuperset(finalists):
-        return replace(here, step=Finish(None, None), phase=Phase.DONE, live=())
-    stands = certification(finalists, table, rules, here.guards or guards(table), failed)
-    best = stands.best
-    assert best is not None  # not all have failed
-    certificate = stands.certificates[best]
-    here = replace(
-        here,
-        phase=Phase.CERTIFY,
-        live=stands.open,
-        certificate=certificate,
-        guards=stands.guards,
-    )
-    few = any(stands.certificates[f].verdict.n < rules.race.min_blocks for f in stands.open)
-    arms = rules.testbeds * (1 + len(stands.open))
-    if stands.open and (few or Spent.of(table).allows(rules, arms=arms)):
-        return replace(here, step=_block(table, BlockKind.CERTIFY, here.race, stands.open, rules))
-    others = {f: c for f, c in stands.certificates.items() if f != best}
-    return replace(here, step=Finish(best, certificate, others), phase=Phase.DONE)
-
-
-def _void_reason(blocks: Sequence[Block | BlockTimes], most: int = MAX_VOID_IN_A_ROW) -> str | None:
-    newest = blocks[-most:]
-    if len(newest) < most or any(b.state is not BlockState.VOID for b in newest):
+def _void_reason(
+    blocks: Sequence[Block | BlockTimes], failed: Collection[int], most: int = MAX_VOID_IN_A_ROW
+) -> str | None:
+    """Why the campaign must stop: so many void blocks since the last complete one that no trial
+    which has failed since accounts for.
+    """
+    void: list[str] = []
+    for block in reversed(blocks):
+        if block.state is not BlockState.VOID or len(void) == most:
+            break
+        if not set(failed) & set(block.order):
+            void.append(block.reason)
+    if len(void) < most:
         return None
-    return f"{most} blocks in a row went void; the last one: {newest[-1].reason}"
-
-
-def _trials_left(trials: Sequence[Trial], rules: Rules) -> int:
-    if rules.max_trials is None:
-        return rules.trials_per_race
-    return rules.max_trials - sum(trial.race > 0 for trial in trials)
-
-
-def _kept_for_certifying(
-    here: Plan, trials: Sequence[Trial], table: ScoreTable, spent: Spent, rules: Rules
-) -> float:
-    """The share of the budget that the search must leave.
-
-    All of ``certify_share`` once there is something to certify. Before that only what shows a large
-    effect, so that a search without a finalist in sight does not end with half its budget unspent.
-    """
-    if _finalists(here, trials, table, rules):
-        return rules.certify_share
-    return min(rules.certify_share, spent.share(rules, arms=2 * _BLOCKS_FOR_LARGE_EFFECTS))
-
-
-def _block(
-    table: ScoreTable, kind: BlockKind, race: int, trials: Sequence[int], rules: Rules
-) -> RunBlock:
-    return RunBlock.shuffled(rules.seed, table.newest + 1, kind, race, trials)
-
-
-def _finalists(
-    here: Plan, trials: Sequence[Trial], table: ScoreTable, rules: Rules
-) -> tuple[int, ...]:
-    """The trials worth certifying, at most so many: the incumbent, then those not ruled out that
-    look fastest, if by delta or more.
-
-    They may only look so by luck; the fresh blocks decide. Their estimates here are reported
-    nowhere.
-    """
-    incumbent = () if here.incumbent == BASELINE else (here.incumbent,)
-    estimates = table.means()
-    looks_fast = sorted(
-        (estimates[t.number], t.number)
-        for t in trials
-        if t.number in estimates
-        and t.number != here.incumbent
-        and estimates[t.number] <= -margin(rules.race.delta)
-        and (t.number not in here.endings or here.endings[t.number].state is TrialState.COMPLETE)
-        and t.state is not TrialState.FAILED
-    )
-    return (*incumbent, *(number for _, number in looks_fast))[: rules.finalists]
+    return f"{most} blocks in a row went void; the last one: {void[0]}"

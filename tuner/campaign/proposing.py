@@ -1,62 +1,51 @@
-"""What a race is to try: what the specification names, then the proposer's own."""
+"""What a campaign is to try: what its specification names, and who proposes the rest."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from tuner.campaign.equivalence import Facts
+from tuner.campaign.guiding import ModelGuide
+from tuner.campaign.rules import Rules
 from tuner.campaign.spec import CampaignSpec, SpaceSection
 from tuner.errors import SpecError
-from tuner.model import BASELINE, Configuration, Prior, Trial
-from tuner.propose.optuna_proposer import OptunaProposer, Tunable
-from tuner.propose.proposer import Proposal, Told
+from tuner.model import Configuration, Prior
+from tuner.propose.encoding import Tunable
+from tuner.propose.proposer import Proposal
+from tuner.propose.strategies import proposer
 from tuner.target.target import Target
 
 
-def proposals_for(
+def guide_of(
     target: Target,
     facts: Facts,
     spec: CampaignSpec,
-    trials: Sequence[Trial],
-    count: int,
-    estimates: Mapping[int, float],
+    rules: Rules,
     priors: Sequence[Prior],
-) -> list[Proposal]:
-    """At most ``count`` new configurations; fewer when the space holds no more.
+) -> ModelGuide:
+    """The guide of a campaign on an open testbed.
 
-    ``facts``: what the hosts allow, by component. ``estimates``: mean log time ratio to the
-    baseline by trial. ``priors``: what an earlier campaign found; they guide, and are evidence for
-    nothing. Raises SpecError when a configuration
-    of the specification does not fit its host.
+    ``facts``: what the hosts allow, by component. ``priors``: what an earlier campaign found; they
+    guide, and are evidence for nothing. Raises SpecError when a configuration of the specification
+    does not fit its host.
     """
-    proposals = _named(target, facts, spec, trials)[:count]
-    if len(proposals) == count:
-        return proposals
-    known = [Told(t.configuration, _value(t, estimates)) for t in trials]
-    known += [Told(p.configuration, None) for p in proposals]
-    known += [Told(p.configuration, p.difference, prior=True) for p in priors]
     tunables = {
         name: Tunable(part.space, facts[name], part.found) for name, part in target.parts.items()
     }
-    proposer = OptunaProposer(tunables, spec.search.sampler, spec.seed)
-    return proposals + proposer.propose(count - len(proposals), known)
+    strategy = proposer(spec.search.sampler, tunables, spec.seed)
+    named = named_first(target, facts, spec)
+    return ModelGuide(tunables, target.baseline, rules, named, priors, strategy)
 
 
-def _value(trial: Trial, estimates: Mapping[int, float]) -> float | None:
-    return 0.0 if trial.number == BASELINE else estimates.get(trial.number)
-
-
-def _named(
-    target: Target, facts: Facts, spec: CampaignSpec, trials: Sequence[Trial]
-) -> list[Proposal]:
-    """What the specification wants tried first and has not been, its presets before all."""
-    tried = {t.configuration for t in trials}
-    wanted: list[Proposal] = []
+def named_first(target: Target, facts: Facts, spec: CampaignSpec) -> list[Proposal]:
+    """What the specification wants tried first, its presets before all. Raises SpecError when a
+    configuration does not fit its host.
+    """
+    wanted: dict[Configuration, Proposal] = {}
     for configuration, origin in (*_presets(target, facts, spec), *_first(target, facts, spec)):
-        if configuration not in tried:
-            tried.add(configuration)
-            wanted.append(Proposal(configuration, origin))
-    return wanted
+        if configuration != target.baseline:
+            wanted.setdefault(configuration, Proposal(configuration, origin))
+    return list(wanted.values())
 
 
 def _first(target: Target, facts: Facts, spec: CampaignSpec) -> Iterator[tuple[Configuration, str]]:

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from tuner.campaign.spec import CampaignSpec
-from tuner.judge.pilot import PilotRules
+from tuner.judge.pilot import Pilot, PilotRules
 from tuner.judge.race import RaceRules
 from tuner.measure.workload import Workload, load_workload
 from tuner.model import Campaign
 
 #: The error of all certificates of a campaign together, one-sided.
 ALPHA = 0.025
+#: The share of it that the first attempt at a certificate has; see ``attempts``.
+FIRST_SHARE = 0.6
+#: The one-sided error at which each component is shown to keep its floor where floors are
+#: ``bounded``: the chance that a component which truly loses more passes all the same.
+FLOOR_ALPHA = 0.2
+#: Power to show a floor from which ``auto`` asks for it strictly.
+_ENOUGH_POWER = 0.8
+#: Measuring time from which it may: an early certificate is worth more to a shorter campaign.
+_LONG_S = 6 * 3600.0
+
+
+class Floors(StrEnum):
+    """What is asked of components before anything is recommended."""
+
+    AUTO = "auto"
+    STRICT = "strict"
+    BOUNDED = "bounded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,16 +37,18 @@ class Rules:
     """What a campaign is planned by, fixed before its first block.
 
     ``components`` and ``weights`` in the same order. ``budget_s``: measuring time;
-    ``budget_measurements``: None for no limit. ``max_trials``: most proposals, None for no limit.
-    ``certify_share``: the part of the budget that the search leaves to certification, of
-    ``finalists`` trials at most. ``pilot``: None for a campaign without one; ``pilot_override``: go
-    on although it advises against. ``testbeds``: so many blocks are measured at once.
+    ``budget_measurements``: None for no limit. ``arms``: of a block of the search, beside the
+    baseline. ``max_trials``: most proposals, None for no limit. ``certify_share``: the part of the
+    budget that the search leaves to certification, of ``finalists`` trials at once at most.
+    ``pilot``: None for a campaign without one; ``pilot_override``: go on although it advises
+    against. ``testbeds``: so many blocks are measured at once. ``stop_certified``: finish with the
+    first certificate. ``adjust``: judge gains by adjusted differences.
     """
 
     components: tuple[str, ...]
     weights: tuple[float, ...]
     race: RaceRules
-    trials_per_race: int
+    arms: int
     budget_s: float
     budget_measurements: int | None
     max_trials: int | None
@@ -39,6 +59,9 @@ class Rules:
     pilot: PilotRules | None = None
     pilot_override: bool = False
     testbeds: int = 1
+    floors: Floors = Floors.AUTO
+    stop_certified: bool = False
+    adjust: bool = False
 
 
 def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
@@ -49,11 +72,11 @@ def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
         floor=spec.statistics.floor,
         max_blocks=max(3, spec.pilot.blocks),
         budget_s=spec.budget.wall_time,
-        arms=2 + spec.search.trials_per_race,
+        arms=1 + spec.search.arms,
         certify_blocks=min(500, spec.certification.blocks),
         certify_share=spec.certification.share,
         certify_arms=1 + spec.certification.finalists,
-        alpha_certify=ALPHA / spec.certification.finalists,
+        alpha_certify=FIRST_SHARE * ALPHA / spec.certification.finalists,
         components=workload.components,
     )
     return Rules(
@@ -62,9 +85,9 @@ def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
         race=RaceRules(
             delta=spec.statistics.delta,
             floor=spec.statistics.floor,
-            max_blocks=spec.search.blocks_per_race,
+            max_blocks=spec.search.blocks_per_trial,
         ),
-        trials_per_race=spec.search.trials_per_race,
+        arms=spec.search.arms,
         budget_s=spec.budget.wall_time,
         budget_measurements=spec.budget.measurements,
         max_trials=spec.search.max_trials,
@@ -75,7 +98,21 @@ def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
         pilot=pilot if spec.pilot.blocks else None,
         pilot_override=spec.pilot.override,
         testbeds=len(spec.places),
+        floors=Floors(spec.certification.floors),
+        stop_certified=spec.stop == "certified",
+        adjust=spec.statistics.adjust,
     )
+
+
+def settled_rules(rules: Rules, pilot: Pilot | None) -> Rules:
+    """The rules once the pilot is known: floors are strict in a long campaign whose pilot finds
+    that every one of them can be shown, and bounded otherwise.
+    """
+    if rules.floors is not Floors.AUTO:
+        return rules
+    powers = () if pilot is None else pilot.outlook.floors
+    strict = rules.budget_s >= _LONG_S and bool(powers) and min(powers) >= _ENOUGH_POWER
+    return replace(rules, floors=Floors.STRICT if strict else Floors.BOUNDED)
 
 
 def stored_rules(campaign: Campaign) -> Rules:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
@@ -21,13 +21,14 @@ from tuner.campaign.measuring import BlockRunner, Failures
 from tuner.campaign.notes import Notes
 from tuner.campaign.piloting import TWIN_ORIGIN
 from tuner.campaign.plan import MAX_VOID_IN_A_ROW, Planner
-from tuner.campaign.proposing import proposals_for
+from tuner.campaign.proposing import guide_of
 from tuner.campaign.resuming import blocks_so_far, check_identity, putting_back
+from tuner.campaign.rounds import trials_and_blocks
 from tuner.campaign.rules import rules_of
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.standing import standing
 from tuner.campaign.steering import StopRequested
-from tuner.campaign.steps import Finish, Halt, Phase, Plan, Propose, RunBatch, RunBlock
+from tuner.campaign.steps import Explore, Finish, Halt, Phase, Plan, RunBatch, RunBlock
 from tuner.campaign.stopping import undisturbed
 from tuner.campaign.telling import Teller
 from tuner.errors import (
@@ -40,10 +41,18 @@ from tuner.errors import (
 from tuner.interruption import check
 from tuner.judge.pilot import Pilot
 from tuner.measure.workload import Workload
-from tuner.model import BASELINE, Aspect, BlockTimes, Campaign, Event, Trial, Wish
+from tuner.model import (
+    BASELINE,
+    Aspect,
+    BlockTimes,
+    Campaign,
+    Event,
+    Trial,
+    Wish,
+)
 from tuner.report.observer import Observer
 from tuner.states import BlockState, CampaignState, TrialState
-from tuner.store import NewEvent, Store
+from tuner.store import Store
 from tuner.target.target import Target
 from tuner.testbed.testbed import Bench
 
@@ -100,8 +109,8 @@ class Runner:
         self._doings = Doings(observer)
         self._halt = threading.Event()
         self._before = store.campaign(campaign).time_use
-        self._planner = Planner(self._rules)
-        self._notes = Notes(store, campaign, self._planner, self._teller, together=self._together)
+        self._planner: Planner
+        self._notes: Notes
         self._blocks: list[BlockTimes] = []
         self._earlier_blocks = 0
 
@@ -115,7 +124,9 @@ class Runner:
         state, reason, error = CampaignState.FINISHED, "", None
         try:
             self._void_cut_off()
-            self._teller.move(CampaignState.RUNNING, "", "campaign-started", "campaign started")
+            new = self._store.campaign(self._id).state is CampaignState.CREATED
+            said = "campaign started" if new else "campaign resumed"
+            self._teller.move(CampaignState.RUNNING, "", "campaign-started", said)
             self._blocks = blocks_so_far(self._store, self._id, self._rules, self._workload)
             self._earlier_blocks = len(self._blocks)
             self._check_identity(self._aspects)
@@ -278,7 +289,7 @@ class Runner:
                 lane.ledger,
                 self._lane_observer(lane),
                 self._teller.event,
-                self._spec.seed,
+                self._rules,
                 spent=self._ledgers.writing,
                 testbed=lane.site.name,
                 failures=failures,
@@ -302,25 +313,27 @@ class Runner:
             twin = Trial(BASELINE + 1, found, 0, TWIN_ORIGIN, TrialState.RUNNING, flags)
             references.append(twin)
         if not trials:
-            added = [(trial, self._teller.trial(trial)) for trial in references]
-            for event_stored in self._store.add_trials(self._id, added):
-                self._teller.show(event_stored)
+            self._add(references)
+        priors = self._store.priors(self._id)
+        guide = guide_of(self._target, self._facts, self._spec, self._rules, priors)
+        self._planner = Planner(self._rules, guide)
+        self._notes = Notes(
+            self._store, self._id, self._planner, self._teller, together=self._together
+        )
 
     def _conduct(self) -> None:
-        if self._store.campaign(self._id).recommendation is not None:
-            return  # the last run was cut off just after its answer
         while True:
             check()
             trials = self._store.trials(self._id)
             now = self._plan(trials)
             self.pilot = now.pilot
-            self._notes.write(trials, now)
+            self._notes.write(trials, now, self._rules, self._target)
             self._show(trials, now)
             if self._pilot_only and now.phase is not Phase.PILOT and not trials[-1].race:
                 raise KeyboardInterrupt("the end of its pilot")
             match now.step:
-                case Propose():
-                    self._propose(now.step, trials)
+                case Explore():
+                    self._explore(now.step, trials)
                 case RunBlock():
                     self._measure((now.step,), trials)
                 case RunBatch():
@@ -418,27 +431,19 @@ class Runner:
                 said = f"{lane.voids} blocks in a row went void; the last one: {block.reason}"
                 self._lose(lane, CampaignHalted(f"the campaign halted: {said}"))
 
-    def _propose(self, step: Propose, trials: list[Trial]) -> None:
-        self._observer.doing(f"proposing configurations for race {step.race}")
-        estimates = self._planner.table.means()
-        priors = self._store.priors(self._id)
-        proposals = proposals_for(
-            self._target, self._facts, self._spec, trials, step.count, estimates, priors
-        )
-        if not proposals:
-            self._teller.tell(
-                "space-exhausted", "every configuration of the search space has been tried"
-            )
-            tried = sum(trial.race > 0 for trial in trials)
-            self._planner.rules = replace(self._rules, max_trials=tried)
-        added: list[tuple[Trial, NewEvent]] = []
-        for number, proposal in enumerate(proposals, start=len(trials)):
-            found, origin = proposal.configuration, proposal.origin
-            flags = self._target.flags(found)
-            trial = Trial(number, found, step.race, origin, TrialState.RUNNING, flags)
-            added.append((trial, self._teller.trial(trial)))
-        for event in self._store.add_trials(self._id, added):
-            self._teller.show(event)
+    def _explore(self, step: Explore, trials: Sequence[Trial]) -> None:
+        """Store the new configurations of a round, then measure its blocks."""
+        flags, seed = self._target.flags, self._spec.seed
+        new, blocks = trials_and_blocks(step, trials, flags, seed, together=self._together)
+        self._add(new)
+        self._measure(blocks, [*trials, *new])
+
+    def _add(self, trials: Sequence[Trial]) -> None:
+        """Store new trials, all or none."""
+        if trials:
+            added = [(trial, self._teller.trial(trial)) for trial in trials]
+            for event in self._store.add_trials(self._id, added):
+                self._teller.show(event)
 
     def _show(self, trials: list[Trial], now: Plan) -> None:
         use = self._before + self._ledgers.total()

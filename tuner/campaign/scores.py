@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
 
+from tuner.judge.observed import Observed
 from tuner.judge.score import checked_weights, log_times
-from tuner.model import BASELINE, Block, BlockKind, BlockTimes
+from tuner.measure.covariates import covariate_row
+from tuner.model import BASELINE, COVARIATES, Block, BlockKind, BlockTimes
 from tuner.states import BlockState
 
 Floats = npt.NDArray[np.float64]
@@ -67,6 +69,9 @@ def block_times(block: Block | BlockTimes, components: Sequence[str]) -> BlockTi
             m.trial: tuple(m.components[name].elapsed_s for name in components)
             for m in block.measurements
         },
+        covariates={
+            m.trial: row for m in block.measurements if (row := covariate_row(m.diagnostics))
+        },
     )
 
 
@@ -101,6 +106,7 @@ class ScoreTable:
             kind: defaultdict(lambda: (array("q"), array("q"))) for kind in BlockKind
         }
         self._logs: list[Floats] = []
+        self._covariates: list[Floats] = []
         self._count = 0
         self._means: dict[int, tuple[int, float]] = {}
 
@@ -193,6 +199,31 @@ class ScoreTable:
             np.array([one.scores[BASELINE] for one in self.scored]),
         )
 
+    def observed(self, kinds: Collection[BlockKind]) -> Observed:
+        """What an adjustment is fitted to, or used on: every arm but the baseline's of these kinds
+        of blocks, by kind and trial; ``block`` is the place in ``scored``. Only of a table that
+        keeps times.
+        """
+        logs, covariates = self._all_logs(), self._all_covariates()
+        trials, places, mine, reference = [], [], [], []
+        for kind in BlockKind:
+            if kind not in kinds or BASELINE not in self._arms[kind]:
+                continue
+            of_base, base_arms = self._where(kind, BASELINE)
+            for trial in sorted(self._arms[kind].keys() - {BASELINE}):
+                at, arms = self._where(kind, trial)
+                trials.append(np.full(at.size, trial))
+                places.append(at)
+                mine.append(arms)
+                reference.append(base_arms[np.searchsorted(of_base, at)])
+        own, base = _joined(mine), _joined(reference)
+        return Observed(
+            _joined(trials),
+            _joined(places),
+            logs[own] - logs[base],
+            covariates[own] - covariates[base],
+        )
+
     def _where(self, kind: BlockKind, trial: int) -> tuple[Ints, Ints]:
         """The places of a trial in ``scored``, and those of its arms among all arms; copies, since
         what an array lends of itself it could not grow.
@@ -207,6 +238,8 @@ class ScoreTable:
             return []
         logs = log_times(times)
         self._logs.append(logs)
+        if self._keep_times:
+            self._covariates.append(_covariates(complete))
         # Added up in one order however many blocks there are: a matrix product would not be.
         total = logs[:, 0] * self._weights[0]
         for number, weight in enumerate(self._weights[1:], start=1):
@@ -219,8 +252,13 @@ class ScoreTable:
             self._logs = [np.concatenate(self._logs)]
         return self._logs[0] if self._logs else np.empty((0, len(self.components)))
 
+    def _all_covariates(self) -> Floats:
+        if len(self._covariates) > 1:
+            self._covariates = [np.concatenate(self._covariates)]
+        return self._covariates[0] if self._covariates else np.empty((0, len(COVARIATES)))
+
     def _count_in(self, block: BlockTimes) -> None:
-        self.ended.append(block if self._keep_times else replace(block, times_s={}))
+        self.ended.append(block if self._keep_times else replace(block, times_s={}, covariates={}))
         self.seconds += block.duration_s
         self.measurements += len(block.times_s)
         number, last = block.number, self.last_block
@@ -246,3 +284,16 @@ class ScoreTable:
                 pairs[trial].append(score - base)
         kept = self.ended[-1]
         self.scored.append(ScoredBlock(kept, found))
+
+
+def _covariates(blocks: Sequence[BlockTimes]) -> Floats:
+    """Those of every arm, one after the other: (arms, covariates), NaN where one is not known."""
+    if not any(block.covariates for block in blocks):
+        return np.full((sum(len(block.times_s) for block in blocks), len(COVARIATES)), np.nan)
+    unknown = (None,) * len(COVARIATES)
+    rows = [block.covariates.get(trial, unknown) for block in blocks for trial in block.times_s]
+    return np.array(rows, np.float64)
+
+
+def _joined(parts: Sequence[Ints]) -> Ints:
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)

@@ -7,6 +7,7 @@ names (spaces, workload) is looked up here too, so that a campaign never starts 
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -21,21 +22,15 @@ from pydantic import (
 
 import search_spaces
 from search_spaces import Risk, Space, SpaceError
-from tuner.documents import Duration, Fraction, Name, Section, read_document
+from tuner.documents import Duration, Fraction, Name, ParameterValue, Section, read_document
 from tuner.errors import SpecError
-from tuner.model import Value
+from tuner.testbed.simulated.document import SimulatedSection
+
+#: Who can propose configurations; see ``tuner.propose.samplers``.
+SamplerName = Literal["model", "tpe", "cmaes", "nsga2", "random", "grid"]
 
 #: Testbeds that one process can drive.
 _MOST_TESTBEDS = 32
-
-
-def _value(value: object) -> object:
-    if not isinstance(value, int | str):
-        raise ValueError("a value is a whole number, true or false, or text")
-    return value
-
-
-ParameterValue = Annotated[Value, BeforeValidator(_value)]
 
 
 class CellSection(Section):
@@ -47,32 +42,6 @@ class CellSection(Section):
     name: str = "default"
     clients: int = Field(default=1, ge=1)
     link: str | None = None
-
-
-class EffectSection(Section):
-    """A true effect of a simulated testbed; see ``tuner.testbed.simulated.Effect``."""
-
-    parameter: str
-    change: float = Field(default=0.0, gt=-1.0)
-    low: float | None = None
-    high: float | None = None
-    value: ParameterValue | None = None
-    components: tuple[str, ...] = ()
-    fails: Literal["", "start", "workload"] = ""
-
-
-class SimulatedSection(Section):
-    """A testbed that is only arithmetic, with known effects and noise: to try fstune, and to test
-    it. Campaigns that give it the same ``name`` take turns.
-    """
-
-    name: Name | None = None
-    noise: float = Field(default=0.014, ge=0.0)
-    block_noise: float = Field(default=0.0, ge=0.0)
-    seed: int = 1
-    effects: tuple[EffectSection, ...] = ()
-    references: dict[str, Annotated[float, Field(gt=0.0)]] = Field(default_factory=dict)
-    found: dict[str, ParameterValue] = Field(default_factory=dict)
 
 
 class TestbedSection(Section):
@@ -149,13 +118,26 @@ class WorkloadSection(Section):
 NamedWorkload = Annotated[WorkloadSection, BeforeValidator(_named)]
 
 
-class SearchSection(Section):
-    """How to search. A race compares ``trials_per_race`` new configurations with the incumbent."""
+#: Words of campaign files of earlier releases, which are stored with their campaigns.
+_FORMER = {"trials_per_race": "arms", "blocks_per_race": "blocks_per_trial"}
 
-    trials_per_race: int = Field(default=3, ge=1, le=50)
-    blocks_per_race: int = Field(default=10, ge=3, le=1000)
+
+class SearchSection(Section):
+    """How to search. ``arms``: configurations in a block, beside the baseline.
+    ``blocks_per_trial``: most blocks of the search for one of them. ``sampler``: who proposes them.
+    """
+
+    arms: int = Field(default=5, ge=1, le=50)
+    blocks_per_trial: int = Field(default=30, ge=3, le=1000)
     max_trials: int | None = Field(default=None, ge=1)
-    sampler: Literal["tpe", "random"] = "tpe"
+    sampler: SamplerName = "model"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _renamed(cls, given: object) -> object:
+        if not isinstance(given, dict):
+            return given
+        return {_FORMER.get(str(name), name): value for name, value in given.items()}
 
 
 class BudgetSection(Section):
@@ -185,21 +167,28 @@ class PilotSection(Section):
 
 class StatisticsSection(Section):
     """``delta``: smallest difference worth acting on. ``floor``: largest loss allowed to a
-    component.
+    component. ``adjust``: judge the gain by differences from which is taken off what others did to
+    the machines.
     """
 
     delta: Fraction = 0.02
     floor: Fraction = 0.05
+    adjust: bool = False
 
 
 class CertificationSection(Section):
-    """``blocks``: most fresh blocks for the finalists, of which there are ``finalists`` at most.
-    ``share``: part of the budget kept for them.
+    """``blocks``: most fresh blocks of one attempt, of ``finalists`` trials together at most.
+    ``share``: part of the budget kept for it. ``floors``: what is asked of components before
+    anything is recommended: ``strict``, each is shown to keep its floor at the error of the gain;
+    ``bounded``, none is shown to break it, and each is shown to keep it at the laxer error of
+    ``tuner.campaign.rules.FLOOR_ALPHA``; ``auto``, strict where the pilot finds that the budget can
+    show it.
     """
 
     blocks: int = Field(default=20, ge=3, le=1000)
     finalists: int = Field(default=1, ge=1, le=10)
     share: Fraction = 0.4
+    floors: Literal["auto", "strict", "bounded"] = "auto"
 
 
 def _absolute(path: str) -> str:
@@ -222,7 +211,8 @@ class ReferenceSection(Section):
 class CampaignSpec(Section):
     """A whole campaign, on one ``testbed`` or on several equivalent ``testbeds`` of one kind.
 
-    ``first``: configurations to try before the proposer's own.
+    ``first``: configurations to try before the proposer's own. ``stop``: when a campaign is over:
+    when its budget is used up, or as soon as something is ``certified``.
     """
 
     name: Name
@@ -238,6 +228,7 @@ class CampaignSpec(Section):
     references: tuple[ReferenceSection, ...] = Field(default=(), max_length=20)
     seed: int = Field(default=1, ge=0, lt=2**63)
     first: tuple[dict[str, ParameterValue], ...] = ()
+    stop: Literal["budget", "certified"] = "budget"
 
     @field_validator("references")
     @classmethod
@@ -324,9 +315,7 @@ def check_parameters(spec: CampaignSpec, spaces: Mapping[str, Space]) -> None:
     named = [(f"first.{n}", name) for n, values in enumerate(spec.first) for name in values]
     for where, place in spec.named_places():
         if (world := place.simulated) is not None:
-            effects = f"{where}.simulated.effects"
-            named += [(f"{effects}.{n}", e.parameter) for n, e in enumerate(world.effects)]
-            named += [(f"{where}.simulated.found", name) for name in world.found]
+            named += [(f"{where}.simulated.{key}", name) for key, name in world.parameters()]
             _check_references(spec, f"{where}.simulated.references", world)
     for component, space in spaces.items():
         _check_presets(getattr(spec.spaces, component), space)
@@ -346,7 +335,7 @@ def _check_references(spec: CampaignSpec, where: str, world: SimulatedSection) -
 
 
 def _check_presets(section: SpaceSection, space: Space) -> None:
-    """Whether each preset exists, and sets nothing that the campaign does not allow."""
+    """Whether each preset exists."""
     where = f"spaces.{space.component}"
     of = {preset.name: preset for preset in space.presets}
     for name in section.presets:
@@ -354,13 +343,6 @@ def _check_presets(section: SpaceSection, space: Space) -> None:
             nearest = difflib.get_close_matches(name, of, n=1)
             hint = f"did you mean {nearest[0]!r}?" if nearest else f"it has {', '.join(of)}"
             raise SpecError(f"{where}.presets: {space.name} has no preset {name!r}; {hint}")
-        for parameter in of[name].values:
-            risk = space[parameter].risk
-            if risk is not Risk.PERFORMANCE and risk not in section.allow_risk:
-                raise SpecError(
-                    f"{where}.presets: {name!r} sets {parameter}, a matter of {risk}; "
-                    f"allow it with allow_risk: [{risk}]"
-                )
 
 
 def load_space(section: SpaceSection, component: str) -> Space:
@@ -369,12 +351,39 @@ def load_space(section: SpaceSection, component: str) -> Space:
         space = search_spaces.load(section.name)
         if space.component != component:
             raise SpecError(f"spaces.{component}: {space.name} is a space of {space.component}")
-        return space.narrow(
+        narrowed = space.narrow(
             only=section.only,
             also=section.also,
             fix=section.fix,
             ranges=section.range,
             allow_risk=section.allow_risk,
         )
+        return narrowed if section.only is not None else _with_presets(narrowed, section)
     except SpaceError as problem:
         raise SpecError(f"spaces.{component}: {problem}") from problem
+
+
+def stored_spaces(text: str) -> dict[str, Space]:
+    """The spaces of a stored specification, whole, by component; none where one of them is gone.
+
+    Of a campaign of a server only the names of its spaces are known.
+    """
+    try:
+        named = json.loads(text)["spaces"].items()
+        return {c: search_spaces.load(section["name"]) for c, section in named if section}
+    except (SpaceError, ValueError, TypeError, KeyError, AttributeError):
+        return {}
+
+
+def _with_presets(space: Space, section: SpaceSection) -> Space:
+    """The space with the risky parameters of the presets asked for searched too: whoever names a
+    preset allows what it sets, alone and in other company.
+    """
+    named = {
+        name
+        for preset in space.presets
+        if preset.name in section.presets
+        for name in preset.values
+        if space[name].risk is not Risk.PERFORMANCE and space[name].fixed is None
+    }
+    return space.searching(named)

@@ -4,6 +4,7 @@ Pure.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 
@@ -14,11 +15,13 @@ from tuner.campaign.scores import ScoreTable
 from tuner.campaign.steps import Phase, Plan
 from tuner.model import BASELINE, BlockKind, Configuration, TimeUse, Trial
 from tuner.report.drawing import Estimate
-from tuner.report.observer import DroppedTrial, LiveTrial, Standing
+from tuner.report.observer import Candidate, DroppedTrial, LiveTrial, Standing
 from tuner.report.words import changes
 from tuner.states import TrialState
 
 _DROPPED_SHOWN = 5
+#: Standard deviations on each side of the mean that hold 95% of a normal distribution.
+_NORMAL_95 = 1.96
 
 
 def against_baseline(
@@ -41,19 +44,19 @@ def standing(
     use: TimeUse,
 ) -> Standing:
     """Where the campaign stands. ``use``: the wall time of its runs."""
-    certifying = plan.phase is Phase.CERTIFY or table.first_fresh is not None
-    kind = BlockKind.CERTIFY if certifying else BlockKind.SEARCH
+    kind = BlockKind.CERTIFY if plan.phase is Phase.CERTIFY else BlockKind.SEARCH
     if plan.phase is Phase.PILOT:
         kind = BlockKind.PILOT
     shown = _shown(trials, plan)
     estimates = against_baseline(table, rules, kind, [trial.number for trial in shown])
     spent = Spent.of(table)
     left_s = spent.left_s(use, rules)
-    if kind is BlockKind.CERTIFY and left_s is not None:
-        fresh = sum(block.kind is BlockKind.CERTIFY for block in table.ended)
-        block_s = (1 + max(1, len(plan.live))) * spent.seconds_an_arm
-        left_s = min(left_s, block_s * (rules.certify_blocks - fresh) * spent.pace(use))
-    rows = [_row(t, plan, estimates, trials[BASELINE].configuration) for t in shown]
+    rows = [
+        _row(t, plan, estimates, trials[BASELINE].configuration)
+        if t.number != BASELINE
+        else _baseline_row(t, sum(one.block.kind is kind for one in table.scored))
+        for t in shown
+    ]
     dropped = (
         DroppedTrial(t.number, t.reason)
         for t in reversed(trials)
@@ -69,8 +72,20 @@ def standing(
         expected_left_s=left_s,
         kind=kind,
         rows=tuple(rows),
+        best=_best(plan, trials),
+        certified=None if plan.answer is None else plan.answer.finalist,
+        estimated=rules.budget_measurements is None,
         dropped=tuple(islice(dropped, _DROPPED_SHOWN)),
     )
+
+
+def _best(plan: Plan, trials: Sequence[Trial]) -> Candidate | None:
+    if plan.best is None:
+        return None
+    gain, reach = plan.best.gain, _NORMAL_95 * plan.best.error
+    estimate = Estimate(math.exp(-gain), math.exp(-gain - reach), math.exp(reach - gain))
+    found = plan.best.configuration
+    return Candidate(found, changes(trials[BASELINE].configuration, found), estimate)
 
 
 def _expected(spent: Spent, budget_s: float) -> int:
@@ -86,6 +101,11 @@ def _shown(trials: Sequence[Trial], plan: Plan) -> list[Trial]:
     return [trials[number] for number in (*first, *others) if number < len(trials)]
 
 
+def _baseline_row(baseline: Trial, blocks: int) -> LiveTrial:
+    """What all others are compared with: in so many blocks."""
+    return LiveTrial(BASELINE, baseline.origin, "reference", blocks, "")
+
+
 def _row(
     trial: Trial,
     plan: Plan,
@@ -93,11 +113,9 @@ def _row(
     baseline: Configuration,
 ) -> LiveTrial:
     known, count = estimates.get(trial.number, (None, 0))
-    states = {Phase.PILOT: "twin", Phase.SEARCH: "racing"}
+    states = {Phase.PILOT: "twin", Phase.SEARCH: "searched"}
     state = states.get(plan.phase, "finalist")
-    if trial.number == BASELINE:
-        state = "reference"
-    elif trial.number == plan.incumbent and plan.phase is Phase.SEARCH:
+    if trial.number == plan.incumbent and plan.phase is Phase.SEARCH:
         state = "incumbent"
     told = changes(baseline, trial.configuration)
     return LiveTrial(trial.number, trial.origin, state, count, told, known)

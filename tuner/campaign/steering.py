@@ -8,7 +8,7 @@ from datetime import datetime
 from tuner.campaign.holding import is_gone
 from tuner.errors import ConflictError
 from tuner.model import Campaign, Request, Wish
-from tuner.states import OVER, CampaignState
+from tuner.states import OVER, CampaignState, EventKind
 from tuner.store import NewEvent, Store
 from tuner.store.queue import Queue
 
@@ -16,6 +16,7 @@ _ENDS = {
     Wish.PAUSE: (CampaignState.PAUSED, "campaign-paused"),
     Wish.CANCEL: (CampaignState.CANCELLED, "campaign-cancelled"),
 }
+_REQUESTED = {Wish.PAUSE: EventKind.PAUSE_REQUESTED, Wish.CANCEL: EventKind.CANCEL_REQUESTED}
 
 
 class StopRequested(Exception):
@@ -38,7 +39,7 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
     if campaign.state is CampaignState.RUNNING:
         if in_use(store, campaign.id):
             said = f"asked to {wish} from {asked_by}"
-            event = NewEvent(now, f"{wish}-requested", said, {"from": asked_by})
+            event = NewEvent(now, _REQUESTED[wish], said, {"from": asked_by})
             store.ask(campaign.id, Request(wish, asked_by, now), event)
             return f"campaign {campaign.id} will {wish} at the next safe point"
         cut_off = "its process died"
@@ -74,4 +75,6 @@ def _off_queue(asked_by: str, now: datetime) -> NewEvent:
 
 def _end(store: Store, campaign: Campaign, wish: Wish, reason: str, now: datetime) -> None:
     state, kind = _ENDS[wish]
-    store.move_campaign(campaign.id, state, reason, NewEvent(now, kind, f"campaign {state}"))
+    # That somebody wished it is data: who reads the event later goes by that.
+    event = NewEvent(now, kind, f"campaign {state}", {"wish": str(wish)})
+    store.move_campaign(campaign.id, state, reason, event)

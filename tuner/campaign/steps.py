@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from tuner.campaign.guide import Pick
+from tuner.judge.adjustment import Adjustment
 from tuner.judge.certify import Certificate
 from tuner.judge.monitors import Guard
 from tuner.judge.pilot import Pilot
 from tuner.judge.race import Decision
 from tuner.model import BASELINE, BlockKind
+from tuner.propose.search import Outlook
 from tuner.states import TrialState
 
 
@@ -25,11 +28,16 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Propose:
-    """Ask for ``count`` new configurations for race ``race``."""
+class Explore:
+    """Measure blocks with these arms, one on each of as many testbeds as there are ``groups``:
+    trials that come back, and new ones, which are to be stored first. ``race``: the number of this
+    round; ``number``: of the first block.
+    """
 
     race: int
-    count: int
+    number: int
+    kind: BlockKind
+    groups: tuple[tuple[Pick, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +84,15 @@ class RunBatch:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Nothing more is to be measured. ``finalist``: the one to tell of, None when there was nothing
-    worth certifying. ``others``: certificates of the other finalists.
+    """An answer; as a step, that nothing more is to be measured. ``finalist``: the one to tell of,
+    None when there was nothing worth certifying. ``others``: certificates of the other finalists.
+    ``attempt``: the number of the one that certified it.
     """
 
     finalist: int | None
     certificate: Certificate | None
     others: Mapping[int, Certificate] = field(default_factory=dict)
+    attempt: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +102,7 @@ class Halt:
     reason: str
 
 
-Step = Propose | RunBlock | RunBatch | Finish | Halt
+Step = Explore | RunBlock | RunBatch | Finish | Halt
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +118,10 @@ class Plan:
     """The next step and how things stand.
 
     ``endings``: of every trial that the judge has ended. ``decisions``: those of the newest search
-    block. ``certificate``: of the finalist that stands best. ``pilot``: what it found, once it has
-    enough blocks. ``guards``: of the search so far.
+    block. ``certificate``: of the finalist that stands best. ``answer``: the best that is certified
+    so far. ``pilot``: what it found, once it has enough blocks. ``guards``: of the search so far.
+    ``best``: what looks best, where that was asked. ``adjustment``: what is taken off the fresh
+    differences of the newest attempt.
     """
 
     step: Step
@@ -120,5 +132,8 @@ class Plan:
     endings: Mapping[int, Ending]
     decisions: tuple[Decision, ...]
     certificate: Certificate | None = None
+    answer: Finish | None = None
+    best: Outlook | None = None
+    adjustment: Adjustment | None = None
     pilot: Pilot | None = None
     guards: tuple[Guard, ...] = ()

@@ -15,12 +15,22 @@ _STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Signals so soon after one another are one request: a closed terminal sends several.
 _SAME_REQUEST_S = 1.0
 
+#: What the first signal is answered with.
+STOPPING = (
+    "stopping: the current run is cut off and measured again on resume; the testbed is put back "
+    "first, which takes seconds"
+)
+
 Handler = Callable[[int, FrameType | None], object] | int | None
 
 
 @contextmanager
-def stop_signals() -> Iterator[None]:
-    """Turn stop signals into KeyboardInterrupt, so that one path cleans up for all of them."""
+def stop_signals(say: Callable[[str], None] = lambda said: None) -> Iterator[None]:
+    """Turn stop signals into KeyboardInterrupt, so that one path cleans up for all of them.
+
+    ``say``: is told of the first at once, in the signal handler: it must not wait for a lock that
+    the main thread may hold.
+    """
     last_s = float("-inf")
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -28,6 +38,8 @@ def stop_signals() -> Iterator[None]:
         before_s, last_s = last_s, time.monotonic()
         if last_s - before_s < _SAME_REQUEST_S:
             return  # it must not interrupt the answer to the one before
+        if before_s == float("-inf"):
+            say(f"{signal.Signals(number).name}: {STOPPING}")
         interrupt(signal.Signals(number).name)
 
     with _handling(stop):

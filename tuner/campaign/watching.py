@@ -24,9 +24,11 @@ def seen_standing(
     incumbent: int,
     measurements: int,
     elapsed_s: float,
+    blocks: int = 0,
 ) -> Standing:
     """Where a campaign stands in its ``last`` block. ``estimates``: of each trial against the
-    baseline in blocks of that kind, and how many they are.
+    baseline in blocks of that kind, and how many they are; ``blocks``: so many of that kind are
+    complete, and have measured the baseline.
     """
     arms = [number for number in sorted(set(last.order)) if number not in (BASELINE, incumbent)]
     shown = [BASELINE, *((incumbent,) if incumbent != BASELINE else ()), *arms]
@@ -37,7 +39,7 @@ def seen_standing(
         known, count = estimates.get(trial.number, (None, 0))
         state = _STATES[last.kind]
         if trial.number == BASELINE:
-            state = "reference"
+            state, count = "reference", blocks
         elif trial.number == incumbent and last.kind is BlockKind.SEARCH:
             state = "incumbent"
         told = changes(baseline, trial.configuration) if baseline is not None else ""

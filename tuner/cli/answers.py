@@ -12,6 +12,7 @@ from rich.console import Console
 
 from tuner.campaign.overview import beside, overview
 from tuner.campaign.presence import absence
+from tuner.campaign.spec import stored_spaces
 from tuner.cli.ending import no_answer
 from tuner.cli.options import (
     CampaignReference,
@@ -21,8 +22,12 @@ from tuner.cli.options import (
     open_store,
     server_address,
 )
-from tuner.model import Campaign
+from tuner.cli.output import AsJson
+from tuner.cli.say import say
+from tuner.errors import NO_IMPROVEMENT
+from tuner.model import Answer, Campaign
 from tuner.report.beside import Comparison
+from tuner.report.listed import shown_json
 from tuner.report.recommend import (
     RecommendationDocument,
     recommendation_document,
@@ -45,20 +50,31 @@ class Format(StrEnum):
 
 def show_campaign(
     campaign: CampaignReference = "last",
+    everything: Annotated[
+        bool, typer.Option("--all", help="List all trials, and the diagnostics too.")
+    ] = False,
+    as_json: AsJson = False,
     state_dir: StateDir = None,
     database: Database = None,
     server: Server = None,
 ) -> None:
-    """Show a campaign: its trials with verdicts, and what happened last."""
+    """Show a campaign: its best trials with verdicts, and what happened last."""
     if (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
 
-        remote.show_campaign(address, campaign, _EVENTS_SHOWN)
+        remote.show_campaign(
+            address, campaign, _EVENTS_SHOWN, everything=everything, as_json=as_json
+        )
         return
     with open_store(state_dir, database) as store:
         found = store.campaign(campaign)
         seen = overview(store, found)
         absent = absence(store, found.id)
+        stalled = "" if absent is None else absent.sentence()
+        if as_json:
+            trials, estimates = store.trials(found.id), seen.numbers.estimates
+            say(shown_json(found, trials, estimates, stalled))
+            return
         page = campaign_page(
             found,
             store.trials(found.id),
@@ -70,7 +86,8 @@ def show_campaign(
             clients=seen.numbers.clients,
             testbeds_differ=seen.numbers.testbeds_differ,
             counts=seen.counts,
-            absence="" if absent is None else absent.sentence(),
+            absence=stalled,
+            everything=everything,
         )
         show(Console(), page)
 
@@ -78,13 +95,17 @@ def show_campaign(
 def recommend(
     campaign: CampaignReference = "last",
     form: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TEXT,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show the evidence in numbers, too.")
+    ] = False,
     state_dir: StateDir = None,
     database: Database = None,
     server: Server = None,
 ) -> None:
     """Print what a finished campaign recommends, and on what evidence.
 
-    'json' is for programs; 'flags' prints the options to set, a line for each program.
+    'json' is for programs; 'flags' prints the options to set, those of each program on a line below
+    a comment with its name. The exit status is 3 when nothing is better than the baseline.
     """
     if (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
@@ -96,13 +117,20 @@ def recommend(
     match form:
         case Format.TEXT:
             page = recommendation_page(
-                found, found.recommendation, client=document.client, references=references
+                found,
+                found.recommendation,
+                client=document.client,
+                references=references,
+                spaces=stored_spaces(found.spec),
+                verbose=verbose,
             )
             show(Console(), page)
         case Format.JSON:
-            typer.echo(document.json_text())
+            say(document.json_text())
         case Format.FLAGS:
-            typer.echo(recommendation_flags(found.recommendation), nl=False)
+            say(recommendation_flags(found.recommendation), nl=False)
+    if found.recommendation.answer is Answer.NO_IMPROVEMENT:
+        raise typer.Exit(NO_IMPROVEMENT)
 
 
 def _stored_recommendation(
@@ -112,8 +140,9 @@ def _stored_recommendation(
         found = store.campaign(campaign)
         client = store.measured(found.id)
         references = beside(store, found)
-    if found.recommendation is None:
-        raise no_answer(found)
+        if found.recommendation is None:
+            absent = absence(store, found.id)
+            raise no_answer(found, "" if absent is None else absent.sentence())
     document = recommendation_document(
         found, found.recommendation, client=client, references=references
     )

@@ -22,6 +22,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import tuner
+from tuner.cli.say import plain, say
 from tuner.errors import SpecError, TunerError
 
 
@@ -48,7 +49,7 @@ _COMMANDS: Mapping[str, _Listed] = {
     ),
     "resume": _Listed(
         "tuner.cli.campaigns:resume",
-        "Take up a campaign that was paused, failed or killed, and run it to its end.",
+        "Resume a campaign that was paused, failed or killed, and run it to its end.",
     ),
     "branch": _Listed(
         "tuner.cli.campaigns:branch",
@@ -68,15 +69,19 @@ _COMMANDS: Mapping[str, _Listed] = {
     ),
     "status": _Listed(
         "tuner.cli.sharing:status",
-        "Show who runs which campaign where, and when each was last heard of.",
+        "Show who runs which campaign where, and when each was last seen.",
     ),
     "list": _Listed(
         "tuner.cli.sharing:list_campaigns",
-        "List all campaigns, newest first.",
+        "List campaigns, newest first.",
+    ),
+    "delete": _Listed(
+        "tuner.cli.sharing:delete",
+        "Delete a campaign with everything that was measured in it; there is no way back.",
     ),
     "show": _Listed(
         "tuner.cli.answers:show_campaign",
-        "Show a campaign: its trials with verdicts, and what happened last.",
+        "Show a campaign: its best trials with verdicts, and what happened last.",
     ),
     "recommend": _Listed(
         "tuner.cli.answers:recommend",
@@ -84,7 +89,7 @@ _COMMANDS: Mapping[str, _Listed] = {
     ),
     "export": _Listed(
         "tuner.cli.archive:export",
-        "Write a whole campaign to a file: everything it measured, decided and told.",
+        "Write a whole campaign to a file: measurements, decisions, events.",
     ),
     "import": _Listed(
         "tuner.cli.archive:import_file",
@@ -94,6 +99,10 @@ _COMMANDS: Mapping[str, _Listed] = {
         "tuner.cli.samples:compare",
         "Compare samples of numbers: how much do they differ, and is that shown?",
     ),
+    "simulate": _Listed(
+        "tuner.cli.simulate:simulate",
+        "Run campaigns on a simulated service whose truth is known: what is found, and how soon?",
+    ),
     "serve": _Listed(
         "tuner.cli.serve:serve",
         "Answer over HTTP: web pages for people, /v1 for programs.",
@@ -101,6 +110,10 @@ _COMMANDS: Mapping[str, _Listed] = {
     "worker": _Listed(
         "tuner.cli.worker:worker",
         "Run campaigns of the queue, on as many machines as share a PostgreSQL.",
+    ),
+    "campaign": _Listed(
+        "tuner.cli.campaign:app",
+        "Campaign files: check one and show its plan.",
     ),
     "cell": _Listed(
         "tuner.cli.cell:app",
@@ -184,7 +197,7 @@ app = typer.Typer(
     name="fstune",
     cls=_Group,
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help=(
@@ -198,7 +211,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"fstune {tuner.__version__}")
+        say(f"fstune {tuner.__version__}")
         raise typer.Exit
 
 
@@ -226,11 +239,12 @@ def main() -> None:
         app()
         sys.stdout.flush()
     except TunerError as problem:
-        print(f"fstune: {problem}", file=sys.stderr)
+        # What a host or a server said may be part of it.
+        print(plain(f"fstune: {problem}").replace("\n", " "), file=sys.stderr)
         sys.exit(problem.exit_code)
     except OSError as problem:
         if problem.errno == errno.ENAMETOOLONG:
-            print(f"fstune: {problem.filename}: no path is that long", file=sys.stderr)
+            print(plain(f"fstune: {problem.filename}: no path is that long"), file=sys.stderr)
             sys.exit(SpecError.exit_code)
         if problem.errno not in (errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EBADF):
             raise

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from tempfile import TemporaryFile
+from typing import Annotated, BinaryIO
 
 import typer
 
@@ -16,29 +21,52 @@ from tuner.cli.options import (
     open_store,
     server_address,
 )
-from tuner.store.archive import export_campaign, import_campaign
+from tuner.cli.say import say
+from tuner.errors import SpecError
+from tuner.store.archive import export_campaign, import_campaign, write_campaign
 
 
 def export(
     campaign: CampaignReference,
-    file: Annotated[Path, typer.Argument(help="The file to write, which must not exist.")],
+    file: Annotated[
+        Path, typer.Argument(help="The file to write, which must not exist; - for standard output.")
+    ],
     state_dir: StateDir = None,
     database: Database = None,
     server: Server = None,
 ) -> None:
-    """Write a whole campaign to a file: everything it measured, decided and told.
+    """Write a whole campaign to a file: measurements, decisions, events.
 
-    One that runs may go on meanwhile. 'fstune import' reads the file, here or elsewhere.
+    A running campaign continues. 'fstune import' reads the file, here or elsewhere.
     """
     if (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
 
+        if str(file) == "-":
+            with _standard_output() as output:
+                remote.export_to(address, campaign, output)
+            return
         remote.export(address, campaign, file)
         return
     with open_store(state_dir, database) as store:
         found = store.campaign(campaign)
+        if str(file) == "-":
+            with _standard_output() as output:
+                write_campaign(store, found.id, output)
+            return
         rows = export_campaign(store, found.id, file)
-    typer.echo(f"campaign {found.id}: {rows} rows written to {file}")
+    say(f"campaign {found.id}: {rows} rows written to {file}")
+
+
+@contextmanager
+def _standard_output() -> Iterator[BinaryIO]:
+    """A file that is printed once it is whole: what is written may have to be begun anew."""
+    if sys.stdout.isatty():
+        raise SpecError("an exported campaign is binary: name a file, or send it into a pipe")
+    with TemporaryFile() as whole:
+        yield whole
+        whole.seek(0)
+        shutil.copyfileobj(whole, sys.stdout.buffer)
 
 
 def import_file(
@@ -48,4 +76,4 @@ def import_file(
 ) -> None:
     """Add the campaign of a file to the others, as it was; one that is here already is refused."""
     with open_or_make_store(state_dir, database) as store:
-        typer.echo(f"campaign {import_campaign(store, file)} is in {store.where}")
+        say(f"campaign {import_campaign(store, file)} is in {store.where}")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -28,10 +30,12 @@ from tuner.cli.options import (
     server_address,
     state_directory,
 )
+from tuner.cli.say import say
 from tuner.cli.worker import Queued, to_queue
 from tuner.errors import INTERRUPTED, ConflictError, SpecError
 from tuner.judge.pilot import Pilot, PilotOutcome
 from tuner.model import Campaign, Prior
+from tuner.report.live import LiveProgress
 from tuner.report.log import LogForm, LogProgress
 from tuner.report.pilot import pilot_page
 from tuner.report.progress import progress_for
@@ -42,9 +46,11 @@ from tuner.store import Store
 CampaignFile = Annotated[Path, typer.Argument(help="The campaign file (YAML).")]
 
 
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress, only how it ended.")]
+
 OverridePilot = Annotated[
     bool,
-    typer.Option("--override-pilot", help="Go on although the pilot advises against."),
+    typer.Option("--override-pilot", help="Continue despite the pilot's warning."),
 ]
 
 
@@ -53,6 +59,7 @@ def run(
     override_pilot: OverridePilot = False,
     queue: Queued = False,
     log: Log = None,
+    quiet: Quiet = False,
     state_dir: StateDir = None,
     database: Database = None,
     server: Server = None,
@@ -73,12 +80,14 @@ def run(
         if queue:
             to_queue(store, lambda: _created(store, prepared.spec), directory, server)
             return
-        _tell_end(store, _conduct(store, _created(store, prepared.spec), prepared, log)[0])
+        campaign = _created(store, prepared.spec)
+        _tell_end(store, _conduct(store, campaign, prepared, log, quiet=quiet)[0])
 
 
 def pilot(
     file: CampaignFile,
     log: Log = None,
+    quiet: Quiet = False,
     state_dir: StateDir = None,
     database: Database = None,
 ) -> None:
@@ -92,14 +101,14 @@ def pilot(
         raise SpecError(f"{file}: pilot.blocks is 0; give it blocks")
     with open_or_make_store(directory, database) as store:
         campaign = _created(store, prepared.spec)
-        outcome, found = _conduct(store, campaign, prepared, log, pilot_only=True)
+        outcome, found = _conduct(store, campaign, prepared, log, quiet=quiet, pilot_only=True)
     if found is not None:
         show(Console(), pilot_page(found))
     if outcome.error is not None:
         raise outcome.error
     if found is None or found.outcome is PilotOutcome.UNDECIDED:
         raise typer.Exit(INTERRUPTED)
-    typer.echo(f"fstune: go on with: fstune resume {campaign.id}", err=True)
+    say(f"fstune: go on with: fstune resume {campaign.id}", err=True)
 
 
 def resume(
@@ -107,11 +116,12 @@ def resume(
     override_pilot: OverridePilot = False,
     queue: Queued = False,
     log: Log = None,
+    quiet: Quiet = False,
     state_dir: StateDir = None,
     database: Database = None,
     server: Server = None,
 ) -> None:
-    """Take up a campaign that was paused, failed or killed, and run it to its end."""
+    """Resume a campaign that was paused, failed or killed, and run it to its end."""
     if not queue and (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
 
@@ -129,7 +139,7 @@ def resume(
             )
         spec = _overriding(CampaignSpec.from_json(found.spec), override_pilot)
         prepared = prepare(spec, directory, owned=_own_cells(store, found))
-        _tell_end(store, _conduct(store, found, prepared, log)[0])
+        _tell_end(store, _conduct(store, found, prepared, log, quiet=quiet)[0])
 
 
 def branch(
@@ -138,6 +148,7 @@ def branch(
     override_pilot: OverridePilot = False,
     queue: Queued = False,
     log: Log = None,
+    quiet: Quiet = False,
     state_dir: StateDir = None,
     database: Database = None,
     server: Server = None,
@@ -160,13 +171,13 @@ def branch(
             rules = rules_of(prepared.spec, prepared.workload)
             trials, blocks = store.trials(old.id), store.blocks(old.id)
             found = priors(old.id, trials, blocks, rules, prepared.parameters)
-            typer.echo(f"fstune: {len(found)} trials of {old.id} guide the search", err=True)
+            say(f"fstune: {len(found)} trials of {old.id} guide the search", err=True)
             return _created(store, prepared.spec, found)
 
         if queue:
             to_queue(store, begun, directory, server)
             return
-        _tell_end(store, _conduct(store, begun(), prepared, log)[0])
+        _tell_end(store, _conduct(store, begun(), prepared, log, quiet=quiet)[0])
 
 
 def _prepared(file: Path, directory: Path, override_pilot: bool) -> Prepared:
@@ -195,16 +206,31 @@ def _conduct(
     prepared: Prepared,
     log: LogForm | None,
     *,
+    quiet: bool = False,
     pilot_only: bool = False,
 ) -> tuple[Outcome, Pilot | None]:
     title = f"{campaign.name} · {campaign.id}"
     progress = (
-        progress_for(Console(), title=title)
+        progress_for(Console(), title=title, quiet=quiet)
         if log is None
         else LogProgress(sys.stderr, log, campaign.id)
     )
+    seen = log is not None or isinstance(progress, LiveProgress)
     with progress as observer:
-        return conduct(store, campaign, prepared, observer, pilot_only=pilot_only)
+        return conduct(
+            store,
+            campaign,
+            prepared,
+            observer,
+            pilot_only=pilot_only,
+            stopping=None if seen else _acknowledge,
+        )
+
+
+def _acknowledge(said: str) -> None:
+    """Answer a stop signal at once; not by way of a stream, which may be in use just now."""
+    with suppress(OSError):
+        os.write(2, f"fstune: {said}\n".encode())
 
 
 def _tell_end(store: Store, outcome: Outcome) -> None:

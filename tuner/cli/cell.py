@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from deploy.cell import CellError, Cells, CellSpec
 from tuner.cli.options import StateDir, state_directory
+from tuner.cli.say import say
 from tuner.errors import NotFoundError
 from tuner.testbed.cell import translated
 
@@ -41,8 +42,8 @@ def up(
     with translated(), console.status(f"cell {escape(name)}") as status:
         cells = Cells(state_directory(state_dir))
         cell = cells.up(CellSpec(name, clients, link), lambda text: status.update(escape(text)))
-    typer.echo(f"cell {name} is up: server, {', '.join(node.name for node in cell.clients)}")
-    typer.echo(f"try: fstune cell exec --name {name} client1 ls /afs/.:mount/fstune.test:bench")
+    say(f"cell {name} is up: server, {', '.join(node.name for node in cell.clients)}")
+    say(f"try: fstune cell exec --name {name} client1 ls /afs/.:mount/fstune.test:bench")
 
 
 @app.command("down")
@@ -50,7 +51,7 @@ def down(name: Name = "default", state_dir: StateDir = None) -> None:
     """Take a cell down completely: no process, namespace, mount or directory of it is left."""
     with translated():
         existed = Cells(state_directory(state_dir)).down(name)
-    typer.echo(f"cell {name} is down" if existed else f"there is no cell {name}")
+    say(f"cell {name} is down" if existed else f"there is no cell {name}")
 
 
 @app.command("status")
@@ -60,21 +61,21 @@ def status(state_dir: StateDir = None) -> None:
         cells = Cells(state_directory(state_dir))
         names = cells.names()
         if not names:
-            typer.echo("no cells")
+            say("no cells")
         for name in names:
             try:
                 cell = cells.load(name)
             except CellError as problem:
-                typer.echo(f"{name}: {problem}")
+                say(f"{name}: {problem}")
                 continue
             if cell is None:
-                typer.echo(f"{name}: left over from a start that was cut off; take it down")
+                say(f"{name}: left over from a start that was cut off; take it down")
                 continue
             state = "up" if cell.is_alive() else "broken; take it down"
-            typer.echo(f"{name}: {state}, link {cell.spec.link or 'unlimited'}")
+            say(f"{name}: {state}, link {cell.spec.link or 'unlimited'}")
             for node in cell.nodes:
                 alive = f"process {node.init.pid}" if node.is_alive() else "not running"
-                typer.echo(f"  {node.name}: {alive}")
+                say(f"  {node.name}: {alive}")
 
 
 @app.command("exec", context_settings={"allow_interspersed_args": False})

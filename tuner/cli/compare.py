@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 
 from tuner.cli.options import Database, StateDir
+from tuner.cli.say import say
 from tuner.errors import SpecError
 from tuner.judge.ministat import CONFIDENCES, Edition
 from tuner.judge.two_sample import MIN_VALUES
@@ -100,11 +101,11 @@ def compare_command(load_trial: TrialLoader) -> Callable[..., None]:
         if result is not None and not json:
             width = _classic_width()
             text = classic_text(result, plot=plot, width=width, separate=separate)
-            typer.echo(text, nl=False)
+            say(text, nl=False)
             return
         compared = compare(found, confidence=confidence, corrected=holm)
         if json:
-            typer.echo(compare_document(compared, result).json_text(), nl=False)
+            say(compare_document(compared, result).json_text(), nl=False)
         else:
             show(Console(), compare_page(compared, plot=plot))
 

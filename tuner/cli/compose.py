@@ -7,7 +7,7 @@ imported where it is put in: hosts by SSH, and the runner with its optimiser.
 from __future__ import annotations
 
 import socket
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import search_spaces
 from deploy.cell import CellError, CellSpec
 from search_spaces import Form, Space
+from tuner.campaign.checking import check_plan
 from tuner.campaign.holding import held
 from tuner.campaign.identity import aspects
 from tuner.campaign.lanes import Site
@@ -32,7 +33,8 @@ from tuner.store import Store
 from tuner.testbed.assembly import Wanted
 from tuner.testbed.cell import CellTestbed
 from tuner.testbed.file import TestbedFile, read_testbed
-from tuner.testbed.simulated import Effect, SimulatedTestbed, World
+from tuner.testbed.simulated import SimulatedTestbed
+from tuner.testbed.simulated.document import world_of
 from tuner.testbed.testbed import Testbed
 
 if TYPE_CHECKING:
@@ -44,7 +46,8 @@ class Prepared:
     """A campaign's specification with everything it names, looked up and checked.
 
     ``places``: where it measures, and ``testbeds`` what is there, in the same order. ``aspects``:
-    what it measures with; ``parameters``: all of its spaces, by qualified name.
+    what it measures with; ``spaces``: by component, narrowed as it says; ``parameters``: all of
+    them, by qualified name.
     """
 
     spec: CampaignSpec
@@ -52,6 +55,7 @@ class Prepared:
     testbeds: tuple[Testbed, ...]
     places: tuple[Place, ...]
     aspects: Mapping[str, Aspect]
+    spaces: Mapping[str, Space]
     parameters: frozenset[str]
 
     @property
@@ -105,6 +109,7 @@ def prepare(spec: CampaignSpec, state_directory: Path, *, owned: Collection[str]
     if spec.spaces.fileserver is not None:
         spaces = {"fileserver": load_space(spec.spaces.fileserver, "fileserver"), **spaces}
     check_parameters(spec, spaces)
+    check_plan(spec, spaces)
     _check_clients(spec, workload)
     places = tuple(_place(section, state_directory) for section in spec.places)
     _check_places(spec, places)
@@ -114,6 +119,7 @@ def prepare(spec: CampaignSpec, state_directory: Path, *, owned: Collection[str]
             where,
             section,
             spaces,
+            workload.components,
             state_directory,
             ("" if spec.testbed is not None else place.name) in owned,
         )
@@ -127,6 +133,7 @@ def prepare(spec: CampaignSpec, state_directory: Path, *, owned: Collection[str]
         testbeds,
         places,
         aspects(spaces, workload, rules, document),
+        spaces,
         frozenset(f"{c}.{p.name}" for c, space in spaces.items() for p in space.parameters),
     )
 
@@ -199,6 +206,7 @@ def _testbed(
     where: str,
     section: TestbedSection,
     spaces: dict[str, Space],
+    components: Sequence[str],
     state_directory: Path,
     owned: bool,
 ) -> Testbed:
@@ -221,15 +229,7 @@ def _testbed(
         wanted = Wanted(spaces.get("fileserver"), spaces["cache_manager"], references)
         return HostsTestbed(file, path.parent, state_directory, wanted)
     assert simulated is not None
-    world = World(
-        effects=tuple(
-            Effect(**effect.model_dump(exclude_none=True)) for effect in simulated.effects
-        ),
-        noise=simulated.noise,
-        block_noise=simulated.block_noise,
-        seed=simulated.seed,
-        references=simulated.references,
-    )
+    world = world_of(simulated, spaces, components, f"{where}.simulated")
     return SimulatedTestbed(spaces, world, simulated.found, references)
 
 
@@ -271,10 +271,12 @@ def conduct(
     observer: Observer,
     *,
     pilot_only: bool = False,
+    stopping: Callable[[str], None] | None = None,
 ) -> tuple[Outcome, Pilot | None]:
-    """Run a campaign, new or taken up again, in this process. Stop signals pause it.
+    """Run a campaign, new or resumed, in this process. Stop signals pause it.
 
     Returns how it ended, and what its pilot found. ``pilot_only``: pause when the pilot ends.
+    ``stopping``: is told at once of a stop signal, in its handler; the observer when it is None.
     Raises ConflictError when another process runs it or uses one of its testbeds.
     """
     from tuner.campaign.runner import Runner
@@ -282,7 +284,10 @@ def conduct(
     sites = prepared.sites(campaign.id)
     names = [site.name for site in sites if site.name is not None]
     limit_s = Settings().takeover_after_s
-    with stop_signals(), held(store, campaign.id, names, limit_s) as holding:
+    with (
+        stop_signals(stopping or observer.doing),
+        held(store, campaign.id, names, limit_s) as holding,
+    ):
         runner = Runner(
             store,
             campaign.id,

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from tuner.campaign.holding import is_gone
 from tuner.cli.options import Database, StateDir, database_address, open_store, state_directory
+from tuner.cli.say import say
 from tuner.errors import StoreError
 from tuner.store import backup, problems
 from tuner.store import upgrade as upgrade_database
@@ -17,22 +19,23 @@ app = typer.Typer(no_args_is_help=True, help="Look after the database of campaig
 
 @app.command()
 def upgrade(state_dir: StateDir = None, database: Database = None) -> None:
-    """Bring the database of an older fstune up to date; end every other fstune first.
+    """Bring the database of an older fstune up to date; end every other fstune first. Refused
+    while a campaign runs.
 
     A file of the state directory is copied before anything changes; of PostgreSQL, take a backup
     yourself ('fstune db backup').
     """
-    done = upgrade_database(state_directory(state_dir), database_address(database))
+    done = upgrade_database(state_directory(state_dir), database_address(database), is_gone)
     if done.copy is not None:
-        typer.echo(f"what was there before is in {done.copy}")
+        say(f"what was there before is in {done.copy}")
     if done.before is None:
-        typer.echo(f"{done.where}: made, revision {done.after}")
+        say(f"{done.where}: made, revision {done.after}")
     elif done.before == done.after:
-        typer.echo(f"{done.where}: revision {done.after}, nothing to do")
+        say(f"{done.where}: revision {done.after}, nothing to do")
     else:
-        typer.echo(f"{done.where}: revision {done.before} is now {done.after}")
+        say(f"{done.where}: revision {done.before} is now {done.after}")
     if done.queue:
-        typer.echo(f"{done.where}: the queue of the workers is up to date")
+        say(f"{done.where}: the queue of the workers is up to date")
 
 
 @app.command()
@@ -43,12 +46,12 @@ def check(state_dir: StateDir = None, database: Database = None) -> None:
         campaigns = len(store.campaigns())
         where = store.where
     for problem in found:
-        typer.echo(problem)
+        say(problem)
     if found:
         raise StoreError(
             f"{where}: {len(found)} problems; put back a backup, or ask with this output"
         )
-    typer.echo(f"{where}: sound, {campaigns} campaign{'' if campaigns == 1 else 's'}")
+    say(f"{where}: sound, {campaigns} campaign{'' if campaigns == 1 else 's'}")
 
 
 @app.command("backup")
@@ -62,4 +65,4 @@ def make_backup(
     The copy of a file is such a file; that of a PostgreSQL is for pg_restore.
     """
     where = backup(state_directory(state_dir), file, database_address(database))
-    typer.echo(f"{where}: copied to {file}")
+    say(f"{where}: copied to {file}")

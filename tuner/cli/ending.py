@@ -9,6 +9,8 @@ import typer
 from rich.console import Console
 
 from tuner.campaign.overview import beside
+from tuner.campaign.spec import stored_spaces
+from tuner.cli.say import say
 from tuner.errors import INTERRUPTED, NotFoundError, TunerError
 from tuner.model import Block, Campaign, Trial
 from tuner.report.beside import Comparison
@@ -67,20 +69,25 @@ def tell_end(
         effort=ended.effort,
         restored=restored,
         references=ended.references,
+        spaces=stored_spaces(campaign.spec),
     )
     show(Console(), page)
     if error is not None:
         raise error
     if campaign.state is CampaignState.CANCELLED:
-        typer.echo("fstune: cancelled", err=True)
+        say("fstune: cancelled", err=True)
         raise typer.Exit(INTERRUPTED)
     if campaign.state is not CampaignState.FINISHED:
-        typer.echo(f"fstune: paused; go on with: fstune resume {campaign.id}{options}", err=True)
+        say(f"fstune: paused; go on with: fstune resume {campaign.id}{options}", err=True)
         raise typer.Exit(INTERRUPTED)
 
 
-def no_answer(campaign: Campaign) -> NotFoundError:
-    """The error for a campaign that recommends nothing yet."""
+def no_answer(campaign: Campaign, absence: str = "") -> NotFoundError:
+    """The error for a campaign that recommends nothing yet. ``absence``: why it does not go on,
+    though it runs by its state.
+    """
+    if absence:
+        return NotFoundError(f"campaign {campaign.id} has no answer yet: {absence}")
     todo = "wait for it" if campaign.state is CampaignState.RUNNING else "see 'fstune resume'"
     return NotFoundError(
         f"campaign {campaign.id} is {campaign.state} and has no answer yet; {todo}"

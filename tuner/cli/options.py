@@ -37,7 +37,8 @@ Server = Annotated[
     str | None,
     typer.Option(
         "--server",
-        help="Do it at a server ('fstune serve'): https://HOST. Default: FSTUNE_SERVER, else here. "
+        help="Use a remote server ('fstune serve'): https://HOST. Default: FSTUNE_SERVER, "
+        "else local. "
         "A token comes from FSTUNE_TOKEN or the file FSTUNE_TOKEN_FILE names.",
         show_default=False,
     ),
@@ -47,14 +48,17 @@ Log = Annotated[
     LogForm | None,
     typer.Option(
         "--log",
-        help="Write a log to standard error, a line an event, instead of showing progress.",
+        help="Write a log to standard error, one line per event, instead of showing progress.",
         show_default=False,
     ),
 ]
 
 CampaignReference = Annotated[
     str,
-    typer.Argument(help="A campaign's identifier, the beginning of one, or 'last'."),
+    typer.Argument(
+        help="A campaign's identifier, the beginning of one, its name if it is the only one of "
+        "that name, or 'last'."
+    ),
 ]
 
 

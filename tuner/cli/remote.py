@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
-import typer
 from rich.console import Console
 
 from tuner.campaign.spec import CampaignSpec
 from tuner.cli.ending import Ended, effort_of, no_answer
+from tuner.cli.say import say
 from tuner.cli.watch import watched
 from tuner.documents import read_document
 from tuner.model import Block, BlockKind, Campaign, Event, Trial, Wish
@@ -25,10 +26,11 @@ from tuner.remote.records import comparisons_of, recommendation_of
 from tuner.remote.stream import follow
 from tuner.report.beside import Comparison
 from tuner.report.drawing import Estimate
+from tuner.report.listed import shown_json
 from tuner.report.log import LogForm
 from tuner.report.recommend import RecommendationDocument
-from tuner.report.status import Absence, status_pages
-from tuner.report.tables import campaign_page, campaigns_table, show
+from tuner.report.status import Absence, Status
+from tuner.report.tables import campaign_page, show
 from tuner.states import CampaignState
 
 
@@ -123,30 +125,44 @@ def steer(server: str, campaign: str, wish: Wish) -> None:
     said = f"will {wish} at the next safe point"
     if now.state is not CampaignState.RUNNING:
         said = f"is {now.state}"
-    typer.echo(f"campaign {now.id} {said}")
+    say(f"campaign {now.id} {said}")
 
 
-def list_campaigns(server: str) -> None:
-    """List the campaigns of a server."""
+def list_campaigns(server: str) -> tuple[list[Campaign], dict[str, str]]:
+    """The campaigns of a server, and why some of them do not go on, by identifier."""
     with _campaigns(server) as campaigns:
-        show(Console(), campaigns_table(campaigns.all()))
+        found = campaigns.all()
+        running = any(each.state is CampaignState.RUNNING for each in found)
+        return found, campaigns.status().stalled() if running else {}
 
 
-def show_campaign(server: str, campaign: str, events_shown: int) -> None:
+def show_campaign(
+    server: str,
+    campaign: str,
+    events_shown: int,
+    *,
+    everything: bool = False,
+    as_json: bool = False,
+) -> None:
     """Show a campaign of a server."""
     with _campaigns(server) as campaigns:
         found, answer = _answered(campaigns, campaigns.campaign(campaign))
         trials = campaigns.trials(found.id)
-        estimates = campaigns.estimates(found.id, BlockKind.SEARCH)
+        told = campaigns.estimates(found.id, BlockKind.SEARCH)
+        estimates = {number: estimate for number, (estimate, _) in told.items()}
+        if as_json:
+            say(shown_json(found, trials, estimates, _absence(campaigns, found)))
+            return
         page = campaign_page(
             replace(found, baseline=trials[0].configuration if trials else None),
             trials,
             campaigns.measured_blocks(found.id),
             campaigns.events(found.id)[-events_shown:],
-            estimates={number: estimate for number, (estimate, _) in estimates.items()},
+            estimates=estimates,
             drift=campaigns.drift(found.id),
             references=comparisons_of(answer) if answer is not None else (),
             absence=_absence(campaigns, found),
+            everything=everything,
         )
     show(Console(), page)
 
@@ -164,17 +180,15 @@ def recommendation(
     """What a campaign of a server recommends. NotFoundError before it has an answer."""
     with _campaigns(server) as campaigns:
         found, answer = _answered(campaigns, campaigns.campaign(campaign))
-    if answer is None:
-        raise no_answer(found)
+        if answer is None:
+            raise no_answer(found, _absence(campaigns, found))
     return found, answer, comparisons_of(answer)
 
 
-def status(server: str) -> None:
-    """Show who runs which campaign where, as the server sees it."""
+def status(server: str) -> Status:
+    """Who runs which campaign where, as the server sees it."""
     with _campaigns(server) as campaigns:
-        found = campaigns.status()
-    for page in status_pages(found):
-        show(Console(), page)
+        return campaigns.status()
 
 
 def export(server: str, campaign: str, file: Path) -> None:
@@ -183,11 +197,17 @@ def export(server: str, campaign: str, file: Path) -> None:
         found = campaigns.campaign(campaign).id
         with new_file(file) as output:
             size = campaigns.export(found, output)
-    typer.echo(f"campaign {found}: {size} bytes written to {file}")
+    say(f"campaign {found}: {size} bytes written to {file}")
+
+
+def export_to(server: str, campaign: str, output: BinaryIO) -> None:
+    """Write a whole campaign of a server to an open file."""
+    with _campaigns(server) as campaigns:
+        campaigns.export(campaigns.campaign(campaign).id, output)
 
 
 def _begun(campaigns: Campaigns, begun: Campaign, log: LogForm | None) -> None:
-    typer.echo(f"fstune: campaign {begun.id} runs at {campaigns.client.url}", err=True)
+    say(f"fstune: campaign {begun.id} runs at {campaigns.client.url}", err=True)
     watched(_ServerSource(campaigns, begun.id), 0, log)
 
 

@@ -15,9 +15,12 @@ import typer
 import uvicorn
 
 from tuner.cli.options import Database, StateDir, database_address, state_directory
+from tuner.cli.say import say
 from tuner.errors import ConflictError, SpecError
 from tuner.settings import ServiceSettings
 
+#: Whoever is on this machine may have a proxy there.
+_THIS_MACHINE = ("127.0.0.0/8", "::1")
 #: Streams of events stay open for hours: a service that is asked to end does not wait for them.
 _PATIENCE_S = 3
 
@@ -51,6 +54,13 @@ def serve(
             help="Listen off the loopback without TLS: something in front of it has TLS.",
         ),
     ] = False,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Address or network of what is in front of this service: whom it speaks for, and "
+            "that they use TLS, is believed. Default: this machine.",
+        ),
+    ] = None,
     queue: Annotated[
         bool,
         typer.Option(
@@ -66,7 +76,9 @@ def serve(
     Off the loopback it asks for tokens (--auth) and speaks TLS, or it is refused.
     Try: curl http://127.0.0.1:8710/v1/campaigns/last/recommendation
     """
-    auth = auth or ServiceSettings().auth
+    told = ServiceSettings()
+    auth = auth or told.auth
+    proxies = [_network(one) for one in trusted_proxy or sorted(told.trusted_proxies)]
     if (tls_cert is None) != (tls_key is None):
         raise SpecError("--tls-cert and --tls-key belong together")
     if not _is_loopback(host):
@@ -103,7 +115,7 @@ def serve(
         # What it runs is run here, and is not asked of a server again.
         os.environ.pop(client, None)
     scheme, named = "http" if tls_cert is None else "https", f"[{host}]" if ":" in host else host
-    typer.echo(f"fstune: serves {scheme}://{named}:{port}; Ctrl-C ends it", err=True)
+    say(f"fstune: serves {scheme}://{named}:{port}; Ctrl-C ends it", err=True)
     uvicorn.run(
         "api.app:create_app",
         factory=True,
@@ -115,7 +127,18 @@ def serve(
         ssl_certfile=tls_cert,
         ssl_keyfile=tls_key,
         timeout_graceful_shutdown=_PATIENCE_S,
+        # Limits for those who have not shown a token yet, on connections and their time.
+        http="api.front:Front",
+        loop="api.front:loop",
+        forwarded_allow_ips=",".join(proxies or _THIS_MACHINE),
     )
+
+
+def _network(given: str) -> str:
+    try:
+        return str(ipaddress.ip_network(given))
+    except ValueError as problem:
+        raise SpecError(f"--trusted-proxy {given}: {problem}") from None
 
 
 def _check_address(host: str, port: int) -> None:

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import socket
 from datetime import UTC, datetime
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from tuner.campaign import presence
-from tuner.campaign.steering import steer
+from tuner.campaign.steering import in_use, steer
 from tuner.cli.options import (
     CampaignReference,
     Database,
@@ -20,9 +21,16 @@ from tuner.cli.options import (
     open_store,
     server_address,
 )
+from tuner.cli.output import AsJson
+from tuner.cli.say import plain, say
+from tuner.errors import ConflictError
 from tuner.model import Wish
+from tuner.report.campaign_list import campaigns_table
+from tuner.report.listed import listed_json, status_json
 from tuner.report.status import status_pages
-from tuner.report.tables import campaigns_table, show
+from tuner.report.tables import show
+from tuner.states import CampaignState
+from tuner.store.deletion import delete_campaign
 
 
 def pause(
@@ -49,33 +57,90 @@ def cancel(
     _ask(campaign, Wish.CANCEL, state_dir, database, server)
 
 
-def status(state_dir: StateDir = None, database: Database = None, server: Server = None) -> None:
-    """Show who runs which campaign where, and when each was last heard of.
+def status(
+    as_json: AsJson = False,
+    state_dir: StateDir = None,
+    database: Database = None,
+    server: Server = None,
+) -> None:
+    """Show who runs which campaign where, and when each was last seen.
 
     With a queue, also what waits there, and the workers.
     """
     if (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
 
-        remote.status(address)
+        found = remote.status(address)
+    else:
+        with open_store(state_dir, database) as store:
+            found = presence.status(store)
+    if as_json:
+        say(status_json(found))
         return
-    with open_store(state_dir, database) as store:
-        found = presence.status(store)
     for page in status_pages(found):
         show(Console(), page)
 
 
 def list_campaigns(
-    state_dir: StateDir = None, database: Database = None, server: Server = None
+    state: Annotated[
+        list[CampaignState] | None,
+        typer.Option("--state", help="Only campaigns in this state; may be repeated."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Only campaigns with this in their name.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, max=1_000_000, help="At most so many.")
+    ] = None,
+    as_json: AsJson = False,
+    state_dir: StateDir = None,
+    database: Database = None,
+    server: Server = None,
 ) -> None:
-    """List all campaigns, newest first."""
+    """List campaigns, newest first."""
     if (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
 
-        remote.list_campaigns(address)
-        return
+        found, stalled = remote.list_campaigns(address)
+    else:
+        with open_store(state_dir, database) as store:
+            found = store.campaigns()
+            running = any(each.state is CampaignState.RUNNING for each in found)
+            stalled = presence.status(store).stalled() if running else {}
+    wanted = [
+        each
+        for each in found
+        if (not state or each.state in state) and (name or "").lower() in each.name.lower()
+    ][:limit]
+    if as_json:
+        say(listed_json(wanted, stalled))
+    elif found and not wanted:
+        say("No campaign matches.")
+    else:
+        show(Console(), campaigns_table(wanted, stalled))
+
+
+def delete(
+    campaign: CampaignReference,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    state_dir: StateDir = None,
+    database: Database = None,
+) -> None:
+    """Delete a campaign with everything that was measured in it; there is no way back.
+
+    'fstune export' keeps it in a file.
+    """
     with open_store(state_dir, database) as store:
-        show(Console(), campaigns_table(store.campaigns()))
+        found = store.campaign(campaign)
+        waits = any(run.campaign == found.id for run in presence.status(store).waiting)
+        if waits or in_use(store, found.id):
+            what = "waits for a worker" if waits else "is in use"
+            raise ConflictError(f"campaign {found.id} {what}; first: fstune cancel {found.id}")
+        what = f"campaign {found.id} ({found.name}, {found.state})"
+        if not yes and not typer.confirm(plain(f"Delete {what}?")):
+            raise typer.Exit(1)
+        delete_campaign(store, found.id)
+    say(f"{what} is deleted")
 
 
 def _ask(
@@ -88,4 +153,4 @@ def _ask(
         return
     with open_store(state_dir, database) as store:
         found = store.campaign(reference)
-        typer.echo(steer(store, found, wish, socket.gethostname(), datetime.now(UTC)))
+        say(steer(store, found, wish, socket.gethostname(), datetime.now(UTC)))

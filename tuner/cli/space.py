@@ -26,6 +26,8 @@ from search_spaces import (
     describe,
     draw,
 )
+from tuner.cli.output import AsJson
+from tuner.cli.say import say
 from tuner.errors import SpecError
 from tuner.report.tables import Column, Listing, show
 from tuner.report.words import QUIET
@@ -35,11 +37,12 @@ app = typer.Typer(
     help="Search spaces: which settings there are, their limits, and what they mean.",
 )
 
+#: Configurations that 'space sample' draws at most; they are printed as they are drawn.
+_MOST_DRAWN = 1_000_000
 #: Configurations that 'space check' draws and holds against the rules.
 _DRAWN_TO_CHECK = 500
 
 Name = Annotated[str, typer.Argument(help="A space's name, or a file of your own.")]
-AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
 
 
 @contextmanager
@@ -52,10 +55,25 @@ def _reported() -> Iterator[None]:
 
 
 @app.command("list")
-def list_spaces() -> None:
+def list_spaces(as_json: AsJson = False) -> None:
     """List the search spaces that come with fstune."""
     with _reported():
         spaces = [search_spaces.load(name) for name in search_spaces.names()]
+    if as_json:
+        documents = [
+            {
+                "name": s.name,
+                "component": s.component,
+                "program": s.program,
+                "versions": s.versions,
+                "searched": len(s.searched),
+                "parameters": len(s.parameters),
+                "title": s.title,
+            }
+            for s in spaces
+        ]
+        say(json.dumps(documents, indent=2, ensure_ascii=False))
+        return
     columns = (
         Column("name", rigid=True),
         Column("component", rigid=True),
@@ -74,7 +92,7 @@ def show_space(name: Name, as_json: AsJson = False) -> None:
     with _reported():
         space = search_spaces.load(name)
     if as_json:
-        typer.echo(json.dumps(describe.document(space), indent=2, ensure_ascii=False))
+        say(json.dumps(describe.document(space), indent=2, ensure_ascii=False))
         return
     _say(f"{space.name}: {space.title}")
     _say(f"component {space.component}; program {space.program}, {space.versions}")
@@ -111,7 +129,7 @@ def check(
         with _reported():
             space = search_spaces.load(name)
             _check_draws(space)
-        typer.echo(
+        say(
             f"{name}: good; {len(space.parameters)} parameters, {len(space.searched)} searched, "
             f"{_DRAWN_TO_CHECK} configurations drawn, all valid"
         )
@@ -120,7 +138,9 @@ def check(
 @app.command("sample")
 def sample(
     name: Name,
-    number: Annotated[int, typer.Option("-n", "--number", min=1, help="How many.")] = 5,
+    number: Annotated[
+        int, typer.Option("-n", "--number", min=1, max=_MOST_DRAWN, help="How many.")
+    ] = 5,
     seed: Annotated[int, typer.Option(help="The same seed draws the same.")] = 1,
     as_json: AsJson = False,
 ) -> None:
@@ -128,14 +148,15 @@ def sample(
     with _reported():
         space = search_spaces.load(name)
         ask = Chance(seed)
-        drawn = [draw(space, ask) for _ in range(number)]
-        rendered = [space.render(values) for values in drawn]
+        for place in range(number):
+            values = draw(space, ask)
+            if not as_json:
+                say("; ".join(space.lines(values)) or "# nothing set: the program's defaults")
+                continue
+            one = json.dumps({"values": values, "rendered": space.render(values)}, indent=2)
+            say(("[\n" if place == 0 else ",\n") + one, nl=False)
     if as_json:
-        pairs = zip(drawn, rendered, strict=True)
-        typer.echo(json.dumps([{"values": v, "rendered": r} for v, r in pairs], indent=2))
-        return
-    for values in drawn:
-        typer.echo("; ".join(space.lines(values)) or "# nothing set: the program's defaults")
+        say("\n]")
 
 
 @app.command("explain", context_settings={"ignore_unknown_options": True})
@@ -156,7 +177,7 @@ def explain(
         console.print(grid)
     else:
         width = max(len(label) for label, _ in details)
-        typer.echo("\n".join(f"{label:<{width}}  {text}" for label, text in details))
+        say("\n".join(f"{label:<{width}}  {text}" for label, text in details))
 
 
 @app.command("parse", context_settings={"ignore_unknown_options": True})
@@ -178,19 +199,19 @@ def parse(
     with _reported():
         found = search_spaces.load(space if space is not None else _space_of(words))
         parsed = found.parse(words)
-        typer.echo(f"space: {found.name}")
+        say(f"space: {found.name}")
         for parameter in found.parameters:
             if parameter.name in parsed.values:
                 value = describe.spoken(parsed.values[parameter.name])
-                typer.echo(f"{parameter.name} = {value}")
+                say(f"{parameter.name} = {value}")
         if parsed.rest:
-            typer.echo(f"not searched: {shlex.join(parsed.rest)}")
+            say(f"not searched: {shlex.join(parsed.rest)}")
         if not parsed.values and not parsed.rest:
-            typer.echo("nothing set: the program's defaults")
+            say("nothing set: the program's defaults")
         for line in found.lines(parsed.values):
-            typer.echo(f"in full: {line}")
+            say(f"in full: {line}")
         for sentence in found.violations(parsed.values):
-            typer.echo(f"careful, on the host that the space assumes: {sentence}")
+            say(f"careful, on the host that the space assumes: {sentence}")
 
 
 def _space_of(words: list[str]) -> str:

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from tuner.cli.compose import usual_wishes
 from tuner.cli.options import StateDir, state_directory
+from tuner.cli.say import say
 from tuner.errors import ConflictError
 from tuner.measure.workload import load_workload
 from tuner.report.tables import show
@@ -28,7 +29,7 @@ def check(
     file: File,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="List every command that a campaign would change with."),
+        typer.Option("--dry-run", help="List every command that would change something."),
     ] = False,
     state_dir: StateDir = None,
 ) -> None:
@@ -48,7 +49,8 @@ def check(
         if dry_run:
             console.print()
             work = load_workload("mixed-use")
-            show(console, commands_page(hosts.rehearse(testbed, connections, wanted, work)))
+            rehearsal = hosts.rehearse(testbed, connections, wanted, work)
+            show(console, commands_page(rehearsal.commands))
     console.print()
     if seen.refused is not None:
         raise ConflictError(f"{file}: a campaign would be refused: {seen.refused}")
@@ -64,4 +66,4 @@ def restore(file: File, state_dir: StateDir = None) -> None:
     connections = hosts.Hosts(testbed, file.resolve().parent, state_directory(state_dir))
     with closing(connections):
         for said in hosts.restore(connections.all, testbed.restore.directory):
-            typer.echo(said)
+            say(said)

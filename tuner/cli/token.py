@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
 from tuner.cli.options import Database, StateDir, open_or_make_store, open_store
+from tuner.cli.say import say
 from tuner.documents import Duration, Name
 from tuner.errors import SpecError
 from tuner.report.tables import Column, Listing, show
@@ -55,9 +56,9 @@ def create(
         until = now + timedelta(seconds=lasts_s)
     with open_or_make_store(state_dir, database) as store:
         token, text = Access(store).create(called, scope, now, until)
-    typer.echo(text)
+    say(text)
     ends = "does not expire" if until is None else f"expires {moment(until)}"
-    typer.echo(f"fstune: token {token.id} for {scope}, {ends}; it is not shown again", err=True)
+    say(f"fstune: token {token.id} for {scope}, {ends}; it is not shown again", err=True)
 
 
 @app.command("list")
@@ -102,7 +103,7 @@ def revoke(
     """End a token now, and the sessions of whoever logged in with it."""
     with open_store(state_dir, database) as store:
         ended = Access(store).revoke(token, datetime.now(UTC))
-    typer.echo(f"fstune: token {ended.id} ({ended.name}) is revoked", err=True)
+    say(f"fstune: token {ended.id} ({ended.name}) is revoked", err=True)
 
 
 def _state(token: Token, now: datetime) -> str:

@@ -26,6 +26,7 @@ from tuner.cli.options import (
     open_store,
     server_address,
 )
+from tuner.cli.say import say
 from tuner.errors import INTERRUPTED, ConflictError, SpecError, TunerError
 from tuner.model import BASELINE, Block, BlockKind, Campaign, Event, Trial
 from tuner.report.drawing import Estimate
@@ -33,7 +34,7 @@ from tuner.report.log import LogForm, LogProgress
 from tuner.report.progress import Progress, progress_for
 from tuner.report.status import Absence
 from tuner.report.words import clean
-from tuner.states import OVER, CampaignState
+from tuner.states import OVER, BlockState, CampaignState
 from tuner.store import Store
 
 _LOOKS_PER_S = 2.0
@@ -179,7 +180,7 @@ class _Teller:
         if self._live:
             self._progress.doing(said if why else "")
         else:
-            typer.echo(f"fstune: {said}", err=True)
+            say(f"fstune: {said}", err=True)
         if not why:
             # Whoever is there again tells it anew.
             self._missed = False
@@ -192,7 +193,7 @@ class _Teller:
         if self._live and (said or self._missed):
             self._progress.doing(said)
         elif not self._live and bool(said) is not self._missed:
-            typer.echo(f"fstune: {said or 'its process is heard from again'}", err=True)
+            say(f"fstune: {said or 'its process is heard from again'}", err=True)
         self._missed = bool(said)
 
     def look(self) -> None:
@@ -211,6 +212,10 @@ class _Teller:
                 incumbent=self._incumbent,
                 measurements=measurements,
                 elapsed_s=max(0.0, (datetime.now(UTC) - self._began).total_seconds()),
+                blocks=sum(
+                    block.kind is last.kind and block.state is BlockState.COMPLETE
+                    for block in blocks
+                ),
             )
         except TunerError:
             return
@@ -236,7 +241,7 @@ def watched(source: Source, after: int, log: LogForm | None) -> None:
             teller.look()
     except KeyboardInterrupt:
         what = f"{campaign.id}{source.options}"
-        typer.echo(
+        say(
             f"fstune: campaign {campaign.id} goes on; to watch it again: fstune watch {what}; to "
             f"pause it: fstune pause {what}",
             err=True,

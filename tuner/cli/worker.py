@@ -19,6 +19,7 @@ from tuner.cli.options import (
     open_or_make_store,
     state_directory,
 )
+from tuner.cli.say import say
 from tuner.errors import ConflictError, SpecError
 from tuner.model import Campaign
 from tuner.report.log import LogForm, lines
@@ -112,10 +113,10 @@ def to_queue(
     if found.state is CampaignState.RUNNING and in_use(store, found.id):
         raise ConflictError(f"campaign {found.id} runs already")
     name = enqueue(queue, found, directory, override_pilot=override_pilot)
-    typer.echo(f"campaign {found.id} is on the queue {name}")
-    typer.echo(f"fstune: see 'fstune status' and 'fstune show {found.id}'", err=True)
+    say(f"campaign {found.id} is on the queue {name}")
+    say(f"fstune: see 'fstune status' and 'fstune show {found.id}'", err=True)
     if not any(name in worker.queues for worker in queue.workers()):
-        typer.echo("fstune: no worker takes campaigns from it yet; see 'fstune worker'", err=True)
+        say("fstune: no worker takes campaigns from it yet; see 'fstune worker'", err=True)
 
 
 def _quieten_library() -> None:

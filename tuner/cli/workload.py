@@ -16,6 +16,8 @@ from rich.text import Text
 
 import workloads
 from tuner.campaign.stopping import stop_signals, undisturbed
+from tuner.cli.output import AsJson
+from tuner.cli.say import say
 from tuner.errors import SpecError, WorkloadError
 from tuner.measure.workload import load_workload
 from tuner.report.tables import Column, Listing, show
@@ -37,12 +39,24 @@ Name = Annotated[str, typer.Argument(help="A workload's name, or a file of your 
 Scale = Annotated[
     float, typer.Option("--scale", min=1e-6, max=1e6, help="How much of the full size.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
 
 
 @app.command("list")
-def list_workloads() -> None:
+def list_workloads(as_json: AsJson = False) -> None:
     """List the workloads that come with fstune."""
+    if as_json:
+        documents = [
+            {
+                "name": name,
+                "components": [part.name for part in spec.components],
+                "processes": max(stage.processes for stage in spec.stages),
+                "bytes": _size_bytes(spec),
+                "description": spec.description,
+            }
+            for name, spec in ((n, load_workload(n).spec) for n in workloads.packaged())
+        ]
+        say(json.dumps(documents, indent=2, ensure_ascii=False))
+        return
     columns = (
         Column("name", rigid=True),
         Column("components", rigid=True, right=True),
@@ -65,7 +79,7 @@ def show_workload(name: Name, scale: Scale = 1.0, as_json: AsJson = False) -> No
     workload = load_workload(name, scale)
     spec = workload.spec
     if as_json:
-        typer.echo(json.dumps(json.loads(workload.document), indent=2, ensure_ascii=False))
+        say(json.dumps(json.loads(workload.document), indent=2, ensure_ascii=False))
         return
     _say(f"{spec.name}: {spec.description}")
     size = f"{_size_bytes(spec) / _MIB:,.0f} MiB in files"
@@ -96,7 +110,7 @@ def check(
     """Check that a workload file is whole and can be run."""
     for name in workloads.packaged() if file is None else [file]:
         spec = load_workload(name).spec
-        typer.echo(
+        say(
             f"{name}: good; {len(spec.components)} components in {len(spec.stages)} stages, "
             f"{_size_bytes(spec) / _MIB:,.0f} MiB in files"
         )
@@ -121,7 +135,7 @@ def run(
     spec = load_workload(name, scale).spec
     if not directory.is_dir():
         raise SpecError(f"{directory}: no such directory; name one with --dir")
-    manner = Manner(progress=(lambda line: typer.echo(line, err=True)) if progress else _quiet)
+    manner = Manner(progress=(lambda line: say(line, err=True)) if progress else _quiet)
     found: dict[str, ComponentResult] = {}
     sequences = {}
     verified = {"files": 0, "bytes": 0}
@@ -146,7 +160,7 @@ def run(
             "operations_sha256": sequences,
             "verified": verified,
         }
-        typer.echo(json.dumps(document, indent=2))
+        say(json.dumps(document, indent=2))
         return
     _show_times(spec, found)
     _say(f"\nweighted geometric mean of the times: {score_s:.3f} s")
@@ -168,7 +182,7 @@ def engine(
         archive = zipapp.build(file)
     except OSError as problem:
         raise SpecError(f"{file}: cannot be written: {problem.strerror}") from problem
-    typer.echo(f"{archive.path}: engine {workloads.ENGINE_VERSION}, sha256 {archive.sha256}")
+    say(f"{archive.path}: engine {workloads.ENGINE_VERSION}, sha256 {archive.sha256}")
 
 
 @contextmanager
@@ -187,10 +201,10 @@ def _voided(spec: Spec, directory: Path) -> Iterator[str]:
 
 def _remove(directory: Path, run_id: str) -> None:
     try:
-        with undisturbed(lambda said: typer.echo("removing what was made", err=True)):
+        with undisturbed(lambda said: say("removing what was made", err=True)):
             rundir.remove(rundir.path_of(str(directory), run_id), run_id)
     except WorkloadFailure as problem:
-        typer.echo(f"left behind: {problem}", err=True)
+        say(f"left behind: {problem}", err=True)
 
 
 def _size_bytes(spec: Spec) -> int:
@@ -202,7 +216,7 @@ def _row(phase: Phase) -> tuple[str, ...]:
     if phase.mix is not None:
         how.append(f"{phase.mix.operations} operations")
         total = math.fsum(weight for _, weight in phase.mix.choose)
-        how.extend(f"{100 * weight / total:.3g} % {name}" for name, weight in phase.mix.choose)
+        how.extend(f"{100 * weight / total:.3g}% {name}" for name, weight in phase.mix.choose)
         how.extend(step.operation for step in phase.mix.cycle)
     else:
         how.append(f"{phase.fileset.files} files in {phase.fileset.directories} directories")

@@ -12,10 +12,10 @@ for.
 Differences that lean to one side or depend on each other break the t-type test. Where the guards of
 `monitors` say so, certify with `robust`: the gain must then be shown by the sign-flip bet too.
 
-What to expect (alpha .025, floor 5 %): the floors, not the gain, decide the number of blocks. For
-a component that the finalist leaves as it was, 80 % power takes 9 blocks at sd(D_c) = 3 %, 17 at 5
-%, more than 50 at 10 % (74 % by then) and is out of reach at 15 % (34 %) and 20 % (20 %). For one
-that it makes 10 % faster: 3, 5, 10, 18 and 29. With noisy components plan 30 to 50 blocks, measure
+What to expect (alpha .025, floor 5%): the floors, not the gain, decide the number of blocks. For
+a component that the finalist leaves as it was, 80% power takes 9 blocks at sd(D_c) = 3%, 17 at 5
+%, more than 50 at 10% (74% by then) and is out of reach at 15% (34%) and 20% (20%). For one
+that it makes 10% faster: 3, 5, 10, 18 and 29. With noisy components plan 30 to 50 blocks, measure
 longer in each, or choose a wider floor before the first block.
 """
 
@@ -28,6 +28,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from tuner.judge.adjustment import Fitted, raw_alpha
 from tuner.judge.confidence import Interval, bounds
 from tuner.judge.evalue import MIN_PAIRS, Floats, Moments, e_from_log, moments
 from tuner.judge.robust import sign_flip_e_value
@@ -42,6 +43,7 @@ from tuner.judge.score import (
 from tuner.judge.thresholds import threshold
 from tuner.judge.verdict import METHOD, Outcome, Verdict, describe
 from tuner.judge.words import percent
+from tuner.model import COVARIATES
 
 
 class CertificateOutcome(StrEnum):
@@ -54,21 +56,26 @@ class CertificateOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PairedTimes:
-    """One fresh block: component times (s) of the finalist and of the baseline."""
+    """One fresh block: component times (s) of the finalist and of the baseline, and the difference
+    of what others did meanwhile, in the order of ``tuner.model.COVARIATES`` (NaN: not known).
+    """
 
     candidate_s: tuple[float, ...]
     baseline_s: tuple[float, ...]
+    covariates: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentVerdict:
     """Whether a component, called `name`, keeps the floor: `holds`, `broken`, or neither shown yet.
+    `passes`: it is shown to keep it at the error that the certificate asks for.
 
     verdict.e_value and .threshold are those of "not worse than the floor allows"; verdict.outcome
     and .interval compare the component with the baseline itself.
     """
 
     holds: bool
+    passes: bool
     broken: bool
     verdict: Verdict
     name: str
@@ -79,7 +86,7 @@ class Certificate:
     """Finalist against baseline.
 
     largest_compatible_improvement, least_improvement: one-sided bounds of level 1 - alpha on the
-    improvement exp(-D) - 1, as fractions (.05 = 5 % faster): "at most" and "at least". At most is
+    improvement exp(-D) - 1, as fractions (.05 = 5% faster): "at most" and "at least". At most is
     infinite and at least is -1 as long as the data give no bound. verdict.interval is two-sided, of
     level 1 - 2 alpha, for display. robust_e_value: of the sign-flip bet on a gain, with a threshold
     of 1/alpha. alpha: the one-sided level of all of it, a share where there are several finalists.
@@ -105,6 +112,8 @@ def certify(
     resolution_s: float = 0.0,
     components: Sequence[str] = (),
     robust: bool = False,
+    floor_alpha: float | None = None,
+    adjustment: Fitted | None = None,
 ) -> Certificate:
     """Judge a finalist against the baseline from fresh blocks; may be called after every block.
 
@@ -113,32 +122,46 @@ def certify(
     blocks. not_certified: the finalist is shown to be slower, or a component to be worse than the
     floor, or max_n blocks are used up. undecided: measure on.
 
+    floor_alpha: the one-sided error at which each floor must be shown, where that is not alpha;
+    then P(certified although a given component breaks its floor) <= floor_alpha. A component that
+    is shown at alpha to break its floor rules the finalist out whatever it is.
+
+    adjustment: of the score, fixed before the first of these blocks. The gain is then judged by
+    adjusted differences, and must be shown by the raw ones as well, at ``raw_alpha(alpha)``; floors
+    are judged by raw differences.
+
     weights: one for each component, summing to 1. floor: largest loss allowed to a component, a
     fraction. max_n: number of blocks fixed before the first one, for calibrated thresholds; None,
     or more blocks than that: Ville's, and no end. resolution_s: resolution of the clock.
     components: what the reasons call them; numbered where not given. Raises ValueError for times
     not above 0, unequal numbers of components, values out of range.
     """
-    level = threshold(
-        alpha, max_n if max_n is None or len(component_times_by_block) <= max_n else None
-    )
+    horizon = max_n if max_n is None or len(component_times_by_block) <= max_n else None
+    level = threshold(alpha, horizon)
+    floor_level = level if floor_alpha is None else threshold(floor_alpha, horizon)
     weight_row = checked_weights(weights, len(weights))
     names = component_names(components, len(weight_row))
     shape = (len(component_times_by_block), len(weight_row))
     candidate = _table([pair.candidate_s for pair in component_times_by_block], shape)
     baseline = _table([pair.baseline_s for pair in component_times_by_block], shape)
     d = component_differences(candidate, baseline)
-    robust_e = sign_flip_e_value(-(d @ weight_row))
-    score = moments(
-        d @ weight_row,
-        variance_floor=score_clock_variance(candidate, baseline, weight_row, resolution_s),
-    )
+    raw = judged = d @ weight_row
+    clock = score_clock_variance(candidate, baseline, weight_row, resolution_s)
+    if adjustment is not None and adjustment.used and len(raw):
+        rows = [
+            pair.covariates or (math.nan,) * len(COVARIATES) for pair in component_times_by_block
+        ]
+        judged = adjustment.adjusted(raw, np.array(rows))
+    robust_e = sign_flip_e_value(-judged)
+    score = moments(judged, variance_floor=clock)
     by_component = moments(d.T, variance_floor=clock_variance(candidate, baseline, resolution_s).T)
     verdict = _verdict(score, level, alpha)
-    by_name = _components(by_component, names, margin(floor), level, alpha)
+    by_name = _components(by_component, names, margin(floor), level, floor_level, alpha)
     doubt = ""
     if robust and robust_e < 1.0 / alpha:
         doubt = f"not confirmed by the sign-flip test (e-value {robust_e:.3g} of {1.0 / alpha:.3g})"
+    if judged is not raw and not doubt:
+        doubt = _raw_doubt(moments(raw, variance_floor=clock), alpha, horizon)
     outcome, reason = _conclude(verdict, by_name, floor, max_n, doubt)
     return Certificate(
         outcome=outcome,
@@ -162,6 +185,8 @@ def certify_several(
     resolution_s: float = 0.0,
     components: Sequence[str] = (),
     robust: Collection[int] = (),
+    floor_alpha: float | None = None,
+    adjustments: Mapping[int, Fitted] | None = None,
 ) -> dict[int, Certificate]:
     """Judge several finalists so that P(any of them is certified wrongly) <= alpha.
 
@@ -185,6 +210,8 @@ def certify_several(
                 resolution_s=resolution_s,
                 components=components,
                 robust=finalist in robust,
+                floor_alpha=floor_alpha,
+                adjustment=(adjustments or {}).get(finalist),
             )
             for finalist, blocks in still_open.items()
         }
@@ -194,6 +221,14 @@ def certify_several(
         found |= shown
         still_open = {f: blocks for f, blocks in still_open.items() if f not in shown}
     return {f: found[f] for f in blocks_by_finalist}
+
+
+def _raw_doubt(raw: Moments, alpha: float, horizon: int | None) -> str:
+    """What is missing where the raw differences do not show the gain at their own error."""
+    e, level = float(e_from_log(raw.log_e_below())), threshold(raw_alpha(alpha), horizon)
+    if e >= level:
+        return ""
+    return f"not confirmed without the adjustment (e-value {e:.3g} of {level:.3g})"
 
 
 def _verdict(m: Moments, level: float, alpha: float) -> Verdict:
@@ -212,7 +247,12 @@ def _verdict(m: Moments, level: float, alpha: float) -> Verdict:
 
 
 def _components(
-    m: Moments, names: tuple[str, ...], limit: float, level: float, alpha: float
+    m: Moments,
+    names: tuple[str, ...],
+    limit: float,
+    level: float,
+    floor_level: float,
+    alpha: float,
 ) -> tuple[ComponentVerdict, ...]:
     held, lost = e_from_log(m.log_e_below(limit)), e_from_log(m.log_e_above(limit))
     found = []
@@ -223,6 +263,7 @@ def _components(
         found.append(
             ComponentVerdict(
                 holds=enough and bool(held[index] >= level),
+                passes=enough and bool(held[index] >= floor_level),
                 broken=enough and bool(lost[index] >= level),
                 verdict=verdict,
                 name=names[index],
@@ -250,10 +291,10 @@ def _conclude(
             return CertificateOutcome.NOT_CERTIFIED, reason
     if verdict.outcome is Outcome.WORSE:
         return CertificateOutcome.NOT_CERTIFIED, f"not certified: {said}"
-    open_floors = [component.name for component in components if not component.holds]
+    open_floors = [component.name for component in components if not component.passes]
     if faster and not open_floors and not doubt:
         least = f"at least {percent(verdict.interval.upper)}"
-        kept = f"no component is more than {allowed} slower"
+        kept = _floors_kept(components, allowed)
         return CertificateOutcome.CERTIFIED, f"certified: {said}, {least}; {kept}"
     if faster:
         floors = f"{', '.join(open_floors)} not shown to keep the floor of {allowed}"
@@ -264,6 +305,17 @@ def _conclude(
         start = f"not certified after the {max_n} blocks allowed"
         return CertificateOutcome.NOT_CERTIFIED, f"{start}: {said}; {missing}"
     return CertificateOutcome.UNDECIDED, f"undecided: {said}; {missing}"
+
+
+def _floors_kept(components: Sequence[ComponentVerdict], allowed: str) -> str:
+    unsettled = [component for component in components if not component.holds]
+    if not unsettled:
+        return f"no component is more than {allowed} slower"
+    bounds = ", ".join(
+        f"{component.name} (at most {percent(component.verdict.interval.upper)} slower)"
+        for component in unsettled
+    )
+    return f"no component is shown to be more than {allowed} slower; not settled: {bounds}"
 
 
 def _ruled_out(lower: float) -> str:

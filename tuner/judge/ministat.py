@@ -2,7 +2,7 @@
 
 Owns its rules and its deviations from the textbook, so that published results come out to the last
 digit: the t table has three decimals and ends at 100 degrees of freedom, beyond which the normal
-quantiles apply; a few entries of the table are off; what it calls 99.5 % is 99.8 %. The level holds
+quantiles apply; a few entries of the table are off; what it calls 99.5% is 99.8%. The level holds
 for one comparison looked at once, whatever the number of comparisons and looks.
 """
 

@@ -15,12 +15,12 @@ A warning costs little: the claim must then convince a second test, and a senten
 So skewness and dependence warn where missing what is worth noticing would be as likely as warning
 without cause: beyond effect / (2 se) standard errors, with the error se that the measurements at
 hand leave. Few blocks are judged loosely, many strictly, within bounds: a two-sided level of 10 to
-1 % for skewness, one-sided of 10 to 1 % for dependence; and strictly those, as a pilot's, that are
+1% for skewness, one-sided of 10 to 1% for dependence; and strictly those, as a pilot's, that are
 too few to tell either way. A refusal is strict throughout.
 
-What to expect of 4 comparisons of 20 blocks: with nothing wrong 1 % warn of skewness (far more
-where tails are heavy on both sides), 10 % of dependence, 1 % of a trend; exponential differences
-are noticed in 99 %, an autocorrelation of .3 of all arms in 87 %, of .5 in 99 %.
+What to expect of 4 comparisons of 20 blocks: with nothing wrong 1% warn of skewness (far more
+where tails are heavy on both sides), 10% of dependence, 1% of a trend; exponential differences
+are noticed in 99%, an autocorrelation of .3 of all arms in 87%, of .5 in 99%.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ _ALPHA_EQUIVALENT: Final = 0.05
 _ALPHA_DIFFERENT: Final = 0.005  # each way: a sound testbed is refused in 1 of 100 pilots
 _ALPHA_WARM_UP: Final = 0.01
 _FEWEST: Final = 8  # blocks: fewer leave the guards blind and the noise anybody's guess
-_PILOT_SIGHT: Final = 1.75  # times what has 80 % power: a sound testbed passes in 98 of 100 pilots
+_PILOT_SIGHT: Final = 1.75  # times what has 80% power: a sound testbed passes in 98 of 100 pilots
 _LONGEST: Final = 500  # blocks a certification is planned for at most
 
 
@@ -122,7 +122,7 @@ class ComponentNoise:
 class WarmUp:
     """Whether the first run of a block, or the first block, is slower or faster than the rest.
 
-    position: mean log difference of the first to the second run, with its 95 % interval;
+    position: mean log difference of the first to the second run, with its 95% interval;
     first_block: log difference of the first block to the mean of the others.
     """
 
@@ -138,7 +138,7 @@ class Outlook:
     """What the budget can do, for a testbed as noisy as the pilot found it.
 
     run_s: time of one run, its share of restarts included. search_blocks, certify_blocks: that fit
-    the budget. detectable: the smallest improvement, a fraction, certified with 80 % power (floors
+    the budget. detectable: the smallest improvement, a fraction, certified with 80% power (floors
     apart). delta: how a certification of an improvement of delta will go; delta_hours: how long it
     takes on average. floors: P(the floor is shown for a component that stays as it was), by
     component.
@@ -306,7 +306,7 @@ def _outlook(
     )
     reason = (
         f"{blocks(n)} of certification show an improvement of {percent(smallest)} or more with "
-        f"80 % power, one of {percent(margin(rules.delta))} with {100.0 * ahead.power:.0f} % "
+        f"80% power, one of {percent(margin(rules.delta))} with {100.0 * ahead.power:.0f}% "
         f"(on average after {ahead.mean_blocks:.0f} blocks, {hours:.1f} h)"
     )
     return Outlook(
@@ -361,7 +361,7 @@ def _warnings(
         )
     found += [
         f"{name} is too noisy: if it stays as it was, its floor of {percent(margin(rules.floor))} "
-        f"is shown with a probability of {100.0 * power:.0f} % only; measure it longer or widen "
+        f"is shown with a probability of {100.0 * power:.0f}% only; measure it longer or widen "
         "the floor"
         for name, power in zip(names, outlook.floors, strict=False)
         if power < 0.8

@@ -60,6 +60,21 @@ def prospect(effect: float, max_n: int, alpha: float) -> Prospect:
     return Prospect(float(rejected[:, -1].mean()), MIN_PAIRS + float(still_open.sum()))
 
 
+def power_by(effects: Floats, most: int, max_n: int, alpha: float) -> Floats:
+    """P(the test rejects by look 3, ..., most) for each effect, in units of sd(D); shape (effects,
+    looks). ``max_n``: blocks that the test was planned for. Raises ValueError as `prospect`.
+    """
+    ranked = _ranked(max_n, alpha)[:, : most - MIN_PAIRS + 1]
+    found = [np.searchsorted(of_look, effects, side="right") for of_look in ranked.T]
+    return np.asarray(np.stack(found, axis=1) / len(ranked), dtype=np.float64)
+
+
+@lru_cache(maxsize=8)
+def _ranked(max_n: int, alpha: float) -> Floats:
+    """The smallest effects of all paths by look, in ascending order; (paths, looks)."""
+    return np.sort(_smallest_effects(max_n, alpha), axis=0)
+
+
 @lru_cache(maxsize=8)
 def _smallest_effects(max_n: int, alpha: float) -> Floats:
     """The smallest effect at which each path rejects by look 3, ..., max_n; (paths, looks)."""

@@ -19,11 +19,11 @@ What is promised, for normal differences (D of the trial against the incumbent, 
   the tests that prune (as long as the bound lies far above the noise, for the same reason as any
   D cut off on one side); it would speed up promotion and equivalence, so it rules both out.
 
-What to expect with max_blocks = 30 and delta = 2 % (mean blocks, share decided by the end): a
-trial as fast as the incumbent is dropped as futile after 5 blocks at sd(D) = 1 %, 11 at 2 %, 19 at
-3 % (78 %), and seldom from 5 % on (34 %): then max_blocks ends it. One 10 % slower goes after 4,
-5, 9 and 21 (65 %) blocks at sd(D) = 3, 5, 10 and 20 %; one 10 % faster is promoted after 5, 7, 15
-and 27 (30 %).
+What to expect with max_blocks = 30 and delta = 2% (mean blocks, share decided by the end): a
+trial as fast as the incumbent is dropped as futile after 5 blocks at sd(D) = 1%, 11 at 2%, 19 at
+3% (78%), and seldom from 5% on (34%): then max_blocks ends it. One 10% slower goes after 4,
+5, 9 and 21 (65%) blocks at sd(D) = 3, 5, 10 and 20%; one 10% faster is promoted after 5, 7, 15
+and 27 (30%).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from tuner.judge.verdict import METHOD, Outcome, Verdict, describe
 from tuner.judge.words import change, percent
 from tuner.model import BASELINE
 
-_DISPLAY_ALPHA: Final = 0.025  # each end of the interval that is shown: 95 %
+_DISPLAY_ALPHA: Final = 0.025  # each end of the interval that is shown: 95%
 
 
 class Action(StrEnum):
@@ -171,7 +171,7 @@ def decide(state: RaceState, rules: RaceRules) -> tuple[Decision, ...]:
     A trial with a run cut short is neither promoted nor called equivalent: it is pruned or kept.
     A pair counts where trial and incumbent (for the floor: baseline) were in the same block. The
     incumbent itself is compared with the baseline and held to the floor only; pruned, it leaves
-    its place to the baseline. In a verdict, interval (two-sided, 95 %) and outcome agree with each
+    its place to the baseline. In a verdict, interval (two-sided, 95%) and outcome agree with each
     other; e_value and threshold are those of the test that decided, or of promotion where none
     did.
 

@@ -88,7 +88,7 @@ def score_differences(
 def floor_differences(candidate: Times, reference: Times, floor: float) -> Floats:
     """ln(1 + floor) - D_c, shape (blocks, components): above 0 = not worse than the floor allows.
 
-    floor: largest loss allowed to a single component, as a fraction (.05 = 5 % slower). Raises
+    floor: largest loss allowed to a single component, as a fraction (.05 = 5% slower). Raises
     ValueError unless floor > 0.
     """
     return margin(floor) - component_differences(candidate, reference)

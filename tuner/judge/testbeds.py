@@ -14,12 +14,12 @@ one-way analysis of variance is
 with F(T - 1, N - T) under the null (Fisher 1925; Scheffe 1959, chapter 3). Batches measure on all
 testbeds equally often, and for equal n_t unequal variances do little to it (Box 1954). The
 comparisons of a campaign share baseline runs and so depend on each other: their p-values are put
-together by Holm's step-down, which asks nothing of that. The warning is given at 1 %: of sound
+together by Holm's step-down, which asks nothing of that. The warning is given at 1%: of sound
 campaigns 1 in 100 warns at a look.
 
 What to expect of 5 blocks on each of 4 testbeds, one of them off by twice sd(D) for one trial: it
-is noticed in 58 % when that is the only trial, and in 36 % when there are four; off by three times,
-in 96 % and 85 %.
+is noticed in 58% when that is the only trial, and in 36% when there are four; off by three times,
+in 96% and 85%.
 """
 
 from __future__ import annotations

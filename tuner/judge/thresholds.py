@@ -17,20 +17,23 @@ import numpy as np
 
 from tuner.judge.evalue import MIN_PAIRS, SCALES, Floats, log_e_from_moments, running_moments
 
-ALPHAS: Final[tuple[float, ...]] = (0.001, 0.01, 0.025, 0.05, 0.1)
+ALPHAS: Final[tuple[float, ...]] = (0.001, 0.00625, 0.01, 0.0125, 0.025, 0.05, 0.1, 0.2)
 """Error levels of the columns of `CALIBRATED`, ascending."""
 
 CALIBRATED: Final[dict[int, tuple[float, ...]]] = {
-    10: (200.0, 27.7, 11.47, 5.83, 2.91),
-    20: (280.0, 35.6, 14.66, 7.32, 3.59),
-    30: (318.0, 40.2, 16.37, 8.11, 3.94),
-    50: (377.0, 45.2, 18.33, 9.00, 4.34),
+    10: (200.0, 43.6, 27.7, 22.56, 11.47, 5.83, 2.91, 1.441),
+    20: (280.0, 55.9, 35.6, 28.92, 14.66, 7.32, 3.59, 1.718),
+    30: (318.0, 62.8, 40.2, 32.4, 16.37, 8.11, 3.94, 1.860),
+    50: (377.0, 70.7, 45.2, 36.5, 18.33, 9.00, 4.34, 2.016),
 }
 """Largest number of pairs -> threshold for each of ALPHAS (10^6 null paths, decisions from n = 3).
 
-The column of .001 rests on few crossings: its true error is up to .0011."""
+The columns of .00625, .0125 and .2 are `simulate_threshold` with 10^6 paths, and 10^6 null paths
+agree with them. The column of .001 rests on few crossings: its true error is up to .0011. There
+is no column above .2: at .3 and 10 pairs it would fall below 1, where the variance floor of a
+clock no longer delays a crossing."""
 
-# h = alpha * threshold(alpha) has one shallow maximum between .01 and .05. Off the columns it is
+# h = alpha * threshold(alpha) has one shallow maximum between .01 and .2. Off the columns it is
 # taken as the larger neighbour plus this much, which covers that maximum and the Monte Carlo error
 # of the table.
 _OFF_COLUMN: Final = 1.07
@@ -44,9 +47,9 @@ def threshold(alpha: float, max_n: int | None = None) -> float:
     smallest tabulated horizon >= max_n is used, and Ville's 1/alpha past the last one.
 
     With h = alpha * threshold(alpha), an alpha between two columns takes h / alpha for the larger
-    h of its neighbours plus 7 %, but no more than the stricter neighbour's threshold; below .001,
-    where h only falls, the h of .001 plus 7 %; above .1, the threshold of .1. `simulate_threshold`
-    finds the true error of these at most alpha from 1e-6 to .1. Never above 1/alpha, and never
+    h of its neighbours plus 7%, but no more than the stricter neighbour's threshold; below .001,
+    where h only falls, the h of .001 plus 7%; above .2, the threshold of .2. `simulate_threshold`
+    finds the true error of these at most alpha from 1e-6 to .2. Never above 1/alpha, and never
     lower for a smaller alpha.
 
     Raises ValueError unless 0 < alpha < 1 and max_n >= 3.

@@ -3,9 +3,9 @@
 Owns the outcomes, their precedence and the sentence that tells one. Differences are log time
 ratios, candidate over reference: positive = slower.
 
-What to expect (one-sided .025, at most 30 blocks, looking after each; blocks for 80 % power): an
+What to expect (one-sided .025, at most 30 blocks, looking after each; blocks for 80% power): an
 effect of 1, 1.5, 2 and 3 times sd(D) takes 16, 10, 7 and 5 blocks; one of half sd(D) is found in
-half of the cases. With sd(D) of 5 %, then, 7 blocks show a difference of 10 %, 16 one of 5 %.
+half of the cases. With sd(D) of 5%, then, 7 blocks show a difference of 10%, 16 one of 5%.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _outcome(m: Moments, limit: float, level: float) -> tuple[Outcome, float]:
 def describe(
     estimate: float, interval: Interval, n: int, *, confidence: float, reference: str
 ) -> str:
-    """For example "6.1 % faster than baseline (95 % interval 3.0 to 9.1 %) after 6 blocks"."""
+    """For example "6.1% faster than baseline (95% interval 3.0 to 9.1%) after 6 blocks"."""
     if n < MIN_PAIRS:
         return f"too early to judge: {blocks(n)} measured, {MIN_PAIRS} needed"
     shown = interval_text(estimate, interval.lower, interval.upper, confidence)

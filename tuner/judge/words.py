@@ -15,15 +15,15 @@ _LARGEST_PERCENT: Final = 1000.0
 
 
 def percent(d: float) -> str:
-    """Size of a log difference as a percentage, direction dropped: .0488 -> "5.0 %"."""
+    """Size of a log difference as a percentage, direction dropped: .0488 -> "5.0%"."""
     size = abs(d)
     if size > math.log1p(_LARGEST_PERCENT / 100.0):
-        return f"over {_LARGEST_PERCENT:.0f} %"
-    return f"{_number(size)} %"
+        return f"over {_LARGEST_PERCENT:.0f}%"
+    return f"{_number(size)}%"
 
 
 def change(d: float) -> str:
-    """A log difference in words: -.0488 -> "5.0 % faster"."""
+    """A log difference in words: -.0488 -> "5.0% faster"."""
     return f"{percent(d)} {'faster' if d < 0.0 else 'slower'}"
 
 
@@ -33,19 +33,19 @@ def blocks(n: int) -> str:
 
 
 def interval(estimate: float, lower: float, upper: float, confidence: float) -> str:
-    """For example "95 % interval 3.0 to 9.1 %"; bounds as log differences."""
-    name = f"{100.0 * confidence:.3g} % interval"
+    """For example "95% interval 3.0 to 9.1%"; bounds as log differences."""
+    name = f"{100.0 * confidence:.3g}% interval"
     largest = math.log1p(_LARGEST_PERCENT / 100.0)
     if max(-lower, upper) > largest:
         return f"{name} still unbounded"
     if upper <= 0.0 and estimate < 0.0:
-        return f"{name} {_number(-upper)} to {_number(-lower)} %"
+        return f"{name} {_number(-upper)} to {_number(-lower)}%"
     if lower >= 0.0:
-        return f"{name} {_number(lower)} to {_number(upper)} %"
+        return f"{name} {_number(lower)} to {_number(upper)}%"
     return f"{name} {change(upper)} to {change(lower)}"
 
 
 def _number(size: float) -> str:
     percentage = 100.0 * math.expm1(size)
-    # No interval that reaches beyond 100 % is known to a tenth of one.
+    # No interval that reaches beyond 100% is known to a tenth of one.
     return f"{percentage:.1f}" if percentage < 99.95 else f"{percentage:.0f}"

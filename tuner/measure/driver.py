@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import TestbedError, WorkloadError
+from tuner.identifiers import word
 from tuner.measure.workload import Workload
 from tuner.model import ComponentResult
-from tuner.testbed.connector import CommandResult, CommandTimeout, check, told
+from tuner.testbed.connector import CommandResult, CommandTimeout, check_change, told
 from tuner.testbed.conversation import SpeakingConnector
 from workloads import Spec
 from workloads.zipapp import build
@@ -28,8 +29,14 @@ GRACE_S = 20.0
 _CLEAN_TIMEOUT_S = 60.0
 _END_RUNS = Path(__file__).with_name("end_runs.py")
 _WORKLOAD_FAILED = 3
+#: The engine's word for a failure at its gate (``workloads.failure``).
+_NOT_LET_GO = "start-gate"
 #: Operations of the engine all of whose bytes are written.
 _WRITING = ("create", "rewrite", "append", "next-write", "random-write")
+
+
+class NotLetGo(WorkloadError):
+    """The engine waited in vain for the other clients, and did nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,7 @@ class Report:
 
     ``clients``: the components of each client by its host, when several ran the workload; they are
     put together in ``components``. ``written_bytes``: what the timed operations wrote, at least.
+    ``counted``: diagnostics that came with the report, of an engine that has nothing to watch.
     """
 
     components: Mapping[str, ComponentResult]
@@ -45,6 +53,7 @@ class Report:
     engine_sha256: str
     clients: Mapping[str, Mapping[str, ComponentResult]] = field(default_factory=dict)
     written_bytes: int = 0
+    counted: Mapping[str, float | str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +108,8 @@ class Engine:
 
     def remove(self, run_id: str) -> None:
         """Remove what a run left behind, if anything. Raises TransportError."""
-        self.client.run(
-            [*self._command("clean"), "--dir", self.target, "--run-id", run_id],
+        self.client.change(
+            [*self._command("clean"), "--dir", self.target, "--run-id", word(run_id, "run")],
             timeout_s=_CLEAN_TIMEOUT_S,
         )
 
@@ -109,12 +118,13 @@ class Engine:
         connection was lost, or whose campaign was killed. Raises TestbedError when it does not end.
         """
         program = f"{self.directory}/end_runs.py"
-        check(self.client, ["python3", program, f"{self.directory}/workloads.pyz", prefix])
+        argv = ["python3", program, f"{self.directory}/workloads.pyz", word(prefix, "run")]
+        check_change(self.client, argv)
 
     def clean_leftovers(self, prefix: str) -> None:
         """End runs whose identifier begins with ``prefix``, and remove what they left."""
         self.end_runs(prefix)
-        listing = self.client.run(["ls", "-1", self.target])
+        listing = self.client.ask(["ls", "-1", self.target])
         for name in listing.stdout.split():
             run_id = name.removeprefix("fstune-")
             if run_id != name and run_id.startswith(prefix):
@@ -137,7 +147,7 @@ class Engine:
     def command(self, stage: str, run_id: str, seed: int) -> list[str]:
         """The command that runs one stage on the client."""
         command = [*self._command("run"), f"{self.directory}/workload.json", "--dir", self.target]
-        return [*command, "--run-id", run_id, "--seed", str(seed), "--stage", stage]
+        return [*command, "--run-id", word(run_id, "run"), "--seed", str(seed), "--stage", stage]
 
     def _command(self, verb: str) -> list[str]:
         return ["python3", f"{self.directory}/workloads.pyz", verb]
@@ -193,7 +203,8 @@ def read_document(result: CommandResult, stage: str) -> dict[str, Any]:
         what = f"{error['kind']} in {error['operation']} of {error['path']}: {error['message']}"
     except (ValueError, KeyError, TypeError) as problem:
         raise _no_report(stage, result.tail) from problem
-    raise WorkloadError(f"stage {stage}: {what}", told(result))
+    kind = NotLetGo if error["kind"] == _NOT_LET_GO else WorkloadError
+    raise kind(f"stage {stage}: {what}", told(result))
 
 
 def report_of(document: Mapping[str, Any], stage: str) -> Report:

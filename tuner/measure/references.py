@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import SpecError, WorkloadError
+from tuner.identifiers import word
 from tuner.measure.driver import Engine, Report
 from tuner.measure.workload import Workload
 from tuner.model import PageCache
-from tuner.testbed.connector import CommandTimeout, Connector, check
+from tuner.testbed.connector import CommandTimeout, Connector, check, understood
 from tuner.testbed.conversation import SpeakingConnector
 
 _UNCACHE = Path(__file__).with_name("uncache.py")
@@ -75,14 +76,15 @@ class ReferencePath:
 
     def _make_cold(self, run_id: str) -> PageCache:
         program = f"{self.engine.directory}/uncache.py"
-        command = ["python3", program, f"{self.plan.path}/fstune-{run_id}"]
+        command = ["python3", program, f"{self.plan.path}/fstune-{word(run_id, 'run')}"]
         try:
-            result = self.engine.client.run(command, timeout_s=_UNCACHE_TIMEOUT_S)
+            result = self.engine.client.change(command, timeout_s=_UNCACHE_TIMEOUT_S)
         except CommandTimeout as problem:
             raise WorkloadError(f"its page cache cannot be dropped: {problem}") from problem
         if result.status != 0:
             raise WorkloadError(f"its page cache cannot be dropped: {result.tail}")
-        left = int(json.loads(result.stdout)["resident_bytes"])
+        with understood(self.engine.client.host):
+            left = int(json.loads(result.stdout)["resident_bytes"])
         return PageCache.NOT_CONTROLLABLE if left else PageCache.DROPPED
 
 
@@ -99,7 +101,7 @@ def install_references(
 
 def _check_path(client: Connector, tuned: str, plan: ReferencePlan) -> None:
     where = f"references: {plan.name}: {plan.path} on {client.host}"
-    result = client.run(["stat", "--dereference", "--format=%d %F", "--", plan.path])
+    result = client.ask(["stat", "--dereference", "--format=%d %F", "--", plan.path])
     if result.status != 0:
         raise SpecError(f"{where}: {result.tail}; make the directory, or name another")
     device, _, kind = result.stdout.strip().partition(" ")
@@ -109,5 +111,5 @@ def _check_path(client: Connector, tuned: str, plan: ReferencePlan) -> None:
     own = check(client, ["stat", "--dereference", "--format=%d", "--", tuned]).strip()
     if device == own:
         raise SpecError(f"{where} is on the file system that is tuned; name one that is not")
-    if client.run(["test", "-w", plan.path]).status != 0:
+    if client.ask(["test", "-w", plan.path]).status != 0:
         raise SpecError(f"{where} cannot be written to")

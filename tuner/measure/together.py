@@ -19,7 +19,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tuner.errors import TestbedError, WorkloadError
-from tuner.measure.driver import GRACE_S, Engine, Report, read_document, report_of, run_stages
+from tuner.measure.driver import (
+    GRACE_S,
+    Engine,
+    NotLetGo,
+    Report,
+    read_document,
+    report_of,
+    run_stages,
+)
 from tuner.measure.workload import Workload
 from tuner.testbed.connector import CommandResult
 from tuner.testbed.conversation import Conversation, SpeakingConnector
@@ -186,7 +194,7 @@ class _Stage:
         except WorkloadError as problem:
             said = f"{self._hosts({number})}: {problem}"
             late = set(range(len(self._talks))) - heard
-            if late and "start-gate" in said:
+            if late and isinstance(problem, NotLetGo):
                 said = f"{self._hosts(late)} was not ready in time; {said}"
             raise WorkloadError(said, problem.details) from problem
 

@@ -6,6 +6,7 @@ server may be newer. ServerError for a document that is not what it should be.
 
 from __future__ import annotations
 
+import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+import search_spaces
 from tuner.errors import ServerError
 from tuner.model import (
     BASELINE,
@@ -68,8 +70,20 @@ def read_campaign(document: Any) -> Campaign:
             ratio=_checked(TypeAdapter(float | None), told.get("ratio")),
         )
     use = told.get("time_use") or TimeUse()
-    named = {"spec": "", "baseline": None, "recommendation": known, "time_use": use}
+    named = {
+        "spec": _spaces(told.get("spaces")),
+        "baseline": None,
+        "recommendation": known,
+        "time_use": use,
+    }
     return _checked(_CAMPAIGN, told | named)
+
+
+def _spaces(told: object) -> str:
+    """As much of the specification as a server tells: the packaged spaces, by component."""
+    known = search_spaces.names()
+    given = told.items() if isinstance(told, dict) else ()
+    return json.dumps({"spaces": {c: {"name": name} for c, name in given if name in known}})
 
 
 def read_trial(document: Any) -> Trial:

@@ -20,7 +20,7 @@ from tuner.report.words import clean, faster, unbounded
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The time of the tuned service over that of a reference, with its interval of 95 %.
+    """The time of the tuned service over that of a reference, with its interval of 95%.
 
     ``settings``: those of the service, ``as found`` or ``as recommended``. ``clients``: so many ran
     the service's workload at once, while one runs the reference's. ``cold``: False when the
@@ -36,14 +36,14 @@ class Comparison:
 
 
 def comparison_sentence(comparison: Comparison) -> str:
-    """ "The service as found takes 1.80 times as long as local-disk (95 % interval 1.62 to 2.01, 12
+    """ "The service as found takes 1.80 times as long as local-disk (95% interval 1.62 to 2.01, 12
     blocks)."
     """
     c, e = comparison, comparison.estimate
     bounded = (
-        "95 % interval not yet bounded"
+        "95% interval not yet bounded"
         if unbounded(e.lower, e.upper)
-        else f"95 % interval {_times(e.lower)} to {_times(e.upper)}"
+        else f"95% interval {_times(e.lower)} to {_times(e.upper)}"
     )
     said = f"The service {c.settings} takes {_times(e.ratio)} times as long as {clean(c.reference)}"
     said += f" ({bounded}, {blocks_text(c.blocks)})"

@@ -125,7 +125,7 @@ def _change(comparison: Comparison, d: float) -> str:
     word = "lower" if d < 0.0 else "higher"
     if not comparison.relative:
         return f"{abs(d):.4g} {word}"
-    return f"{abs(percent_higher(d)):.1f} % {word}"
+    return f"{abs(percent_higher(d)):.1f}% {word}"
 
 
 def percent_higher(d: float) -> float:
@@ -135,13 +135,13 @@ def percent_higher(d: float) -> float:
 
 def _interval(compared: Compared, comparison: Comparison) -> str:
     low, high = comparison.interval.lower, comparison.interval.upper
-    name = f"{compared.confidence:g} % interval"
+    name = f"{compared.confidence:g}% interval"
     if math.isinf(low) or math.isinf(high):
         return f"({name} unbounded)"
     if low * high <= 0.0:
         return f"({name} {_change(comparison, low)} to {_change(comparison, high)})"
     near, far = (low, high) if low > 0.0 else (high, low)
-    unit = " %" if comparison.relative else ""
+    unit = "%" if comparison.relative else ""
     start = _change(comparison, near).rpartition(f"{unit} ")[0]
     return f"({name} {start} to {_change(comparison, far)})"
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from tuner.measure.covariates import covariates
 from tuner.model import Block
 from tuner.states import BlockState
 
@@ -34,6 +35,9 @@ def diagnostics_rows(blocks: Sequence[Block], trials: Sequence[int]) -> tuple[Ro
         Row(what, tuple(_sum_text(found, suffix, form) for found in arms.values()))
         for what, suffix, form in _SUMS
     ]
+    for name, what in _COVARIATES:
+        known = [[covariates(arm).get(name) for arm in found] for found in arms.values()]
+        rows.append(Row(what, tuple(_median_text(values, _processors) for values in known)))
     for suffix, what, form in _BY_HOST:
         for name in names:
             host, dot, last = name.rpartition(".")
@@ -81,6 +85,11 @@ def _sum_text(arms: Sequence[Diagnostics], suffix: str, form: Callable[[float], 
     return form(median(totals)) if totals else ""
 
 
+def _median_text(values: Sequence[float | None], form: Callable[[float], str]) -> str:
+    known = [value for value in values if value is not None]
+    return form(median(known)) if known else ""
+
+
 def _proof_text(arms: Sequence[Diagnostics], is_proof: Callable[[str], bool]) -> str:
     """ "proven in 12 runs", "proven in 11 of 12 runs"; nothing where nothing was to be proven."""
     proofs = [
@@ -103,6 +112,10 @@ def _megabytes(value: float) -> str:
     return f"{value / 1e6:.1f} MB"
 
 
+def _processors(value: float) -> str:
+    return f"{value:.2f}"
+
+
 def _seconds(value: float) -> str:
     return f"{value:.2f} s"
 
@@ -118,6 +131,11 @@ _SUMS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("packets sent again", "rx.resends", _count),
     ("datagrams dropped, receive buffer full", "udp.rcvbuf_errors", _count),
     ("processor time stolen", "host.steal_s", _seconds),
+)
+#: What others did to the machines, and what it is called.
+_COVARIATES: tuple[tuple[str, str], ...] = (
+    ("others_server", "processors used by others, server"),
+    ("others_clients", "processors used by others, clients"),
 )
 #: The last word of the names of which every host's program has a row.
 _BY_HOST: tuple[tuple[str, str, Callable[[float], str]], ...] = (

@@ -28,9 +28,6 @@ _ASCII: Final = str.maketrans(
     "●━╸╺─├┤│┼…" + _LEVELS + SPINNER, "o=  -[]|+~" + "_.,-=+*#" + "|/-\\|/-\\|/"
 )
 
-# A space at which textwrap does not break a line.
-_TIED: Final = "\N{NO-BREAK SPACE}"
-
 # No axis is shorter: a campaign that differs by noise alone should look like one.
 _SHORTEST: Final = math.log(1.02)
 # An interval may be much wider than the estimates; it then runs off the axis and has no end mark.
@@ -72,7 +69,7 @@ class Axis:
         return self.middle + round(max(-2.0, min(2.0, place)) * self.middle)
 
     def heading(self) -> Text:
-        """The ends of the axis: "-12.0 %   0   +12.0 %"."""
+        """The ends of the axis: "-12.0%   0   +12.0%"."""
         left, right = signed(math.exp(self.reach)), signed(math.exp(-self.reach))
         gap = self.width - len(left) - len(right)
         return Text(left + "0".center(gap) + right if gap >= 3 else "slower | faster", no_wrap=True)
@@ -133,11 +130,10 @@ class Fitted:
 
 
 def paragraph(text: str, style: str = "") -> RenderableType:
-    """`text` wrapped to the width that there is, with no percent sign parted from its number."""
+    """`text` wrapped to the width that there is."""
 
     def make(width: int) -> RenderableType:
-        lines = textwrap.wrap(clean(text).replace(" %", _TIED + "%"), max(width, 10))
-        return Text("\n".join(lines).replace(_TIED, " "), style=style)
+        return Text("\n".join(textwrap.wrap(clean(text), max(width, 10))), style=style)
 
     return Fitted(make)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -30,13 +30,13 @@ from tuner.report.words import (
     faster,
     interval,
     literal,
+    signed,
     signed_interval,
     tone,
     value_text,
 )
 
 _BAR_CELLS = 17
-_NOT_HELD = "not shown"
 #: Cells between two columns.
 _BETWEEN = 2
 
@@ -67,20 +67,16 @@ def headline(recommendation: Recommendation) -> Text:
 def claim(recommendation: Recommendation) -> str:
     """What the answer claims and how sure that is, in one sentence."""
     r = recommendation
-    level = f"{50.0 * (1.0 - r.confidence):.3g} %"
+    level = f"{50.0 * (1.0 - r.confidence):.3g}%"
     if r.answer is Answer.RECOMMENDED:
-        return (
-            "If it were not faster than the baseline, or slowed a component by more than its "
-            f"floor allows, fstune would recommend it with a probability of at most {level}, "
-            "however often the results are looked at."
-        )
+        return f"False-alarm risk: at most {level}, valid under repeated looks."
     largest = r.largest_compatible_improvement
     if r.trial == BASELINE or largest is None:
         return "No candidate came far enough to be certified, so no improvement is claimed."
     who = f"the best candidate, trial {r.trial},"
     if math.isinf(largest):
         return f"The measurements put no bound yet on how much faster {who} may be."
-    sure = f"{50.0 * (1.0 + r.confidence):.4g} % confidence"
+    sure = f"{50.0 * (1.0 + r.confidence):.4g}% confidence"
     if largest <= 0.0:
         return f"The measurements exclude that {who} is faster at all ({sure})."
     return (
@@ -89,8 +85,8 @@ def claim(recommendation: Recommendation) -> str:
     )
 
 
-def answer(recommendation: Recommendation) -> RenderableType:
-    """Headline, interval, reason and claim."""
+def answer(recommendation: Recommendation, *, verbose: bool = False) -> RenderableType:
+    """Headline, interval, reason and claim; ``verbose``: the evidence in numbers, too."""
     r = recommendation
     lines: list[RenderableType] = [headline(r)]
     if r.ratio is not None and r.lower is not None and r.upper is not None:
@@ -102,7 +98,7 @@ def answer(recommendation: Recommendation) -> RenderableType:
     if r.reason:
         lines += ["", paragraph(r.reason)]
     lines += ["", paragraph(claim(r))]
-    if r.e_value is not None and r.threshold is not None:
+    if verbose and r.e_value is not None and r.threshold is not None:
         evidence = (
             f"Evidence: e-value {_short(r.e_value)}, {_short(r.threshold)} needed: calibrated for "
             "differences that are roughly normal and for the blocks allowed."
@@ -137,35 +133,47 @@ def settings(recommendation: Recommendation) -> RenderableType:
 
 
 def components(effects: Mapping[str, ComponentEffect], confidence: float) -> RenderableType:
-    """The effect on each component: change, interval, whether its floor held."""
+    """The effect on each component, positive = faster: estimate, interval, its floor."""
 
     heading = confidence_text(confidence)
     known = {name: Estimate(e.ratio, e.lower, e.upper) for name, e in effects.items()}
     spans = {name: signed_interval(e.lower, e.upper) for name, e in effects.items()}
-    columns_taken = (effects, (faster(e.ratio) for e in effects.values()), spans.values())
-    beside_bars = sum(max(map(len, column), default=0) for column in columns_taken)
-    beside_bars += len(_NOT_HELD) + _BETWEEN * len(columns_taken) + _BETWEEN
+    floors = {name: floor_text(e) for name, e in effects.items()}
+    changes = (signed(e.ratio) for e in effects.values())
+    columns_taken = (("Component", *effects), ("Faster by", *changes), (heading, *spans.values()))
+    beside_bars = sum(max(map(len, column)) for column in columns_taken)
+    beside_bars += (
+        max(map(len, floors.values()), default=0) + _BETWEEN * len(columns_taken) + _BETWEEN
+    )
 
     def make(width: int) -> RenderableType:
         bars = width >= beside_bars + _BAR_CELLS
         axis = Axis.around(known.values(), _BAR_CELLS)
-        table = columns("Component", "Change", heading, right=(1,))
+        table = columns("Component", "Faster by", heading, right=(1,))
         if bars:
             table.add_column(axis.heading(), no_wrap=True)
         table.add_column("Floor")
         for name, effect in effects.items():
             row: list[RenderableType] = [
                 literal(name, NAME),
-                Text(faster(effect.ratio), style=tone(effect.lower, effect.upper)),
+                Text(signed(effect.ratio), style=tone(effect.lower, effect.upper)),
                 Text(spans[name], no_wrap=bars),
             ]
             if bars:
                 row.append(axis.bar(known[name]))
-            row.append(Text("held") if effect.floor_held else Text(_NOT_HELD, style=SLOWER))
+            held = effect.floor_held
+            row.append(Text(floors[name], style="" if held else SLOWER))
             table.add_row(*row)
         return table
 
     return Fitted(make)
+
+
+def floor_text(effect: ComponentEffect) -> str:
+    """What is known of a component's floor: met, not settled, or shown to be slower at least."""
+    if effect.floor_held:
+        return "met"
+    return "slower" if effect.lower > 1.0 else "not settled"
 
 
 def flag_line(arguments: Iterable[str]) -> str:
@@ -184,17 +192,23 @@ def flags(of: Mapping[str, tuple[str, ...]]) -> RenderableType:
     return table
 
 
-def findings(recommendation: Recommendation) -> RenderableType:
-    """The whole answer."""
+def findings(
+    recommendation: Recommendation,
+    *,
+    advice: Sequence[RenderableType] = (),
+    verbose: bool = False,
+) -> RenderableType:
+    """The whole answer. ``advice``: sections on what the settings are and where they go."""
     r = recommendation
     recommended = r.answer is Answer.RECOMMENDED
     rejected = not recommended and r.configuration != r.baseline
     title = "Best candidate, not recommended" if rejected else "Settings"
-    parts: list[RenderableType] = [answer(r), section(title, settings(r))]
+    parts: list[RenderableType] = [answer(r, verbose=verbose), section(title, settings(r))]
     if r.notes:
-        parts.append(section("Mind", *map(paragraph, r.notes)))
+        parts.append(section("Caveats", *map(paragraph, r.notes)))
     if r.components:
         parts.append(section("Components", components(r.components, r.confidence)))
+    parts += advice
     if recommended and r.flags:
         parts.append(section("Options", flags(r.flags)))
     return Group(*parts)

@@ -26,7 +26,15 @@ from rich.text import Text
 
 from tuner.model import BASELINE, Event
 from tuner.report.drawing import SPINNER, Axis, Printable
-from tuner.report.observer import DroppedTrial, LiveTrial, Standing, how_long, how_many, where
+from tuner.report.observer import (
+    DroppedTrial,
+    LiveTrial,
+    Standing,
+    how_long,
+    how_many,
+    outlook,
+    where,
+)
 from tuner.report.words import (
     FASTER,
     NAME,
@@ -65,7 +73,8 @@ class LiveProgress:
         auto_refresh: bool = True,
     ) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
+        # Of the same thread a signal handler may tell something meanwhile.
+        self._lock = threading.RLock()
         self._title = title
         self._events: deque[Event] = deque(maxlen=_EVENTS)
         self._standing: tuple[Standing, float] | None = None
@@ -176,6 +185,7 @@ def _head(title: str, standing: Standing, width: int) -> list[RenderableType]:
         _line(Text.assemble((name, STRONG), where(standing))),
         bar,
         _line(Text(how_long(standing.elapsed_s, standing.expected_left_s), style=QUIET)),
+        *([_line(Text(clean(hope)))] if (hope := outlook(standing)) else []),
     ]
 
 
@@ -192,7 +202,7 @@ def live_table(rows: tuple[LiveTrial, ...], width: int) -> Table:
         columns.append(("State", 9, _state))
     columns.append((Text("Faster by", justify="right"), 9, _estimate))
     if numbers:
-        columns.append(("95 % interval", 19, _interval))
+        columns.append(("95% interval", 19, _interval))
     if bars:
         columns.append((axis.heading(), axis.width, lambda row: axis.bar(row.estimate)))
     rest = width - sum(cells + 2 for _, cells, _ in columns)

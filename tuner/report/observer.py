@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from tuner.model import BlockKind, Event
+from tuner.model import BlockKind, Configuration, Event
 from tuner.report.drawing import Estimate
-from tuner.report.words import duration
+from tuner.report.words import duration, signed, signed_interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,27 @@ class DroppedTrial:
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """What looks best so far by all measurements together; a guess that steers the search, and no
+    claim. ``changes``: what differs from the baseline, short. ``estimate``: against the baseline,
+    with the interval of 95% of what is believed.
+    """
+
+    configuration: Configuration
+    changes: str
+    estimate: Estimate
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """Where a campaign stands.
 
     ``block`` counts from 1 and is the one being measured, or the last one; ``expected_blocks`` and
     ``expected_left_s`` are None while unknown; ``measurements`` of at most ``budget``, None where
-    only others know it. ``rows`` and ``dropped``: the most important first; a low terminal shows
-    only the first ones.
+    only others know it; ``estimated``: it is how many the time will allow at the pace so far.
+    ``rows`` and ``dropped``: the most important first; a low terminal shows only the first ones.
+    ``best``: what looks best; ``certified``: the trial that is recommended already, while the
+    search goes on.
     """
 
     race: int
@@ -57,6 +71,9 @@ class Standing:
     kind: BlockKind = BlockKind.SEARCH
     rows: tuple[LiveTrial, ...] = ()
     dropped: tuple[DroppedTrial, ...] = ()
+    best: Candidate | None = None
+    certified: int | None = None
+    estimated: bool = False
 
 
 class Observer(Protocol):
@@ -73,11 +90,23 @@ class Observer(Protocol):
 
 
 def where(standing: Standing) -> str:
-    """ "race 2, block 7 of about 30", "certification, block 3"."""
+    """ "search, block 7 of about 30", "certification, block 3"."""
     phases = {BlockKind.PILOT: "pilot", BlockKind.CERTIFY: "certification"}
-    phase = phases.get(standing.kind, f"race {standing.race}")
+    phase = phases.get(standing.kind, "search")
     of = "" if standing.expected_blocks is None else f" of about {standing.expected_blocks}"
     return f"{phase}, block {standing.block}{of}"
+
+
+def outlook(standing: Standing) -> str:
+    """ "trial 4 is certified; looks best: threads=64, expected 8.1% faster (2.0 to 14.1%)"."""
+    parts = []
+    if standing.certified is not None:
+        parts.append(f"trial {standing.certified} is certified")
+    if (best := standing.best) is not None:
+        e = best.estimate
+        expected = f"{signed(e.ratio)} ({signed_interval(e.lower, e.upper)})"
+        parts.append(f"looks best: {best.changes}, expected {expected}")
+    return "; ".join(parts)
 
 
 def how_long(elapsed_s: float, left_s: float | None) -> str:
@@ -90,6 +119,8 @@ def how_long(elapsed_s: float, left_s: float | None) -> str:
 
 
 def how_many(standing: Standing) -> str:
-    """ "12/96 measurements", "12 measurements"."""
-    of = "" if standing.budget is None else f"/{standing.budget}"
+    """ "12/96 measurements", "12 of about 96 measurements", "12 measurements"."""
+    of = ""
+    if standing.budget is not None:
+        of = f" of about {standing.budget}" if standing.estimated else f"/{standing.budget}"
     return f"{standing.measurements}{of} measurements"

@@ -13,6 +13,9 @@ from tuner.report.drawing import paragraph
 from tuner.report.findings import columns, section
 from tuner.report.words import STRONG, duration
 
+#: Power from which something counts as what can be shown.
+_ENOUGH_POWER = 0.8
+
 _HEADLINES = {
     PilotOutcome.SOUND: "The testbed is sound: the baseline equals itself",
     PilotOutcome.REFUSED: "The pilot advises against a campaign",
@@ -23,17 +26,19 @@ _HEADLINES = {
 def pilot_page(pilot: Pilot) -> RenderableType:
     """The findings of a pilot."""
     look = pilot.outlook
-    parts: list[RenderableType] = [Text(_HEADLINES[pilot.outcome], style=STRONG)]
-    parts.append(paragraph(pilot.verdict.reason))
+    smallest = "none" if math.isinf(look.detectable) else percent(math.log1p(look.detectable))
+    parts: list[RenderableType] = [Text(_headline(pilot, smallest), style=STRONG)]
     if pilot.refusals:
         parts.append(section("Against it", *map(paragraph, pilot.refusals)))
+    if look.certify_blocks and not math.isinf(look.detectable):
+        parts.append(section("What can be shown", *map(paragraph, _shown(pilot, smallest))))
+    parts.append(section("Baseline against itself", paragraph(pilot.verdict.reason)))
     table = columns("Component", "CV", "Within a block", "sd of a pair", right=(1, 2, 3))
     for noise in (pilot.noise, *pilot.components):
         table.add_row(*_cells(noise))
     parts.append(section("Noise", table))
     parts.append(section("Warm-up", paragraph(pilot.warm_up.reason)))
     parts.append(section("Guards", *(paragraph(guard.reason) for guard in pilot.guards)))
-    smallest = "none" if math.isinf(look.detectable) else percent(math.log1p(look.detectable))
     parts.append(
         section(
             "Outlook",
@@ -42,7 +47,6 @@ def pilot_page(pilot: Pilot) -> RenderableType:
                 f"{blocks(look.search_blocks)} of search and {blocks(look.certify_blocks)} of "
                 "certification"
             ),
-            paragraph(f"smallest improvement certified with 80 % power: {smallest}"),
             paragraph(look.reason),
         )
     )
@@ -51,6 +55,35 @@ def pilot_page(pilot: Pilot) -> RenderableType:
     return Group(*parts)
 
 
+def _headline(pilot: Pilot, smallest: str) -> str:
+    """What the pilot found, in one line: first of all whether delta and the floors are in reach."""
+    look = pilot.outlook
+    noisy = look.delta is not None and look.delta.power < _ENOUGH_POWER
+    if pilot.outcome is PilotOutcome.SOUND and noisy:
+        return f"Noisy testbed: only improvements of {smallest} or more can be shown reliably"
+    if pilot.outcome is PilotOutcome.SOUND and _unshown(pilot):
+        return "The baseline equals itself, but not every floor can be shown here"
+    return _HEADLINES[pilot.outcome]
+
+
+def _unshown(pilot: Pilot) -> list[str]:
+    """The components whose floors the budget will not show."""
+    floors = zip(pilot.components, pilot.outlook.floors, strict=False)
+    return [noise.name for noise, power in floors if power < _ENOUGH_POWER]
+
+
+def _shown(pilot: Pilot, smallest: str) -> list[str]:
+    """What the budget can show at this noise, and what it cannot."""
+    look, unshown = pilot.outlook, _unshown(pilot)
+    said = [f"an improvement of {smallest} or more, with 80% power"]
+    kept = [noise.name for noise in pilot.components if noise.name not in unshown]
+    if look.floors and kept:
+        said.append(f"that a component keeps its floor if it stays as it was: {', '.join(kept)}")
+    if unshown:
+        said.append(f"not reliably: that these keep their floors: {', '.join(unshown)}")
+    return said
+
+
 def _cells(noise: ComponentNoise) -> tuple[str, str, str, str]:
     shares = (noise.cv, noise.cv_within, math.expm1(min(noise.sd_difference, 700.0)))
-    return (noise.name, *(f"{100.0 * share:.1f} %" for share in shares))  # type: ignore[return-value]
+    return (noise.name, *(f"{100.0 * share:.1f}%" for share in shares))  # type: ignore[return-value]

@@ -12,8 +12,8 @@ from rich.console import Console
 from tuner.model import BlockKind, Event
 from tuner.report.drawing import encodable
 from tuner.report.live import LiveProgress
-from tuner.report.observer import Observer, Standing, how_long, how_many, where
-from tuner.report.words import clean, moment, signed, signed_interval
+from tuner.report.observer import Observer, Standing, how_long, how_many, outlook, where
+from tuner.report.words import clean, moment
 
 
 class Progress(Observer, Protocol):
@@ -31,11 +31,39 @@ class Progress(Observer, Protocol):
         """Show the last standing and stop."""
 
 
-def progress_for(console: Console, *, title: str = "") -> Progress:
-    """The observer that suits a console: live on a terminal, else one plain line an event."""
+def progress_for(console: Console, *, title: str = "", quiet: bool = False) -> Progress:
+    """The observer that suits a console: live on a terminal, else one plain line per event; none of
+    both when it is to be ``quiet``.
+    """
+    if quiet:
+        return NoProgress()
     if console.is_terminal and not console.is_dumb_terminal:
         return LiveProgress(console, title=title)
     return PlainProgress(console)
+
+
+class NoProgress:
+    """Shows nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        return None
+
+    def say(self, event: Event) -> None:
+        """Nothing."""
+
+    def doing(self, what: str) -> None:
+        """Nothing."""
+
+    def standing(self, standing: Standing) -> None:
+        """Nothing."""
 
 
 def _utc_now() -> datetime:
@@ -82,17 +110,8 @@ class PlainProgress:
             how_many(standing),
             how_long(standing.elapsed_s, standing.expected_left_s),
         ]
-        best = min(
-            (r for r in standing.rows if r.estimate is not None),
-            key=lambda r: r.estimate.ratio if r.estimate else 0.0,
-            default=None,
-        )
-        if best is not None and best.estimate is not None and standing.kind is not BlockKind.PILOT:
-            e = best.estimate
-            told.append(
-                f"fastest so far trial {best.trial}: {signed(e.ratio)} "
-                f"({signed_interval(e.lower, e.upper)})"
-            )
+        if hope := outlook(standing):
+            told.append(hope)
         self._line(self._now(), "; ".join(told))
 
     def _line(self, at: datetime, text: str) -> None:

@@ -13,7 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from search_spaces import Space
 from tuner.model import Answer, Campaign, Configuration, Recommendation, Value
+from tuner.report.applying import applying
 from tuner.report.beside import Comparison, comparison_sentence, references_section
 from tuner.report.drawing import Fitted, Printable
 from tuner.report.findings import claim, findings, flag_line
@@ -201,17 +203,29 @@ def recommendation_page(
     *,
     client: str = "",
     references: Sequence[Comparison] = (),
+    spaces: Mapping[str, Space] | None = None,
+    verbose: bool = False,
 ) -> RenderableType:
-    """The recommendation for a person."""
+    """The recommendation for a person. ``spaces``: of what is set, by component."""
     about = f"  campaign {clean(campaign.id)}" + (f", for {clean(client)}" if client else "")
     title = Text.assemble((clean(campaign.name), STRONG), (about, QUIET))
-    whole = Group(title, "", findings(recommendation), *references_section(references))
+    told = findings(recommendation, advice=applying(recommendation, spaces or {}), verbose=verbose)
+    whole = Group(title, "", told, *references_section(references))
     return Printable(Fitted(lambda _: whole))
 
 
 def recommendation_flags(recommendation: Recommendation) -> str:
-    """One line a component, ``fileserver: -p 64 ...``, quoted for a POSIX shell; no lines, and so
-    nothing to apply by accident, when there is no improvement."""
-    if recommendation.answer is Answer.NO_IMPROVEMENT:
-        return ""
-    return "".join(f"{c}: {flag_line(a)}".rstrip() + "\n" for c, a in recommendation.flags.items())
+    """The options to set, quoted for a POSIX shell: a comment that names the component, then its
+    options on a line of their own. Without an improvement, the options in force, and a comment
+    that says so.
+    """
+    r = recommendation
+    found, lines = r.flags, []
+    if r.answer is Answer.NO_IMPROVEMENT:
+        found = r.baseline_flags
+        lines.append("# no improvement found: these options are in force; keep them")
+    for component, arguments in found.items():
+        lines.append(f"# {clean(component)}" + ("" if arguments else ": no options"))
+        if arguments:
+            lines.append(flag_line(arguments))
+    return "".join(f"{line}\n" for line in lines)

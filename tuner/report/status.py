@@ -91,6 +91,13 @@ class Status:
     waiting: tuple[WaitingCampaign, ...] = ()
     workers: tuple[KnownWorker, ...] = ()
 
+    def stalled(self) -> dict[str, str]:
+        """Why campaigns do not go on, though they run by their state, and what to do, in a few
+        words, by identifier.
+        """
+        every = (self.absence(campaign) for campaign in {run.campaign for run in self.running})
+        return {each.campaign: each.brief() for each in every if each is not None}
+
     def absence(self, campaign: str) -> Absence | None:
         """Why a campaign does not go on, though it runs by its state; None when nothing is amiss.
 
@@ -126,8 +133,12 @@ class Absence:
     def advice(self, options: str = "") -> str:
         """What to do, a clause; ``options``: those that lead a command to the campaign."""
         if self.queued:
-            return f"a worker takes it up again, see fstune status{options}"
-        return f"to take it up again: fstune resume {self.campaign}{options}"
+            return f"a worker resumes it, see fstune status{options}"
+        return f"to resume it: fstune resume {self.campaign}{options}"
+
+    def brief(self) -> str:
+        """Why, and what to do, as short as a list needs it."""
+        return "waits for a worker" if self.queued else "its process is gone; resume it"
 
     def sentence(self, options: str = "") -> str:
         """Both in one line."""
@@ -148,7 +159,7 @@ _COLUMNS = (
     Column("Testbed"),
     Column("Process"),
     Column("Since", rigid=True),
-    Column("Heard of", rigid=True, right=True),
+    Column("Last seen", rigid=True, right=True),
     Column("State"),
 )
 
@@ -212,7 +223,7 @@ def _workers_table(workers: Sequence[KnownWorker]) -> RenderableType:
         Column("Process"),
         Column("Takes from"),
         Column("Since", rigid=True),
-        Column("Heard of", rigid=True, right=True),
+        Column("Last seen", rigid=True, right=True),
         Column("Campaigns"),
     )
     return Printable(Listing(columns, tuple(rows)))
@@ -229,7 +240,7 @@ def _state(run: RunningCampaign) -> Text:
     if run.presence is Presence.DIED:
         if run.state in OVER:
             return Text(f"died; the campaign is {run.state}", style=SLOWER)
-        todo = "a worker takes it up again" if run.queued else "take it up with 'fstune resume'"
+        todo = "a worker resumes it" if run.queued else "resume it with 'fstune resume'"
         return Text(f"died; {todo}", style=SLOWER)
     if run.presence is Presence.SILENT:
         limit = duration(run.limit_s or 0.0)

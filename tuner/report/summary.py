@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from search_spaces import Space
 from tuner.judge.words import blocks
 from tuner.model import Campaign, Recommendation, TimeUse
+from tuner.report.applying import applying
 from tuner.report.beside import Comparison, references_section
 from tuner.report.drawing import Fitted, Printable, paragraph, share_bar
 from tuner.report.findings import findings, section
@@ -36,8 +38,10 @@ def campaign_summary(
     effort: Effort,
     restored: Sequence[str] = (),
     references: Sequence[Comparison] = (),
+    spaces: Mapping[str, Space] | None = None,
 ) -> RenderableType:
-    """The end of a campaign on one page. `restored`: a sentence for each thing that was put back.
+    """The end of a campaign on one page. `restored`: a sentence for each thing that was put back;
+    `spaces`: of what is set, by component.
 
     Without a recommendation (stopped before its end) the page says how far the campaign came.
     """
@@ -47,7 +51,7 @@ def campaign_summary(
         if campaign.reason:
             parts.append(paragraph(campaign.reason))
     else:
-        parts.append(findings(recommendation))
+        parts.append(findings(recommendation, advice=applying(recommendation, spaces or {})))
     parts += references_section(references)
     parts.append(section("Effort", Text(effort_text(effort)), *_time(campaign.time_use)))
     if restored:
@@ -89,8 +93,6 @@ def _time(use: TimeUse) -> tuple[RenderableType, ...]:
         grid.add_column(justify=justify, no_wrap=True)
     for what, seconds in time_rows(use):
         share = seconds / use.wall_s
-        grid.add_row(
-            what, duration(seconds), f"{100.0 * share:.1f} %", share_bar(share, _BAR_CELLS)
-        )
+        grid.add_row(what, duration(seconds), f"{100.0 * share:.1f}%", share_bar(share, _BAR_CELLS))
     grid.add_row(Text("in all", style=STRONG), Text(duration(use.wall_s), style=STRONG))
     return ("", grid)

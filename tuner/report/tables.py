@@ -1,4 +1,4 @@
-"""Lists: the campaigns there are, and one campaign with its trials and events.
+"""One campaign with its trials and events, and what all lists are made of.
 
 Owns their columns. On a terminal they fit its width; anywhere else each row is one line, whole,
 so that other programs can read it.
@@ -6,6 +6,7 @@ so that other programs can read it.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,6 @@ from rich.text import Text
 from tuner.judge.words import blocks as blocks_text
 from tuner.model import (
     BASELINE,
-    Answer,
     Block,
     BlockCount,
     BlockKind,
@@ -41,7 +41,6 @@ from tuner.report.words import (
     clean,
     counted,
     duration,
-    faster,
     interval,
     literal,
     moment,
@@ -52,6 +51,8 @@ from tuner.report.words import (
 from tuner.states import BlockState, CampaignState, TrialState
 
 EVENTS_SHOWN = 10
+#: Of a summary.
+_TRIALS_SHOWN = 10
 _DRIFT_CELLS = 40
 
 _STATE_STYLES: Mapping[str, str] = {
@@ -115,41 +116,6 @@ def _padded(text: str, width: int) -> str:
     return text + " " * (width - cell_len(text))
 
 
-def campaigns_table(campaigns: Sequence[Campaign]) -> RenderableType:
-    """All campaigns in the order given, one a row."""
-    if not campaigns:
-        return Text("No campaigns yet.")
-    columns = (
-        Column("Id", rigid=True),
-        Column("Name"),
-        Column("State", rigid=True),
-        Column("Created", rigid=True),
-        Column("Took", rigid=True, right=True),
-        Column("Answer"),
-    )
-    rows = tuple(
-        (
-            literal(c.id, NAME),
-            literal(c.name),
-            _state(c.state),
-            Text(moment(c.created)),
-            Text(duration(c.time_use.wall_s) if c.time_use.wall_s > 0.0 else ""),
-            _answer(c),
-        )
-        for c in campaigns
-    )
-    return Printable(Listing(columns, rows))
-
-
-def _answer(campaign: Campaign) -> Text:
-    r = campaign.recommendation
-    if r is None:
-        return literal(campaign.reason, QUIET)
-    if r.answer is Answer.NO_IMPROVEMENT:
-        return Text("no improvement")
-    return Text(f"trial {r.trial}" if r.ratio is None else faster(r.ratio), style=FASTER)
-
-
 def campaign_page(
     campaign: Campaign,
     trials: Sequence[Trial],
@@ -163,8 +129,11 @@ def campaign_page(
     testbeds_differ: str = "",
     counts: Sequence[BlockCount] | None = None,
     absence: str = "",
+    everything: bool = True,
 ) -> RenderableType:
     """One campaign: where it stands, its trials (`estimates` by their number), its last events.
+
+    Without `everything`, only the trials that look best, and no diagnostics.
 
     `drift`: the baseline's time in each complete block over its own mean. `clients`: the time of
     each of several over the mean of all, by host. `testbeds_differ`: how, a sentence. `counts`: of
@@ -187,15 +156,31 @@ def campaign_page(
         differ = [paragraph(testbeds_differ)] if testbeds_differ else []
         parts.append(section("Testbeds", *map(paragraph, used), *differ))
     if trials:
-        parts += _listed("Trials", trials_table(campaign, trials, estimates or {}))
+        listed = trials if everything else _best_trials(campaign, trials, estimates or {})
+        parts += _listed("Trials", trials_table(campaign, listed, estimates or {}))
+        if hidden := len(trials) - len(listed):
+            parts.append(Text(f"and {hidden} more, see 'fstune show {campaign.id} --all'", QUIET))
     shown = _compared(campaign)
-    if rows := diagnostics_rows(blocks, shown):
+    if everything and (rows := diagnostics_rows(blocks, shown)):
         of_newest = f" of the newest {blocks_text(len(blocks))}"
         of = "" if sum(count.blocks for count in counts) == len(blocks) else of_newest
-        parts += _listed(f"Counted around a run (median{of})", _diagnostics(rows, shown))
+        parts += _listed(f"Diagnostics (median{of})", _diagnostics(rows, shown))
     if events:
         parts += _listed("Last events", _events(events[-EVENTS_SHOWN:]))
     return Printable(Group(*parts))
+
+
+def _best_trials(
+    campaign: Campaign, trials: Sequence[Trial], estimates: Mapping[int, Estimate]
+) -> list[Trial]:
+    """The baseline, the trial that the answer is about, and those of which the most is shown."""
+    first = set(_compared(campaign))
+
+    def rank(trial: Trial) -> tuple[bool, float, int]:
+        known = estimates.get(trial.number)
+        return trial.number not in first, math.inf if known is None else known.upper, trial.number
+
+    return sorted(sorted(trials, key=rank)[:_TRIALS_SHOWN], key=lambda trial: trial.number)
 
 
 def _listed(title: str, listing: RenderableType) -> tuple[RenderableType, ...]:
@@ -213,7 +198,7 @@ def _facts(
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style=QUIET, no_wrap=True)
     grid.add_column(overflow="fold")
-    grid.add_row("State", _state(campaign.state))
+    grid.add_row("State", state_text(campaign.state))
     if absence:
         grid.add_row("Stalled", literal(absence, SLOWER))
     if campaign.reason:
@@ -229,7 +214,7 @@ def _facts(
         grid.add_row("Baseline", f"{line}  time by block, {spread} than on average")
     use = campaign.time_use
     if use.wall_s > 0.0:
-        own = f"{100.0 * use.overhead_share:.1f} % of it fstune itself"
+        own = f"{100.0 * use.overhead_share:.1f}% of it fstune itself"
         grid.add_row("Took", f"{duration(use.wall_s)}, {own}")
     return grid
 
@@ -278,7 +263,7 @@ def trials_table(
     campaign: Campaign, trials: Sequence[Trial], estimates: Mapping[int, Estimate]
 ) -> RenderableType:
     """Trials with state, estimate against the baseline, what they change, and the reason."""
-    estimated = (Column("Faster by", rigid=True), Column("95 % interval", rigid=True))
+    estimated = (Column("Faster by", rigid=True), Column("95% interval", rigid=True))
     columns = (
         Column("Trial", rigid=True, right=True),
         Column("State", rigid=True),
@@ -294,7 +279,7 @@ def _trial(
     trial: Trial, baseline: Configuration, estimates: Mapping[int, Estimate]
 ) -> tuple[Text, ...]:
     is_baseline = trial.number == BASELINE
-    cells = [Text(str(trial.number), style=NAME), _state(trial.state)]
+    cells = [Text(str(trial.number), style=NAME), state_text(trial.state)]
     if estimates:
         known = estimates.get(trial.number)
         if known is None:
@@ -324,5 +309,6 @@ def _events(events: Sequence[Event]) -> RenderableType:
     return Listing(columns, rows)
 
 
-def _state(state: CampaignState | TrialState) -> Text:
+def state_text(state: CampaignState | TrialState) -> Text:
+    """A state with its colour."""
     return Text(str(state), style=_STATE_STYLES.get(state, ""))

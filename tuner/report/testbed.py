@@ -34,9 +34,9 @@ def seen_page(
     lines = (
         f"state     {clean(programs.state)}",
         *(f"command   {clean(command)}" for command in programs.commands[:1]),
-        f"volumes   {', '.join(sorted(programs.volumes))}",
+        f"volumes   {clean(', '.join(sorted(programs.volumes)))}",
         f"quota     {quota}, {programs.used_kib >> 10} MiB used",
-        f"clients   {', '.join(sorted(programs.clients)) or 'none lately'}",
+        f"clients   {clean(', '.join(sorted(programs.clients))) or 'none lately'}",
     )
     title = Text(f"Testbed {clean(name)}", style=STRONG)
     heading = Text(f"Fileserver on {clean(server.host)}", style=STRONG)

@@ -1,7 +1,7 @@
 """Words and numbers as reports write them: percentages, durations, values, texts from outside.
 
-Owns the one way each of them is written. Percentages follow tuner.judge.words: "x % faster"
-is 1 / ratio - 1, "x % slower" is ratio - 1, where ratio is a time over the baseline's.
+Owns the one way each of them is written. Percentages follow tuner.judge.words: "x% faster"
+is 1 / ratio - 1, "x% slower" is ratio - 1, where ratio is a time over the baseline's.
 """
 
 from __future__ import annotations
@@ -85,13 +85,13 @@ def percent_faster(ratio: float) -> float:
 
 
 def faster(ratio: float) -> str:
-    """ "5.0 % faster", "2.1 % slower", "no change" where it rounds to that."""
+    """ "5.0% faster", "2.1% slower", "no change" where it rounds to that."""
     d = log_ratio(ratio)
     return "no change" if percent(d) == percent(0.0) else change(d)
 
 
 def signed(ratio: float) -> str:
-    """The same in a column that is headed "faster": "+5.0 %", "-2.1 %"."""
+    """The same in a column that is headed "faster": "+5.0%", "-2.1%"."""
     d = log_ratio(ratio)
     size = percent(d)
     if size == percent(0.0):
@@ -105,14 +105,14 @@ def unbounded(lower: float, upper: float) -> bool:
 
 
 def signed_interval(lower: float, upper: float) -> str:
-    """An interval of ratios in a column that is headed "faster": "+3.0 % to +9.1 %"."""
+    """An interval of ratios in a column that is headed "faster": "+3.0% to +9.1%"."""
     if unbounded(lower, upper):
         return "not yet bounded"
     return f"{signed(upper)} to {signed(lower)}"
 
 
 def interval(lower: float, upper: float) -> str:
-    """An interval of ratios: "3.0 % to 9.1 % faster", "1.0 % slower to 4.0 % faster"."""
+    """An interval of ratios: "3.0% to 9.1% faster", "1.0% slower to 4.0% faster"."""
     if unbounded(lower, upper):
         return "not yet bounded"
     low, high = log_ratio(lower), log_ratio(upper)
@@ -129,8 +129,8 @@ def tone(lower: float, upper: float) -> str:
 
 
 def confidence_text(confidence: float) -> str:
-    """ "95 % interval"."""
-    return f"{100.0 * confidence:.3g} % interval"
+    """ "95% interval"."""
+    return f"{100.0 * confidence:.3g}% interval"
 
 
 def counted(n: int, noun: str) -> str:

@@ -1,4 +1,4 @@
-"""Who may use the service (tokens, kept as digests alone), and what was asked for twice."""
+"""Who may use the service: tokens, kept as digests alone."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TypeVar
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from tuner.errors import ConflictError, NotFoundError
+from tuner.errors import NotFoundError
 from tuner.store import tables
 from tuner.store.rows import record, values
 from tuner.store.store import Store
@@ -20,7 +20,6 @@ from tuner.tokens import Scope, Token
 Result = TypeVar("Result")
 
 _PREFIX = "fst"
-_FORGOTTEN_AFTER = timedelta(days=1)
 
 
 class Access:
@@ -49,7 +48,7 @@ class Access:
         """The token with this text, if it can be used; a session ends with its parent."""
         prefix, _, rest = text.partition("_")
         name, _, secret = rest.partition("_")
-        if prefix != _PREFIX or not secret or not (name.isascii() and name.isalnum()):
+        if prefix != _PREFIX or not secret or not (text.isascii() and name.isalnum()):
             return None
         table = tables.token
 
@@ -92,38 +91,15 @@ class Access:
         over = table.c.parent.is_not(None) & (table.c.expires < now)
         self._write(lambda c: c.execute(delete(table).where(over)))
 
-    def reserve(self, key: str, body: bytes, now: datetime) -> str | None:
-        """Take ``key`` for a request that is not done yet; None when it is free.
+    def holds(self, token: Token, now: datetime) -> bool:
+        """Whether a token that was known still is, and its parent."""
+        table, of = tables.token, [token.id, *([token.parent] if token.parent else [])]
 
-        Of one that has been used, returns the campaign that came of it. ConflictError: it is used
-        for another request, or for one that is under way.
-        """
-        table, digest = tables.posted, _digest(key)
+        def find(connection: Connection) -> bool:
+            rows = connection.execute(select(table).where(table.c.id.in_(of))).all()
+            return len(rows) == len(of) and all(record(Token, row).holds(now) for row in rows)
 
-        def take(connection: Connection) -> str | None:
-            old = table.c.at < now - _FORGOTTEN_AFTER
-            connection.execute(delete(table).where(old))
-            row = connection.execute(
-                select(table).where(table.c.key == digest).with_for_update()
-            ).one_or_none()
-            if row is None:
-                new = {"key": digest, "body": _digest(body), "campaign": None, "at": now}
-                connection.execute(insert(table).values(new))
-                return None
-            if row.body != _digest(body):
-                raise ConflictError("this Idempotency-Key was used for another request")
-            if row.campaign is None:
-                raise ConflictError("the first request with this Idempotency-Key is under way")
-            return str(row.campaign)
-
-        return self._database.write(take)
-
-    def settle(self, key: str, campaign: str | None) -> None:
-        """Say what came of the request that took ``key``; None: nothing, the key is free again."""
-        table = tables.posted
-        this = table.c.key == _digest(key)
-        change = delete(table) if campaign is None else update(table).values(campaign=campaign)
-        self._write(lambda c: c.execute(change.where(this)))
+        return self._database.read(find)
 
     def _write(self, work: Callable[[Connection], object]) -> None:
         self._database.write(work)

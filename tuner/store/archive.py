@@ -1,4 +1,4 @@
-"""A whole campaign as one file, for backup and for handing on: format 2, described in
+"""A whole campaign as one file, for backup and for handing on: format 3, described in
 docs/export.md.
 
 It holds the rows of a campaign as they are, whatever kind of database they come from. Who runs it
@@ -19,39 +19,30 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sqlalchemy import (
-    JSON,
-    Boolean,
-    Column,
-    Connection,
-    Double,
-    Enum,
-    Integer,
-    Table,
-    insert,
-    select,
-)
+from sqlalchemy import Column, Connection, Table, insert, select
 
 from tuner.errors import ConflictError, SpecError
+from tuner.identifiers import campaign_id
 from tuner.new_file import new_file
 from tuner.store import tables
 from tuner.store.database import json_text
+from tuner.store.imported import value
 from tuner.store.store import Store
-from tuner.store.tables import Seed, UtcTime
 
-#: A change of ``_TABLES`` or of their columns needs a new number, and whatever reads the old ones.
-FORMAT = 2
+#: A change of ``TABLES`` or of their columns needs a new number, and whatever reads the old ones.
+FORMAT = 3
 #: What earlier formats did not have: format, table, and the columns with what they say there.
 _ADDED = ((2, "block", {"batch": None, "slot": 0}),)
 _KIND = "fstune campaign"
 #: In an order in which each refers only to those before it.
-_TABLES = (
+TABLES = (
     tables.campaign,
     tables.measured_with,
     tables.prior,
     tables.trial,
     tables.block,
     tables.measurement,
+    tables.covariate,
     tables.component,
     tables.reference,
     tables.reference_component,
@@ -59,17 +50,19 @@ _TABLES = (
     tables.recommendation,
     tables.effect,
 )
-_BY_NAME = {table.name: table for table in _TABLES}
+_BY_NAME = {table.name: table for table in TABLES}
 _ROWS_AT_ONCE = 1000
-#: No row of ours comes near it; a file that was made to fill the memory ends here.
-_LONGEST_LINE = 64 << 20
+#: No row and no campaign of ours comes near it; a file that was made to fill memory or disk ends
+#: here.
+_LONGEST_LINE, _LARGEST_BYTES = 8 << 20, 4 << 30
 _PIECE_BYTES = 1 << 20
 
 
 def export_campaign(store: Store, campaign: str, file: Path) -> int:
     """Write one moment of a campaign to a new file; returns the number of rows.
 
-    ``campaign``: its identifier. Raises StoreError when the file exists or cannot be written.
+    ``campaign``: its identifier. Raises ConflictError when the file exists, StoreError when it
+    cannot be written.
     """
     with new_file(file) as output:
         return write_campaign(store, campaign, output)
@@ -91,7 +84,7 @@ def write_campaign(store: Store, campaign: str, output: BinaryIO) -> int:
             header = {"kind": _KIND, "format": FORMAT, "campaign": campaign}
             print(json_text(header), file=lines)
             number = 0
-            for table in _TABLES:
+            for table in TABLES:
                 query = select(table).where(_key(table) == campaign)
                 found = connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(
                     query.order_by(*table.primary_key.columns)
@@ -146,9 +139,12 @@ def _check_whole(file: Path) -> None:
     """Whether a file is as it was written: its checksum comes last, after all that would be read
     wrongly. Raises SpecError.
     """
+    size = 0
     with _refused(file), gzip.open(file) as source:
-        while source.read(_PIECE_BYTES):
-            pass
+        while piece := source.read(_PIECE_BYTES):
+            size += len(piece)
+            if size > _LARGEST_BYTES:
+                raise SpecError(f"{file}: larger than a campaign can be")
 
 
 def _lines(file: Path) -> Iterator[tuple[int, Any]]:
@@ -185,7 +181,10 @@ def _header(file: Path, lines: Iterator[tuple[int, Any]]) -> tuple[str, int]:
     campaign = header.get("campaign")
     if not isinstance(campaign, str):
         raise SpecError(f"{file}: names no campaign")
-    return campaign, form
+    try:
+        return campaign_id(campaign), form
+    except SpecError as problem:
+        raise SpecError(f"{file}: {problem}") from None
 
 
 def _checked(
@@ -216,34 +215,7 @@ def _read(where: str, table: Table, row: Mapping[str, Any]) -> dict[str, object]
     found = {}
     for column in table.columns:
         try:
-            found[column.name] = _value(column, row[column.name])
-        except (TypeError, ValueError, OverflowError, AttributeError):
+            found[column.name] = value(column, row[column.name])
+        except (SpecError, TypeError, ValueError, OverflowError, RecursionError):
             raise SpecError(f"{where}: {table.name}.{column.name} is none") from None
     return found
-
-
-def _value(column: Column[Any], raw: Any) -> object:
-    """What a column takes; TypeError or ValueError when it does not take this."""
-    kind = column.type
-    if raw is None:
-        if not column.nullable:
-            raise TypeError
-        return None
-    if isinstance(kind, UtcTime):
-        return datetime.fromisoformat(raw)
-    if isinstance(kind, Enum):
-        assert kind.enum_class is not None
-        return kind.enum_class(raw)
-    if isinstance(kind, Double):
-        if isinstance(raw, bool):
-            raise TypeError
-        return float(raw)
-    if isinstance(kind, tables.Shaped):
-        kind.shape(raw)  # what cannot be read back must not be stored
-        return raw
-    if isinstance(kind, JSON):
-        return raw
-    number = isinstance(kind, (Integer, Seed))
-    if type(raw) is not (bool if isinstance(kind, Boolean) else int if number else str):
-        raise TypeError
-    return raw

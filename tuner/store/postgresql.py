@@ -16,7 +16,7 @@ from sqlalchemy import URL, Connection, create_engine, delete, make_url
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from tuner.errors import SpecError, StoreError
+from tuner.errors import ConflictError, SpecError, StoreError
 from tuner.store import database, tables
 from tuner.store.database import Database, Result, Work, json_text
 
@@ -126,7 +126,7 @@ class PostgreSQL(Database):
                 f"{self.where}: pg_dump is missing; install PostgreSQL's client programs"
             )
         if file.exists():
-            raise StoreError(f"{file} exists; name a new file")
+            raise ConflictError(f"{file} exists; name a new file")
         # Everybody can read the arguments of a process, only its owner the environment.
         secret = self._url.password or self._url.query.get("password")
         url = _without_password(self._url)

@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Table, case, func, insert
 from tuner import states
 from tuner.errors import ConflictError, NotFoundError
 from tuner.model import (
+    COVARIATES,
     Block,
     BlockTimes,
     Campaign,
@@ -69,7 +70,8 @@ def campaigns(connection: Connection, *where: ColumnElement[bool]) -> list[Campa
 
 
 def resolve(connection: Connection, reference: str, where: str) -> str:
-    """Return the identifier meant: itself, the only one that begins so, or of the ``last`` one.
+    """Return the identifier meant: itself, the only one that begins so or has that name, or of the
+    ``last`` one.
 
     Raises NotFoundError, which names the nearest campaign in the database ``where``.
     """
@@ -95,7 +97,15 @@ def resolve(connection: Connection, reference: str, where: str) -> str:
             f"{len(matching)} campaigns begin with {reference}, the newest is {matching[0]}; "
             "write more of it"
         )
-    # Whoever gives a name instead of an identifier is told the newest campaign of that name.
+    named = [known for known, name in names.items() if name == reference]
+    if len(named) == 1:
+        return named[0]
+    if named:
+        raise NotFoundError(
+            f"{len(named)} campaigns are called {reference!r}, the newest is {named[0]}; name one "
+            "by its identifier"
+        )
+    # Whoever misspells a name is told the newest campaign of the nearest one.
     by_name = {name: known for known, name in reversed(names.items())}
     near = get_close_matches(reference, [*names, *by_name], n=1, cutoff=0.0)[0]
     nearest = near if near in names else by_name[near]
@@ -287,15 +297,31 @@ def block_times(
         .where(table.c.campaign == campaign, table.c.number > after, table.c.number <= last)
         .order_by(table.c.number)
     )
+    beside = tables.covariate
+    disturbed = (
+        select(beside.c.block, beside.c.trial, *(beside.c[name] for name in COVARIATES))
+        .where(beside.c.campaign == campaign, beside.c.block > after, beside.c.block <= last)
+        .order_by(beside.c.block, beside.c.trial)
+    )
     measured: dict[int, dict[int, tuple[float, ...]]] = defaultdict(dict)
+    covariates: dict[int, dict[int, tuple[float | None, ...]]] = defaultdict(dict)
     with _nothing_collected():
         for row in connection.execute(query):
             times_s = row[3:]
             if row[2] != len(components) or None in times_s:
                 raise KeyError(f"block {row[0]}, trial {row[1]}")
             measured[row[0]][row[1]] = times_s
-        found = connection.execute(blocks)
-        return [record(BlockTimes, row, times_s=measured.get(row.number, {})) for row in found]
+        for row in connection.execute(disturbed):
+            covariates[row[0]][row[1]] = row[2:]
+        return [
+            record(
+                BlockTimes,
+                row,
+                times_s=measured.get(row.number, {}),
+                covariates=covariates.get(row.number, {}),
+            )
+            for row in connection.execute(blocks)
+        ]
 
 
 @contextmanager

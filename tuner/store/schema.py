@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,7 +19,8 @@ from sqlalchemy import (
     text,
 )
 
-from tuner.errors import StoreError
+from tuner.errors import ConflictError, StoreError
+from tuner.model import Holder
 from tuner.store import tables
 from tuner.store.database import Database
 from tuner.store.sqlite import SQLite
@@ -31,6 +33,9 @@ _version = Table(
     PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
 )
 _FIRST = "0001"
+#: The table of leases, and what every revision that has it has in it.
+_LEASE = "lease"
+_HELD = ("campaign", "host", "machine", "pid", "start_ticks", "beat", "limit_s")
 
 
 def prepare(database: Database) -> None:
@@ -50,11 +55,15 @@ def prepare(database: Database) -> None:
     _refuse_newer(database, found)
 
 
-def upgrade(database: Database) -> tuple[str | None, Path | None]:
+def upgrade(
+    database: Database, is_gone: Callable[[Holder], bool] = lambda holder: False
+) -> tuple[str | None, Path | None]:
     """Bring the tables up to date, in one transaction.
 
     Returns the revision that was found, None of an empty database, and the file that holds what was
     there, if one was made: SQLite's is copied first. Nobody else may use the database meanwhile.
+    Raises ConflictError, and changes nothing, when a process that runs a campaign was heard of
+    lately, unless ``is_gone`` knows that it has ended.
     """
     with database.changing_tables() as connection:
         found = _revision(database, connection)
@@ -64,6 +73,7 @@ def upgrade(database: Database) -> tuple[str | None, Path | None]:
         _refuse_newer(database, found)
         if found == tables.REVISION:
             return found, None
+        _refuse_running(database, connection, is_gone)
         copy = None
         if isinstance(database, SQLite):
             name = f"{database.path.name}.{found}-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
@@ -71,6 +81,23 @@ def upgrade(database: Database) -> tuple[str | None, Path | None]:
             database.backup(copy)
         migrate(connection)
     return found, copy
+
+
+def _refuse_running(
+    database: Database, connection: Connection, is_gone: Callable[[Holder], bool]
+) -> None:
+    if _LEASE not in inspect(connection).get_table_names():
+        return  # of the first release, which kept no leases
+    now = database.moment(connection)
+    for row in connection.execute(text(f"SELECT {', '.join(_HELD)} FROM {_LEASE}")):
+        beat = row.beat if isinstance(row.beat, datetime) else datetime.fromisoformat(row.beat)
+        beat = beat.replace(tzinfo=UTC) if beat.tzinfo is None else beat
+        holder = Holder(row.host, row.machine, row.pid, row.start_ticks)
+        if (now - beat).total_seconds() <= row.limit_s and not is_gone(holder):
+            raise ConflictError(
+                f"{database.where}: campaign {row.campaign} runs (process {row.pid} on "
+                f"{row.host}); pause it, or wait for its end, and upgrade then"
+            )
 
 
 def has_tables(connection: Connection) -> bool:

@@ -6,14 +6,14 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
-from tuner.errors import StoreError
+from tuner.errors import ConflictError, StoreError
 from tuner.store import database
 from tuner.store.database import Database, json_text
 
@@ -39,6 +39,7 @@ class SQLite(Database):
     def __init__(self, path: Path) -> None:
         """Open the file ``path``, an absolute path."""
         self.path = path
+        _keep_private(path)
         engine = open_sqlite(path)
         super().__init__(str(path), engine, engine.execution_options(**{_WRITES: True}))
 
@@ -63,7 +64,7 @@ class SQLite(Database):
         try:
             os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except FileExistsError as error:
-            raise StoreError(f"{file} exists; name a new file") from error
+            raise ConflictError(f"{file} exists; name a new file") from error
         except OSError as error:
             raise StoreError(f"{file} cannot be made: {error.strerror}") from error
         try:
@@ -93,6 +94,17 @@ class SQLite(Database):
 
     def lost(self, error: DBAPIError) -> bool:
         return False
+
+
+def _keep_private(path: Path) -> None:
+    """Others can neither read it nor lock it, even where they can enter its directory. Those that
+    SQLite puts beside it get the same mode.
+    """
+    with suppress(OSError):  # what keeps us from it is said when it is opened
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    with suppress(OSError):
+        if path.stat().st_uid == os.geteuid() and path.stat().st_mode & 0o077:
+            path.chmod(0o600)
 
 
 def open_sqlite(path: Path, *, foreign_keys: bool = True) -> Engine:

@@ -5,15 +5,16 @@ It keeps records and their states; what they mean, and what is done next, is dec
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from tuner.errors import ConflictError
+from tuner.identifiers import new_campaign_id
+from tuner.measure.covariates import covariates
 from tuner.model import (
     Block,
     BlockTimes,
@@ -29,12 +30,10 @@ from tuner.model import (
     Trial,
 )
 from tuner.states import BlockState, CampaignState, TrialState
-from tuner.store import queries, tables
+from tuner.store import posted, queries, tables
+from tuner.store.posted import Asked
 from tuner.store.rows import NewEvent, record, values
 from tuner.store.sharing import SharingStore
-
-# Neither vowels nor what is taken for another letter: no words, no mistakes when typed.
-_ID_LETTERS = "bcdfghjkmnpqrstvwxz23456789"
 
 
 class Store(SharingStore):
@@ -50,15 +49,22 @@ class Store(SharingStore):
     # Campaigns
 
     def create_campaign(
-        self, name: str, spec: str, seed: int, at: datetime, *, priors: Sequence[Prior] = ()
+        self,
+        name: str,
+        spec: str,
+        seed: int,
+        at: datetime,
+        *,
+        priors: Sequence[Prior] = (),
+        asked: Asked | None = None,
     ) -> Campaign:
         """Store a new campaign and its first event. ``spec``: JSON text; 0 <= ``seed`` < 2**64.
 
-        ``priors``: what an earlier campaign found.
+        ``priors``: what an earlier campaign found. ``asked``: the request that it comes from; the
+        campaign of the same request is returned when it is there already.
         """
-        suffix = "".join(secrets.choice(_ID_LETTERS) for _ in range(4))
         campaign = Campaign(
-            id=f"{at.astimezone(UTC):%Y%m%d-%H%M%S}-{suffix}",
+            id=new_campaign_id(at),
             name=name,
             state=CampaignState.CREATED,
             spec=spec,
@@ -71,14 +77,24 @@ class Store(SharingStore):
         row = values(table, campaign) | values(table, campaign.time_use)
 
         def add(connection: Connection) -> Campaign:
+            if asked is not None and (known := posted.campaign_of(connection, asked, at)):
+                return queries.campaigns(connection, table.c.id == known)[0]
             connection.execute(insert(table).values(row))
+            if asked is not None:
+                posted.keep(connection, asked, campaign.id, at)
             for number, prior in enumerate(priors):
                 kept = values(tables.prior, prior, campaign=campaign.id, number=number)
                 connection.execute(insert(tables.prior).values(kept))
             queries.add_event(connection, campaign.id, event)
             return campaign
 
-        return self._database.write(add)
+        try:
+            return self._database.write(add)
+        except ConflictError:
+            if asked is None:
+                raise
+            # The same request may have come twice at the same moment: now its campaign is there.
+            return self._database.write(add)
 
     def campaigns(self) -> list[Campaign]:
         """Return every campaign, newest first."""
@@ -136,7 +152,7 @@ class Store(SharingStore):
     def save_recommendation(
         self, campaign: str, recommendation: Recommendation, event: NewEvent
     ) -> Event:
-        """Store the answer of a campaign. It has one; its trial must be stored."""
+        """Store the answer of a campaign, in place of an earlier one. Its trial must be stored."""
         table = tables.recommendation
         effects = [
             values(tables.effect, effect, campaign=campaign, component=name)
@@ -144,6 +160,8 @@ class Store(SharingStore):
         ]
 
         def save(connection: Connection, _: Row[Any]) -> Event:
+            for old in (tables.effect, table):
+                connection.execute(delete(old).where(old.c.campaign == campaign))
             connection.execute(
                 insert(table).values(values(table, recommendation, campaign=campaign))
             )
@@ -236,6 +254,23 @@ class Store(SharingStore):
         self, campaign: str, block_number: int, measurement: Measurement, event: NewEvent
     ) -> Event:
         """Store the measurement of one arm of a running block."""
+        return self._measured(campaign, block_number, measurement, event)
+
+    def replace_measurement(
+        self, campaign: str, block_number: int, measurement: Measurement, event: NewEvent
+    ) -> Event:
+        """Store the measurement of an arm of a running block in place of the one that it has."""
+        return self._measured(campaign, block_number, measurement, event, replace=True)
+
+    def _measured(
+        self,
+        campaign: str,
+        block_number: int,
+        measurement: Measurement,
+        event: NewEvent,
+        *,
+        replace: bool = False,
+    ) -> Event:
         table = tables.measurement
         arm = {"campaign": campaign, "block": block_number, "trial": measurement.trial}
         components = [
@@ -246,15 +281,22 @@ class Store(SharingStore):
             }.items()
             for name, result in results.items()
         ]
+        beside = covariates(measurement.diagnostics)
 
         def add(connection: Connection, _: Row[Any]) -> Event:
             block = queries.running_block(connection, campaign, block_number)
             if measurement.trial not in block.order:
                 what = queries.block_name(campaign, block_number)
                 raise ConflictError(f"{what} has no arm for trial {measurement.trial}")
+            if replace:
+                for old in (tables.covariate, tables.component, table):
+                    of = (old.c[name] == value for name, value in arm.items())
+                    connection.execute(delete(old).where(*of))
             connection.execute(insert(table).values(values(table, measurement, **arm)))
             if components:
                 connection.execute(insert(tables.component), components)
+            if beside:
+                connection.execute(insert(tables.covariate).values(beside | arm))
             return queries.add_event(connection, campaign, event)
 
         return self._change(campaign, add)

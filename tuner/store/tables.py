@@ -33,13 +33,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import SchemaItem
 
-from tuner.model import Answer, BlockKind, Configuration, PageCache, Wish
+from tuner.model import COVARIATES, Answer, BlockKind, Configuration, PageCache, Wish
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.tokens import Scope
 
 #: The newest revision in ``migrations``: it leads to these definitions, and each change of them
 #: needs one. A database of any other revision is refused.
-REVISION = "0005"
+REVISION = "0006"
 
 metadata = MetaData(
     naming_convention={
@@ -272,6 +272,21 @@ measurement = Table(
     # Named: by convention it would be called like the one before.
     ForeignKeyConstraint(
         ["campaign", "trial"], ["trial.campaign", "trial.number"], name="fk_measurement_trial"
+    ),
+)
+
+#: What others did meanwhile, out of the diagnostics: reading those for each look of the judge would
+#: take longer than all else. A row where any is known.
+covariate = Table(
+    "covariate",
+    metadata,
+    Column("campaign", Text, primary_key=True),
+    Column("block", Integer, primary_key=True),
+    Column("trial", Integer, primary_key=True),
+    *(Column(name, Double) for name in COVARIATES),
+    ForeignKeyConstraint(
+        ["campaign", "block", "trial"],
+        ["measurement.campaign", "measurement.block", "measurement.trial"],
     ),
 )
 

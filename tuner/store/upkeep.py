@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import StoreError
-from tuner.model import Block, Campaign
+from tuner.model import Block, Campaign, Holder
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import queue_tables, schema, tables
 from tuner.store.database import Database
@@ -31,10 +31,16 @@ class Upgraded:
     queue: bool = False
 
 
-def upgrade(state_directory: Path, database: str | None = None) -> Upgraded:
-    """Bring a database up to date; it is named as for ``Store.open``. Raises StoreError."""
+def upgrade(
+    state_directory: Path,
+    database: str | None = None,
+    is_gone: Callable[[Holder], bool] = lambda holder: False,
+) -> Upgraded:
+    """Bring a database up to date; it is named as for ``Store.open``. Raises StoreError, and
+    ConflictError while a campaign runs; see ``schema.upgrade``.
+    """
     with _opened(state_directory, database) as opened:
-        before, copy = schema.upgrade(opened)
+        before, copy = schema.upgrade(opened, is_gone)
         queue = not isinstance(opened, SQLite) and queue_tables.upgrade(opened)
         return Upgraded(opened.where, before, tables.REVISION, copy, queue)
 

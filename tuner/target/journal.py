@@ -14,7 +14,7 @@ from hashlib import sha256
 from importlib.resources import files
 
 from tuner.errors import TestbedError
-from tuner.testbed.connector import CommandFailed, Connector, check
+from tuner.testbed.connector import CommandFailed, Connector, check, check_change
 
 _SCRIPTS = files("tuner.target.openafs") / "scripts"
 _RESTORE = "restore.sh"
@@ -37,12 +37,12 @@ class Journal:
 
     def read(self, record: str) -> tuple[str, ...] | None:
         """A record; None when there is no journal. Raises TestbedError for a damaged one."""
-        if self.host.run(["test", "-d", self.directory]).status != 0:
+        if self.host.ask(["test", "-d", self.directory]).status != 0:
             return None
-        sums = self.host.run(["cat", f"{self.directory}/{_SUMS}"]).stdout
+        sums = self.host.ask(["cat", f"{self.directory}/{_SUMS}"]).stdout
         names = [line.partition("  ")[2] for line in sums.splitlines()]
         paths = [f"{self.directory}/{name}" for name in names]
-        seen = self.host.run(["sha256sum", "--", *paths]).stdout if paths else ""
+        seen = self.host.ask(["sha256sum", "--", *paths]).stdout if paths else ""
         if record not in names or seen.replace(f"  {self.directory}/", "  ") != sums:
             raise TestbedError(
                 f"{self.host.host}: the restore journal {self.directory} is damaged: put back by "
@@ -57,7 +57,7 @@ class Journal:
 
     def noted(self, record: str) -> tuple[str, ...]:
         """What ``note`` kept; nothing when it kept nothing."""
-        return tuple(self.host.run(["cat", f"{self.directory}/{record}"]).stdout.split("\0")[:-1])
+        return tuple(self.host.ask(["cat", f"{self.directory}/{record}"]).stdout.split("\0")[:-1])
 
     def begin(
         self,
@@ -71,12 +71,12 @@ class Journal:
         ``records``: lists, kept NUL-separated; ``words``: single values, a line each; ``contents``:
         files as they are.
         """
-        if self.host.run(["test", "-d", self.directory]).status == 0:
+        if self.host.ask(["test", "-d", self.directory]).status == 0:
             return False
         parent, _, name = self.directory.rpartition("/")
         fresh = f"{parent}/.{name}.new"  # hidden from whoever looks for journals
-        check(self.host, ["rm", "--recursive", "--force", fresh])
-        check(self.host, ["mkdir", "--parents", "--mode=0700", fresh])
+        check_change(self.host, ["rm", "--recursive", "--force", fresh])
+        check_change(self.host, ["mkdir", "--parents", "--mode=0700", fresh])
         plain = {name: _listed(values) for name, values in records.items()}
         plain |= {name: f"{value}\n".encode() for name, value in words.items()}
         plain |= contents or {}
@@ -91,9 +91,9 @@ class Journal:
             self.host.put(f"{fresh}/{name}", content, mode=0o700)
         # On the disk before it counts: what it speaks of may be changed a moment later, and the
         # host's power fail.
-        check(self.host, ["sync", *(f"{fresh}/{name}" for name in plain | scripts), fresh])
-        check(self.host, ["mv", "--no-target-directory", fresh, self.directory])
-        check(self.host, ["sync", parent])
+        check_change(self.host, ["sync", *(f"{fresh}/{name}" for name in plain | scripts), fresh])
+        check_change(self.host, ["mv", "--no-target-directory", fresh, self.directory])
+        check_change(self.host, ["sync", parent])
         return True
 
     def restore(self) -> str | None:
@@ -102,14 +102,14 @@ class Journal:
         Raises TestbedError, with what the script said, when it cannot be put back; the journal
         stays then.
         """
-        if self.host.run(["test", "-d", self.directory]).status != 0:
+        if self.host.ask(["test", "-d", self.directory]).status != 0:
             return None
         command = ["sh", f"{self.directory}/{_RESTORE}"]
-        result = self.host.run(command, timeout_s=_RESTORE_TIMEOUT_S)
+        result = self.host.change(command, timeout_s=_RESTORE_TIMEOUT_S)
         # One that says nothing is empty, and did nothing.
         if result.status != 0 or not result.stdout:
             raise CommandFailed(self.host.host, result)
-        check(self.host, ["rm", "--recursive", "--force", self.directory])
+        check_change(self.host, ["rm", "--recursive", "--force", self.directory])
         return result.stdout.strip()
 
 

@@ -1,17 +1,21 @@
 """The one way in which commands and files reach a host.
 
 A connector takes argument lists, never strings: whatever quoting a transport needs happens inside
-it.
+it. Whoever uses one says whether a command asks or changes something: a host that is held is only
+changed while it says itself that it may be (``hold.py``).
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
 from tuner.errors import TestbedError, TransportError
+from tuner.testbed.guard import bare
 
 #: How much of a failed command's output an error repeats, and of the command its details.
 _TAIL_CHARACTERS = 400
@@ -22,6 +26,8 @@ _NAME_CHARACTERS = 100
 _WRITE = """\
 install --mode="$1" -- /dev/stdin "$2.new" && exec mv --no-target-directory -- "$2.new" "$2"
 """
+
+_WRITING = ("sh", "-c", _WRITE, "sh")
 
 #: The most that a command may write to standard output, and to standard error.
 OUTPUT_LIMIT_BYTES = 16 << 20
@@ -89,10 +95,16 @@ class Connector(Protocol):
         """The host's name in messages."""
         ...
 
-    def run(
+    def ask(
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
     ) -> CommandResult:
-        """Run a command to its end, whatever its exit status."""
+        """Run a command that changes nothing to its end, whatever its exit status."""
+        ...
+
+    def change(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
+    ) -> CommandResult:
+        """Run a command that may change something to its end, whatever its exit status."""
         ...
 
     def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
@@ -104,12 +116,54 @@ class Connector(Protocol):
         ...
 
 
+class Direct(ABC):
+    """A connector with nobody between us and the host: to ask and to change is the same."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def run(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
+    ) -> CommandResult:
+        """Run a command to its end, whatever its exit status."""
+
+    def ask(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
+    ) -> CommandResult:
+        """See Connector.ask."""
+        return self.run(argv, input=input, timeout_s=timeout_s)
+
+    def change(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
+    ) -> CommandResult:
+        """See Connector.change."""
+        return self.run(argv, input=input, timeout_s=timeout_s)
+
+
 def check(connector: Connector, argv: Sequence[str], *, timeout_s: float = 60.0) -> str:
-    """Run a command that must succeed; returns its standard output. Raises CommandFailed."""
-    result = connector.run(argv, timeout_s=timeout_s)
+    """Ask what must be answered; returns the command's standard output. Raises CommandFailed."""
+    result = connector.ask(argv, timeout_s=timeout_s)
     if result.status != 0:
         raise CommandFailed(connector.host, result)
     return result.stdout
+
+
+def check_change(connector: Connector, argv: Sequence[str], *, timeout_s: float = 60.0) -> str:
+    """Change what must be changed; returns the command's standard output. Raises CommandFailed."""
+    result = connector.change(argv, timeout_s=timeout_s)
+    if result.status != 0:
+        raise CommandFailed(connector.host, result)
+    return result.stdout
+
+
+@contextmanager
+def understood(host: str) -> Iterator[None]:
+    """Around what reads a host's answers: one that is not what was asked for is a TestbedError."""
+    try:
+        yield
+    except (ArithmeticError, LookupError, TypeError, ValueError) as problem:
+        said = " ".join(str(problem).split())[:_TAIL_CHARACTERS]
+        raise TestbedError(f"{host}: its answer is not understood: {said}") from problem
 
 
 def told(result: CommandResult, host: str = "") -> dict[str, str | int]:
@@ -125,12 +179,12 @@ def told(result: CommandResult, host: str = "") -> dict[str, str | int]:
 
 def shown(argv: Sequence[str]) -> str:
     """A command as kept with a failure: quoted for a shell, and cut where it becomes too long."""
-    return shlex.join(argv)[:_COMMAND_CHARACTERS]
+    return shlex.join(bare(argv))[:_COMMAND_CHARACTERS]
 
 
 def program(argv: Sequence[str]) -> str:
     """What a command is called in messages: its beginning, since the rest may be long or secret."""
-    said = " ".join(argv[:2])
+    said = " ".join(bare(argv)[:2])
     return said if len(said) <= _NAME_CHARACTERS else f"{said[:_NAME_CHARACTERS]}..."
 
 
@@ -141,11 +195,18 @@ def decoded(
     if max(len(stdout), len(stderr)) > OUTPUT_LIMIT_BYTES:
         raise OutputTooLarge(host, argv)
     said = [data.decode(errors="replace") for data in (stdout, stderr)]
-    return CommandResult(tuple(argv), status, said[0], said[1])
+    return CommandResult(tuple(bare(argv)), status, said[0], said[1])
 
 
 def write_whole(connector: Connector, path: str, content: bytes, mode: int) -> None:
     """Write a file by a command: beside its place first, then moved there. Raises CommandFailed."""
-    result = connector.run(["sh", "-c", _WRITE, "sh", f"{mode:o}", path], input=content)
+    argv = [*_WRITING, f"{mode:o}", path]
+    result = connector.change(argv, input=content)
     if result.status != 0:
         raise CommandFailed(connector.host, result)
+
+
+def written(argv: Sequence[str]) -> tuple[str, int] | None:
+    """Path and mode of the file that a command of ``write_whole`` writes; None for any other."""
+    *first, mode, path = argv if len(argv) > len(_WRITING) else ("", "", "")
+    return (path, int(mode, 8)) if tuple(first) == _WRITING else None

@@ -1,7 +1,7 @@
 """A connector that asks but changes nothing: what would be changed is written down instead.
 
-Owns the list of commands that only read. Anything else is recorded and counts as done; directories
-that it would have made count as made, so that whoever looks sees what would be there.
+It counts as done; directories that it would have made count as made, so that whoever looks sees
+what would be there.
 """
 
 from __future__ import annotations
@@ -9,29 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tuner.testbed.connector import CommandResult, Connector
+from tuner.testbed.connector import CommandResult, Connector, written
 from tuner.testbed.conversation import Conversation
-
-#: Programs that only read, and of those that can do both, what they may be asked to do.
-_READS = frozenset({"cat", "date", "df", "find", "grep", "ip", "ls", "nproc", "pidof", "prlimit"})
-_READS |= {
-    "cmdebug",
-    "rxdebug",
-    "sha256sum",
-    "ss",
-    "stat",
-    "tail",
-    "test",
-    "tokens",
-    "uname",
-    "xstat_fs_test",
-}
-_READING_VERBS = {
-    "bos": frozenset({"status"}),
-    "vos": frozenset({"examine", "listvol", "partinfo"}),
-    "fs": frozenset({"-version", "getcrypt"}),
-    "python3": frozenset({"--version"}),
-}
+from tuner.testbed.guard import bare
 
 
 @dataclass(slots=True)
@@ -49,14 +29,22 @@ class DryConnector:
         """See Connector.host."""
         return self.connector.host
 
-    def run(
+    def ask(
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
     ) -> CommandResult:
-        """See Connector.run."""
+        """See Connector.ask."""
         if argv[0] == "test" and argv[-1] in self._made:
             return CommandResult(tuple(argv), 0, "", "")
-        if reads(argv):
-            return self.connector.run(argv, input=input, timeout_s=timeout_s)
+        return self.connector.ask(argv, input=input, timeout_s=timeout_s)
+
+    def change(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
+    ) -> CommandResult:
+        """See Connector.change: it is written down."""
+        argv = bare(argv)
+        if (file := written(argv)) is not None:
+            self.put(file[0], input, file[1])
+            return CommandResult(tuple(argv), 0, "", "")
         if argv[0] == "mv":
             self._made.add(argv[-1])
         elif argv[0] == "rm":
@@ -68,7 +56,7 @@ class DryConnector:
         self, argv: Sequence[str], *, run_id: str, timeout_s: float = 3600.0
     ) -> CommandResult:
         """See SpeakingConnector.run_long."""
-        return self.run(argv, timeout_s=timeout_s)
+        return self.change(argv, timeout_s=timeout_s)
 
     def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
         """See Connector.put."""
@@ -80,8 +68,8 @@ class DryConnector:
 
     def converse(self, argv: Sequence[str]) -> Conversation:
         """See SpeakingConnector.converse: the command is not started, and says nothing."""
-        self.would.append((self.host, tuple(argv)))
-        return _Silence(tuple(argv))
+        self.would.append((self.host, tuple(bare(argv))))
+        return _Silence(tuple(bare(argv)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +89,3 @@ class _Silence:
 
     def end(self) -> CommandResult:
         return CommandResult(self.argv, 0, "", "")
-
-
-def reads(argv: Sequence[str]) -> bool:
-    """Whether a command changes nothing on its host."""
-    verbs = _READING_VERBS.get(argv[0])
-    if verbs is not None:
-        return len(argv) > 1 and argv[1] in verbs
-    return argv[0] in _READS and not (argv[0] == "find" and "-delete" in argv)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
 from tuner.errors import TransportError
 from tuner.testbed.connector import (
     OUTPUT_LIMIT_BYTES,
@@ -89,6 +91,29 @@ class Request:
         return head + self.input
 
 
+class _Header(BaseModel):
+    """The first line of an answer: how the command ended, and how much of it follows."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    ended: str = Field(max_length=20)
+    status: int = Field(ge=-64, le=255)
+    dead: bool
+    stdout_bytes: int = Field(ge=0, le=OUTPUT_LIMIT_BYTES)
+    stderr_bytes: int = Field(ge=0, le=OUTPUT_LIMIT_BYTES)
+    boot_id: str = Field(default="", max_length=100)
+
+    @classmethod
+    def read(cls, line: bytes | bytearray) -> _Header:
+        """Raises ValueError, in a sentence, when the line is no such header."""
+        try:
+            return cls.model_validate_json(bytes(line))
+        except ValidationError as problem:
+            error = problem.errors(include_url=False, include_input=False)[0]
+            where = ".".join(map(str, error["loc"])) or "its header"
+            raise ValueError(f"{where}: {error['msg']}") from None
+
+
 class AnswerReader:
     """Finds the answer in what a host sends. Before its mark there may be anything: what login
     scripts print, and signs of life.
@@ -97,9 +122,8 @@ class AnswerReader:
     def __init__(self) -> None:
         self.mark = secrets.token_hex(16)
         self._buffer = bytearray()
-        self._header: dict[str, object] | None = None
+        self._header: _Header | None = None
         self._marked = False
-        self._sizes = (0, 0)
 
     def feed(self, data: bytes) -> Answer | None:
         """Take what came; the answer when it is complete. Raises ValueError when it is none."""
@@ -110,17 +134,17 @@ class AnswerReader:
             self._buffer = after if found else before[-len(self.mark) :]
         if self._marked and self._header is None:
             self._read_header()
-        size, rest = self._sizes
-        if self._header is None or len(self._buffer) < size + rest:
+        head = self._header
+        if head is None or len(self._buffer) < head.stdout_bytes + head.stderr_bytes:
             return None
         body = bytes(self._buffer)
         return Answer(
-            ended=str(self._header["ended"]),
-            status=int(str(self._header["status"])),
-            dead=bool(self._header["dead"]),
-            stdout=body[:size],
-            stderr=body[size : size + rest],
-            boot_id=str(self._header.get("boot_id", "")),
+            ended=head.ended,
+            status=head.status,
+            dead=head.dead,
+            stdout=body[: head.stdout_bytes],
+            stderr=body[head.stdout_bytes : head.stdout_bytes + head.stderr_bytes],
+            boot_id=head.boot_id,
         )
 
     def _read_header(self) -> None:
@@ -129,11 +153,8 @@ class AnswerReader:
             if len(line) > _HEADER_LIMIT_BYTES:
                 raise ValueError("its first line has no end")
             return
-        header = json.loads(line)
-        sizes = (int(header["stdout_bytes"]), int(header["stderr_bytes"]))
-        if not all(0 <= size <= OUTPUT_LIMIT_BYTES for size in sizes):
-            raise ValueError(f"it announces {sizes} bytes")
-        self._buffer, self._header, self._sizes = after, header, sizes
+        self._header = _Header.read(line)
+        self._buffer = after
 
 
 @cache

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tuner.errors import TestbedError
 from tuner.target.openafs import parse
 from tuner.target.openafs.cache_manager import cache_info
-from tuner.testbed.connector import Connector, check
+from tuner.testbed.connector import Connector, check, understood
 from tuner.testbed.file import ClientSection, TestbedFile, UnitSection
 
 #: The numbers of the processes that use files below a mount point.
@@ -78,36 +78,37 @@ def client_facts(host: Connector, file: TestbedFile, client: ClientSection) -> C
     """Ask a client about its cache manager. Raises TestbedError."""
     way = client.control.way
     journal = f"{file.restore.directory}/restore/cache_manager"
-    seen = host.run(["timeout", "20", "test", "-d", file.path]).status == 0
-    sees = seen or host.run(["test", "-d", journal]).status == 0
+    seen = host.ask(["timeout", "20", "test", "-d", file.path]).status == 0
+    sees = seen or host.ask(["test", "-d", journal]).status == 0
     if not isinstance(way, UnitSection):
         return ClientFacts(host.host, sees)
-    pids = host.run(["sh", "-c", _HOLDERS, "sh", way.mount]).stdout.split()
-    tokens = parse.has_tokens(host.run(["tokens"]).stdout)
+    pids = host.ask(["sh", "-c", _HOLDERS, "sh", way.mount]).stdout.split()
+    tokens = parse.has_tokens(host.ask(["tokens"]).stdout)
     return ClientFacts(host.host, sees, cache_info(host)[:2], tuple(pids), tokens)
 
 
 def host_facts(host: Connector, paths: Sequence[str]) -> HostFacts:
     """Ask a host. ``paths``: whose file systems' free space is wanted. Raises TestbedError."""
-    began, wall = time.monotonic(), time.time()
-    there = float(check(host, ["date", "+%s.%N"]))
-    asked_s = time.monotonic() - began
-    memory = parse.process_status(check(host, ["cat", "/proc/meminfo"]))
-    shown = check(host, ["ip", "-oneline", "address", "show"])
-    return HostFacts(
-        host=host.host,
-        system=_system(host.run(["cat", "/etc/os-release"]).stdout),
-        kernel=check(host, ["uname", "--kernel-release"]).strip(),
-        cpus=int(check(host, ["nproc"])),
-        memory_bytes=memory["MemTotal"] * 1024,
-        available_bytes=memory["MemAvailable"] * 1024,
-        rmem_max_bytes=int(check(host, ["cat", "/proc/sys/net/core/rmem_max"])),
-        python=_python(host),
-        clock_ahead_s=there - wall - asked_s / 2.0,
-        asked_s=asked_s,
-        addresses=frozenset(re.findall(r"inet6? ([0-9a-f.:]+)/", shown)),
-        free_bytes=tuple((path, free_bytes(host, path)) for path in paths),
-    )
+    with understood(host.host):
+        began, wall = time.monotonic(), time.time()
+        there = float(check(host, ["date", "+%s.%N"]))
+        asked_s = time.monotonic() - began
+        memory = parse.process_status(check(host, ["cat", "/proc/meminfo"]))
+        shown = check(host, ["ip", "-oneline", "address", "show"])
+        return HostFacts(
+            host=host.host,
+            system=_system(host.ask(["cat", "/etc/os-release"]).stdout),
+            kernel=check(host, ["uname", "--kernel-release"]).strip(),
+            cpus=int(check(host, ["nproc"])),
+            memory_bytes=memory["MemTotal"] * 1024,
+            available_bytes=memory["MemAvailable"] * 1024,
+            rmem_max_bytes=int(check(host, ["cat", "/proc/sys/net/core/rmem_max"])),
+            python=_python(host),
+            clock_ahead_s=there - wall - asked_s / 2.0,
+            asked_s=asked_s,
+            addresses=frozenset(re.findall(r"inet6? ([0-9a-f.:]+)/", shown)),
+            free_bytes=tuple((path, free_bytes(host, path)) for path in paths),
+        )
 
 
 def server_facts(host: Connector, address: str, instance: str, volume: str) -> ServerFacts:
@@ -128,7 +129,7 @@ def server_facts(host: Connector, address: str, instance: str, volume: str) -> S
 def _patiently(host: Connector, argv: Sequence[str]) -> str:
     """Ask what may need a moment: a volserver answers later than its instance runs normally."""
     for _ in range(_TRIES - 1):
-        result = host.run(argv)
+        result = host.ask(argv)
         if result.status == 0:
             return result.stdout
         time.sleep(_PAUSE_S)
@@ -137,10 +138,11 @@ def _patiently(host: Connector, argv: Sequence[str]) -> str:
 
 def free_bytes(host: Connector, path: str) -> int:
     """Free space of the file system that holds ``path``, or its nearest directory that exists."""
-    while path != "/" and host.run(["test", "-e", path]).status != 0:
+    while path != "/" and host.ask(["test", "-e", path]).status != 0:
         path = path.rpartition("/")[0] or "/"
-    said = check(host, ["df", "--output=avail", "--block-size=1", "--", path])
-    return int(said.split()[-1])
+    with understood(host.host):
+        said = check(host, ["df", "--output=avail", "--block-size=1", "--", path])
+        return int(said.split()[-1])
 
 
 def _system(os_release: str) -> str:
@@ -149,7 +151,7 @@ def _system(os_release: str) -> str:
 
 
 def _python(host: Connector) -> str:
-    said = host.run(["python3", "--version"])
+    said = host.ask(["python3", "--version"])
     found = re.search(r"Python (\d+)\.(\d+)", said.stdout)
     if found is None or (int(found[1]), int(found[2])) < _LEAST_PYTHON:
         least = ".".join(map(str, _LEAST_PYTHON))

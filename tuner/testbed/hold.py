@@ -3,8 +3,10 @@
 Owns the lease (a directory on the host that only one can make), its heartbeat, and the watch: a
 script that runs on the host and restores it from its journals when the heartbeat stops for too
 long. From that moment the lease is gone, and every command through the hold is refused: a host that
-was put back must not be changed any more. So the host itself is asked for the lease before each
-command that changes something, unless it has said so within ``TRUSTED_S``.
+was put back must not be changed any more. So every command that changes something carries a guard
+along (``guard.py``), which looks at the lease on the host itself, inside the lock that a put-back
+takes too. A host that was started anew, or whose disk takes nothing any more, shows by the
+heartbeat, which is renewed before a change when it is older than ``TRUSTED_S``.
 """
 
 from __future__ import annotations
@@ -13,36 +15,36 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
 
 from tuner.errors import ConflictError, TestbedError, TransportError
+from tuner.identifiers import word
+from tuner.testbed import guard
 from tuner.testbed.connector import (
     CommandFailed,
     CommandResult,
     CommandTimeout,
-    Connector,
     check,
+    check_change,
+    understood,
+    write_whole,
 )
 from tuner.testbed.conversation import Conversation, SpeakingConnector
-from tuner.testbed.dry import reads
+from tuner.testbed.put_back import PUT_BACK, check_own, restore_all
 
 _SCRIPTS = files("tuner.testbed") / "scripts"
-_WATCH, _HEARTBEAT, _PUT_BACK = "watch.sh", "heartbeat.sh", "put-back.sh"
-_NOT_HELD, _RESTARTED = 9, 8
-#: For how long a host's word is taken that we hold it. Whoever takes the lease away from somebody
-#: who may be alive lets that pass before anything is put back.
+_WATCH, _HEARTBEAT = "watch.sh", "heartbeat.sh"
+_NOT_HELD, _RESTARTED, _BUSY = 9, 8, 75
+#: For how long a host's word is taken that it was not started anew and can be written to.
 TRUSTED_S = 2.0
 #: What is told to find, to list the scripts of journals that are complete.
 _JOURNALS = ("-mindepth", "2", "-name", "restore.sh", "-not", "-path", "*/.*")
-#: Longer than a host takes at its slowest, when another is putting it back already.
-_PUT_BACK_TIMEOUT_S = 1260.0
 #: A host that is just putting itself back is waited for so long.
 _EXPIRED_S = 60.0
 #: A host that does not answer is asked again so soon, and so long at most.
 _AGAIN_S, _LONGEST_PATIENCE_S = 1.0, 300.0
-_LONGEST_BEAT_S = 30.0
 _BOOT = "/proc/sys/kernel/random/boot_id"
 
 
@@ -52,6 +54,9 @@ class Owner:
 
     campaign: str
     machine: str
+
+    def __post_init__(self) -> None:
+        word(self.campaign, "campaign")  # it becomes part of a path on the host
 
     def __str__(self) -> str:
         return f"{self.campaign} {self.machine}"
@@ -86,15 +91,17 @@ class Hold:
         TestbedError when what was left cannot be put back.
         """
         hold = cls(connector, directory, owner, after_s)
-        check(connector, ["mkdir", "--parents", "--mode=0700", directory])
+        check_own(connector, directory)
+        check_change(connector, ["mkdir", "--parents", "--mode=0700", directory])
+        check_own(connector, directory)  # somebody may have been there between
         hold._await_watch()
         if not hold._make_lease():
             hold._take_over()
-        for name in (_HEARTBEAT, _WATCH, _PUT_BACK):
+        for name in (_HEARTBEAT, _WATCH, PUT_BACK):
             connector.put(f"{directory}/{name}", _script(name), mode=0o700)
         connector.put(f"{directory}/after_s", f"{after_s:.0f}\n".encode(), mode=0o600)
         # A watch that is still there may wait for another time; the first sign of life starts ours.
-        check(connector, ["rm", "--force", f"{directory}/watch.pid"])
+        check_change(connector, ["rm", "--force", f"{directory}/watch.pid"])
         hold.beat()
         return hold
 
@@ -103,49 +110,63 @@ class Hold:
         """See Connector.host."""
         return self.connector.host
 
-    def run(
+    def ask(
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
     ) -> CommandResult:
-        """See Connector.run. Raises TestbedError once the host has put itself back, or was started
+        """See Connector.ask. Raises TestbedError once the host has put itself back, or was started
         anew: what was in effect there is not any more.
 
         After a lost connection the host is waited for, before anything else is asked of it.
         """
-        with self._present(changes=not reads(argv)):
-            return self.connector.run(argv, input=input, timeout_s=timeout_s)
+        with self._present(changes=False):
+            return self.connector.ask(argv, input=input, timeout_s=timeout_s)
+
+    def change(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
+    ) -> CommandResult:
+        """See Connector.change; as ``ask``. While it runs nobody puts the host back."""
+        with self._present():
+            how = guard.How.SETTLING if self._settling else guard.How.HOLD
+            sent = guard.guarded(argv, self.directory, self._mark, how)
+            result = self.connector.change(sent, input=input, timeout_s=timeout_s)
+            return self._begun(result)
 
     def run_long(
         self, argv: Sequence[str], *, run_id: str, timeout_s: float = 3600.0
     ) -> CommandResult:
-        """See SpeakingConnector.run_long; as ``run``."""
+        """See SpeakingConnector.run_long; as ``ask``. It is for workloads, which change nothing
+        that is tuned: a put-back does not wait for its end.
+        """
         with self._present():
-            return self.connector.run_long(argv, run_id=run_id, timeout_s=timeout_s)
+            sent = guard.guarded(argv, self.directory, self._mark, guard.How.BEGIN)
+            result = self.connector.run_long(sent, run_id=run_id, timeout_s=timeout_s)
+            return self._begun(result)
 
     def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
-        """See Connector.put; as ``run``."""
-        with self._present():
-            self.connector.put(path, content, mode)
+        """See Connector.put; as ``change``."""
+        write_whole(self, path, content, mode)
 
     def get(self, path: str) -> bytes:
-        """See Connector.get; as ``run``."""
+        """See Connector.get; as ``ask``."""
         with self._present(changes=False):
             return self.connector.get(path)
 
     def converse(self, argv: Sequence[str]) -> Conversation:
-        """See SpeakingConnector.converse; as ``run``."""
+        """See SpeakingConnector.converse; as ``run_long``."""
         with self._present():
-            return _HeldConversation(self, self.connector.converse(argv))
+            sent = guard.guarded(argv, self.directory, self._mark, guard.How.BEGIN)
+            return _HeldConversation(self, self.connector.converse(sent))
 
     def beat(self) -> None:
-        """Tell the host that we are there. Raises TestbedError when it does not know us any more,
-        or was started anew, TransportError when it does not answer.
+        """Tell the host that we are there. Raises TestbedError when it is not ours any more, or was
+        started anew, TransportError when it does not answer.
         """
         self._sign()
         self._check_held()
 
     def _sign(self) -> None:
         asked = _awake_s()
-        result = self.connector.run(["sh", f"{self.directory}/{_HEARTBEAT}", self._mark])
+        result = self.connector.change(["sh", f"{self.directory}/{_HEARTBEAT}", self._mark])
         if result.status == _NOT_HELD:
             self._lost.set()
         elif result.status == _RESTARTED:
@@ -168,12 +189,12 @@ class Hold:
         """
         if self._lost.is_set():
             return f"{self.host} has put itself back; {self._watch_log()}"
-        if self.run(["find", f"{self.directory}/restore", *_JOURNALS]).stdout.strip():
+        if self.ask(["find", f"{self.directory}/restore", *_JOURNALS]).stdout.strip():
             return (
                 f"{self.host} is not put back; it will try by itself in {self.after_s:.0f} s, or "
                 "run: fstune testbed restore FILE"
             )
-        check(self.connector, ["rm", "--recursive", "--force", f"{self.directory}/lease"])
+        check_change(self, ["rm", "--recursive", "--force", f"{self.directory}/lease"])
         return None
 
     @contextmanager
@@ -216,6 +237,16 @@ class Hold:
                 raise
         self._check_held()
 
+    def _begun(self, result: CommandResult) -> CommandResult:
+        """What a command came to that its guard let begin. Raises TestbedError."""
+        refused = guard.refusal(result.stderr, self._mark)
+        if refused is guard.Refusal.NOT_HELD:
+            self._lost.set()
+            self._check_held()
+        if refused is not None:
+            raise TestbedError(f"{self.host}: another change is still under way there; see 'ps'")
+        return result
+
     def _check_held(self) -> None:
         if self._restarted.is_set() and not self._settling:
             raise TestbedError(
@@ -231,24 +262,31 @@ class Hold:
     def _make_lease(self) -> bool:
         """Make the lease whole, or not at all; False when there is one."""
         fresh = f"{self.directory}/lease.{self.owner.campaign}"
-        check(self.connector, ["mkdir", "--parents", "--mode=0700", fresh])
+        check_change(self.connector, ["mkdir", "--parents", "--mode=0700", fresh])
         self.connector.put(f"{fresh}/owner", f"{self._mark}\n".encode(), mode=0o600)
         boot = check(self.connector, ["cat", _BOOT])
         self.connector.put(f"{fresh}/boot", boot.encode(), mode=0o600)
         # From its first moment it is known how old it is.
         self.connector.put(f"{fresh}/heartbeat", f"{self._up_s():.0f}\n".encode(), mode=0o600)
-        lease = f"{self.directory}/lease"
-        moved = self.connector.run(["mv", "--no-target-directory", "--no-clobber", fresh, lease])
-        if moved.status == 0 and self.connector.run(["test", "-e", fresh]).status != 0:
+        # Whoever is just putting the host back is waited for: what is found is what comes of that.
+        argv = ["flock", "--timeout", f"{_EXPIRED_S:.0f}", "--conflict-exit-code", f"{_BUSY}"]
+        argv += [self.directory, "mv", "--no-target-directory", "--no-clobber", fresh]
+        moved = self.connector.change(
+            [*argv, f"{self.directory}/lease"], timeout_s=60.0 + _EXPIRED_S
+        )
+        if moved.status == _BUSY:
+            raise ConflictError(f"{self.host} is just being put back; try again in a few minutes")
+        if moved.status == 0 and self.connector.ask(["test", "-e", fresh]).status != 0:
             return True
-        check(self.connector, ["rm", "--recursive", "--force", fresh])
+        check_change(self.connector, ["rm", "--recursive", "--force", fresh])
         return False
 
     def _take_over(self) -> None:
         """Take a lease that its holder has left. Its journals are put back first, unless it was
         ours: then they say what was found.
         """
-        present = check(self.connector, ["cat", f"{self.directory}/lease/owner"]).split()[:2]
+        mark = check(self.connector, ["cat", f"{self.directory}/lease/owner"]).strip()
+        present = mark.split()[:2]
         if present != str(self.owner).split():
             age_s = self._silence_s()
             if age_s is not None and age_s < self.after_s:
@@ -256,17 +294,19 @@ class Hold:
                     f"{self.host} is in use by campaign {' on '.join(present)}, heard from "
                     f"{age_s:.0f} s ago; wait for its end, or stop it there"
                 )
-            restore_all(self.connector, self.directory)
-        check(self.connector, ["rm", "--recursive", "--force", f"{self.directory}/lease"])
+            restore_all(self.connector, self.directory, mark)
+        else:
+            lease = f"{self.directory}/lease"
+            check_change(self.connector, ["rm", "--recursive", "--force", lease])
         if not self._make_lease():
             raise ConflictError(f"{self.host} was taken by another campaign at the same moment")
 
     def _silence_s(self) -> float | None:
         """For how long nothing was heard of the lease's holder; None since before a reboot."""
         boot = check(self.connector, ["cat", _BOOT])
-        if self.connector.run(["cat", f"{self.directory}/lease/boot"]).stdout != boot:
+        if self.connector.ask(["cat", f"{self.directory}/lease/boot"]).stdout != boot:
             return None
-        heard = self.connector.run(["cat", f"{self.directory}/lease/heartbeat"]).stdout.strip()
+        heard = self.connector.ask(["cat", f"{self.directory}/lease/heartbeat"]).stdout.strip()
         # One that cannot be read was damaged: nobody can be heard by it.
         return self._up_s() - float(heard) if heard.lstrip("-").isdigit() else None
 
@@ -276,10 +316,10 @@ class Hold:
         """
         expired = f"{self.directory}/lease.expired"
         deadline = time.monotonic() + _EXPIRED_S
-        while self.connector.run(["test", "-d", expired]).status == 0:
+        while self.connector.ask(["test", "-d", expired]).status == 0:
             if not self._watched():
                 restore_all(self.connector, self.directory)
-                check(self.connector, ["rm", "--recursive", "--force", expired])
+                check_change(self.connector, ["rm", "--recursive", "--force", expired])
             elif time.monotonic() > deadline:
                 said = f"{self.host} is just putting itself back; try again in a few minutes"
                 raise ConflictError(f"{said}; {self._watch_log()}")
@@ -288,12 +328,13 @@ class Hold:
 
     def _watched(self) -> bool:
         """Whether a watch runs on the host."""
-        pid = self.connector.run(["cat", f"{self.directory}/watch.pid"]).stdout.strip()
-        return _WATCH in self.connector.run(["cat", f"/proc/{pid}/cmdline"]).stdout
+        pid = self.connector.ask(["cat", f"{self.directory}/watch.pid"]).stdout.strip()
+        return _WATCH in self.connector.ask(["cat", f"/proc/{pid}/cmdline"]).stdout
 
     def _up_s(self) -> float:
         """Since when the host is up: nobody sets that, as clocks are set."""
-        return float(check(self.connector, ["cat", "/proc/uptime"]).split()[0])
+        with understood(self.host):
+            return float(check(self.connector, ["cat", "/proc/uptime"]).split()[0])
 
     @property
     def _mark(self) -> str:
@@ -301,7 +342,7 @@ class Hold:
         return f"{self.owner} {self._token}"
 
     def _watch_log(self) -> str:
-        said = self.connector.run(["tail", "--lines=3", f"{self.directory}/watch.log"])
+        said = self.connector.ask(["tail", "--lines=3", f"{self.directory}/watch.log"])
         return f"its watch says: {said.tail}"
 
 
@@ -334,50 +375,7 @@ class _HeldConversation:
     def end(self) -> CommandResult:
         """A connection that was lost meanwhile may be that of a host which starts anew."""
         with self.hold.noting():
-            return self.talk.end()
-
-
-class Heartbeats:
-    """Keeps holds alive until it is closed, each from a thread of its own: a host that does not
-    answer must not let the others wait.
-    """
-
-    def __init__(self, holds: Sequence[Hold]) -> None:
-        self._stop = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._beat, args=(hold,), daemon=True) for hold in holds
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def close(self) -> None:
-        """Stop; returns when the last beats have ended."""
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _beat(self, hold: Hold) -> None:
-        while not self._stop.wait(min(_LONGEST_BEAT_S, hold.after_s / 10.0)):
-            # A lost connection shows in the campaign's own commands, and the next beat may get
-            # through; a lost hold is noted by the hold itself.
-            with suppress(TestbedError):
-                hold.beat()
-
-
-def restore_all(connector: Connector, directory: str) -> list[str]:
-    """Put a host back from all journals below ``directory``; a sentence for each.
-
-    Raises CommandFailed, with what was said, when one cannot be put back; the others are.
-    """
-    if connector.run(["test", "-d", directory]).status != 0:
-        return []
-    # By its input: a host whose disk takes nothing any more must not keep us from it.
-    argv = ["sh", "-s", directory]
-    result = connector.run(argv, input=_script(_PUT_BACK), timeout_s=_PUT_BACK_TIMEOUT_S)
-    if result.status != 0:
-        raise CommandFailed(connector.host, result)
-    parts = (line.partition(" ") for line in result.stdout.splitlines() if line)
-    return [f"{part} on {connector.host} {said}" for part, _, said in parts]
+            return self.hold._begun(self.talk.end())
 
 
 def _script(name: str) -> bytes:

@@ -25,17 +25,20 @@ from tuner.target.openafs import cache_manager, fileserver
 from tuner.target.openafs.fileserver import Fileserver, FileserverPlace
 from tuner.target.openafs.fuse import FusePlace
 from tuner.target.openafs.unit import UnitPlace
+from tuner.target.target import Target
 from tuner.testbed.assembly import ClientHost, Layout, Wanted, assemble
 from tuner.testbed.cell import translated
 from tuner.testbed.conversation import SpeakingConnector
 from tuner.testbed.dry import DryConnector
 from tuner.testbed.facts import HostFacts, ServerFacts, client_facts, host_facts, server_facts
 from tuner.testbed.file import ClientSection, FuseSection, ReachSection, SshSection, TestbedFile
-from tuner.testbed.hold import TRUSTED_S, Heartbeats, Hold, Owner, patience_s, restore_all
+from tuner.testbed.heartbeats import Heartbeats
+from tuner.testbed.hold import Hold, Owner, patience_s
 from tuner.testbed.link import Patience, SshHost
 from tuner.testbed.local import LocalConnector
 from tuner.testbed.node import NodeConnector
 from tuner.testbed.preflight import Finding, preflight, within
+from tuner.testbed.put_back import restore_all
 from tuner.testbed.ssh import SshConnector
 from tuner.testbed.testbed import Bench
 
@@ -58,6 +61,17 @@ class Seen:
         """Everything for which a campaign must not begin, None when there is nothing."""
         said = [f"{f.host}: {f.message}" for f in self.findings if f.refuses]
         return "; ".join(said) or None
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What a campaign would do to the hosts of a testbed, and what it would tune there.
+
+    ``commands``: each that changes something, with its host.
+    """
+
+    commands: list[tuple[str, tuple[str, ...]]]
+    target: Target
 
 
 class Hosts:
@@ -109,7 +123,7 @@ class HostsTestbed:
         self._file = file
         self._base = base
         self._state = state_directory
-        self._owner = Owner("", socket.gethostname())
+        self._owner = Owner("none", socket.gethostname())
         self._wanted = wanted
         self._stack = ExitStack()
         self._holds: tuple[Hold, ...] = ()
@@ -222,9 +236,7 @@ def _needs(
     return found
 
 
-def rehearse(
-    file: TestbedFile, hosts: Hosts, wanted: Wanted, workload: Workload
-) -> list[tuple[str, tuple[str, ...]]]:
+def rehearse(file: TestbedFile, hosts: Hosts, wanted: Wanted, workload: Workload) -> Rehearsal:
     """Every command that a campaign would run and that changes something, by host, in order: taking
     the hosts, one arm with the settings as found, putting back, giving the hosts back.
     """
@@ -243,7 +255,7 @@ def rehearse(
     bench.target.restore(lambda what: None)
     for hold in held:
         hold.give_back()
-    return would
+    return Rehearsal(would, bench.target)
 
 
 def restore(hosts: Sequence[SpeakingConnector], directory: str) -> Iterator[str]:
@@ -254,22 +266,19 @@ def restore(hosts: Sequence[SpeakingConnector], directory: str) -> Iterator[str]
     """
     failure: TestbedError | None = None
     there: list[SpeakingConnector] = []
-    held = False
     for connector in hosts:
         try:
-            held |= connector.run(["test", "-d", f"{directory}/lease"]).status == 0
-            # Whoever holds the host is refused from now on, before anything is put back anywhere.
-            connector.run(["rm", "--recursive", "--force", f"{directory}/lease"])
+            # Whoever holds the host is refused from now on, before anything is put back anywhere;
+            # what it began before is waited for.
+            connector.change(["rm", "--recursive", "--force", f"{directory}/lease"])
             there.append(connector)
         except TestbedError as problem:
             failure = failure or problem
-    if held:
-        time.sleep(TRUSTED_S)  # until then a campaign may go by the last answer that it had
     for connector in there:
         try:
             done = restore_all(connector, directory)
             yield from done or [f"{connector.host}: nothing to put back"]
-            connector.run(["rm", "--recursive", "--force", f"{directory}/lease.expired"])
+            connector.change(["rm", "--recursive", "--force", f"{directory}/lease.expired"])
         except TestbedError as problem:
             failure = failure or problem
     if failure is not None:

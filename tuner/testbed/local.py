@@ -12,6 +12,7 @@ from tuner.testbed.connector import (
     CommandFailed,
     CommandResult,
     CommandTimeout,
+    Direct,
     decoded,
     write_whole,
 )
@@ -20,7 +21,7 @@ from tuner.testbed.quoting import refuse_null
 
 
 @dataclass(frozen=True, slots=True)
-class LocalConnector:
+class LocalConnector(Direct):
     """Runs commands here, as whoever we are."""
 
     host: str = "localhost"

@@ -12,6 +12,7 @@ from tuner.testbed.connector import (
     CommandFailed,
     CommandResult,
     CommandTimeout,
+    Direct,
     decoded,
     write_whole,
 )
@@ -19,7 +20,7 @@ from tuner.testbed.conversation import ProcessConversation
 
 
 @dataclass(frozen=True, slots=True)
-class NodeConnector:
+class NodeConnector(Direct):
     """Runs commands as root inside one node."""
 
     node: Node

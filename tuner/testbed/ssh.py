@@ -23,6 +23,7 @@ from tuner.testbed.connector import (
     OUTPUT_LIMIT_BYTES,
     CommandFailed,
     CommandResult,
+    Direct,
     decoded,
     program,
     shown,
@@ -42,7 +43,7 @@ _SAID_CHARACTERS = 400
 _STATUS_PATIENCE_S = 2.0
 
 
-class SshConnector:
+class SshConnector(Direct):
     """Runs commands on one host, all over one connection, for several threads at once.
 
     With ``SshHost.sudo`` they run as root. Raises AccessError when the host is not let in or not

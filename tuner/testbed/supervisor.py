@@ -184,9 +184,7 @@ class Command:
 
 
 def _content(descriptor: int) -> bytes:
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    with os.fdopen(os.dup(descriptor), "rb") as file:
-        return file.read()
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
 
 
 def _environment() -> dict[str, str]:
@@ -194,8 +192,7 @@ def _environment() -> dict[str, str]:
     path = os.environ.get("PATH", "").split(":")
     path += [place for place in _PROGRAMS if place not in path]
     kept = {k: v for k, v in os.environ.items() if k not in ("LANGUAGE", "LC_CTYPE")}
-    settled = {"PATH": ":".join(filter(None, path)), "LANG": "C", "LC_ALL": "C.UTF-8"}
-    return kept | settled
+    return kept | {"PATH": ":".join(filter(None, path)), "LANG": "C", "LC_ALL": "C.UTF-8"}
 
 
 def boot_id() -> str:
@@ -211,8 +208,9 @@ class Run:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._home = _own_directory(client.request["directory"].format(uid=os.geteuid()))
-        self._place = os.path.join(self._home, client.request["run_id"])
+        run_id = client.request["run_id"]
+        self._home = _home(client.request["directory"].format(uid=os.geteuid()), run_id)
+        self._place = os.path.join(self._home, run_id)
         self._identity = {"argv": client.request["argv"], "boot_id": boot_id()}
 
     def attend(self) -> Answer:
@@ -284,9 +282,8 @@ class Run:
         try:
             os.setsid()
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
-            null = os.open("/dev/null", os.O_RDWR)
             for descriptor in (0, 1, 2):
-                os.dup2(null, descriptor)
+                os.dup2(os.open("/dev/null", os.O_RDWR), descriptor)
             command = Command(self._client.request, self._client.input)
             # By number and start time: another process may have the number later.
             _store(self._place, "process", f"{command.pid} {_started(command.pid)}".encode())
@@ -295,12 +292,10 @@ class Run:
             os._exit(0)
 
     def _kept(self) -> bool:
-        with open(os.path.join(self._place, "lock")) as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-        return False
+        with open(os.path.join(self._place, "lock")) as lock, contextlib.suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return False
+        return True
 
     def _end_process(self) -> None:
         """Kill the command's group, should it be there; its keeper then leaves an answer."""
@@ -324,26 +319,35 @@ def _only(ended: str) -> Answer:
 
 def _unpacked(stored: bytes) -> Answer:
     line, _, body = stored.partition(b"\n")
-    header = json.loads(line)
-    size = header["stdout_bytes"]
+    size = (header := json.loads(line))["stdout_bytes"]
     return header, body[:size], body[size:]
 
 
-def _own_directory(path: str) -> str:
-    """A directory that nobody else can write; made when it is missing."""
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(path, 0o700)
+def _home(path: str, run_id: str) -> str:
+    """A directory of this account alone: the one that has the run, if any has. Anybody can make one
+    of this name first: then ours has another, which begins like it.
+    """
+    parent, name = os.path.split(path)
+    named = (os.path.join(parent, one) for one in os.listdir(parent) if one.startswith(name))
+    ours = sorted(filter(_own, named), key=lambda one: not os.path.isdir(f"{one}/{run_id}"))
+    for new in () if ours else (path, f"{path}-{os.urandom(8).hex()}"):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(new, 0o700)
+            return new
+    return ours[0] if ours else path
+
+
+def _own(path: str) -> bool:
+    """Whether it is a directory that nobody else can enter."""
     found = os.lstat(path)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-        raise PermissionError(f"{path} is not a directory of this account alone (mode 0700)")
-    return path
+    mine = found.st_uid == os.geteuid() and not found.st_mode & 0o077
+    return mine and stat.S_ISDIR(found.st_mode)
 
 
 def _store(directory: str, name: str, content: bytes) -> None:
     """Write a file that is there whole or not at all, even after a crash."""
     path = os.path.join(directory, name)
-    descriptor = os.open(f"{path}.new", _OPEN_NEW, 0o600)
-    _write(descriptor, content)
+    _write(descriptor := os.open(f"{path}.new", _OPEN_NEW, 0o600), content)
     os.fsync(descriptor)
     os.close(descriptor)
     os.rename(f"{path}.new", path)
@@ -357,18 +361,15 @@ def _remove(directory: str) -> None:
 
 
 def _sync(directory: str) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    os.fsync(descriptor)
+    os.fsync(descriptor := os.open(directory, os.O_RDONLY))
     os.close(descriptor)
 
 
 def _started(pid: int) -> str:
     """When a process began, in ticks since the machine started; "" when there is none."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[_START_TICKS_FIELD]
-    except OSError:
-        return ""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[_START_TICKS_FIELD]
+    return ""
 
 
 def _answer(client: Client) -> Answer:

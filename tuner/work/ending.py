@@ -8,13 +8,13 @@ from enum import StrEnum
 
 from tuner.errors import StoreError
 from tuner.model import Campaign, Event
-from tuner.states import OVER, CampaignState
+from tuner.states import OVER, CampaignState, EventKind
 
 #: A run that dies so often without one more complete block dies of the campaign.
 MOST_DEATHS = 3
 #: What a worker tells before it begins a run.
-TAKEN = "worker-took"
-DIED = "run-died"
+TAKEN = EventKind.WORKER_TOOK
+DIED = EventKind.RUN_DIED
 
 
 class Fate(StrEnum):
@@ -49,7 +49,7 @@ class Ended:
     stopping: bool
 
 
-def settled(campaign: Campaign, attempts: int) -> Fate | None:
+def settled(campaign: Campaign, events: Sequence[Event], attempts: int) -> Fate | None:
     """What has become of a campaign before a run is begun; None: one is to be begun.
 
     ``attempts``: how often a run of this job was begun before. Whoever began the last one may have
@@ -59,7 +59,7 @@ def settled(campaign: Campaign, attempts: int) -> Fate | None:
         return Fate(campaign.state)
     if attempts and campaign.state is CampaignState.FAILED:
         return Fate.FAILED
-    if attempts and campaign.state is CampaignState.PAUSED and _asked(campaign):
+    if attempts and campaign.state is CampaignState.PAUSED and _asked(events):
         return Fate.PAUSED
     return None
 
@@ -71,7 +71,7 @@ def fate(ended: Ended) -> Fate:
     if state in OVER:
         return Fate(state)
     if state is CampaignState.PAUSED and not never_ran:
-        return Fate.PUT_BACK if ended.stopping and not _asked(ended.campaign) else Fate.PAUSED
+        return Fate.PUT_BACK if ended.stopping and not _asked(ended.events) else Fate.PAUSED
     if state is CampaignState.FAILED and not never_ran:
         return Fate.FAILED
     if ended.stopping or ended.in_use or ended.status == StoreError.exit_code:
@@ -85,12 +85,17 @@ def deaths(events: Sequence[Event]) -> int:
     """How often the campaign's process has died since its last complete block."""
     count = 0
     for event in reversed(events):
-        if event.kind == "block-complete":
+        if event.kind == EventKind.BLOCK_COMPLETE:
             break
         count += event.kind == DIED
     return count
 
 
-def _asked(campaign: Campaign) -> bool:
-    """Whether somebody asked for the pause that a campaign is in."""
-    return campaign.reason.startswith("asked to ") or campaign.reason.startswith("pause asked ")
+def _asked(events: Sequence[Event]) -> bool:
+    """Whether somebody asked for the pause that a campaign is in, since its last run was begun."""
+    for event in reversed(events):
+        if event.kind == EventKind.PAUSE_REQUESTED or "wish" in event.data:
+            return True
+        if event.kind == TAKEN:
+            return False
+    return False

@@ -223,7 +223,7 @@ class Worker:
             raise PutBack("it goes on later", 0.0 if self._stopping else self._wait_s())
 
     def _settled(self, campaign: str, attempts: int) -> Fate | None:
-        return settled(self._store.campaign(campaign), attempts)
+        return settled(self._store.campaign(campaign), self._store.events(campaign), attempts)
 
     async def _run(self, campaign: str, testbeds: list[str], override_pilot: bool) -> Fate:
         run = run_of(

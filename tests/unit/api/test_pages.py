@@ -84,7 +84,7 @@ def test_faster_is_to_the_right_and_nothing_leaves_the_row(
 @given(values=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60), steps=st.booleans())
 def test_a_series_stays_within_its_picture(values: list[float], steps: bool) -> None:
     points = [Point(number, value) for number, value in enumerate(values, start=1)]
-    drawn = series(points, "values", " %", 0.0, steps=steps)
+    drawn = series(points, "values", "%", 0.0, steps=steps)
     for x, y in re.findall(r"(-?[\d.]+),(-?[\d.]+)", drawn.partition("points=")[2]):
         assert 0.0 <= float(x) <= 720.0
         assert 0.0 <= float(y) <= 200.0

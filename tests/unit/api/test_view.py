@@ -40,7 +40,8 @@ def in_the_middle(seen: Seen, arms: int) -> tuple[Seen, Block]:
 
 def test_the_arm_in_hand_is_told(seen: Seen) -> None:
     first, block = in_the_middle(seen, 0)
-    assert doing(first) == f"running: certification, race {block.race}, block {block.number}"
+    kind = {BlockKind.SEARCH: "search", BlockKind.CERTIFY: "certification"}[block.kind]
+    assert doing(first) == f"running: {kind}, race {block.race}, block {block.number}"
     (line,) = now(first)
     assert f"0 of {len(block.order)} arms measured; arm 1 in hand" in line
     second, block = in_the_middle(seen, 1)
@@ -101,6 +102,9 @@ def test_the_expected_end_follows_from_what_the_budget_was_used_for(seen: Seen) 
     assert end is not None
     assert (end - half.campaign.updated).total_seconds() == pytest.approx(2.0 * budget_s)
     assert view.of(half).progress == 50
+    over = replace(half, campaign=replace(half.campaign, state=CampaignState.FINISHED))
+    assert view.of(over).progress == 50
+    assert view.of(over).progress_text.startswith("50% of the budget used")
     assert expected_end(replace(half, measuring_s=0.0)) is None
     assert expected_end(replace(half, measuring_s=budget_s)) is None
     assert expected_end(replace(half, rules=None)) is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,8 +44,8 @@ def spec(
         },
         "workload": "mixed-use",
         "pilot": {"blocks": 0},
-        "search": {"trials_per_race": 3, "blocks_per_race": 5, "max_trials": 3},
-        "budget": {"wall_time": "20h"},
+        "search": {"arms": 3, "blocks_per_trial": 5, "max_trials": 3},
+        "budget": {"wall_time": "15m"},
         "certification": {"blocks": 12},
         "first": list(first),
     }
@@ -88,6 +90,17 @@ class Recorder:
             self.calls += 1
             count = self.calls
         self.each(count)
+
+
+def sends(at: int, *numbers: signal.Signals) -> Recorder:
+    """An observer that sends this process signals when it is called for the ``at``-th time."""
+
+    def each(count: int) -> None:
+        if count == at:
+            for number in numbers:
+                os.kill(os.getpid(), number)
+
+    return Recorder(each)
 
 
 @dataclass

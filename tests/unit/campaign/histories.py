@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from tests.unit.campaign.means_guide import MeansGuide, configuration
 from tuner.campaign.plan import Planner
 from tuner.campaign.rules import Rules
-from tuner.campaign.steps import Finish, Halt, Plan, Propose, RunBlock, Step
+from tuner.campaign.steps import Explore, Finish, Halt, Plan, RunBlock, Step
 from tuner.judge.race import RaceRules
 from tuner.model import (
     BASELINE,
@@ -33,8 +34,8 @@ def rules(**changed: object) -> Rules:
         components=COMPONENTS,
         weights=(0.5, 0.5),
         race=RaceRules(delta=0.02, floor=0.05, max_blocks=8),
-        trials_per_race=3,
-        budget_s=1e6,
+        arms=3,
+        budget_s=240.0,
         budget_measurements=None,
         max_trials=9,
         certify_blocks=20,
@@ -42,6 +43,10 @@ def rules(**changed: object) -> Rules:
         seed=1,
     )
     return replace(usual, **changed)  # type: ignore[arg-type]
+
+
+def planner(of: Rules) -> Planner:
+    return Planner(of, MeansGuide(of.weights, of.race.floor))
 
 
 def measurement(trial: int, position: int, times_s: tuple[float, ...]) -> Measurement:
@@ -61,15 +66,15 @@ def measurement(trial: int, position: int, times_s: tuple[float, ...]) -> Measur
 
 
 def trial(number: int, race: int, state: TrialState = TrialState.RUNNING) -> Trial:
-    return Trial(number, Configuration.of({"server.p": number}), race, "test", state)
+    return Trial(number, configuration(number), race, "test", state)
 
 
 @dataclass
 class History:
     """A campaign as the planner sees it, and each plan that it made on the way.
 
-    ``fails``: trials that fail, by the number of the block in which they do. ``voids``: blocks that
-    go void. ``arm_s``: what an arm of ratio 1 lasts.
+    ``fails``: trials that fail, by the number of the block from which on they do. ``voids``:
+    blocks that go void. ``arm_s``: what an arm of ratio 1 lasts.
     """
 
     rules: Rules
@@ -81,10 +86,14 @@ class History:
     trials: list[Trial] = field(default_factory=lambda: [trial(BASELINE, 0)])
     blocks: list[Block] = field(default_factory=list)
     plans: list[Plan] = field(default_factory=list)
+    failed_in: dict[int, int] = field(default_factory=dict)
+
+    def planner(self) -> Planner:
+        return planner(self.rules)
 
     def run(self, until: Callable[[Step], bool] = lambda step: False) -> Step:
         """Do what one planner says until it has nothing more to say, or says a certain thing."""
-        planner = Planner(self.rules)
+        planner = self.planner()
         for _ in range(5000):
             now = planner.plan(self.trials, self.blocks)
             self.plans.append(now)
@@ -95,19 +104,32 @@ class History:
             match now.step:
                 case step if until(step):
                     return step
-                case Propose(race, count):
-                    first = len(self.trials)
-                    self.trials += [trial(n, race) for n in range(first, first + count)]
+                case Explore() as step:
+                    self.measure(self.begun(step))
                 case RunBlock() as step:
                     self.measure(step)
                 case Finish() | Halt() as step:
                     return step
         raise AssertionError("the planner finds no end")
 
+    def begun(self, step: Explore) -> RunBlock:
+        """Its new trials are stored, and the block is as the runner would begin it."""
+        (group,) = step.groups
+        order = []
+        for pick in group:
+            if not isinstance(pick, int):
+                new = trial(len(self.trials), step.race)
+                assert pick.configuration == new.configuration
+                self.trials.append(new)
+                pick = new.number
+            order.append(pick)
+        return RunBlock.shuffled(self.rules.seed, step.number, step.kind, step.race, order)
+
     def measure(self, step: RunBlock) -> None:
-        gone = {n for n in step.order if self.fails.get(n) == step.number}
+        gone = {n for n in step.order if self.fails.get(n, step.number + 1) <= step.number}
         for number in gone:
             self.trials[number] = replace(self.trials[number], state=TrialState.FAILED)
+            self.failed_in[number] = step.number
         void = step.number in self.voids
         arms = [n for n in step.order if n not in gone]
         measured = tuple(

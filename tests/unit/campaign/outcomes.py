@@ -10,10 +10,12 @@ from pathlib import Path
 import yaml
 
 from tests.unit.campaign.campaigns import failing, faster, spec
-from tuner.campaign.plan import plan
+from tuner.campaign.guide import Noise
+from tuner.campaign.plan import Planner
 from tuner.campaign.rules import stored_rules
 from tuner.campaign.steps import Finish
 from tuner.model import BASELINE, Block, Campaign, Measurement, Trial
+from tuner.propose.search import Outlook
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store, problems
 
@@ -25,7 +27,7 @@ SPEC = spec(
     failing("start", low=250),
     noise=0.0,
     first=({"fileserver.threads": 20}, {"fileserver.threads": 256}, {"fileserver.threads": 200}),
-    search={"trials_per_race": 2, "blocks_per_race": 5, "max_trials": 4, "sampler": "random"},
+    search={"arms": 2, "blocks_per_trial": 5, "max_trials": 4, "sampler": "random"},
     references=[{"name": "local disk", "path": "/srv"}],
 )
 
@@ -45,6 +47,25 @@ class Place:
 
     def open(self) -> Store:
         return Store.open(self.state, self.address)
+
+
+class Hopeless:
+    """A guide that has nothing left to try: what has been shown is the answer."""
+
+    best = None
+    noise = Noise(0.0, ())
+
+    def look(self, trials: object, table: object, out: object) -> Hopeless:
+        return self
+
+    def hope(self, gain: float, *, new: bool) -> float:
+        return 0.0
+
+    def outlook(self, trial: Trial) -> Outlook:
+        return Outlook(trial.configuration, 0.0, 0.0, 0.0, ())
+
+    def picks(self, count: int, most_new: int | None) -> tuple[()]:
+        return ()
 
 
 def write_campaign(path: Path) -> Path:
@@ -74,7 +95,8 @@ def check_decisions(campaign: Campaign, trials: Sequence[Trial], blocks: Sequenc
         assert block.state in (BlockState.COMPLETE, BlockState.VOID)
         if block.state is BlockState.COMPLETE:
             assert set(block.order) - {m.trial for m in block.measurements} <= failed
-    replayed = plan(trials, blocks, stored_rules(campaign), earlier_blocks=len(blocks))
+    planner = Planner(stored_rules(campaign), Hopeless())
+    replayed = planner.plan(trials, blocks, earlier_blocks=len(blocks))
     assert isinstance(replayed.step, Finish)
     assert (replayed.step.finalist or BASELINE) == campaign.recommendation.trial
     for number, ending in replayed.endings.items():

@@ -18,7 +18,7 @@ from tuner.measure.references import ReferencePlan
 from tuner.model import BASELINE, Answer, ComponentResult, PageCache
 from tuner.report.beside import comparison_sentence
 from tuner.states import BlockState, CampaignState
-from tuner.testbed import simulated
+from tuner.testbed.simulated import testbed as simulated
 
 TWO = [
     {"name": "local-disk", "path": "/fstune"},
@@ -201,7 +201,7 @@ def test_a_comparison_in_words(begin: Begin) -> None:
     rules = rules_of(campaign.spec, campaign.prepared().workload)
     one = comparisons(campaign.blocks, rules, None)[0]
     said = comparison_sentence(one)
-    assert said.startswith("The service as found takes 2.00 times as long as local-disk (95 % ")
+    assert said.startswith("The service as found takes 2.00 times as long as local-disk (95% ")
     assert said.endswith(f" to {one.estimate.upper:.2f}, {one.blocks} blocks).")
     assert comparison_sentence(replace(one, clients=4, cold=False)).endswith(
         "; 4 clients at once against one; the reference's cold reads may have come from memory."

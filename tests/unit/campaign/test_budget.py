@@ -4,6 +4,8 @@ first.
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from tests.unit.campaign.histories import rules
@@ -29,6 +31,20 @@ def test_what_goes_on_between_blocks_is_expected_to_go_on() -> None:
     # Bringing the testbed up is done, however long it took.
     slow_start = TimeUse(wall_s=900.0, testbed_s=300.0)
     assert spent.left_s(slow_start, limits) == pytest.approx(5400.0)
+
+
+def test_what_fits_is_told_by_the_pace_and_by_the_number() -> None:
+    spent = Spent(seconds=600.0, measurements=60)
+    assert spent.arms_left(rules(budget_s=1000.0)) == pytest.approx(40.0)
+    assert spent.arms_left(rules(budget_s=1000.0, budget_measurements=70)) == pytest.approx(10.0)
+    assert spent.total_arms(rules(budget_s=1000.0)) == pytest.approx(100.0)
+    assert spent.arms_left(rules(budget_s=500.0)) == 0.0
+
+
+def test_a_void_block_that_measured_nothing_tells_no_pace() -> None:
+    spent = Spent(seconds=3.0, measurements=0)
+    assert spent.arms_left(rules(budget_s=500.0)) == math.inf
+    assert spent.arms_left(rules(budget_s=500.0, budget_measurements=9)) == 9.0
 
 
 def test_nothing_measured_tells_nothing() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.unit.campaign.histories import History, rules
 from tuner.campaign.answer import recommendation
+from tuner.campaign.attempts import alpha_of
 from tuner.campaign.steps import Finish, RunBlock
 from tuner.judge.certify import CertificateOutcome
 from tuner.model import BASELINE, Answer, BlockKind, Recommendation
@@ -48,21 +51,21 @@ def test_both_can_be_certified_and_the_other_is_told_of() -> None:
     told = answered(history)
     assert told.answer is Answer.RECOMMENDED
     (other,) = step.others
-    assert any(f"trial {other}, another finalist: certified" in note for note in told.notes)
+    assert any(f"trial {other} is certified too: " in note for note in told.notes)
     assert step.certificate.least_improvement >= step.others[other].least_improvement
 
 
 def test_the_error_is_shared() -> None:
-    """Each of two is judged at half the error until one is certified."""
+    """Each of two is judged at half the attempt's error until one is certified."""
     history = in_race()
     step = history.run()
     assert isinstance(step, Finish)
     assert step.certificate is not None
     levels = sorted(c.alpha for c in (step.certificate, *step.others.values()))
-    assert levels[0] == 0.0125
+    assert levels[0] == pytest.approx(alpha_of(1) / 2)
     alone = in_race(1)
     alone.run()
-    assert answered(alone).confidence == 0.95
+    assert answered(alone).confidence == pytest.approx(1.0 - 2.0 * alpha_of(1))
     assert answered(history).confidence == 1.0 - 2.0 * step.certificate.alpha
 
 

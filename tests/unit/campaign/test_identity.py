@@ -18,7 +18,7 @@ from tuner.campaign.spec import load_space
 from tuner.errors import ConflictError
 from tuner.measure.workload import load_workload
 from tuner.states import CampaignState
-from tuner.testbed import simulated
+from tuner.testbed.simulated import testbed as simulated
 
 
 def cut_off(campaign: Campaign) -> None:

@@ -20,7 +20,7 @@ spaces:
   cache_manager: {{name: openafs-cache-manager-fuse-1.8, only: [daemons]}}
 workload: mixed-use
 budget: {{wall_time: {wall_time}}}
-search: {{trials_per_race: 2, max_trials: 2}}
+search: {{arms: 2, max_trials: 2}}
 pilot: {{blocks: {blocks}}}
 """
 
@@ -79,7 +79,7 @@ def test_pilot_alone_pauses_and_resume_begins_the_search(place: Place) -> None:
     done = place.fstune("pilot", str(place.file))
     assert done.exit_code == 0, done.output
     assert "The testbed is sound: the baseline equals itself" in done.output
-    assert "smallest improvement certified with 80 % power" in done.output
+    assert "or more, with 80% power" in done.output
     assert set(place.kinds()) == {BlockKind.PILOT}
     with Store.open(place.state) as store:
         assert store.campaign("last").state is CampaignState.PAUSED

@@ -61,7 +61,7 @@ def test_who_is_not_heard_from_is_missed(leases: list[Lease], said: str | None) 
     assert (None if found is None else found.said) == said
     if found is not None:
         assert found.advice(" --server x") == (
-            f"to take it up again: fstune resume {CAMPAIGN.id} --server x"
+            f"to resume it: fstune resume {CAMPAIGN.id} --server x"
         )
 
 
@@ -74,7 +74,7 @@ def test_what_a_worker_takes_up_again_is_left_to_it() -> None:
     found = status(lease(HERE), queued=1).absence(CAMPAIGN.id)
     assert found is not None
     assert found.queued
-    assert "a worker takes it up again" in found.sentence()
+    assert "a worker resumes it" in found.sentence()
 
 
 def test_what_is_shown_is_what_is_known() -> None:

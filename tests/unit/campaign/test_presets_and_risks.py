@@ -7,6 +7,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
+from tuner.campaign.spec import SpaceSection, load_space
 from tuner.cli.app import app
 from tuner.store import Store
 
@@ -18,7 +19,8 @@ spaces:
   cache_manager: {client}
 workload: mixed-use
 pilot: {{blocks: 0}}
-search: {{trials_per_race: 4, max_trials: {trials}}}
+search: {{arms: 4, max_trials: {trials}}}
+budget: {{wall_time: 10m}}
 """
 
 
@@ -54,7 +56,7 @@ def test_presets_are_tried_first_and_named(tmp_path: Path) -> None:
         "fileserver": (),
         "cache_manager": ("-chunksize", "22", "-daemons", "6"),
     }
-    assert trials[4].origin == "tpe"
+    assert trials[4].origin == "model"
 
 
 def test_an_unknown_preset_names_the_nearest(tmp_path: Path) -> None:
@@ -64,11 +66,17 @@ def test_an_unknown_preset_names_the_nearest(tmp_path: Path) -> None:
     assert not (tmp_path / "state").exists()
 
 
-def test_a_preset_needs_leave_for_its_risks(tmp_path: Path) -> None:
+def test_who_names_a_preset_allows_what_it_sets(tmp_path: Path) -> None:
     status, said = _run(tmp_path, server="{name: openafs-fileserver-1.8, presets: [jumbo]}")
-    assert status != 0
-    assert "'jumbo' sets jumbograms, a matter of availability" in said
-    assert "allow_risk: [availability]" in said
+    assert status == 0, said
+    with Store.open(tmp_path / "state") as store:
+        trials = store.trials(store.campaign("last").id)
+    assert trials[1].origin == "preset jumbo"
+    assert trials[1].configuration.as_dict()["fileserver.jumbograms"] is True
+    section = SpaceSection(name="openafs-fileserver-1.8", presets=("jumbo",))
+    searched = {p.name for p in load_space(section, "fileserver").searched}
+    plain = load_space(SpaceSection(name="openafs-fileserver-1.8"), "fileserver")
+    assert searched == {p.name for p in plain.searched} | {"jumbograms"}
 
 
 def test_a_recommendation_tells_its_risks(tmp_path: Path) -> None:

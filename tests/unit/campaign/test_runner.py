@@ -12,6 +12,7 @@ import workloads
 from tests.unit.campaign.campaigns import FAST, OTHER, THREADS, Recorder, failing, faster, spec
 from tests.unit.campaign.conftest import Begin
 from tuner.campaign.runner import Runner
+from tuner.cli import compose
 from tuner.cli.compose import prepare
 from tuner.errors import (
     CampaignHalted,
@@ -22,9 +23,10 @@ from tuner.errors import (
     TestbedError,
 )
 from tuner.model import BASELINE, Answer, BlockKind, Configuration
+from tuner.report.observer import how_many
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store
-from tuner.testbed import simulated
+from tuner.testbed.simulated import testbed as simulated
 
 
 def test_a_true_effect_is_certified(begin: Begin) -> None:
@@ -35,8 +37,10 @@ def test_a_true_effect_is_certified(begin: Begin) -> None:
     assert outcome.campaign.state is CampaignState.FINISHED
     assert found is not None
     assert found.answer is Answer.RECOMMENDED
-    assert found.configuration.as_dict()[THREADS] == 200
-    assert "-p 200" in " ".join(found.flags["fileserver"])
+    threads = found.configuration.as_dict()[THREADS]
+    assert isinstance(threads, int)
+    assert threads >= 150
+    assert f"-p {threads}" in " ".join(found.flags["fileserver"])
     assert found.baseline == Configuration()
     assert found.lower is not None
     assert found.upper is not None
@@ -49,7 +53,7 @@ def test_no_effect_is_no_improvement_and_says_so(begin: Begin) -> None:
     found = campaign.run().campaign.recommendation
     assert found is not None
     assert found.answer is Answer.NO_IMPROVEMENT
-    assert found.reason == "none of 3 configurations tried looked 2.0 % faster than the baseline"
+    assert found.reason == "none of 3 configurations tried looked 2.0% faster than the baseline"
     assert found.configuration == found.baseline
 
 
@@ -109,10 +113,29 @@ def test_observer_is_told_every_stored_event_in_order(begin: Begin) -> None:
     stored = campaign.store.events(campaign.id)
     told = [e.number for e in recorder.events]
     assert told == sorted(told)
-    # The first event is the campaign's creation, which nobody watched.
-    untold = {e.kind for e in stored} - {e.kind for e in recorder.events}
-    assert untold <= {"campaign-created"}
-    assert recorder.standings[-1].measurements == sum(len(b.measurements) for b in campaign.blocks)
+    # Nobody watched the campaign's creation; and that trials end with it goes without saying.
+    untold = {e.number: e for e in stored if e.number not in told}
+    assert {e.kind for e in untold.values()} <= {"campaign-created", "trial-complete"}
+    assert all("campaign" in e.message for e in untold.values())
+    last = recorder.standings[-1]
+    assert last.measurements == sum(len(b.measurements) for b in campaign.blocks)
+    # Only time limits this campaign: how many measurements it allows is an estimate.
+    assert f"{last.measurements} of about " in how_many(last)
+    alike = [b for b in campaign.blocks if b.kind is last.kind and b.state is BlockState.COMPLETE]
+    assert (last.rows[0].trial, last.rows[0].blocks) == (BASELINE, len(alike))
+
+
+def test_a_campaign_that_goes_on_is_not_said_to_start(begin: Begin) -> None:
+    campaign = begin(spec(faster()))
+
+    def stop(count: int) -> None:
+        if count == 12:
+            raise KeyboardInterrupt
+
+    campaign.run(Recorder(stop))
+    campaign.run()
+    told = campaign.store.events(campaign.id, kinds=["campaign-started"])
+    assert [e.message for e in told] == ["campaign started", "campaign resumed"]
 
 
 def test_a_configuration_that_does_not_start_fails_with_its_reason(begin: Begin) -> None:
@@ -126,7 +149,9 @@ def test_a_configuration_that_does_not_start_fails_with_its_reason(begin: Begin)
     assert not any(m.trial == 1 for b in campaign.blocks for m in b.measurements)
     assert all(1 not in b.order for b in campaign.blocks[1:])
     assert outcome.campaign.recommendation is not None
-    assert outcome.campaign.recommendation.configuration.as_dict()[THREADS] == 20
+    threads = outcome.campaign.recommendation.configuration.as_dict()[THREADS]
+    assert isinstance(threads, int)
+    assert 15 <= threads < 150
 
 
 def test_a_configuration_that_fails_the_workload_twice_fails(begin: Begin) -> None:
@@ -135,9 +160,11 @@ def test_a_configuration_that_fails_the_workload_twice_fails(begin: Begin) -> No
     assert outcome.campaign.state is CampaignState.FINISHED
     assert campaign.trials[1].state is TrialState.FAILED
     assert "the workload failed 2 times" in campaign.trials[1].reason
+    failed = {t.number for t in campaign.trials if t.state is TrialState.FAILED}
     void = [b for b in campaign.blocks if b.state is BlockState.VOID]
-    assert len(void) == 2
-    assert all("trial 1" in b.reason for b in void)
+    assert sum("trial 1:" in b.reason for b in void) == 2
+    assert len(void) == 2 * len(failed)
+    assert all(any(f"trial {n}:" in b.reason for n in failed) for b in void)
 
 
 def test_all_configurations_failing_ends_with_no_improvement(begin: Begin) -> None:
@@ -154,15 +181,17 @@ def test_a_baseline_that_fails_ends_the_campaign_after_bounded_tries(begin: Begi
     outcome = campaign.run()
     assert outcome.campaign.state is CampaignState.FAILED
     assert isinstance(outcome.error, CampaignHalted)
-    assert "blocks in a row went void" in outcome.campaign.reason
-    assert 4 <= len(campaign.blocks) <= 8
+    assert "went void" in outcome.campaign.reason or "not one block" in outcome.campaign.reason
+    # Two for each trial that is blamed, and a few that nobody is blamed for.
+    failed = sum(trial.state is TrialState.FAILED for trial in campaign.trials)
+    assert 4 <= len(campaign.blocks) <= 2 * failed + 8
     assert outcome.restored == ("fileserver: as found", "cache_manager: as found")
     assert campaign.trials[BASELINE].state is TrialState.RUNNING
     # Taken up again it claims nothing either.
     again = campaign.run()
     assert again.campaign.state is CampaignState.FAILED
     assert again.campaign.recommendation is None
-    assert len(campaign.blocks) <= 16
+    assert len(campaign.blocks) <= 2 * len(campaign.trials) + 16
 
 
 def test_a_baseline_that_cannot_be_put_back_ends_the_campaign(begin: Begin) -> None:
@@ -176,13 +205,12 @@ def test_a_baseline_that_cannot_be_put_back_ends_the_campaign(begin: Begin) -> N
 def test_a_finalist_may_fail_when_it_is_to_be_certified(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its race is over and it counts as complete by then."""
     campaign = begin(
         spec(
-            faster(-0.035),
-            noise=0.03,
+            faster(-0.2),
+            noise=0.01,
             first=(FAST,),
-            search={"trials_per_race": 1, "blocks_per_race": 3, "max_trials": 1},
+            search={"arms": 1, "blocks_per_trial": 3, "max_trials": 1},
         )
     )
     real = campaign.store.begin_block
@@ -196,7 +224,7 @@ def test_a_finalist_may_fail_when_it_is_to_be_certified(
     apply = simulated._SimulatedPart.apply
 
     def failing_apply(part: simulated._SimulatedPart, values: dict[str, int]) -> str | None:
-        if BlockKind.CERTIFY in seen and values.get("threads") == 200:
+        if BlockKind.CERTIFY in seen and values.get("threads", 0) >= 150:
             raise ConfigurationError("it does not start any more")
         return apply(part, values)
 
@@ -205,7 +233,9 @@ def test_a_finalist_may_fail_when_it_is_to_be_certified(
     assert BlockKind.CERTIFY in seen
     assert outcome.error is None
     assert outcome.campaign.state is CampaignState.FINISHED
-    assert campaign.trials[1].state is TrialState.FAILED
+    first = next(b for b in campaign.blocks if b.kind is BlockKind.CERTIFY)
+    (finalist,) = set(first.order) - {BASELINE}
+    assert campaign.trials[finalist].state is TrialState.FAILED
     assert outcome.campaign.recommendation is not None
     assert outcome.campaign.recommendation.answer is Answer.NO_IMPROVEMENT
 
@@ -223,17 +253,22 @@ def test_a_space_that_is_used_up_ends_in_an_answer(begin: Begin) -> None:
         "value": 6,
         "change": -0.2,
     }
-    campaign = begin(
-        spec(effect, first=(), spaces=spaces, search={"max_trials": 20, "trials_per_race": 4})
-    )
+    campaign = begin(spec(effect, first=(), spaces=spaces, search={"max_trials": 20, "arms": 4}))
     outcome = campaign.run()
     assert outcome.error is None
-    assert "space-exhausted" in campaign.kinds()
+    assert {trial.origin for trial in campaign.trials[1:]} == {"model"}
+    assert len(campaign.trials) == 1 + 2
+    # With nothing left to try, it does not wait for the end of its budget.
+    assert sum(b.duration_s for b in campaign.blocks) < 0.75 * 15 * 60.0
     assert outcome.campaign.recommendation is not None
     assert outcome.campaign.recommendation.configuration.as_dict() == {"cache_manager.daemons": 6}
 
 
-def test_a_first_configuration_that_is_invalid_ends_the_campaign_restored(begin: Begin) -> None:
+def test_a_first_configuration_that_the_hosts_refuse_ends_the_campaign_restored(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As on hosts whose limits the file does not tell.
+    monkeypatch.setattr(compose, "check_plan", lambda spec, spaces: None)
     outcome = begin(spec(first=({THREADS: 1_000_000_000},))).run()
     assert outcome.campaign.state is CampaignState.FAILED
     assert isinstance(outcome.error, SpecError)
@@ -244,7 +279,7 @@ def test_a_first_configuration_that_is_invalid_ends_the_campaign_restored(begin:
 def test_first_configurations_come_first_and_once(begin: Begin) -> None:
     campaign = begin(spec(first=({}, FAST, FAST, OTHER), search={"max_trials": 4}))
     campaign.run()
-    assert [t.origin for t in campaign.trials][:4] == ["as found", "first 2", "first 4", "tpe"]
+    assert [t.origin for t in campaign.trials][:4] == ["as found", "first 2", "first 4", "model"]
     configurations = [t.configuration for t in campaign.trials]
     assert len(set(configurations)) == len(configurations)
 
@@ -377,7 +412,7 @@ def test_a_server_restarted_in_the_middle_of_a_run_voids_the_block(
 ) -> None:
     lives = iter(["first", "second"])
     monkeypatch.setattr(
-        "tuner.testbed.simulated._SimulatedPart.incarnation",
+        "tuner.testbed.simulated.testbed._SimulatedPart.incarnation",
         lambda part: next(lives, "second") if part.space.component == "fileserver" else "",
     )
     campaign = begin(spec(faster()))

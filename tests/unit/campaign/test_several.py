@@ -28,8 +28,8 @@ from tuner.campaign.stopping import stop_signals
 from tuner.errors import ConflictError, TestbedError, TransportError
 from tuner.model import Answer, Block, BlockKind, Configuration
 from tuner.states import BlockState, CampaignState, TrialState
-from tuner.testbed import simulated
 from tuner.testbed.simulated import SimulatedTestbed
+from tuner.testbed.simulated import testbed as simulated
 
 NAMES = ("a", "b", "c", "d")
 
@@ -90,7 +90,8 @@ def test_blocks_are_spread_and_each_is_whole(begin: Begin) -> None:
         assert tuple(m.trial for m in block.measurements) == block.order
     for group in batches(campaign.blocks).values():
         assert len({b.testbed for b in group}) == len(group) <= len(NAMES)
-        assert len({frozenset(b.order) for b in group}) == 1
+        if group[0].kind is not BlockKind.SEARCH:
+            assert len({frozenset(b.order) for b in group}) == 1
         assert [b.slot for b in group] == list(range(len(group)))
     assert len(outcome.restored) == 2 * len(NAMES)
     assert "a: fileserver: as found" in outcome.restored
@@ -99,22 +100,20 @@ def test_blocks_are_spread_and_each_is_whole(begin: Begin) -> None:
 
 
 @pytest.mark.slow
-def test_four_testbeds_are_three_and_a_half_times_as_fast_as_one(begin: Begin) -> None:
+def test_four_testbeds_measure_three_and_a_half_times_as_much_as_one(begin: Begin) -> None:
     """In the time that passes on the testbeds, when there is enough to measure."""
     sections: dict[str, Any] = {
         "noise": 0.12,
-        "search": {"trials_per_race": 3, "blocks_per_race": 40, "max_trials": 3},
-        "certification": {"blocks": 80},
+        "search": {"arms": 3, "max_trials": 400},
         "pilot": {"blocks": 40},
+        "budget": {"wall_time": "20m"},
     }
     one = begin(several(faster(-0.1), names=NAMES[:1], **sections))
     four = begin(several(faster(-0.1), **sections))
     alone, together = one.run().campaign, four.run().campaign
-    assert alone.recommendation is not None
-    assert together.recommendation is not None
-    assert alone.recommendation.answer is together.recommendation.answer is Answer.RECOMMENDED
-    assert alone.recommendation.configuration == together.recommendation.configuration
-    assert alone.time_use.wall_s / together.time_use.wall_s >= 3.5
+    runs = [sum(len(b.measurements) for b in each.blocks) for each in (one, four)]
+    rates = [n / c.time_use.wall_s for n, c in zip(runs, (alone, together), strict=True)]
+    assert rates[1] / rates[0] >= 3.5
     slowest = Counter[str | None]()
     for block in four.blocks:
         slowest[block.testbed] += block.duration_s  # type: ignore[assignment]
@@ -135,7 +134,18 @@ def test_the_same_campaign_again_decides_the_same(begin: Begin) -> None:
 @ON_BOTH
 @pytest.mark.parametrize("stop_at", [30, 77, 140])
 def test_cut_off_in_the_middle_it_decides_the_same(begin: Begin, stop_at: int) -> None:
-    whole = begin(several(faster(), failing("start", low=250), first=({THREADS: 256}, FAST, OTHER)))
+    # What is measured again is drawn anew: without noise, that makes no difference. A slot that
+    # has only what has failed is not measured again, so each has two.
+    whole = begin(
+        several(
+            faster(),
+            failing("start", low=250),
+            names=NAMES[:2],
+            noise=0.0,
+            first=({THREADS: 256}, FAST, OTHER),
+            search={"arms": 3, "blocks_per_trial": 5, "max_trials": 4, "sampler": "random"},
+        )
+    )
     assert whole.run().error is None
     campaign = begin(whole.spec)
 
@@ -267,8 +277,7 @@ def test_a_configuration_that_fails_everywhere_fails_once(begin: Begin, how: str
     assert outcome.campaign.state is CampaignState.FINISHED
     assert campaign.trials[1].state is TrialState.FAILED
     assert campaign.kinds().count("trial-failed") == 1
-    last = max(b.number for b in campaign.blocks if 1 in b.order)
-    assert last <= len(NAMES)
+    assert sum(1 in b.order for b in campaign.blocks) <= 2 * len(NAMES)
     assert "testbed-lost" not in campaign.kinds()
 
 
@@ -316,7 +325,7 @@ def test_programs_and_settings_must_be_alike(begin: Begin, monkeypatch: pytest.M
 
 
 def test_a_testbed_on_which_a_trial_does_something_else_is_warned_about(begin: Begin) -> None:
-    sections: dict[str, Any] = {"search": {"trials_per_race": 2, "max_trials": 2}}
+    sections: dict[str, Any] = {"search": {"arms": 2, "max_trials": 2}}
     odd = {"d": {"effects": [faster(-0.02)]}}
     campaign = begin(several(faster(-0.2), worlds=odd, **sections))
     found = campaign.run().campaign.recommendation

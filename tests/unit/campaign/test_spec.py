@@ -76,11 +76,18 @@ def test_durations(text: object, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "share"), [("2%", 0.02), ("0.5 %", 0.005), ("0.3", 0.3), (0.3, 0.3)]
+    ("text", "share"), [("2%", 0.02), ("0.5%", 0.005), ("0.3", 0.3), (0.3, 0.3)]
 )
 def test_shares(text: object, share: float) -> None:
     spec = CampaignSpec.model_validate(SHORTEST | {"statistics": {"delta": text}})
     assert spec.statistics.delta == pytest.approx(share)
+
+
+def test_words_of_earlier_releases_are_read() -> None:
+    """Stored campaigns have them."""
+    former = {"trials_per_race": 4, "blocks_per_race": 12, "sampler": "tpe"}
+    search = CampaignSpec.model_validate(SHORTEST | {"search": former}).search
+    assert (search.arms, search.blocks_per_trial, search.sampler) == (4, 12, "tpe")
 
 
 def test_paths_start_from_the_file(tmp_path: Path) -> None:

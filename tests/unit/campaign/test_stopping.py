@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.unit.campaign.campaigns import Recorder, faster, spec
+from tests.unit.campaign.campaigns import Recorder, faster, sends, spec
 from tests.unit.campaign.conftest import Begin
 from tuner.campaign.stopping import stop_signals, undisturbed
 from tuner.model import Answer, Configuration
@@ -18,17 +18,6 @@ from tuner.store import Store
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 FOUND = Configuration.of({"fileserver.dir_buffers": 100})
-
-
-def sends(at: int, *numbers: signal.Signals) -> Recorder:
-    """An observer that sends this process signals when it is called for the ``at``-th time."""
-
-    def each(count: int) -> None:
-        if count == at:
-            for number in numbers:
-                os.kill(os.getpid(), number)
-
-    return Recorder(each)
 
 
 @pytest.mark.parametrize(

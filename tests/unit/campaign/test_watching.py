@@ -27,10 +27,10 @@ def test_the_rows_are_the_arms_of_the_last_block_the_incumbent_first() -> None:
     trials = [trial(0), trial(1), trial(2, TrialState.PRUNED), trial(3)]
     known = Estimate(0.9, 0.8, 1.0)
     found = seen_standing(
-        trials, last, {3: (known, 4)}, incumbent=3, measurements=12, elapsed_s=5.0
+        trials, last, {3: (known, 4)}, incumbent=3, measurements=12, elapsed_s=5.0, blocks=6
     )
     assert [(r.trial, r.state, r.blocks, r.changes) for r in found.rows] == [
-        (0, "reference", 0, ""),
+        (0, "reference", 6, ""),
         (3, "incumbent", 4, "threads=3"),
         (1, "racing", 0, "threads=1"),
     ]

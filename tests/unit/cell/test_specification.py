@@ -56,7 +56,7 @@ def test_a_directory_that_a_mount_option_cannot_name(path: str) -> None:
 
 def test_a_state_directory_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "state").touch()
-    with pytest.raises(CellError, match=r"locks: cannot be written \(Not a directory\); name"):
+    with pytest.raises(CellError, match=r"state: cannot be written \(File exists\); name"):
         Cells(tmp_path / "state").up(CellSpec())
 
 

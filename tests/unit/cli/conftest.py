@@ -65,7 +65,7 @@ def campaign_file(tmp_path: Path) -> Path:
 def long_file(tmp_path: Path) -> Path:
     """A campaign that takes longer than any test waits."""
     path = tmp_path / "long.yaml"
-    search = {"trials_per_race": 2, "blocks_per_race": 3, "max_trials": 5000, "sampler": "random"}
+    search = {"arms": 2, "blocks_per_trial": 3, "max_trials": 5000, "sampler": "random"}
     document = spec(noise=0.05, search=search, budget={"wall_time": "900d"})
     path.write_text(yaml.safe_dump(document.model_dump(mode="json", exclude_none=True)))
     return path

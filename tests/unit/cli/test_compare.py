@@ -16,7 +16,7 @@ testbed: {simulated: {effects: [{parameter: cache_manager.daemons, low: 1, chang
 spaces: {cache_manager: {name: openafs-cache-manager-fuse-1.8, only: [daemons]}}
 workload: mixed-use
 pilot: {blocks: 0}
-search: {trials_per_race: 2, max_trials: 2}
+search: {arms: 2, max_trials: 2}
 """
 
 

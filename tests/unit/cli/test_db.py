@@ -56,7 +56,7 @@ def test_a_database_is_copied(fstune: Fstune, state: Path, tmp_path: Path) -> No
     assert fstune("db", "backup", copy).stdout == f"{state / FILE}: copied to {copy}\n"
     assert campaign in fstune("list", "--state-dir", tmp_path).stdout
     again = fstune("db", "backup", copy)
-    assert (again.returncode, again.stderr) == (5, f"fstune: {copy} exists; name a new file\n")
+    assert (again.returncode, again.stderr) == (4, f"fstune: {copy} exists; name a new file\n")
 
 
 @pytest.mark.parametrize("variable", [True, False])

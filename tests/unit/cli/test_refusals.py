@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import socket
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.unit.cli.conftest import Fstune
+from tests.unit.cli.conftest import COMMAND, Fstune
 from tuner.cli.app import app
 from tuner.errors import ConflictError, TunerError
 from tuner.states import CampaignState
@@ -23,7 +24,7 @@ testbed: {simulated: {effects: [{parameter: cache_manager.daemons, low: 1, chang
 spaces: {cache_manager: {name: openafs-cache-manager-fuse-1.8, only: [daemons]}}
 workload: mixed-use
 pilot: {blocks: 0}
-search: {trials_per_race: 1, max_trials: 1}
+search: {arms: 1, max_trials: 1}
 """
 
 ON_A_CELL = """
@@ -162,3 +163,25 @@ def test_a_mistyped_state_directory_is_said_and_not_made(
 
 def test_a_state_directory_that_no_option_names_is_made(fstune: Fstune) -> None:
     assert fstune("list").returncode == 0
+
+
+def test_an_exported_campaign_goes_through_a_pipe_and_replaces_no_file(
+    fstune: Fstune, environment: dict[str, str], state: Path, tmp_path: Path
+) -> None:
+    with Store.open(state) as store:
+        made = store.create_campaign("done", "{}", 1, datetime.now(UTC)).id
+    done = subprocess.run(
+        [*COMMAND, "export", "done", "-"],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        check=True,
+    )
+    assert made in gzip.decompress(done.stdout).decode()
+    assert not (tmp_path / "-").exists()
+    existing = tmp_path / "mine"
+    existing.write_text("mine")
+    refused = fstune("export", "last", existing)
+    assert refused.returncode == ConflictError.exit_code
+    assert refused.stderr == f"fstune: {existing} exists; name a new file\n"
+    assert existing.read_text() == "mine"

@@ -51,7 +51,7 @@ def begin(environment: dict[str, str]) -> Iterator[Begin]:
 
 def file_of(tmp_path: Path, name: str, testbed: str | None = None) -> Path:
     """A campaign that takes longer than any test waits, on a simulated testbed of that name."""
-    search = {"trials_per_race": 2, "blocks_per_race": 3, "max_trials": 5000, "sampler": "random"}
+    search = {"arms": 2, "blocks_per_trial": 3, "max_trials": 5000, "sampler": "random"}
     document = spec(noise=0.05, search=search, budget={"wall_time": "900d"}).model_dump(
         mode="json", exclude_none=True
     )
@@ -143,7 +143,7 @@ def test_whoever_watches_is_told_that_the_process_died(
             assert watching.stderr is not None
             said = watching.stderr.readline()
             assert said.startswith(f"fstune: its process ({process.pid} on ")
-            assert re.search(r"has died; it was last heard from .*; to take it up again: f", said)
+            assert re.search(r"has died; it was last heard from .*; to resume it: f", said)
             # It is watched on: somebody may take it up, and here does.
             begin("resume")
             assert watching.stderr.readline() == "fstune: its process is heard from again\n"
@@ -158,9 +158,11 @@ def test_what_a_killed_process_left_is_ended(
     process = begin("run", file_of(tmp_path, "long"))
     process.kill()
     process.communicate()
-    assert "died; take it up with 'fstune resume'" in fstune("status").stdout
+    assert "died; resume it with 'fstune resume'" in fstune("status").stdout
     said = f"its process ({process.pid} on {socket.gethostname()}) has died"
     assert said in " ".join(fstune("show").stdout.split())
+    assert said in fstune("recommend").stderr
+    assert "  stalled  " in fstune("list").stdout
     ended = fstune(wish, "last")
     assert ended.returncode == 0, ended.stderr
     assert "what it left on its testbed is still there" in ended.stdout

@@ -91,7 +91,7 @@ def test_status_tells_who_runs_what_and_who_has_died(
         assert "is being run" in second.stderr or "in use" in second.stderr
         process.send_signal(signal.SIGKILL)
         process.wait()
-    assert "died; take it up with 'fstune resume'" in fstune("status").stdout
+    assert "died; resume it with 'fstune resume'" in fstune("status").stdout
     with Store.open(state) as store:
         (campaign,) = store.campaigns()
         assert campaign.time_use.wall_s > 0.0

@@ -159,7 +159,10 @@ def test_lines_come_as_they_happen(long_file: Path, environment: dict[str, str])
     assert process.returncode == 130
     assert all(line.endswith("\n") for line in lines)
     assert "Restored" in rest
-    assert re.fullmatch(r"fstune: paused; go on with: fstune resume \S+\n", complaint)
+    assert re.fullmatch(
+        r"fstune: SIGTERM: stopping: .*\nfstune: paused; go on with: fstune resume \S+\n",
+        complaint,
+    )
 
 
 def test_a_closed_pipe_does_not_end_the_campaign(

@@ -88,7 +88,7 @@ def test_running_intersection_never_widens(x: list[float]) -> None:
 
 
 def test_sequence_covers_the_mean_throughout() -> None:
-    """2,000 paths of 20: the 90 % sequence misses in at most .1; its error is .007 (one sd)."""
+    """2,000 paths of 20: the 90% sequence misses in at most .1; its error is .007 (one sd)."""
     x = np.random.default_rng(3).normal(0.2, 1.0, (2000, 20))
     lower, upper = confidence_sequence(x, alpha=0.1)
     missed = ((lower > 0.2) | (upper < 0.2)).any(axis=1).mean()

@@ -96,7 +96,7 @@ def test_a_look_at_which_nothing_may_be_spent_is_never_crossed() -> None:
 def test_error_and_power_of_t_statistics() -> None:
     """20,000 paths of 30 looked at from 3 on: error .05, power .84 at half a deviation.
 
-    The power is that of an effect of 1 % at sd(D) = 1.98 %, where the e-value test has .63. Three
+    The power is that of an effect of 1% at sd(D) = 1.98%, where the e-value test has .63. Three
     standard errors are .005 and .008; the carry-over to t statistics adds up to .004 to the error.
     """
     pairs = np.arange(1, 31)

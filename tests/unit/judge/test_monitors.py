@@ -48,7 +48,7 @@ def alarms(guard: Callable[[Floats], Guard], draw: Callable[[np.random.Generator
 def test_sound_differences_alarm_seldom(
     guard: Callable[[Floats], Guard], most: int, shared: float
 ) -> None:
-    """At 1, 10 and 1 %: 2, 20 and 2 of 200 expected; the bounds are three deviations above."""
+    """At 1, 10 and 1%: 2, 20 and 2 of 200 expected; the bounds are three deviations above."""
     found = alarms(
         guard,
         lambda rng: rng.standard_normal((4, 20)) + shared * rng.standard_normal((1, 20)),
@@ -77,7 +77,7 @@ def differences(arms: Floats) -> Floats:
     ("stated", "least"), [(slice(None), 158), (slice(1, None), 178), (slice(1), 35)]
 )
 def test_states_of_all_arms_or_some_are_noticed(stated: slice, least: int) -> None:
-    """All arms at .3 (87 % expected), the candidates (95 %) or the reference (27 %) alone at .5."""
+    """All arms at .3 (87% expected), the candidates (95%) or the reference (27%) alone at .5."""
     rho = 0.3 if stated == slice(None) else 0.5
 
     def draw(rng: np.random.Generator) -> Floats:

@@ -54,7 +54,7 @@ def test_a_quiet_testbed_is_sound() -> None:
     found = assess_pilot(measured(12, 0.014), RULES)
     assert found.outcome is PilotOutcome.SOUND
     assert found.verdict.outcome is Outcome.EQUIVALENT
-    assert found.verdict.reason.startswith("within 2.0 % of itself: ")
+    assert found.verdict.reason.startswith("within 2.0% of itself: ")
     assert (found.refusals, found.warnings) == ((), ())
     assert [guard.kind for guard in found.guards] == [
         GuardKind.DEPENDENCE,
@@ -116,7 +116,7 @@ def test_noise_alone_is_no_reason_to_refuse() -> None:
 
 
 def test_sound_testbeds_are_seldom_refused_whatever_their_noise() -> None:
-    """400 pilots of 20 blocks: at most 5 % refused; 5 % + 3 standard errors are 33."""
+    """400 pilots of 20 blocks: at most 5% refused; 5% + 3 standard errors are 33."""
     for noise in (0.01, 0.2):
         pilots = [assess_pilot(measured(20, noise, seed=seed), RULES) for seed in range(200)]
         refused = sum(p.outcome is PilotOutcome.REFUSED for p in pilots)

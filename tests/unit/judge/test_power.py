@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.judge.evalue import e_values
-from tuner.judge.power import detectable_effect, prospect
+from tuner.judge.power import detectable_effect, power_by, prospect
 from tuner.judge.thresholds import threshold
 
 
@@ -19,7 +19,7 @@ from tuner.judge.thresholds import threshold
     [(1.0, 0.63, 20.5), (2.0, 1.0, 9.4), (5.0, 1.0, 4.0), (10.0, 1.0, 3.1), (75.0, 1.0, 3.0)],
 )
 def test_design_figures(percent: float, power: float, blocks: float) -> None:
-    """Blocks and power at sd(D) = 1.98 %, one-sided .05, at most 30 blocks."""
+    """Blocks and power at sd(D) = 1.98%, one-sided .05, at most 30 blocks."""
     found = prospect(math.log1p(percent / 100.0) / 0.0198, 30, 0.05)
     assert found.power == pytest.approx(power, abs=0.01)
     assert found.mean_blocks == pytest.approx(blocks, abs=0.06)
@@ -34,6 +34,27 @@ def test_against_plain_simulation(effect: float) -> None:
     found = prospect(effect, 20, 0.025)
     assert found.power == pytest.approx(float(reached.any(axis=1).mean()), abs=3 * 0.008)
     assert found.mean_blocks == pytest.approx(float(taken.mean()), abs=0.35)
+
+
+def test_power_by_each_look_against_plain_simulation() -> None:
+    """4,000 paths of 20: every look within four standard errors (.008 at most)."""
+    effects = np.array([0.0, 0.5, 1.0, 3.0])
+    found = power_by(effects, 15, 20, 0.01)
+    assert found.shape == (4, 13)
+    x = np.random.default_rng(4).standard_normal((4000, 20))
+    for effect, by_look in zip(effects, found, strict=True):
+        reached = e_values(x + effect)[:, 2:15] >= threshold(0.01, 20)
+        shares = np.maximum.accumulate(reached, axis=1).mean(axis=0)
+        assert by_look == pytest.approx(shares, abs=4 * 0.008)
+
+
+def test_power_by_the_last_look_is_that_of_the_test() -> None:
+    effects = np.array([0.2, 0.8, 2.0])
+    last = power_by(effects, 20, 20, 0.025)[:, -1]
+    assert last.tolist() == [prospect(float(effect), 20, 0.025).power for effect in effects]
+    by_look = power_by(effects, 20, 20, 0.025)
+    assert np.all(np.diff(by_look, axis=1) >= 0.0)
+    assert np.all(np.diff(by_look, axis=0) >= 0.0)
 
 
 @pytest.mark.parametrize("n", [6, 20, 50])

@@ -78,8 +78,8 @@ def test_clear_cases() -> None:
     assert all(d.against == 0 for d in found.values())
     assert found[1].reason == found[1].verdict.reason
     assert found[1].reason.startswith(change(found[1].verdict.estimate))
-    assert found[2].reason.startswith("not 2.0 % faster than baseline: 3")
-    assert found[3].reason.startswith("within 2.0 % of baseline: ")
+    assert found[2].reason.startswith("not 2.0% faster than baseline: 3")
+    assert found[3].reason.startswith("within 2.0% of baseline: ")
     assert found[4].reason == "3 blocks needed: too early to judge: 0 blocks measured, 3 needed"
 
 
@@ -92,11 +92,11 @@ def test_nothing_is_decided_before_min_blocks() -> None:
 
 
 def test_better_but_not_worth_it_is_not_promoted() -> None:
-    """A gain of 1 % shown beyond doubt, with delta 2 %: it is settled, not promoted."""
+    """A gain of 1% shown beyond doubt, with delta 2%: it is settled, not promoted."""
     found = run(measured({0: 0.0, 1: -0.01}, 20, 0.001), 1)
     assert found[1].action is Action.EQUIVALENT
     assert found[1].verdict.interval.upper < 0.0
-    assert "1.0 % faster" in found[1].reason
+    assert "1.0% faster" in found[1].reason
 
 
 def test_only_the_best_of_several_is_promoted() -> None:
@@ -153,7 +153,7 @@ def test_a_gain_bought_with_a_component_is_dropped() -> None:
     assert found.action is Action.PRUNE
     assert found.verdict.outcome is Outcome.BETTER
     assert found.reason.startswith("component 2 is 2")
-    assert "more than the floor of 5.0 %" in found.reason
+    assert "more than the floor of 5.0%" in found.reason
     demoted = run(blocks, 1, incumbent=1)[1]
     assert demoted.action is Action.PRUNE
     assert demoted.against == 0
@@ -164,9 +164,7 @@ def test_components_are_called_by_their_names() -> None:
     names = ("small-read", "large-write")
     (found,) = decide(RaceState(blocks, frozenset({1}), 0, (0.5, 0.5), names), RULES)
     assert found.action is Action.PRUNE
-    assert found.reason.startswith(
-        "large-write is 22.5 % slower than baseline, more than the floor"
-    )
+    assert found.reason.startswith("large-write is 22.5% slower than baseline, more than the floor")
     plain = run(blocks, 1)[1]
     assert plain.reason == found.reason.replace("large-write", "component 2")
     with pytest.raises(ValueError, match="need 2 component names or none, got 1"):
@@ -193,7 +191,7 @@ def test_a_run_cut_short_is_never_equivalence() -> None:
     assert run(blocks, 1)[1].action is Action.EQUIVALENT
     found = run(cut_short(blocks, 1, 0), 1)[1]
     assert found.action is Action.PRUNE
-    assert found.reason.startswith("not 2.0 % faster than baseline: ")
+    assert found.reason.startswith("not 2.0% faster than baseline: ")
 
 
 def test_runs_cut_short_prune() -> None:
@@ -295,7 +293,7 @@ def test_delta_better_trials_survive() -> None:
 
 
 def test_slow_trials_are_dropped_early() -> None:
-    """Power: 10 % slower at sd(D) = 7 % is mostly dropped within 12 blocks."""
+    """Power: 10% slower at sd(D) = 7% is mostly dropped within 12 blocks."""
     dropped = sum(
         run(measured({0: 0.0, 1: 0.1}, 12, 0.05, seed=seed), 1)[1].action is Action.PRUNE
         for seed in range(100)

@@ -77,7 +77,7 @@ def test_it_estimates_the_autocorrelation(rho: float, within: float) -> None:
 
 @pytest.mark.parametrize("noise", [(1.0,) * 4, (4.0, 1.0, 1.0, 1.0), (1.0, 4.0, 1.0, 1.0)])
 def test_unequal_noise_is_little_dependence(noise: tuple[float, ...]) -> None:
-    """Of 600: 9 and .8 % beyond the levels of 10 and 1 % where arms are alike, 14 and 2.2 % where
+    """Of 600: 9 and .8% beyond the levels of 10 and 1% where arms are alike, 14 and 2.2% where
     one is four times as noisy; the bounds are three deviations above the latter.
     """
     rng = np.random.default_rng(1)
@@ -87,7 +87,7 @@ def test_unequal_noise_is_little_dependence(noise: tuple[float, ...]) -> None:
 
 
 def test_one_noisy_stretch_is_little_dependence() -> None:
-    """1.5 % of 600 expected beyond the level of 1 %, and three deviations."""
+    """1.5% of 600 expected beyond the level of 1%, and three deviations."""
     rng = np.random.default_rng(1)
     z = []
     for _ in range(600):

@@ -56,9 +56,7 @@ def test_what_it_says() -> None:
     assert effect is not None
     assert effect.shown
     assert effect.trial == 3
-    assert (
-        "what they show of trial 3: 22.1 % faster on cellar, 0.0 % slower on hall" in effect.reason
-    )
+    assert "what they show of trial 3: 22.1% faster on cellar, 0.0% slower on hall" in effect.reason
 
 
 def test_too_little_says_nothing() -> None:

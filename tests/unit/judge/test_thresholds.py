@@ -19,6 +19,8 @@ def test_table() -> None:
     assert threshold(0.025, 50) == 18.33
     assert threshold(0.1, 20) == 3.59
     assert threshold(0.001, 30) == 318.0
+    assert threshold(0.2, 10) == 1.441
+    assert threshold(0.0125, 30) == 32.4
 
 
 def test_horizon_is_rounded_up_and_ville_beyond() -> None:
@@ -27,8 +29,8 @@ def test_horizon_is_rounded_up_and_ville_beyond() -> None:
     assert threshold(0.05, 31) == threshold(0.05, 50)
     assert threshold(0.05, 51) == 20.0
     assert threshold(0.05) == 20.0
-    assert threshold(0.2, 10) == 2.91
-    assert threshold(0.5, 10) == 2.0
+    assert threshold(0.3, 10) == 1.441
+    assert threshold(0.8, 10) == 1.25
 
 
 @given(
@@ -53,7 +55,7 @@ def test_simulation_reproduces_the_table(alpha: float, max_n: int) -> None:
     assert abs(found.value - table) < 4.0 * math.hypot(found.standard_error, table_error)
 
 
-@pytest.mark.parametrize("alpha", [0.09, 0.0304, 0.0076, 0.0019, 0.0009, 1e-5])
+@pytest.mark.parametrize("alpha", [0.19, 0.12, 0.09, 0.0304, 0.0076, 0.0019, 0.0009, 1e-5])
 def test_off_the_columns_the_error_stays_below_alpha(alpha: float) -> None:
     found = simulate_threshold(alpha, 30, paths=15_000, seed=7)
     assert threshold(alpha, 30) > found.value - 2.0 * found.standard_error

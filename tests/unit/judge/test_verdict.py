@@ -25,14 +25,14 @@ def test_worse_with_ville() -> None:
     assert v.estimate == pytest.approx(0.028)
     assert v.ratio == pytest.approx(math.exp(0.028))
     assert v.n == 6
-    assert v.reason == "2.8 % slower than baseline (95 % interval 0.2 to 5.5 %) after 6 blocks"
+    assert v.reason == "2.8% slower than baseline (95% interval 0.2 to 5.5%) after 6 blocks"
 
 
 def test_better_with_calibrated_threshold() -> None:
     v = assess([-d for d in SLOWER], delta=0.02, max_n=30, reference="trial 7")
     assert v.outcome is Outcome.BETTER
     assert v.threshold == 16.37
-    assert v.reason == "2.8 % faster than trial 7 (95 % interval 0.8 to 5.0 %) after 6 blocks"
+    assert v.reason == "2.8% faster than trial 7 (95% interval 0.8 to 5.0%) after 6 blocks"
 
 
 def test_worse_by_delta_comes_before_worse() -> None:
@@ -44,13 +44,13 @@ def test_equivalent_comes_before_better() -> None:
     v = assess([d * 0.1 - 0.005 for d in TIGHT], delta=0.02, max_n=30)
     assert v.interval.upper < 0.0
     assert v.outcome is Outcome.EQUIVALENT
-    assert v.reason.startswith("within 2.0 % of baseline: 0.5 % faster than baseline")
+    assert v.reason.startswith("within 2.0% of baseline: 0.5% faster than baseline")
 
 
 def test_undecided_says_both_directions() -> None:
     v = assess([0.1, -0.08, 0.05, -0.12, 0.02], delta=0.02, max_n=30)
     assert v.outcome is Outcome.UNDECIDED
-    assert v.reason.startswith("no difference from baseline shown yet: 0.6 % faster")
+    assert v.reason.startswith("no difference from baseline shown yet: 0.6% faster")
     assert "% slower to" in v.reason
 
 
@@ -95,9 +95,9 @@ def test_percentages_are_symmetric_and_bounded() -> None:
     faster = describe(
         -math.log(1.05), Interval(-0.1, -0.01), 6, confidence=0.95, reference="baseline"
     )
-    assert faster.startswith("5.0 % faster than baseline (95 % interval 1.0 to 10.5 %)")
+    assert faster.startswith("5.0% faster than baseline (95% interval 1.0 to 10.5%)")
     wide = describe(9.0, Interval(-9.0, 27.0), 3, confidence=0.95, reference="baseline")
-    assert wide.startswith("over 1000 % slower than baseline (95 % interval still unbounded)")
+    assert wide.startswith("over 1000% slower than baseline (95% interval still unbounded)")
 
 
 def test_error_of_a_single_look_and_of_many() -> None:

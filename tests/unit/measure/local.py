@@ -35,6 +35,8 @@ class LocalClient:
             tuple(argv), done.returncode, done.stdout.decode(), done.stderr.decode()
         )
 
+    ask = change = run
+
     def run_long(
         self, argv: Sequence[str], *, run_id: str, timeout_s: float = 3600.0
     ) -> CommandResult:

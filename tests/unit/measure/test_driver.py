@@ -50,6 +50,8 @@ class Client:
         self.seen.append(list(argv))
         return self.answer(argv)
 
+    ask = change = run
+
     def run_long(
         self, argv: Sequence[str], *, run_id: str, timeout_s: float = 3600.0
     ) -> CommandResult:

@@ -42,6 +42,8 @@ class Site:
         report = self.together.run(run_id, 7, make_cold, lambda stage: None)
         return dict(report.components)
 
+    ask = change = run
+
     @property
     def left(self) -> list[str]:
         return sorted(path.name for path in self.target.iterdir())

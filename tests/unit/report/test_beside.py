@@ -21,7 +21,7 @@ SLOW = Comparison("[red]nfs", "as recommended", Estimate(143.2, 0.0, math.inf), 
 
 SAID = (
     "The service as found takes 1.80 times as long as local-disk "
-    "(95 % interval 1.62 to 2.01, 12 blocks)."
+    "(95% interval 1.62 to 2.01, 12 blocks)."
 )
 
 
@@ -29,7 +29,7 @@ def test_sentences() -> None:
     assert comparison_sentence(DISK) == SAID
     assert comparison_sentence(SLOW) == (
         "The service as recommended takes 143 times as long as [red]nfs "
-        "(95 % interval not yet bounded, 2 blocks); 4 clients at once against one; "
+        "(95% interval not yet bounded, 2 blocks); 4 clients at once against one; "
         "the reference's cold reads may have come from memory."
     )
 
@@ -61,9 +61,9 @@ def test_the_document_has_numbers_and_words() -> None:
 def test_a_slow_client_stands_out() -> None:
     ratios = {"client1": 0.95, "client2": 1.0, "client3": 1.12}
     assert printed(clients_text(ratios)) == (
-        "client1: 5.3 % faster than the mean of all client2: like the mean of all "
-        "client3: 12.0 % slower than the mean of all"
+        "client1: 5.3% faster than the mean of all client2: like the mean of all "
+        "client3: 12.0% slower than the mean of all"
     )
     page = campaign_page(campaign(), [], [], [], clients=ratios)
-    assert "client3: 12.0 % slower" in printed(page)
+    assert "client3: 12.0% slower" in printed(page)
     assert "Clients" not in printed(campaign_page(campaign(), [], [], []))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.report.samples import AT, BASELINE, campaign, printed
+from tests.unit.store.records import DISTURBED
 from tuner.model import Block, BlockKind, Measurement
 from tuner.report.diagnostics import diagnostics_rows
 from tuner.report.tables import campaign_page
@@ -51,6 +52,14 @@ def test_clients_are_added_up_and_programs_are_told_apart() -> None:
     }
 
 
+def test_what_others_used_is_said_in_processors() -> None:
+    busier: Found = {**DISTURBED, "host.busy_s": 14.0}
+    blocks = [block(1, (0, dict(DISTURBED)), (3, busier)), block(2, (0, {}), (3, busier))]
+    found = rows(*blocks, trials=(0, 3))
+    assert found["processors used by others, server"] == ("0.50", "0.90")
+    assert "processors used by others, clients" not in found
+
+
 def test_proofs_are_counted_by_run() -> None:
     good: Found = {"cold.read.a": "proven", "cold.read.b": "proven", "stored": "proven"}
     bad: Found = {"cold.read.a": "proven", "cold.read.b": "unknown", "stored": "refuted"}
@@ -70,6 +79,6 @@ def test_the_page_of_a_campaign_compares_the_answer_with_the_baseline() -> None:
     arms = ((0, {"client1.rx.resends": 9.0}), (4, {"client1.rx.resends": 1234.0}))
     told: list[tuple[int, Found]] = [(n, dict(found)) for n, found in arms]
     page = printed(campaign_page(campaign(), (), (block(1, *told),), ()))
-    assert "Counted around a run (median)" in page
+    assert "Diagnostics (median)" in page
     assert "What baseline trial 4" in page
     assert "packets sent again 9 1 234" in page

@@ -79,8 +79,8 @@ def test_a_console_without_unicode_gets_ascii_of_the_same_width() -> None:
 
 @pytest.mark.parametrize("width", range(12, 50))
 def test_a_percent_sign_stays_with_its_number(width: int) -> None:
-    lines = shown(paragraph("between 8.0 % and 12.5 % of 100 % at most [red]"), width).lines
-    assert " ".join(lines) == "between 8.0 % and 12.5 % of 100 % at most [red]"
+    lines = shown(paragraph("between 8.0% and 12.5% of 100% at most [red]"), width).lines
+    assert " ".join(lines) == "between 8.0% and 12.5% of 100% at most [red]"
     assert not any(line.startswith("%") for line in lines)
     assert max(map(len, lines)) <= width
 

@@ -52,8 +52,8 @@ def test_a_terminal_gets_a_live_view_and_anything_else_lines() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({}, "race 2, block 7 of about 30"),
-        ({"expected_blocks": None}, "race 2, block 7"),
+        ({}, "search, block 7 of about 30"),
+        ({"expected_blocks": None}, "search, block 7"),
         ({"kind": BlockKind.CERTIFY}, "certification, block 7 of about 30"),
     ],
 )
@@ -85,10 +85,9 @@ def test_plain_tells_the_standing_once_a_block() -> None:
     plain.standing(replace(STANDING, block=8, rows=()))
     plain.standing(replace(STANDING, block=8, rows=(), kind=BlockKind.CERTIFY))
     assert screen.lines == [
-        "2026-03-01T12:00:05Z race 2, block 7 of about 30; 84/400 measurements; "
-        "42 min 10 s elapsed, about 1 h 20 min left; "
-        "fastest so far trial 4: +12.3 % (+8.1 % to +16.7 %)",
-        "2026-03-01T12:00:05Z race 2, block 8 of about 30; 84/400 measurements; "
+        "2026-03-01T12:00:05Z search, block 7 of about 30; 84/400 measurements; "
+        "42 min 10 s elapsed, about 1 h 20 min left",
+        "2026-03-01T12:00:05Z search, block 8 of about 30; 84/400 measurements; "
         "42 min 10 s elapsed, about 1 h 20 min left",
         "2026-03-01T12:00:05Z certification, block 8 of about 30; 84/400 measurements; "
         "42 min 10 s elapsed, about 1 h 20 min left",
@@ -152,14 +151,14 @@ def test_the_live_view_tells_what_matters(width: int) -> None:
     clock.now_s += 12.0
     lines = drawn(screen, live)
     told = "\n".join(lines)
-    assert lines[0] == "mixed on [red]fs1  race 2, block 7 of about 30"
+    assert lines[0] == "mixed on [red]fs1  search, block 7 of about 30"
     assert "84/400 measurements" in lines[1]
     assert lines[2] == "42 min 22 s elapsed, about 1 h 20 min left"
     incumbent = next(line for line in lines if line.startswith("    4 "))
-    assert "+12.3 %" in incumbent
+    assert "+12.3%" in incumbent
     assert "threads=64" in incumbent
     assert ("●" in incumbent) == (width >= 80)
-    assert ("+8.1 % to +16.7 %" in incumbent) == (width != 80)
+    assert ("+8.1% to +16.7%" in incumbent) == (width != 80)
     assert "[red]label=x" in told
     assert "dropped trial 3: slower [/] than trial 4" in told
     assert "12:00:05 block [7] complete" in told
@@ -211,8 +210,8 @@ def test_being_stopped_in_the_middle_restores_the_terminal() -> None:
     assert screen.text.count(HIDE) == 1
     assert screen.text.rfind(SHOW) > screen.text.rfind(HIDE)
     assert sys.stdout is stdout
-    last = screen.text[screen.text.rfind("race 2") :]
-    assert "+12.3 %" in last
+    last = screen.text[screen.text.rfind("search") :]
+    assert "+12.3%" in last
     assert "restarting" not in last
     assert "left" not in last
 
@@ -237,4 +236,4 @@ def test_what_is_printed_meanwhile_stands_above_the_view() -> None:
         live.standing(STANDING)
         screen.console.print("a warning")
     assert screen.text.count("a warning") == 1
-    assert screen.text.find("a warning") < screen.text.rfind("race 2")
+    assert screen.text.find("a warning") < screen.text.rfind("search")

@@ -69,17 +69,29 @@ def test_options_are_quoted_for_a_shell() -> None:
     assert shlex.split(options.line) == options.arguments
 
 
-def test_flags_are_one_component_a_line() -> None:
-    assert recommendation_flags(RECOMMENDED) == "fileserver: -p 64 -label 'on close'\nafsd:\n"
+def test_flags_can_be_pasted() -> None:
+    told = recommendation_flags(RECOMMENDED)
+    assert told == "# fileserver\n-p 64 -label 'on close'\n# afsd: no options\n"
+    options = [line for line in told.splitlines() if not line.startswith("#")]
+    assert shlex.split(options[0]) == list(RECOMMENDED.flags["fileserver"])
 
 
 @pytest.mark.parametrize("answer", [NOT_BETTER, NO_FINALIST])
-def test_no_improvement_gives_no_flags_to_apply(answer: Recommendation) -> None:
-    assert recommendation_flags(answer) == ""
+def test_no_improvement_gives_the_options_in_force(answer: Recommendation) -> None:
+    answer = replace(answer, baseline_flags={"fileserver": ("-p", "20"), "afsd": ()})
+    assert recommendation_flags(answer).splitlines() == [
+        "# no improvement found: these options are in force; keep them",
+        "# fileserver",
+        "-p 20",
+        "# afsd: no options",
+    ]
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_page_names_client_and_answer(width: int) -> None:
     told = printed(recommendation_page(campaign(), RECOMMENDED, client="[afsd] 1.8"), width)
     assert "mixed on [red]fs1 campaign 7f3a2b, for [afsd] 1.8" in told
-    assert "12.4 % faster" in told
+    assert "12.4% faster" in told
+    assert "e-value" not in told
+    in_numbers = printed(recommendation_page(campaign(), RECOMMENDED, verbose=True), width)
+    assert "e-value 85.3, 31.2 needed" in in_numbers

@@ -19,11 +19,12 @@ from tests.unit.report.samples import (
     shown,
 )
 from tuner.model import Block, BlockKind, Measurement, TimeUse, Trial
+from tuner.report.campaign_list import campaigns_table
 from tuner.report.drawing import Estimate
-from tuner.report.tables import EVENTS_SHOWN, block_counts, campaign_page, campaigns_table
+from tuner.report.tables import EVENTS_SHOWN, block_counts, campaign_page
 from tuner.states import BlockState, CampaignState, TrialState
 
-REASON = "futile: 8.0 % slower [red] than trial 4 (95 % interval 3.0 to 12.1 %) after 5 blocks"
+REASON = "futile: 8.0% slower [red] than trial 4 (95% interval 3.0 to 12.1%) after 5 blocks"
 TRIALS = (
     Trial(0, BASELINE, 0, "baseline", TrialState.RUNNING),
     Trial(3, BETTER, 1, "tpe", TrialState.PRUNED, reason=REASON),
@@ -56,10 +57,50 @@ def test_each_campaign_is_a_row() -> None:
     lines = shown(campaigns_table([campaign(), running, none, failed]), 120).lines
     assert lines[0].split() == ["Id", "Name", "State", "Created", "Took", "Answer"]
     assert lines[1].split("  ")[:2] == ["7f3a2b", "mixed on [red]fs1"]
-    assert lines[1].endswith("2026-03-01T12:00:05Z  1 h 12 min  12.4 % faster")
+    assert "2026-03-01T12:00:05Z  1 h 12 min  12.4% faster" in lines[1]
     assert lines[2].split() == ["b", "other", "running", "2026-03-01T12:00:05Z"]
-    assert lines[3].endswith("no improvement")
-    assert lines[4].endswith("no [fs1]")
+    assert lines[3].rstrip().endswith("no improvement")
+    assert lines[4].rstrip().endswith("no [fs1]")
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
+def test_each_campaign_is_one_line_with_its_whole_identifier(width: int) -> None:
+    every = [
+        replace(
+            campaign(None, state=CampaignState.FAILED, reason="the campaign halted " * 9),
+            id=f"20261122-03205{n}-bns6",
+        )
+        for n in range(3)
+    ]
+    lines = shown(campaigns_table([*every, replace(campaign(), id="x")]), width).lines
+    assert len(lines) == 5
+    assert max(map(len, lines)) <= width
+    for line, one in zip(lines[1:], every, strict=False):
+        assert one.id in line
+        assert "failed" in line
+    if width >= 80:
+        assert "the campaign" in lines[1]
+        assert "12.4% faster" in lines[4]
+
+
+def test_a_campaign_whose_process_is_gone_is_not_called_running() -> None:
+    lost = replace(campaign(None, state=CampaignState.RUNNING), id="b")
+    told = printed(campaigns_table([lost], {"b": "its process is gone: fstune resume b"}), 120)
+    assert "stalled" in told
+    assert "running" not in told
+    assert "fstune resume b" in told
+
+
+def test_a_summary_has_the_best_trials_and_no_diagnostics() -> None:
+    trials = [
+        Trial(n, BASELINE if n == 0 else BETTER, 1, "x", TrialState.RUNNING) for n in range(99)
+    ]
+    estimates = {n: Estimate(1.0, 0.9, 1.0 + 0.001 * (99 - n)) for n in range(1, 99)}
+    page = campaign_page(campaign(), trials, BLOCKS, [], estimates=estimates, everything=False)
+    lines = shown(page, 120).lines
+    listed = [line.split()[0] for line in lines if line.split()[1:2] == ["running"]]
+    assert listed == ["0", "4", *map(str, range(91, 99))]
+    assert "and 89 more, see 'fstune show 7f3a2b --all'" in "\n".join(lines)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -86,10 +127,10 @@ def test_a_campaign_is_told_with_trials_estimates_and_reasons() -> None:
     told = printed(campaign_page(campaign(), TRIALS, BLOCKS, [], estimates=ESTIMATES), 160)
     assert "Trials 1 complete, 1 pruned" in told
     assert "Blocks 2 blocks complete, 1 of them to certify, 1 void, 4 measurements" in told
-    assert "Took 1 h 12 min, 2.5 % of it fstune itself" in told
+    assert "Took 1 h 12 min, 2.5% of it fstune itself" in told
     assert "Seed 7" in told
-    assert "Recommended: 12.4 % faster than the baseline" in told
-    assert "4 complete +12.3 % +8.1 % to +16.7 %" in told
+    assert "Recommended: 12.4% faster than the baseline" in told
+    assert "4 complete +12.3% +8.1% to +16.7%" in told
     assert f"3 pruned label=[/] threads=64 vnodes=5000 {REASON}" in told
     assert "Last events" not in told
 
@@ -137,7 +178,5 @@ def test_a_page_of_the_newest_blocks_counts_all() -> None:
         BLOCKS[0], measurements=(replace(measured(0), diagnostics={"host.steal_s": 1.0}),)
     )
     page = campaign_page(campaign(), TRIALS, [counted], [], counts=counts)
-    assert "Counted around a run (median of the newest 1 block)" in printed(page)
-    assert "Counted around a run (median) " in printed(
-        campaign_page(campaign(), TRIALS, [counted], [])
-    )
+    assert "Diagnostics (median of the newest 1 block)" in printed(page)
+    assert "Diagnostics (median) " in printed(campaign_page(campaign(), TRIALS, [counted], []))

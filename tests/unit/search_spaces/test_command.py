@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from search_spaces import load, names
+from tuner.cli import space as space_command
 from tuner.cli.app import app
 from tuner.errors import SpecError
 
@@ -100,6 +101,25 @@ def test_sample_is_the_same_for_a_seed_and_valid() -> None:
     assert [line.split() for line in lines if "#" not in line] == [
         one["rendered"] for one in found if one["rendered"]
     ]
+
+
+def test_samples_are_bounded_and_printed_as_they_are_drawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refused = fstune("sample", SERVER, "-n", "100000000000000000000000")
+    assert refused.exit_code == 2
+    assert "1000000" in refused.output
+    said: list[str] = []
+
+    def hear(text: str, **_: object) -> None:
+        said.append(text)
+        if len(said) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(space_command, "say", hear)
+    with pytest.raises(KeyboardInterrupt):
+        space_command.sample(SERVER, 1_000_000)
+    assert len(said) == 3
 
 
 def test_explain_tells_limits_and_source() -> None:

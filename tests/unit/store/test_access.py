@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from tuner.errors import ConflictError, NotFoundError
 from tuner.store import NewEvent, Store
 from tuner.store.access import Access
 from tuner.store.pages import Pages
+from tuner.store.posted import Asked
 from tuner.tokens import Scope
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -32,20 +34,39 @@ def test_a_token_is_known_until_it_is_revoked(store: Store) -> None:
 
 
 def test_a_key_stands_for_one_request(store: Store) -> None:
-    access = Access(store)
-    campaign = store.create_campaign("one", "{}", 1, NOW).id
-    key = f"key of {campaign}"
-    assert access.reserve(key, b"body", NOW) is None
-    with pytest.raises(ConflictError, match="under way"):
-        access.reserve(key, b"body", NOW)
-    access.settle(key, campaign)
-    assert access.reserve(key, b"body", NOW) == campaign
+    asked = Asked(f"key {NOW} {id(store)}", b"body")
+
+    def make(of: Asked, at: datetime = NOW) -> str:
+        return store.create_campaign("one", "{}", 1, at, asked=of).id
+
+    first = make(asked)
+    assert make(asked) == first
     with pytest.raises(ConflictError, match="another request"):
-        access.reserve(key, b"other", NOW)
-    assert access.reserve(key, b"other", NOW + timedelta(days=2)) is None
-    access.settle(key, None)
-    assert access.reserve(key, b"third", NOW + timedelta(days=2)) is None
-    access.settle(key, None)
+        make(Asked(asked.key, b"other"))
+    later = make(Asked(asked.key, b"other"), NOW + timedelta(days=2))
+    assert later != first
+    assert len(store.events(first)) == 1
+
+
+def test_requests_that_come_twice_at_once_are_one(store: Store) -> None:
+    asked = Asked(f"twice {id(store)}", b"body")
+    with ThreadPoolExecutor(8) as pool:
+        made = list(
+            pool.map(lambda _: store.create_campaign("one", "{}", 1, NOW, asked=asked).id, range(8))
+        )
+    assert len(set(made)) == 1
+
+
+def test_a_token_is_asked_for_again(store: Store) -> None:
+    access = Access(store)
+    token, _ = access.create("one", Scope.READ, NOW, None)
+    session, _ = access.create("one", Scope.READ, NOW, NOW + timedelta(1), token.id)
+    assert access.holds(token, NOW)
+    assert access.holds(session, NOW)
+    assert not access.holds(session, NOW + timedelta(2))
+    access.revoke(token.id, NOW)
+    assert not access.holds(token, NOW)
+    assert not access.holds(session, NOW)
 
 
 def test_campaigns_come_by_age_then_by_name(store: Store) -> None:

@@ -106,9 +106,6 @@ REFUSED: dict[str, Change] = {
     "ended block ended": lambda store, campaign: store.end_block(
         campaign, 1, BlockState.VOID, "", 1.0, records.event()
     ),
-    "second recommendation": lambda store, campaign: store.save_recommendation(
-        campaign, records.recommendation(), records.event()
-    ),
 }
 
 
@@ -132,6 +129,16 @@ def test_refused_change_leaves_no_trace(store: Store, campaign: str, change: Cha
     with pytest.raises(ConflictError):
         change(store, campaign)
     assert everything(store, campaign) == before
+
+
+def test_a_later_recommendation_takes_the_place_of_an_earlier_one(
+    store: Store, campaign: str
+) -> None:
+    first = records.recommendation()
+    assert store.campaign(campaign).recommendation == first
+    later = replace(first, trial=2, ratio=0.8, components={"copy": first.components["copy"]})
+    store.save_recommendation(campaign, later, records.event())
+    assert store.campaign(campaign).recommendation == later
 
 
 MISTAKES: dict[str, Change] = {
@@ -259,7 +266,7 @@ def test_campaign_by_the_beginning_of_its_identifier(store: Store) -> None:
         store.campaign("2026")
 
 
-@pytest.mark.parametrize("wrong", ["20260310", "nightly", "nightli", "", "%", "Last"])
+@pytest.mark.parametrize("wrong", ["20260310", "nightlyy", "nightli", "", "%", "Last"])
 def test_unknown_campaign_names_the_nearest(store: Store, wrong: str) -> None:
     with pytest.raises(NotFoundError, match=f"no campaign in {re.escape(store.where)}$"):
         store.campaign(wrong)
@@ -276,6 +283,9 @@ def test_nearest_of_several(store: Store) -> None:
         for day, name in enumerate(names)
     ]
     with pytest.raises(NotFoundError, match=f"nearest is {made[2].id} .weekly."):
+        store.campaign("weekl")
+    with pytest.raises(NotFoundError, match=f"2 campaigns are called 'weekly'.* {made[2].id};"):
         store.campaign("weekly")
+    assert store.campaign("nightly") == made[0]
     with pytest.raises(NotFoundError, match=f"nearest is {made[0].id} .nightly."):
         store.campaign(made[0].id[:-1] + "_")

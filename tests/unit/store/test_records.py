@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from tests.postgresql import Server
 from tests.unit.store import records
 from tests.unit.store.conftest import KINDS, Place
-from tuner.model import Block, BlockKind, Configuration, TimeUse, Value
+from tuner.campaign.scores import block_times
+from tuner.model import BASELINE, Block, BlockKind, Configuration, TimeUse, Value
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store
 
@@ -206,3 +207,15 @@ def test_measurements_are_exact(
     last: Block = shared.blocks(measured)[-1]
     assert last.measurements == (measurement,)
     assert last.duration_s == apply_s
+
+
+def test_blocks_as_judging_needs_them_are_those_that_were_stored(store: Store) -> None:
+    campaign = records.begun(store)
+    store.begin_block(campaign, records.block(1), records.event())
+    known = replace(records.measurement(1), diagnostics=records.DISTURBED)
+    for measurement in (known, records.measurement(BASELINE, 1)):
+        store.add_measurement(campaign, 1, measurement, records.event())
+    names = ("build", "copy")
+    (found,) = store.block_times(campaign, names)
+    assert found == block_times(store.blocks(campaign)[0], names)
+    assert found.covariates == {1: (0.5, None, 0.02, None, 0.0, None)}

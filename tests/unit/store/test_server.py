@@ -305,7 +305,7 @@ def test_a_backup_can_be_restored(
     secret = postgresql.url(name, SECRET_ROLE).replace("@", f":{PASSWORD}@")
     assert backup(tmp_path, file, secret) == f"postgresql://{SECRET_ROLE}@/{name}"
     assert file.stat().st_mode & 0o077 == 0
-    with pytest.raises(StoreError, match="copy exists; name a new file"):
+    with pytest.raises(ConflictError, match="copy exists; name a new file"):
         backup(tmp_path, file, secret)
     restored = postgresql.url(postgresql.new())
     program = str(postgresql.programs / "pg_restore")

@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from tests.unit.store import records
 from tests.unit.store.conftest import Place
-from tuner.errors import StoreError
+from tuner.errors import ConflictError, StoreError
 from tuner.states import BlockState, TrialState
 from tuner.store import Store, backup, problems
 from tuner.store.opening import FILE
@@ -105,7 +105,7 @@ def test_a_copy_is_a_store_of_that_moment(state_directory: Path, tmp_path: Path)
 def test_a_copy_replaces_nothing(state_directory: Path, tmp_path: Path) -> None:
     Store.open(state_directory).close()
     (tmp_path / "copy").write_text("mine")
-    with pytest.raises(StoreError, match="copy exists; name a new file"):
+    with pytest.raises(ConflictError, match="copy exists; name a new file"):
         backup(state_directory, tmp_path / "copy")
     assert (tmp_path / "copy").read_text() == "mine"
     with pytest.raises(StoreError, match="missing/copy cannot be made: No such file"):

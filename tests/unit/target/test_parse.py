@@ -122,11 +122,12 @@ def test_the_receive_buffer_of_a_port(recorded: Recorded) -> None:
 
 def test_the_port_of_a_program(recorded: Recorded) -> None:
     text = recorded("ss-uanpH-client")
-    port = parse.udp_port_of(text, "afsd.fuse")
+    port = parse.udp_port_of(text, frozenset({6}))
     assert port is not None
     assert f":{port} " in text
-    assert parse.udp_port_of(text, "afsd") is None
-    assert parse.udp_port_of("", "afsd.fuse") is None
+    assert parse.udp_port_of(text, frozenset({66})) is None
+    assert parse.udp_port_of(text, frozenset()) is None
+    assert parse.udp_port_of("", frozenset({6})) is None
 
 
 def test_the_configuration_of_a_disk_cache(recorded: Recorded) -> None:

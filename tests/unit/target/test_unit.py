@@ -15,8 +15,8 @@ import pytest
 
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.target.openafs.unit import UnitClient, UnitPlace, options_in, with_options
-from tuner.testbed.hold import restore_all
 from tuner.testbed.local import LocalConnector
+from tuner.testbed.put_back import restore_all
 
 FOUND = '# local settings\nAFS_CLIENT=true\nOPTIONS="-chunksize 18 -afsdb"\n'
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -20,9 +19,10 @@ from tuner.errors import ConflictError, TestbedError
 from tuner.target.journal import Journal
 from tuner.testbed import hold as holding
 from tuner.testbed.connector import CommandFailed
-from tuner.testbed.hold import Hold, Owner, restore_all
+from tuner.testbed.hold import Hold, Owner
 from tuner.testbed.hosts import restore
 from tuner.testbed.local import LocalConnector
+from tuner.testbed.put_back import restore_all
 
 OURS, THEIRS = Owner("campaign-1", "here"), Owner("campaign-2", "there")
 #: Says what it does in a file beside all journals.
@@ -87,8 +87,8 @@ class Place:
 
     def kill_watch(self) -> None:
         self.watched()
-        (pid,) = self.watches()
-        os.kill(pid, signal.SIGKILL)
+        # The one that it has written down: for a moment, a command that it starts looks like it.
+        os.kill(int((self.directory / "watch.pid").read_text()), signal.SIGKILL)
         wait_for(lambda: self.watches() == [], "its end")
 
 
@@ -117,13 +117,13 @@ def test_a_machine_that_started_anew_has_a_watch_again_and_its_campaign_ends(pla
     place.kill_watch()
     (place.directory / "lease" / "boot").write_text("another start\n")
     with pytest.raises(TestbedError, match="localhost was restarted while it was in use"):
-        hold.run(["touch", str(place.directory / "changed")])
+        hold.change(["touch", str(place.directory / "changed")])
     place.watched()
     assert not (place.directory / "changed").exists()
     with pytest.raises(ConflictError, match="in use by campaign campaign-1 on here"):
         place.take(THEIRS)
     hold.settle()
-    hold.run(["touch", str(place.directory / "put-back")])
+    hold.change(["touch", str(place.directory / "put-back")])
     assert hold.give_back() is None
 
 
@@ -134,12 +134,12 @@ def test_a_controller_that_wakes_up_late_changes_nothing_any_more(place: Place) 
     place.hear_nothing()
     wait_for(lambda: place.proof == ["part"], "the watch")
     with pytest.raises(TestbedError, match="has put itself back"):
-        hold.run(["touch", str(place.directory / "changed")])
+        hold.change(["touch", str(place.directory / "changed")])
     with pytest.raises(TestbedError, match="has put itself back"):
         hold.put(str(place.directory / "changed"), b"")
     hold.settle()
     with pytest.raises(TestbedError, match="has put itself back"):
-        hold.run(["touch", str(place.directory / "changed")])
+        hold.change(["touch", str(place.directory / "changed")])
     assert not (place.directory / "changed").exists()
 
 
@@ -150,7 +150,7 @@ def test_a_process_that_hung_is_not_taken_for_the_one_that_came_after_it(place: 
     second = place.take()
     assert path.exists()  # what was found is still to be put back, by the second
     with pytest.raises(TestbedError, match="has put itself back"):
-        first.run(["touch", str(place.directory / "changed")])
+        first.change(["touch", str(place.directory / "changed")])
     second.beat()
 
 
@@ -289,52 +289,56 @@ def test_a_host_where_everything_of_ours_was_removed_is_changed_no_more(place: P
     path = place.journal()
     shutil.rmtree(place.directory)
     with pytest.raises(TestbedError, match=r"/heartbeat\.s.*: exit status"):
-        hold.run(["mkdir", str(place.directory.with_name("changed"))])
+        hold.change(["mkdir", str(place.directory.with_name("changed"))])
     assert not place.directory.with_name("changed").exists()
     hold.settle()
-    hold.run(["mkdir", "--parents", str(path)])
+    hold.change(["mkdir", "--parents", str(path)])
     assert hold.give_back() is None
 
 
-def test_a_host_is_asked_again_when_its_last_word_is_old(
+def test_a_lease_that_was_taken_away_is_missed_at_once(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(holding, "TRUSTED_S", 2.0)
-    now = 1000.0
-    monkeypatch.setattr(holding, "_awake_s", lambda: now)
+    """However lately the host has said that we hold it."""
+    monkeypatch.setattr(holding, "TRUSTED_S", 100.0)
     hold = place.take()
+    hold.change(["true"])
     shutil.rmtree(place.directory / "lease")
-    hold.run(["touch", str(place.directory / "soon")])
-    assert (place.directory / "soon").exists()
-    now += 2.1
+    for _ in range(2):  # once refused, for ever
+        with pytest.raises(TestbedError, match="has put itself back"):
+            hold.change(["touch", str(place.directory / "late")])
     with pytest.raises(TestbedError, match="has put itself back"):
-        hold.run(["touch", str(place.directory / "late")])
-    now -= 2.1  # once refused, for ever
-    with pytest.raises(TestbedError, match="has put itself back"):
-        hold.run(["touch", str(place.directory / "late")])
+        hold.put(str(place.directory / "late"), b"")
     assert not (place.directory / "late").exists()
 
 
-def test_a_host_is_put_back_by_hand_when_its_last_word_is_old(
+def test_a_workload_does_not_begin_without_the_lease(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(holding, "TRUSTED_S", 2.0)
+    monkeypatch.setattr(holding, "TRUSTED_S", 100.0)
+    hold = place.take()
+    assert hold.run_long(["echo", "ran"], run_id="r1").stdout == "ran\n"
+    talk = hold.converse(["echo", "ran"])
+    assert talk.listen() is None
+    assert talk.end().stdout == "ran\n"
+    shutil.rmtree(place.directory / "lease")
+    talk = hold.converse(["touch", str(place.directory / "late")])
+    while talk.listen() is not None:
+        pass
+    with pytest.raises(TestbedError, match="has put itself back"):
+        talk.end()
+    with pytest.raises(TestbedError, match="has put itself back"):
+        hold.run_long(["touch", str(place.directory / "late")], run_id="r2")
+    assert not (place.directory / "late").exists()
+
+
+def test_whoever_puts_a_host_back_by_hand_takes_it_from_its_holder(place: Place) -> None:
     hold = place.take()
     place.journal()
-    waited: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        assert not (place.directory / "lease").exists()
-        assert place.proof == []
-        waited.append(seconds)
-
-    monkeypatch.setattr("tuner.testbed.hosts.time", SimpleNamespace(sleep=sleep))
     restored = list(restore([LocalConnector()], str(place.directory)))
     assert restored == ["part on localhost restored"]
-    assert waited == [2.0]
     with pytest.raises(TestbedError, match="has put itself back"):
         hold.beat()
     assert list(restore([LocalConnector()], str(place.directory))) == [
         "localhost: nothing to put back"
     ]
-    assert waited == [2.0]

@@ -8,10 +8,10 @@ import statistics
 import pytest
 
 import search_spaces
-from tuner.errors import ConfigurationError, WorkloadError
+from tuner.errors import ConfigurationError, TestbedError, WorkloadError
 from tuner.measure.workload import load_workload
 from tuner.model import Configuration, Value
-from tuner.testbed.simulated import Effect, SimulatedTestbed, World
+from tuner.testbed.simulated import Effect, Noise, SimulatedTestbed, World
 from tuner.testbed.testbed import Bench
 
 WORKLOAD = load_workload("mixed-use")
@@ -25,7 +25,8 @@ MANY = Configuration.of({"fileserver.threads": 100})
 def opened(
     *effects: Effect, found: dict[str, Value] | None = None, **world: float
 ) -> tuple[SimulatedTestbed, Bench]:
-    testbed = SimulatedTestbed(SPACES, World(effects, **world), found)  # type: ignore[arg-type]
+    noise = Noise(world.get("noise", 0.014), world.get("block_noise", 0.0))
+    testbed = SimulatedTestbed(SPACES, World(effects, noise, int(world.get("seed", 1))), found)
     return testbed, testbed.open(WORKLOAD, lambda said: None)
 
 
@@ -118,3 +119,16 @@ def test_restoring_puts_back_what_was_found() -> None:
     assert testbed.settings.as_dict() == found
     assert testbed.close() is None
     assert testbed.claim("some") is False
+
+
+def test_time_that_no_database_takes_does_not_pass() -> None:
+    testbed, bench = opened(noise=10.0, block_noise=10.0)
+    before_s = testbed.clock()
+
+    def years() -> None:
+        for block in range(1, 100):
+            log_time(bench, block, 1)
+
+    with pytest.raises(TestbedError, match="takes longer than ten years; give it less noise"):
+        years()
+    assert before_s <= testbed.clock() < 1e9

@@ -269,18 +269,6 @@ def test_a_run_of_another_command_is_not_taken_for_it(tmp_path: Path) -> None:
     assert attend(tmp_path, "false").ended == "other"
 
 
-def test_a_directory_that_others_can_write_is_refused(tmp_path: Path) -> None:
-    directory = place(tmp_path).parent
-    directory.mkdir()
-    directory.chmod(0o777)
-    answer = attend(tmp_path, "true")
-    assert answer.ended == "failed"
-    assert b"not a directory of this account alone" in answer.stderr
-    directory.rmdir()
-    directory.symlink_to(tmp_path)
-    assert attend(tmp_path, "true").ended == "failed"
-
-
 def test_greeting_tells_which_start_of_the_machine_this_is() -> None:
     answer = ask("greet")
     assert (answer.ended, answer.boot_id) == ("greeted", supervisor.boot_id())

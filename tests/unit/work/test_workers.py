@@ -43,8 +43,8 @@ def campaign_on(testbed: str, **sections: object) -> CampaignSpec:
     """
     asked: dict[str, object] = {
         "search": {
-            "trials_per_race": 2,
-            "blocks_per_race": 6,
+            "arms": 2,
+            "blocks_per_trial": 6,
             "max_trials": 6,
             "sampler": "random",
         },
@@ -58,7 +58,7 @@ def campaign_on(testbed: str, **sections: object) -> CampaignSpec:
 
 
 ENDLESS = {
-    "search": {"trials_per_race": 2, "blocks_per_race": 3, "max_trials": 5000, "sampler": "random"},
+    "search": {"arms": 2, "blocks_per_trial": 3, "max_trials": 5000, "sampler": "random"},
     "budget": {"wall_time": "900d"},
 }
 

@@ -50,7 +50,7 @@ def test_every_packaged_workload_is_listed_shown_and_good() -> None:
 
 def test_showing_says_how_large_and_how_often() -> None:
     shown = _say("show", "swbuild", "--scale", "0.1")
-    assert "3000 operations, 70 % stat, 7 % rewrite" in shown
+    assert "3000 operations, 70% stat, 7% rewrite" in shown
     assert "(warm-up)" in shown
     document = json.loads(_say("show", "office", "--json"))
     assert workloads.parse(document).name == "office"

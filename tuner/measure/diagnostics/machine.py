@@ -1,6 +1,8 @@
-"""A whole host as its kernel counts it: processor time and UDP. Pure."""
+"""A whole host as its kernel counts it: processor time, time, and UDP. Pure."""
 
 from __future__ import annotations
+
+import re
 
 from tuner.measure.diagnostics.process import TICKS_PER_S
 
@@ -13,22 +15,46 @@ _UDP = {
 }
 #: Columns of the first line of /proc/stat after its name (proc(5)).
 _USER, _NICE, _SYSTEM, _IOWAIT, _IRQ, _SOFTIRQ, _STEAL = 0, 1, 2, 4, 5, 6, 7
+_SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?")
+_BOOT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def cpu_counters(text: str) -> dict[str, float]:
-    """Processor seconds of all processors together, from the ``cpu`` line of /proc/stat: busy,
-    waiting for disks, and stolen by the hypervisor. Raises ValueError.
+    """Processor seconds of all processors together, from the ``cpu`` line of /proc/stat: busy, of
+    that in interrupts and in what interrupts leave for later, waiting for disks, and stolen by the
+    hypervisor. Raises ValueError.
     """
     name, *columns = text.split()[:9] or [""]
     if name != "cpu" or len(columns) != 8:
         raise ValueError(f"/proc/stat: no processor time in {text.strip()[:200]!r}")
-    ticks = [int(column) for column in columns]
+    ticks = [float(column) for column in columns]
     busy = sum(ticks[column] for column in (_USER, _NICE, _SYSTEM, _IRQ, _SOFTIRQ))
     return {
         "busy_s": busy / TICKS_PER_S,
+        "irq_s": ticks[_IRQ] / TICKS_PER_S,
+        "softirq_s": ticks[_SOFTIRQ] / TICKS_PER_S,
         "iowait_s": ticks[_IOWAIT] / TICKS_PER_S,
         "steal_s": ticks[_STEAL] / TICKS_PER_S,
     }
+
+
+def uptime_counters(text: str) -> dict[str, float]:
+    """Seconds since the machine started, from /proc/uptime: between two readings, how long its
+    counters have counted. Raises ValueError.
+    """
+    first = (text.split() or [""])[0]
+    if not _SECONDS.fullmatch(first):
+        raise ValueError(f"/proc/uptime: no time in {text.strip()[:200]!r}")
+    return {"elapsed_s": float(first)}
+
+
+def machine_name(text: str) -> str:
+    """What tells a machine from others, also where several of our hosts are one: the identifier of
+    its boot, from /proc/sys/kernel/random/boot_id. Raises ValueError.
+    """
+    if not _BOOT.fullmatch(text.strip()):
+        raise ValueError(f"boot_id: no identifier in {text.strip()[:200]!r}")
+    return text.strip()
 
 
 def udp_counters(text: str) -> dict[str, float]:

@@ -1,19 +1,25 @@
 """Reads all counters of one host in one command.
 
 Owns the scripts that run there: constant texts that get their particulars as arguments and print
-each source under a heading. A source that gives nothing is missing, never an error.
+each source under a heading. A source that gives nothing is missing, never an error. A glance reads
+processor times alone, without the tools, whose own time would be counted along.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tuner.errors import TestbedError
 from tuner.measure.diagnostics import relay
-from tuner.measure.diagnostics.machine import cpu_counters, udp_counters
+from tuner.measure.diagnostics.machine import (
+    cpu_counters,
+    machine_name,
+    udp_counters,
+    uptime_counters,
+)
 from tuner.measure.diagnostics.process import (
     context_switches,
     cpu_s,
@@ -27,17 +33,30 @@ from tuner.testbed.connector import Connector
 
 _TIMEOUT_S = 30.0
 
-#: $1: the program's name. Of its threads every one's context switches; proc(5) sums none of them.
-_COMMON = """
-pid=$(pidof -s "$1")
+#: $1: the program's name; only root's counts, since anybody may give a process any name.
+_GLANCE = """
+pid=
+for one in $(pidof "$1"); do
+    if grep -qs '^Uid:.0.0.0.0$' "/proc/$one/status"; then pid=$one; break; fi
+done
 if [ -n "$pid" ]; then
     echo "=== stat"; cat "/proc/$pid/stat"
+fi
+echo "=== cpu"; head -n 1 /proc/stat
+echo "=== uptime"; cat /proc/uptime
+echo "=== boot"; cat /proc/sys/kernel/random/boot_id
+"""
+#: Of the program's threads every one's context switches; proc(5) sums none of them.
+_COMMON = (
+    _GLANCE
+    + """
+if [ -n "$pid" ]; then
     echo "=== status"; cat "/proc/$pid/status"
     echo "=== switches"; grep -hs _ctxt_switches "/proc/$pid/task/"*/status
 fi
-echo "=== cpu"; head -n 1 /proc/stat
 echo "=== snmp"; cat /proc/net/snmp
 """
+)
 #: $2: the fileserver's address.
 _SERVER = (
     _COMMON
@@ -50,7 +69,7 @@ echo "=== xstat"; timeout 5 xstat_fs_test "$2" -collID 2 3 -onceonly
 _CLIENT = (
     _COMMON
     + """
-port=$(ss -uanpH | awk -v p="(\\"$1\\"," 'index($0, p) { n = split($4, a, ":"); print a[n]; exit }')
+port=$(ss -uanpH | grep -F ",pid=${pid:-none}," | awk '{ n = split($4, a, ":"); print a[n]; exit }')
 echo "=== rxdebug"; timeout 5 rxdebug 127.0.0.1 "${port:-7001}" -rxstats -noconns
 echo "=== xstat"
 set -- "$2" xstat_cm_test 127.0.0.1 -collID 2 -onceonly
@@ -65,18 +84,20 @@ Counters = Callable[[str], Mapping[str, float]]
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What one reading gave: samples by the prefix of their names, and a sentence for each source
-    that gave nothing, by source (``server xstat``).
+    that gave nothing, by source (``server xstat``). ``machines``: by the prefix of a machine's own
+    numbers, what tells it from others.
     """
 
     samples: Mapping[str, Sample] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
+    machines: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
     """Reads one host. ``where``: the prefix of its names (``server``). ``statistics``: of the
     program's xstat output, prefixed ``xstat``. ``machine``: the prefix of the machine's own
-    numbers, None where another probe reads the same machine.
+    numbers.
     """
 
     host: Connector
@@ -85,7 +106,7 @@ class Probe:
     arguments: tuple[str, ...]
     xstat: str
     statistics: Counters
-    machine: str | None = None
+    machine: str
 
     @classmethod
     def server(cls, host: Connector, where: str, program: str, address: str) -> Probe:
@@ -98,31 +119,52 @@ class Probe:
         """A probe of a client's host; puts the relay into ``directory`` there."""
         path = f"{directory}/relay.py"
         host.put(path, Path(relay.__file__).read_bytes())
-        return cls(host, where, _CLIENT, (program, path), "cm", cache_manager_counters)
+        machine = f"{where}.host"
+        return cls(host, where, _CLIENT, (program, path), "cm", cache_manager_counters, machine)
 
     def read(self) -> Reading:
         """Read everything once."""
         argv = ["sh", "-c", self.script, "diagnostics", *self.arguments]
+        return self._ask(argv, self.understand)
+
+    def glance(self) -> Reading:
+        """Read the processor times of the program and of the machine."""
+        argv = ["sh", "-c", _GLANCE, "diagnostics", *self.arguments]
+        return self._ask(argv, self.understand_glance)
+
+    def _ask(self, argv: Sequence[str], understand: Callable[[str], Reading]) -> Reading:
         try:
-            result = self.host.run(argv, timeout_s=_TIMEOUT_S)
+            result = self.host.ask(argv, timeout_s=_TIMEOUT_S)
         except TestbedError as problem:
             return Reading(missing={self.where: str(problem)})
-        return self.understand(result.stdout)
+        return understand(result.stdout)
+
+    def understand_glance(self, text: str) -> Reading:
+        """The samples in what the script of a glance printed. Pure."""
+        found = sections(text)
+        missing: dict[str, str] = {}
+        take = self._taker(found, missing)
+        counters = take(lambda stat: {"cpu_s": cpu_s(stat)}, "stat")
+        machine = {**take(cpu_counters, "cpu"), **take(uptime_counters, "uptime")}
+        try:
+            machines = {self.machine: machine_name(found.get("boot", ""))}
+        except ValueError as problem:
+            missing[f"{self.where} boot"] = str(problem)
+            machines = {}
+        # A program in the kernel shows no process, and lives as long as its host.
+        life = process_life(found["stat"]) if counters else ""
+        samples = {self.where: Sample(life, counters), self.machine: Sample("", machine)}
+        return Reading(samples, missing, machines)
 
     def understand(self, text: str) -> Reading:
         """The samples in what the script printed. Pure."""
+        glance = self.understand_glance(text)
         found = sections(text)
-        missing: dict[str, str] = {}
-
-        def take(parse: Counters, name: str) -> Mapping[str, float]:
-            try:
-                return parse(found.get(name, ""))
-            except ValueError as problem:
-                missing[f"{self.where} {name}"] = str(problem)
-                return {}
-
+        missing = dict(glance.missing)
+        take = self._taker(found, missing)
+        program = glance.samples[self.where]
         counters = {
-            **take(lambda stat: {"cpu_s": cpu_s(stat)}, "stat"),
+            **program.counters,
             **take(lambda lines: {"context_switches": context_switches(lines)}, "switches"),
             **_prefixed("rx", take(rx_counters, "rxdebug")),
             **_prefixed(self.xstat, take(self.statistics, "xstat")),
@@ -131,15 +173,26 @@ class Probe:
             **take(process_gauges, "status"),
             **_prefixed("rx", take(rx_gauges, "rxdebug")),
         }
-        # A program in the kernel shows no process, and lives as long as its host.
-        life = process_life(found["stat"]) if "cpu_s" in counters else ""
         samples = {
-            self.where: Sample(life, counters, gauges),
+            **glance.samples,
+            self.where: Sample(program.life, counters, gauges),
             f"{self.where}.udp": Sample("", take(udp_counters, "snmp")),
         }
-        if self.machine is not None:
-            samples[self.machine] = Sample("", take(cpu_counters, "cpu"))
-        return Reading(samples, missing)
+        return Reading(samples, missing, glance.machines)
+
+    def _taker(
+        self, found: Mapping[str, str], missing: dict[str, str]
+    ) -> Callable[[Counters, str], Mapping[str, float]]:
+        """Reads a section by its name; one that gives nothing becomes a sentence in ``missing``."""
+
+        def take(parse: Counters, name: str) -> Mapping[str, float]:
+            try:
+                return parse(found.get(name, ""))
+            except (ArithmeticError, ValueError) as problem:
+                missing[f"{self.where} {name}"] = str(problem)
+                return {}
+
+        return take
 
 
 def sections(text: str) -> dict[str, str]:

@@ -22,14 +22,14 @@ def process_life(stat: str) -> str:
 def cpu_s(stat: str) -> float:
     """Processor time in seconds, user and system, of all threads ever. Raises ValueError."""
     fields = _fields(stat)
-    return (int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS])) / TICKS_PER_S
+    return (float(fields[_USER_TICKS]) + float(fields[_SYSTEM_TICKS])) / TICKS_PER_S
 
 
 def context_switches(text: str) -> float:
     """Context switches of both kinds, summed over the ``_ctxt_switches`` lines of every thread's
     ``status``. A thread that ended takes its own along. Raises ValueError.
     """
-    counts = re.findall(r"^(?:non)?voluntary_ctxt_switches:\s+(\d+)$", text, re.MULTILINE)
+    counts = re.findall(r"^(?:non)?voluntary_ctxt_switches:\s+(\d{1,19})$", text, re.MULTILINE)
     if not counts:
         raise ValueError(f"status: no context switches in {text.strip()[:200]!r}")
     return float(sum(map(int, counts)))

@@ -20,7 +20,9 @@ _GAUGES = {
     "calls_waiting": r"^(\d+) calls waiting for a thread",
     "idle_threads": r"^(\d+) threads? (?:is|are) idle",
 }
-_FAILURES = re.compile(r"alloc-failures\(rcv (\d+)/(\d+),send (\d+)/(\d+),ack (\d+)\)")
+_FAILURES = re.compile(
+    r"alloc-failures\(rcv (\d{1,19})/(\d{1,19}),send (\d{1,19})/(\d{1,19}),ack (\d{1,19})\)"
+)
 
 
 def rx_counters(text: str) -> dict[str, float]:

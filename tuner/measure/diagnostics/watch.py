@@ -7,7 +7,7 @@ workload said so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -38,14 +38,42 @@ class Watch:
 
     def read(self) -> Reading:
         """Read every host once, all at the same time."""
+        return self._together(Probe.read)
+
+    def glance(self) -> Reading:
+        """Read the processor times of every host once, all at the same time."""
+        return self._together(Probe.glance)
+
+    def machines(self, reading: Reading) -> dict[str, str]:
+        """The prefix of the numbers of the machine that each client is on, by client; one of which
+        nothing is known has none.
+        """
+        first: dict[str, str] = {}
+        for prefix, machine in reading.machines.items():
+            first.setdefault(machine, prefix)
+        return {
+            probe.where: first[reading.machines[probe.machine]]
+            for probe in self.clients
+            if probe.machine in reading.machines
+        }
+
+    def _together(self, read: Callable[[Probe], Reading]) -> Reading:
+        """Of a machine that several hosts are on, the numbers are kept once: under its first host;
+        those of one that cannot be told from others only where it is a server's.
+        """
         probes = (*self.servers, *self.clients)
         if not probes:
             return Reading()
         with ThreadPoolExecutor(len(probes)) as pool:
-            readings = list(pool.map(Probe.read, probes))
+            readings = list(pool.map(read, probes))
         samples = {name: one for reading in readings for name, one in reading.samples.items()}
         missing = {key: said for reading in readings for key, said in reading.missing.items()}
-        return Reading(samples, missing)
+        machines = {key: name for reading in readings for key, name in reading.machines.items()}
+        kept = {*self.machines(Reading(machines=machines)).values()}
+        for probe in self.clients:
+            if probe.machine not in kept:
+                samples.pop(probe.machine, None)
+        return Reading(samples, missing, machines)
 
     def demand(self, stage: str, seed: int) -> dict[str, int]:
         """See ``first_reads``: of all clients together, worked out once for the arms of a block."""
@@ -68,6 +96,9 @@ class ArmWatch:
         self._cold = {stage.name for stage in watch.spec.stages if stage.cache == "cold"}
         self._stage = ""
         self._last: Mapping[str, Sample] = {}
+        #: The processor times when the stage that was read before last began.
+        self._opened: Mapping[str, Sample] = {}
+        self._read_just_now = False
         self._spans: list[dict[str, float]] = []
         self._gauges: dict[str, float] = {}
         self._words: Diagnostics = {}
@@ -84,9 +115,17 @@ class ArmWatch:
         self._close()
 
     def stage(self, name: str) -> None:
-        """A stage is about to begin."""
+        """A stage is about to begin.
+
+        Processor times are counted from here on: what it took to read the counters and to empty
+        the caches belongs to no run, and depends on what is configured.
+        """
         if self._stage in self._cold:
             self._close()
+        if self._read_just_now:
+            glance = self._watch.glance()
+            self._opened = {} if glance.missing.keys() - self.remarks.keys() else glance.samples
+            self._read_just_now = False
         self._stage = name
 
     def end(self, written_bytes: float) -> Diagnostics:
@@ -110,6 +149,10 @@ class ArmWatch:
 
     def _read(self) -> Mapping[str, Sample]:
         reading = self._watch.read()
+        self._read_just_now = True
+        self._words |= {
+            f"{where}.machine": prefix for where, prefix in self._watch.machines(reading).items()
+        }
         self.remarks |= {
             source: f"diagnostics without {source}: {why}"
             for source, why in reading.missing.items()
@@ -128,7 +171,13 @@ class ArmWatch:
             for prefix, sample in now.items()
             for name, value in difference(self._last.get(prefix), sample).items()
         }
-        self._last = now
+        for prefix, opened in self._opened.items():
+            if prefix in now:
+                again = {name: now[prefix].counters.get(name) for name in opened.counters}
+                known = {name: value for name, value in again.items() if value is not None}
+                counted = difference(opened, Sample(now[prefix].life, known))
+                span |= {f"{prefix}.{name}": value for name, value in counted.items()}
+        self._last, self._opened = now, {}
         self._spans.append(span)
         if self._stage in self._cold:
             self._prove_cold(self._stage, span)

@@ -62,7 +62,7 @@ def _named(text: str, names: dict[str, str]) -> dict[str, float]:
 
 
 def _transfers(text: str) -> dict[str, float]:
-    pairs = re.findall(r"^(\w+): \d+ xfers .*\n\s*\[bytes: sum=(-?\d+)", text, re.MULTILINE)
+    pairs = re.findall(r"^(\w+): \d+ xfers .*\n\s*\[bytes: sum=(-?\d{1,19})", text, re.MULTILINE)
     found = {name: int(kib) for name, kib in pairs}
     try:
         return {

@@ -19,7 +19,7 @@ from tuner.target.openafs import parse
 from tuner.target.openafs.client import Client
 from tuner.target.openafs.limits import memory_bytes
 from tuner.target.part import verified
-from tuner.testbed.connector import Connector, check
+from tuner.testbed.connector import Connector, check, understood
 
 #: Debian's and Red Hat's.
 _CACHE_INFO = ("/etc/openafs/cacheinfo", "/usr/vice/etc/cacheinfo")
@@ -120,12 +120,13 @@ def _facts(clients: Sequence[Client]) -> dict[str, int]:
 
 def host_limits(host: Connector, cache: str) -> dict[str, int]:
     """What a client's host allows, by the names that the space uses."""
-    partition = check(host, ["stat", "--file-system", "--format=%S %b", cache]).split()
-    return {
-        "memory_bytes": memory_bytes(host),
-        "cache_partition_bytes": int(partition[0]) * int(partition[1]),
-        "cacheinfo_blocks": cache_info(host)[2],
-    }
+    with understood(host.host):
+        partition = check(host, ["stat", "--file-system", "--format=%S %b", cache]).split()
+        return {
+            "memory_bytes": memory_bytes(host),
+            "cache_partition_bytes": int(partition[0]) * int(partition[1]),
+            "cacheinfo_blocks": cache_info(host)[2],
+        }
 
 
 def cache_info(host: Connector) -> tuple[str, str, int]:
@@ -133,7 +134,7 @@ def cache_info(host: Connector) -> tuple[str, str, int]:
     TestbedError when there is none that can be read.
     """
     usual, other = _CACHE_INFO
-    found = host.run(["cat", usual])
+    found = host.ask(["cat", usual])
     text = found.stdout if found.status == 0 else check(host, ["cat", other])
     try:
         return parse.cache_info(text)

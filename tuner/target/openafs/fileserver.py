@@ -18,7 +18,15 @@ from tuner.target.journal import Journal
 from tuner.target.openafs import parse
 from tuner.target.openafs.limits import kernel_setting, memory_bytes, open_files
 from tuner.target.part import verified
-from tuner.testbed.connector import CommandFailed, CommandTimeout, Connector, check, told
+from tuner.testbed.connector import (
+    CommandFailed,
+    CommandTimeout,
+    Connector,
+    check,
+    check_change,
+    told,
+    understood,
+)
 
 _RESTORE, _STOP = "fileserver-restore.sh", "fileserver-stop.sh"
 #: The note in the journal of what the instance was last given; the script knows it too.
@@ -236,18 +244,19 @@ class Fileserver:
         """
         argv = ["sh", f"{_journal(self.host, self.place).directory}/{_STOP}"]
         argv += [self.place.address, self.place.instance]
-        result = self.host.run(argv, timeout_s=_END_TIMEOUT_S)
+        result = self.host.change(argv, timeout_s=_END_TIMEOUT_S)
         if result.status != 0:
             said = f"{self.host.host}: the fileserver cannot be stopped: {result.tail}"
             raise TestbedError(said, told(result, self.host.host))
 
     def _bos(self, verb: str, *arguments: str, timeout_s: float = 60.0) -> None:
         command = ["bos", verb, self.place.address, self.place.instance, *arguments, "-localauth"]
-        check(self.host, command, timeout_s=timeout_s)
+        check_change(self.host, command, timeout_s=timeout_s)
 
     def _log_size(self) -> int:
-        result = self.host.run(["stat", "--format=%s", self.place.log])
-        return int(result.stdout) if result.status == 0 else 0
+        result = self.host.ask(["stat", "--format=%s", self.place.log])
+        with understood(self.host.host):
+            return int(result.stdout) if result.status == 0 else 0
 
     def _await_start(self, command: str, log_size: int) -> None:
         """Wait until the server serves; ConfigurationError with its own reason when it gives up."""
@@ -282,7 +291,9 @@ class Fileserver:
         # It died before it opened its log, and bosserver throws away what it printed.
         self._stop()
         try:
-            said = self.host.run(command.split(), timeout_s=_ASK_TIMEOUT_S)
+            # Should it stay after all, it must not keep the lock of whoever changes this host.
+            argv = ["sh", "-c", 'exec "$@" 9<&-', "sh", *command.split()]
+            said = self.host.change(argv, timeout_s=_ASK_TIMEOUT_S)
         except TransportError:
             return "it says nothing"
         return f"it says: {said.tail}" if said.stderr or said.stdout else "it says nothing"
@@ -290,7 +301,7 @@ class Fileserver:
     def _log_since(self, size: int) -> parse.StartLog:
         """What FileLog gained since it had ``size`` bytes; all of it if it was begun anew."""
         start = size if self._log_size() >= size else 0
-        result = self.host.run(["tail", f"--bytes=+{start + 1}", self.place.log])
+        result = self.host.ask(["tail", f"--bytes=+{start + 1}", self.place.log])
         return parse.file_log(result.stdout if result.status == 0 else "")
 
 
@@ -305,7 +316,7 @@ def _journal(host: Connector, place: FileserverPlace) -> Journal:
 def _status(host: Connector, place: FileserverPlace) -> parse.InstanceStatus | None:
     """What bosserver says of the instance; None when there is no such instance."""
     argv = ["bos", "status", place.address, place.instance, "-long", "-localauth"]
-    result = host.run(argv)
+    result = host.ask(argv)
     if "no such entity" in result.stderr:
         return None
     # It says nothing, and that all is well, when bosserver goes while it is asked.

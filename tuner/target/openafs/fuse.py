@@ -7,19 +7,26 @@ by one script on the host.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.model import Value
 from tuner.target.journal import Journal, script
 from tuner.target.openafs import parse
-from tuner.testbed.connector import CommandFailed, CommandTimeout, Connector, check, told
+from tuner.testbed.connector import (
+    CommandFailed,
+    CommandTimeout,
+    Connector,
+    check,
+    check_change,
+    told,
+)
 
 PROGRAM = "afsd.fuse"
 
-_REMOUNT = "fuse-remount.sh"
-_RESTORE = "fuse-restore.sh"
+_REMOUNT, _RESTORE = "fuse-remount.sh", "fuse-restore.sh"
+_DAEMONS, _FIND = "fuse-daemons.sh", "fuse-find.sh"
 _DOES_NOT_SERVE = 4
 #: Longer than the script takes at its slowest: two graces, a start and a first look.
 _REMOUNT_TIMEOUT_S = 130.0
@@ -40,11 +47,14 @@ class FusePlace:
 
 @dataclass(slots=True)
 class FuseClient:
-    """One afsd.fuse; see Client. ``command``: program and options as found."""
+    """One afsd.fuse; see Client. ``command``: its command line as found; ``program``: the file that
+    it ran, by its whole path.
+    """
 
     host: Connector
     place: FusePlace
     command: tuple[str, ...]
+    program: str
     recorded: bool = False
 
     @classmethod
@@ -52,20 +62,22 @@ class FuseClient:
         """Read the cache manager as it runs; nothing is changed but a script of ours put there.
 
         A journal left by a run that was cut off says what was really found; then that counts.
-        Raises TestbedError when there is neither.
+        Raises TestbedError when there is neither, or when what is mounted is not root's alone: it
+        is run as root later.
         """
-        command = _journal(host, place).read("command") or _running(host, place)
-        if command is None:
-            raise TestbedError(
-                f"{host.host}: no {PROGRAM} is mounted at {place.mount}: mount it the way you want "
-                "it to be found and left"
-            )
+        journal = _journal(host, place)
+        kept = journal.read("command")
+        if kept is None:
+            command, program = _found(host, place)
+        else:
+            command, program = kept, check(host, ["cat", f"{journal.directory}/program"]).strip()
         # It will be wiped.
         if (used := _cache_of(command) or place.cache) != place.cache:
             raise TestbedError(f"{host.host}: the cache of {PROGRAM} is {used}, not {place.cache}")
-        check(host, ["mkdir", "--parents", "--mode=0700", place.directory])
-        host.put(f"{place.directory}/{_REMOUNT}", script(_REMOUNT), mode=0o700)
-        return cls(host, place, command)
+        check_change(host, ["mkdir", "--parents", "--mode=0700", place.directory])
+        for name in (_DAEMONS, _REMOUNT):
+            host.put(f"{place.directory}/{name}", script(name), mode=0o700)
+        return cls(host, place, command, program)
 
     @property
     def cache(self) -> str:
@@ -82,8 +94,8 @@ class FuseClient:
         place = self.place
         self._record()
         argv = ["sh", f"{place.directory}/{_REMOUNT}", place.mount, place.cache, place.probe]
-        argv += [self.command[0], *options]
-        result = self.host.run(argv, timeout_s=_REMOUNT_TIMEOUT_S)
+        argv += [self.program, *options]
+        result = self.host.change(argv, timeout_s=_REMOUNT_TIMEOUT_S)
         if result.status == _DOES_NOT_SERVE:
             said = f"the cache manager does not start: {result.tail}"
             raise ConfigurationError(said, told(result, self.host.host))
@@ -93,7 +105,8 @@ class FuseClient:
 
     def shown(self) -> dict[str, Value]:
         """See Client.shown: the cache manager's own answer."""
-        port = parse.udp_port_of(check(self.host, ["ss", "-uanpH"]), PROGRAM)
+        pids = frozenset(one.pid for one in _look(self.host, self.place).found)
+        port = parse.udp_port_of(check(self.host, ["ss", "-uanpH"]), pids)
         if port is None:
             raise ConfigurationError(f"{self.host.host}: {PROGRAM} does not run any more")
         asking = ["cmdebug", "127.0.0.1", "-port", str(port), "-cache"]
@@ -122,11 +135,12 @@ class FuseClient:
     def _begin(self) -> None:
         place = self.place
         words = {"mount": place.mount, "cache": place.cache, "probe": place.probe}
+        words["program"] = self.program
         _journal(self.host, place).begin({"command": self.command}, words)
 
 
 def _journal(host: Connector, place: FusePlace) -> Journal:
-    return Journal(host, f"{place.directory}/cache_manager", _RESTORE, (_REMOUNT,))
+    return Journal(host, f"{place.directory}/cache_manager", _RESTORE, (_DAEMONS, _REMOUNT))
 
 
 def _cache_of(command: Sequence[str]) -> str | None:
@@ -135,11 +149,73 @@ def _cache_of(command: Sequence[str]) -> str | None:
     return values[0] if values else None
 
 
-def _running(host: Connector, place: FusePlace) -> tuple[str, ...] | None:
-    """The command line of the cache manager that is mounted there, None when there is none."""
-    for pid in host.run(["pidof", PROGRAM]).stdout.split():
-        shown = host.run(["cat", f"/proc/{pid}/cmdline"])
-        command = tuple(shown.stdout.split("\0")[:-1])
-        if shown.status == 0 and ("-mountdir" not in command or place.mount in command):
-            return command
-    return None
+@dataclass(frozen=True, slots=True)
+class _Daemon:
+    """A process of root that is the cache manager at a mount point."""
+
+    pid: int
+    program: str
+    command: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Sight:
+    """What goes by the name of the cache manager on a host. ``others``: sentences about what is not
+    believed. ``mounted``: whose the mount is by the kernel: ``root``, ``other`` or ``none``.
+    """
+
+    found: list[_Daemon] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+    mounted: str = ""
+
+
+def _found(host: Connector, place: FusePlace) -> tuple[tuple[str, ...], str]:
+    """Command line and program of the cache manager that is mounted there. Raises TestbedError when
+    there is not exactly one that may be believed: anybody may call a process afsd.fuse.
+    """
+    sight = _look(host, place)
+    if len(sight.found) == 1 and sight.mounted == "root":
+        return sight.found[0].command, sight.found[0].program
+    said = f"{host.host}: no {PROGRAM} of root is mounted at {place.mount}"
+    if len(sight.found) > 1:
+        numbers = ", ".join(str(one.pid) for one in sight.found)
+        said = f"{host.host}: more than one {PROGRAM} serves {place.mount} (processes {numbers})"
+    if sight.others:
+        said += f"; not believed: {'; '.join(sight.others)}"
+    raise TestbedError(f"{said}: mount it the way you want it to be found and left")
+
+
+def _look(host: Connector, place: FusePlace) -> _Sight:
+    """Look at the processes of that name. Raises TestbedError."""
+    given = script(_DAEMONS) + script(_FIND)
+    result = host.ask(["sh", "-s", PROGRAM, place.mount], input=given)
+    if result.status != 0:
+        raise CommandFailed(host.host, result)
+    try:
+        return _sight(result.stdout)
+    except ValueError as problem:
+        raise TestbedError(f"{host.host}: {_FIND}: not understood: {problem}") from problem
+
+
+def _sight(text: str) -> _Sight:
+    """Parse what the script prints; ValueError when it is not that."""
+    sight = _Sight()
+    for line in text.splitlines():
+        kind, _, rest = line.partition(" ")
+        subject, _, more = rest.partition(" ")
+        match kind:
+            case "mount":
+                sight.mounted = subject
+            case "found":
+                shown, _, program = more.partition(" ")
+                words = bytes.fromhex(shown).decode(errors="replace").split("\0")
+                sight.found.append(_Daemon(int(subject), program, tuple(words[:-1])))
+            case "decoy":
+                sight.others.append(f"process {int(subject)} is of user {more}, not of root")
+            case "refused":
+                sight.others.append(f"process {int(subject)}: {more}")
+            case _:
+                raise ValueError(f"not a process: {line[:200]!r}")
+    if not sight.mounted:
+        raise ValueError("its end is missing")
+    return sight

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from tuner.target.openafs import parse
-from tuner.testbed.connector import Connector, check
+from tuner.testbed.connector import Connector, check, understood
 
 
 def kernel_setting(host: Connector, name: str) -> int:
     """The value of a sysctl such as ``net.core.rmem_max``."""
-    return int(check(host, ["cat", "/proc/sys/" + name.replace(".", "/")]))
+    with understood(host.host):
+        return int(check(host, ["cat", "/proc/sys/" + name.replace(".", "/")]))
 
 
 def memory_bytes(host: Connector) -> int:
     """All memory of a host."""
-    return parse.process_status(check(host, ["cat", "/proc/meminfo"]))["MemTotal"] * 1024
+    with understood(host.host):
+        return parse.process_status(check(host, ["cat", "/proc/meminfo"]))["MemTotal"] * 1024
 
 
 def open_files(host: Connector) -> int:
     """How many files a process may have open at most."""
-    return int(check(host, ["prlimit", "--nofile", "--noheadings", "--output=HARD"]))
+    with understood(host.host):
+        return int(check(host, ["prlimit", "--nofile", "--noheadings", "--output=HARD"]))

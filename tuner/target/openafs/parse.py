@@ -83,7 +83,7 @@ def file_log(text: str) -> StartLog:
 
 def xstat(text: str) -> dict[str, int]:
     """Parse the "number name" lines of ``xstat_fs_test``; per-call lines are left out."""
-    pairs = re.findall(r"^\s+(\d+) ([A-Za-z]\w*)\s*$", text, re.MULTILINE)
+    pairs = re.findall(r"^\s+(\d{1,19}) ([A-Za-z]\w*)\s*$", text, re.MULTILINE)
     if not pairs:
         raise ValueError(f"xstat_fs_test: no values in {text.strip()[:200]!r}")
     return {name: int(number) for number, name in pairs}
@@ -136,12 +136,15 @@ def udp_receive_buffer(text: str, port: int = FILESERVER_PORT) -> int:
     return int(match.group(1))
 
 
-def udp_port_of(text: str, program: str) -> int | None:
-    """The UDP port that a program has open, from ``ss -uanpH``; None when it has none yet."""
-    match = re.search(
-        rf"^\S+\s+\d+\s+\d+\s+\S+:(\d+)\s.*\"{re.escape(program)}\"", text, re.MULTILINE
-    )
-    return None if match is None else int(match.group(1))
+def udp_port_of(text: str, pids: frozenset[int]) -> int | None:
+    """The UDP port that one of these processes has open, from ``ss -uanpH``; None when none has.
+    By number: anybody may give a process any name.
+    """
+    sockets = re.findall(r"^\S+\s+\d+\s+\d+\s+\S+:(\d+)\s(.*)$", text, re.MULTILINE)
+    for port, users in sockets:
+        if pids.intersection(map(int, re.findall(r"\bpid=(\d+)\b", users))):
+            return int(port)
+    return None
 
 
 _CACHE_WORDS = {
@@ -191,5 +194,5 @@ def process_status(text: str) -> Mapping[str, int]:
     """The numbers of /proc/PID/status by name (sizes in kB)."""
     return {
         name: int(value)
-        for name, value in re.findall(r"^(\w+):\s+(\d+)(?: kB)?$", text, re.MULTILINE)
+        for name, value in re.findall(r"^(\w+):\s+(\d{1,19})(?: kB)?$", text, re.MULTILINE)
     }

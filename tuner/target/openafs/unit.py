@@ -17,7 +17,14 @@ from tuner.errors import ConfigurationError, TestbedError
 from tuner.model import Value
 from tuner.target.journal import Journal, script
 from tuner.target.openafs import parse
-from tuner.testbed.connector import CommandFailed, CommandTimeout, Connector, check, told
+from tuner.testbed.connector import (
+    CommandFailed,
+    CommandTimeout,
+    Connector,
+    check,
+    check_change,
+    told,
+)
 
 PROGRAM = "afsd"
 
@@ -73,9 +80,9 @@ class UnitClient:
         kept = journal.read("found")
         configuration = kept[0] if kept else check(host, ["cat", "--", place.file])
         asking = ["cat", f"{journal.directory}/crypt"] if kept else ["fs", "getcrypt"]
-        said = host.run(asking).stdout
+        said = host.ask(asking).stdout
         crypt = said.strip() if kept else parse.encryption(said)
-        check(host, ["mkdir", "--parents", "--mode=0700", place.directory])
+        check_change(host, ["mkdir", "--parents", "--mode=0700", place.directory])
         host.put(f"{place.directory}/{_REMOUNT}", script(_REMOUNT), mode=0o700)
         client = cls(host, place, configuration, crypt)
         _ = client.options  # they must be understood before anything is changed
@@ -103,7 +110,7 @@ class UnitClient:
         self.host.put(content, wanted.encode(), mode=0o600)
         argv = ["sh", f"{place.directory}/{_REMOUNT}", place.unit, place.mount, place.cache]
         argv += [place.probe, place.file, content, self.crypt]
-        result = self.host.run(argv, timeout_s=_REMOUNT_TIMEOUT_S)
+        result = self.host.change(argv, timeout_s=_REMOUNT_TIMEOUT_S)
         if result.status == _DOES_NOT_SERVE:
             said = f"the cache manager does not start: {result.tail}"
             raise ConfigurationError(said, told(result, self.host.host))

@@ -3,6 +3,7 @@
 # for the next time. Exit status: 9 HOLDER does not hold this host any more; 8 it does, but the host was
 # started anew since the last time; 1 it does, but nothing can be written.
 set -u
+umask 077
 cd "$(dirname "$0")" || exit 1
 boot=/proc/sys/kernel/random/boot_id
 

@@ -2,6 +2,7 @@
 # watch.sh start: from now on, put this host back when fstune has not been heard from for too long;
 # until the host is given back. Needs nothing of fstune but the files here.
 set -u
+umask 077
 cd "$(dirname "$0")" || exit 1
 if [ "${1:-}" = start ]; then
     # It outlives whoever starts it. A log that cannot be written keeps nothing from being put back.
@@ -32,9 +33,12 @@ while [ -d lease ] && [ "$(cat watch.pid)" = $$ ]; do
     [ $(($(uptime_s) - heard)) -ge "$after_s" ] || continue
     # Taken away at once: whoever held it finds out, and changes nothing any more. Where nothing can be
     # written it stays, and whoever holds it cannot show that it lives.
+    owner=
+    { IFS= read -r owner < lease/owner; } 2> /dev/null
     mv lease lease.expired 2> /dev/null || [ -d lease ] || exit 0
     say "not heard from for $after_s s: putting this host back"
-    until said=$(sh put-back.sh "$(pwd)" 2>&1); do
+    # Only for as long as that is whose it was: when somebody else has put it back meanwhile, a later campaign may hold it.
+    until said=$(sh put-back.sh "$(pwd)" ${owner:+"$owner"} 2>&1); do
         say "$said"
         tries=$((tries - 1))
         [ "$tries" -gt 0 ] || exit 1

@@ -35,6 +35,30 @@ StoreData: 1 xfers (1 OK), time sum=0.5
 """
 
 
+_MACHINE = """=== cpu
+cpu {busy} 0 0 0 {iowait} 0 {softirq} {steal}
+=== uptime
+{uptime}.00 0
+=== boot
+{name}
+"""
+
+
+@dataclass
+class Machine:
+    """What several hosts may be on. Ticks of processor time, seconds of ``uptime``."""
+
+    name: str
+    busy: int = 1000
+    iowait: int = 0
+    softirq: int = 0
+    steal: int = 0
+    uptime: int = 500
+
+    def told(self) -> str:
+        return _MACHINE.format(**vars(self))
+
+
 @dataclass
 class Host:
     """Answers a probe with ``template`` and the present ``numbers``."""
@@ -43,6 +67,7 @@ class Host:
     host: str = "fs1"
     reachable: bool = True
     numbers: dict[str, int] = field(default_factory=dict)
+    machine: Machine | None = None
 
     @classmethod
     def client(cls) -> Host:
@@ -67,7 +92,12 @@ class Host:
     ) -> CommandResult:
         if not self.reachable:
             raise TransportError(f"{self.host}: out of reach")
-        return CommandResult(tuple(argv), 0, self.template.format(**self.numbers), "")
+        told = self.template.format(**self.numbers)
+        if self.machine is not None:
+            told += self.machine.told()
+        return CommandResult(tuple(argv), 0, told, "")
+
+    ask = change = run
 
     def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
         """Taken."""

@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.unit.measure.diagnostics.hosts import Host
-from tuner.measure.diagnostics.machine import cpu_counters, udp_counters
+from tuner.measure.diagnostics.machine import (
+    cpu_counters,
+    machine_name,
+    udp_counters,
+    uptime_counters,
+)
 from tuner.measure.diagnostics.probe import Probe, sections
 from tuner.measure.diagnostics.process import (
     context_switches,
@@ -35,7 +40,8 @@ def recorded(text: Callable[[str], str]) -> Recorded:
 def test_every_source_has_its_section(recorded: Recorded) -> None:
     for who in ("server", "client"):
         assert list(recorded(who)) == [
-            *("stat", "status", "switches", "cpu", "snmp", "rxdebug", "xstat")
+            *("stat", "cpu", "uptime", "boot"),
+            *("status", "switches", "snmp", "rxdebug", "xstat"),
         ]
 
 
@@ -97,8 +103,16 @@ def test_a_command_name_cannot_confuse(recorded: Recorded) -> None:
 def test_a_machine(recorded: Recorded) -> None:
     found = recorded("server")
     assert cpu_counters(found["cpu"]) == pytest.approx(
-        {"busy_s": 12408.65, "iowait_s": 250.74, "steal_s": 14.80}
+        {
+            "busy_s": 12408.65,
+            "irq_s": 0.0,
+            "softirq_s": 323.54,
+            "iowait_s": 250.74,
+            "steal_s": 14.80,
+        }
     )
+    assert uptime_counters(found["uptime"]) == {"elapsed_s": 12345.67}
+    assert machine_name(found["boot"]) == "2f1c7a56-0d5e-4e0b-9c53-7d9e3b8a4f11"
     assert udp_counters(found["snmp"]) == {
         "datagrams_received": 155569,
         "datagrams_sent": 134957,
@@ -115,6 +129,7 @@ def test_a_machine(recorded: Recorded) -> None:
     [
         *(rx_counters, rx_gauges, fileserver_counters, cache_manager_counters, process_gauges),
         *(process_life, cpu_s, context_switches, cpu_counters, udp_counters),
+        *(uptime_counters, machine_name),
     ],
 )
 @pytest.mark.parametrize(
@@ -141,10 +156,22 @@ def test_a_probe_names_everything_by_where_it_was_counted(text: Callable[[str], 
     assert server.samples["fs1"].counters["fs.fetched_bytes"] == 113600 * 1024
     assert server.samples["fs1"].gauges["rx.idle_threads"] == 11
     client = Probe.client(Host(), "ws1", "afsd.fuse", "/srv").understand(text("client"))
-    assert set(client.samples) == {"ws1", "ws1.udp"}
+    assert set(client.samples) == {"ws1", "ws1.udp", "ws1.host"}
+    assert server.machines == {"host": "2f1c7a56-0d5e-4e0b-9c53-7d9e3b8a4f11"}
+    assert client.machines == {"ws1.host": "2f1c7a56-0d5e-4e0b-9c53-7d9e3b8a4f11"}
     assert client.samples["ws1"].counters["cm.dcache_misses"] == 998
     assert not server.missing
     assert not client.missing
+
+
+def test_a_glance_is_the_processor_times_of_a_reading(text: Callable[[str], str]) -> None:
+    probe = Probe.client(Host(), "ws1", "afsd.fuse", "/srv")
+    whole = probe.understand(text("client"))
+    found = probe.understand_glance(text("client").partition("=== status")[0])
+    assert found.samples["ws1.host"] == whole.samples["ws1.host"]
+    assert found.samples["ws1"].life == whole.samples["ws1"].life
+    assert found.samples["ws1"].counters == {"cpu_s": whole.samples["ws1"].counters["cpu_s"]}
+    assert (found.machines, found.missing) == (whole.machines, {})
 
 
 def test_a_source_that_gives_nothing_leaves_the_others(text: Callable[[str], str]) -> None:
@@ -157,6 +184,7 @@ def test_a_source_that_gives_nothing_leaves_the_others(text: Callable[[str], str
 
 def test_a_client_in_the_kernel_has_no_process(text: Callable[[str], str]) -> None:
     said = "=== cpu" + text("client").partition("=== cpu")[2]
+    said = said.partition("=== status")[0] + "=== snmp" + said.partition("=== snmp")[2]
     found = Probe.client(Host(), "ws1", "afsd", "/srv").understand(said)
     assert found.samples["ws1"].life == ""
     assert found.samples["ws1"].counters["cm.dcache_misses"] == 998

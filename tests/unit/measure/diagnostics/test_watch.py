@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.measure.diagnostics.hosts import Host
+from tests.unit.measure.diagnostics.hosts import Host, Machine
 from tuner.errors import WorkloadError
 from tuner.measure.diagnostics.probe import Probe
 from tuner.measure.diagnostics.watch import ArmWatch, Watch
 from tuner.measure.workload import load_workload
 
+HERE = Machine("2f1c7a56-0d5e-4e0b-9c53-7d9e3b8a4f11").name
+THERE = Machine("8d3b6f0e-5c2a-4b7d-8e1f-6a9c0d2b4e35").name
 SMALL = load_workload(str(Path(__file__).parents[3] / "data" / "small-workload.yaml"))
 #: What its stages write and read: 20 files of 4 KiB, one of 2 MiB.
 KIB = 80 + 2048
@@ -46,6 +48,8 @@ class Testbed:
         self.client.count(fetched_kib=fetched_kib, misses=28, cpu=25, peak_kib=300)
         self.server.count(fetched_kib=fetched_kib)
         return self.arm.end(KIB * 1024)
+
+    ask = change = run
 
 
 def test_an_arm_is_counted_whole_although_the_client_was_mounted_again() -> None:
@@ -135,3 +139,73 @@ def test_without_probes_nothing_is_said() -> None:
     arm.stage("read")
     assert arm.end(5) == {}
     assert not arm.remarks
+
+
+def test_only_what_runs_during_the_stages_counts_as_processor_time() -> None:
+    testbed = Testbed()
+    machine = testbed.server.machine = testbed.client.machine = Machine(HERE)
+    arm, client = testbed.arm, testbed.client
+    arm.begin()
+    machine.busy += 30  # the tools that read the counters
+    client.count(cpu=20)
+    arm.stage("write")
+    machine.busy += 400
+    machine.softirq += 50
+    machine.steal += 7
+    machine.iowait += 3
+    machine.uptime += 4
+    client.count(stored_kib=KIB, cpu=110)
+    arm.before_cold()
+    machine.busy += 500  # unmounting and mounting
+    machine.uptime += 9
+    client.remount()
+    client.count(cpu=60)
+    arm.stage("read")
+    machine.busy += 100
+    machine.uptime += 2
+    client.count(fetched_kib=KIB, cpu=25)
+    found = arm.end(KIB * 1024)
+    assert found["host.busy_s"] == 5.5
+    assert found["host.softirq_s"] == 0.5
+    assert found["host.irq_s"] == 0.0
+    assert found["host.steal_s"] == 0.07
+    assert found["host.iowait_s"] == 0.03
+    assert found["host.elapsed_s"] == 6.0
+    assert found["ws1.cpu_s"] == pytest.approx(1.35)
+    assert found["ws1.machine"] == "host"
+    assert "ws1.host.busy_s" not in found
+    assert found["cold.read.reading"] == "proven"
+
+
+def test_a_client_s_machine_is_counted_for_itself() -> None:
+    testbed = Testbed()
+    testbed.server.machine, testbed.client.machine = Machine(HERE), Machine(THERE)
+    found = testbed.run()
+    assert found["ws1.machine"] == "ws1.host"
+    assert found["ws1.host.busy_s"] == found["host.busy_s"] == 0.0
+
+
+def test_clients_on_one_machine_share_its_numbers() -> None:
+    machine = Machine(THERE)
+    server, clients = Host.server(), [Host.client(), Host.client()]
+    server.machine = Machine(HERE)
+    for client in clients:
+        client.machine = machine
+    watch = Watch(
+        SMALL.spec,
+        (Probe.server(server, "fs1", "dafileserver", "10.77.0.1"),),
+        tuple(Probe.client(c, f"ws{n}", "afsd.fuse", "/srv") for n, c in enumerate(clients, 1)),
+    )
+    reading = watch.read()
+    assert watch.machines(reading) == {"ws1": "ws1.host", "ws2": "ws1.host"}
+    assert {"host", "ws1.host"} < set(reading.samples)
+    assert "ws2.host" not in reading.samples
+
+
+def test_a_client_s_machine_that_cannot_be_told_from_others_is_left_out() -> None:
+    testbed = Testbed()
+    testbed.server.machine, testbed.client.machine = Machine(HERE), Machine("none")
+    found = testbed.run()
+    assert "ws1.machine" not in found
+    assert "ws1.host.busy_s" not in found
+    assert found["host.busy_s"] == 0.0

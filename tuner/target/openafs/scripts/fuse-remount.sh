@@ -1,8 +1,8 @@
 #!/bin/sh
 # fuse-remount.sh MOUNT CACHE PROBE PROGRAM [OPTION...]
 #
-# Ends the cache manager at MOUNT, wipes CACHE, starts PROGRAM with its options, and waits until PROBE
-# can be seen. Every argument is data: nothing here is made from values.
+# Ends the cache manager at MOUNT, wipes CACHE, starts PROGRAM (its whole path) with its options, and waits until
+# PROBE can be seen. Every argument is data: nothing here is made from values.
 #
 # Exit status: 0 it serves; 3 the old one does not end; 4 the new one does not serve; what is wrong is
 # on standard error.
@@ -10,6 +10,7 @@ set -u
 mount=$1 cache=$2 probe=$3
 shift 3
 program=${1##*/}
+. "${0%/*}/fuse-daemons.sh"
 log=${0%/*}/start.log
 # A disk that takes nothing any more must not keep the client from being put back (at ":" the shell would end).
 true 2> /dev/null > "$log" || log=/dev/null
@@ -43,24 +44,12 @@ mounted() {
     return 1
 }
 
-# The processes of this cache manager: others, for other mount points, are left alone.
-daemons() {
-    for pid in $(pidof "$program"); do
-        given=$({ tr '\0' '\n' < "/proc/$pid/cmdline"; } 2> /dev/null) || continue
-        case $given in *-mountdir*)
-            printf '%s\n' "$given" | grep -Fxq -e "$mount" || continue
-            ;;
-        esac
-        printf '%s\n' "$pid"
-    done
-}
-
 there() {
-    mounted || [ -n "$(daemons)" ]
+    mounted || [ -n "$(daemons "$program" "$mount")" ]
 }
 
 detach() {
-    timeout "$grace_s" umount "$@" "$mount" 2>&1
+    timeout --foreground "$grace_s" umount "$@" "$mount" 2>&1
 }
 
 # Whoever still uses its files gets an error from them.
@@ -69,7 +58,7 @@ end_by_force() {
     said=
     while there; do
         past "$limit" && fail 3 "$mount cannot be unmounted: ${said:-$program does not die}"
-        pids=$(daemons)
+        pids=$(daemons "$program" "$mount")
         # The kernel then fails every request that waits for it. The list is numbers.
         [ -z "$pids" ] || kill -KILL $pids
         mounted && said=$(detach --lazy)
@@ -90,11 +79,12 @@ done
 find "$cache" -mindepth 1 -delete || fail 3 "$cache cannot be wiped"
 
 limit=$(($(uptime_s) + serve_s))
-# A daemon must not keep this script's own output open.
-timeout --kill-after="$grace_s" "$ready_s" "$@" < /dev/null > "$log" 2>&1 || fail 4 "$program: exit status $?: $(cat "$log")"
+# A daemon must not keep this script's own output open, nor a lock. What is asked to be quick stays in the process
+# group of this script, so that nothing of it goes on when that is killed.
+timeout --foreground --kill-after="$grace_s" "$ready_s" "$@" < /dev/null > "$log" 2>&1 9<&- || fail 4 "$program: exit status $?: $(cat "$log")"
 while :; do
-    said=$(timeout "$ready_s" stat -c %F -- "$probe" 2>&1) && exit 0
-    if past "$limit" || [ -z "$(daemons)" ]; then
+    said=$(timeout --foreground "$ready_s" stat -c %F -- "$probe" 2>&1) && exit 0
+    if past "$limit" || [ -z "$(daemons "$program" "$mount")" ]; then
         fail 4 "$program does not serve $probe: $said $(cat "$log")"
     fi
     sleep 0.02

@@ -3,44 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
 
 import pytest
 
-import search_spaces
 from search_spaces import Space
+from tests.unit.propose.spaces import CLIENT, FACTS, SERVER, SMALL_CLIENT, tunables
 from tuner.model import Configuration
-from tuner.propose.optuna_proposer import OptunaProposer, Tunable
-from tuner.propose.proposer import Told
+from tuner.propose.asking import OptunaProposer
+from tuner.propose.proposer import Proposer, Told
+from tuner.propose.strategies import proposer as made
 
-FACTS = {
-    "net_core_rmem_max": 4 << 20,
-    "memory_bytes": 16 << 30,
-    "nofile": 65536,
-    "fixed_command_length": 40,
-    "cache_partition_bytes": 16 << 30,
-    "cacheinfo_blocks": 200_000,
-}
-SERVER = search_spaces.load("openafs-fileserver-1.8")
-CLIENT = search_spaces.load("openafs-cache-manager-fuse-1.8")
 BASELINE = Told(Configuration(), 0.0)
-
-Sampler = Literal["tpe", "random"]
-SAMPLERS: tuple[Sampler, ...] = ("tpe", "random")
+SAMPLERS = ("tpe", "cmaes", "nsga2", "random", "grid")
 
 
 def proposer(
-    sampler: Sampler = "tpe", seed: int = 1, server: Space = SERVER, client: Space = CLIENT
-) -> OptunaProposer:
-    tunables = {
-        "fileserver": Tunable(server, FACTS, {}),
-        "cache_manager": Tunable(client, FACTS, {"blocks": 200_000}),
-    }
-    return OptunaProposer(tunables, sampler, seed)
+    sampler: str = "tpe", seed: int = 1, server: Space = SERVER, client: Space = CLIENT
+) -> Proposer:
+    found = made(sampler, tunables(server, client), seed)
+    assert found is not None
+    return found
+
+
+def asking() -> OptunaProposer:
+    found = proposer()
+    assert isinstance(found, OptunaProposer)
+    return found
+
+
+def test_the_model_needs_no_proposer() -> None:
+    assert made("model", tunables(), 1) is None
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_proposals_are_valid_new_and_complete(sampler: Sampler) -> None:
+def test_proposals_are_valid_new_and_complete(sampler: str) -> None:
     known = [BASELINE]
     for _ in range(6):
         found = proposer(sampler).propose(4, known)
@@ -55,7 +51,7 @@ def test_proposals_are_valid_new_and_complete(sampler: Sampler) -> None:
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_same_question_same_answer(sampler: Sampler) -> None:
+def test_same_question_same_answer(sampler: str) -> None:
     known = [BASELINE, *(Told(p.configuration, 0.1) for p in proposer().propose(9, [BASELINE]))]
     assert proposer(sampler).propose(3, known) == proposer(sampler).propose(3, known)
     assert proposer(sampler).propose(3, known) != proposer(sampler, seed=2).propose(3, known)
@@ -68,7 +64,7 @@ def test_what_was_never_measured_is_not_proposed_again() -> None:
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_a_small_space_is_used_up_and_then_there_is_nothing(sampler: Sampler) -> None:
+def test_a_small_space_is_used_up_and_then_there_is_nothing(sampler: str) -> None:
     small = CLIENT.narrow(only=("daemons",), ranges={"daemons": (4, 6)})
     server = SERVER.narrow(only=())
     one = proposer(sampler, server=server, client=small)
@@ -78,10 +74,25 @@ def test_a_small_space_is_used_up_and_then_there_is_nothing(sampler: Sampler) ->
     assert one.propose(10, known) == []
 
 
-def test_it_learns_where_it_is_fast() -> None:
-    """After enough races on a plain slope, its proposals lie on the fast side."""
+def test_a_grid_covers_a_small_space_a_few_at_a_time() -> None:
     server = SERVER.narrow(only=("dir_buffers",))
-    client = CLIENT.narrow(only=("daemons",))
+    client = CLIENT.narrow(only=("daemons",), ranges={"daemons": (4, 6)})
+    known = [BASELINE]
+    while found := proposer("grid", server=server, client=client).propose(3, known):
+        known += [Told(p.configuration, 0.0) for p in found]
+        assert len(known) < 100
+    values = [told.configuration.as_dict() for told in known]
+    daemons = {v.get("cache_manager.daemons") for v in values}
+    buffers = {v.get("fileserver.dir_buffers") for v in values}
+    assert daemons == {None, 4, 5, 6}
+    assert {None, 70, 4096} < buffers
+    assert len(known) == len({told.configuration for told in known}) == 4 * len(buffers)
+
+
+def test_it_learns_where_it_is_fast() -> None:
+    """After enough questions on a plain slope, its proposals lie on the fast side."""
+    server = SERVER.narrow(only=("dir_buffers",))
+    client = SMALL_CLIENT
     known = [BASELINE]
 
     def difference(configuration: Configuration) -> float:
@@ -97,10 +108,11 @@ def test_it_learns_where_it_is_fast() -> None:
     assert sum(d or 0.0 for d in late) / len(late) < max(0.1, sum(d or 0.0 for d in early) / 8)
 
 
-def test_a_configuration_from_elsewhere_can_be_told() -> None:
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_configuration_from_elsewhere_can_be_told(sampler: str) -> None:
     """What was found on a host need not lie in the space's ranges."""
     strange = Configuration.of({"fileserver.threads": 9999, "fileserver.preset": "S"})
-    assert len(proposer().propose(2, [BASELINE, Told(strange, -0.5)])) == 2
+    assert len(proposer(sampler).propose(2, [BASELINE, Told(strange, -0.5)])) == 2
 
 
 def test_priors_guide_and_may_be_proposed_again() -> None:
@@ -111,10 +123,10 @@ def test_priors_guide_and_may_be_proposed_again() -> None:
     assert proposer().propose(3, [BASELINE, *as_priors]) == one
     first = proposer().propose(1, [BASELINE])[0].configuration
     prior = Told(first, -0.5, prior=True)
-    study = proposer()._study([BASELINE, prior])
+    study = asking()._study([BASELINE, prior])
     assert [trial.value for trial in study.trials] == [0.0, -0.5]
     # What could not be proposed here would be told of another configuration.
     elsewhere = Configuration.of(first.as_dict() | {"fileserver.threads": 1_000_000})
     for strange in (elsewhere, Configuration.of({"moon.phase": 3})):
-        study = proposer()._study([BASELINE, Told(strange, -0.5, prior=True)])
+        study = asking()._study([BASELINE, Told(strange, -0.5, prior=True)])
         assert [trial.value for trial in study.trials] == [0.0]

@@ -7,39 +7,34 @@ of Optuna's has to survive a crash.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
-from search_spaces import Space, answers, draw
+from search_spaces import answers, draw
 from tuner.model import Configuration, Value
+from tuner.propose.encoding import Tunable
 from tuner.propose.proposer import Proposal, Told
 
 #: So many asks for one proposal before a space counts as exhausted.
 _MOST_ASKS = 50
-#: Proposals drawn at random before the sampler follows what it has learnt.
-_STARTUP_TRIALS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Tunable:
-    """A component's space with what its host allows and what was found there."""
-
-    space: Space
-    facts: Mapping[str, int]
-    found: Mapping[str, Value]
 
 
 class OptunaProposer:
     """Asks a sampler for valid configurations of all components together."""
 
     def __init__(
-        self, tunables: Mapping[str, Tunable], sampler: Literal["tpe", "random"], seed: int
+        self,
+        tunables: Mapping[str, Tunable],
+        name: str,
+        sampler: Callable[[int], optuna.samplers.BaseSampler],
+        seed: int,
     ) -> None:
+        """``sampler``: makes the sampler ``name`` from a seed."""
         self._tunables = tunables
+        self._name = name
         self._sampler = sampler
         self._seed = seed
 
@@ -55,7 +50,7 @@ class OptunaProposer:
             configuration = self._draw(_AskTrial(trial))
             if configuration not in seen:
                 seen.add(configuration)
-                found.append(Proposal(configuration, self._sampler))
+                found.append(Proposal(configuration, self._name))
         return found
 
     def _draw(self, ask: _AskTrial | _Replay) -> Configuration:
@@ -70,12 +65,7 @@ class OptunaProposer:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         # A new seed for each question, the same one for the same question.
         seed = random.Random(f"{self._seed}:propose:{len(known)}").randrange(2**32)
-        sampler: optuna.samplers.BaseSampler
-        if self._sampler == "tpe":
-            sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP_TRIALS)
-        else:
-            sampler = optuna.samplers.RandomSampler(seed=seed)
-        study = optuna.create_study(direction="minimize", sampler=sampler)
+        study = optuna.create_study(direction="minimize", sampler=self._sampler(seed))
         for told in known:
             if told.difference is not None and (trial := self._as_trial(told)) is not None:
                 study.add_trial(trial)

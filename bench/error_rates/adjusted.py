@@ -1,0 +1,234 @@
+"""Claims that rest on adjusted differences: how often they are wrong, and what they find.
+
+A campaign of its own for each history: 12 blocks of pilot and search, in which trial 1, the later
+finalist, is measured against the baseline beside two others, and from them the adjustment as
+`tuner.judge.adjustment` fits it, with its refusals. Then fresh blocks of finalist and baseline,
+many for each history, looked at after each block from the third to the 20th.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy.special import ndtr
+
+from bench.error_rates.rules import ALPHA_CERTIFY, Found
+from tuner.judge.adjustment import Adjustment, fit_adjustment, raw_alpha
+from tuner.judge.evalue import MIN_PAIRS, Floats, e_values
+from tuner.judge.observed import Observed
+from tuner.judge.thresholds import threshold
+from tuner.model import COVARIATES
+
+SEARCH_BLOCKS: Final = 12
+SEARCH_ARMS: Final = 4
+FRESH_BLOCKS: Final = 20
+GAINS: Final = (0.0, 0.05, 0.08)
+"""True gains of the finalist, in log units of time; 0 is the null."""
+
+NOISE: Final = 0.06
+"""Standard deviation of an arm's score by itself: of a difference 8.5%."""
+
+COST: Final = 0.33
+_LEVEL: Final = 0.18
+"""Mean and deviation of what others use, in processors: COST times it is half of the variance of
+a difference."""
+
+_LASTING: Final = 2.1
+"""How much more they use where it lasts, so that it is half all the same."""
+
+_OTHERS: Final = COVARIATES.index("others_server")
+_HISTORIES_FRESH: Final = 40
+_SEED: Final = 3
+
+Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]
+"""Processors used by others in runs one after the other, along the last axis."""
+
+
+def _exponential(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    return rng.exponential(_LEVEL, shape)
+
+
+def _lasting(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    x = rng.standard_normal(shape)
+    for run in range(1, shape[-1]):
+        x[..., run] = 0.8 * x[..., run - 1] + 0.6 * x[..., run]
+    return np.asarray(-_LASTING * _LEVEL * np.log(ndtr(-x)), dtype=np.float64)
+
+
+def _bursts(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    return np.where(rng.random(shape) < 0.1, 0.63, 0.03)
+
+
+def _quiet(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    return rng.exponential(_LEVEL / 20.0, shape)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What others use, what it costs a run (log time a processor, at most `most`), and what the
+    finalist's configuration has to do with it: `more` processors, and `times` as many.
+
+    Whatever a configuration causes costs its runs nothing: the worst case, all of it a false gain.
+    """
+
+    name: str
+    draw: Draw = _exponential
+    cost: float = COST
+    most: float = math.inf
+    more: float = 0.0
+    times: float = 1.0
+
+    @property
+    def influenced(self) -> bool:
+        """Whether the finalist has a part in the covariate."""
+        return self.more != 0.0 or self.times != 1.0
+
+    def blocks(
+        self, rng: np.random.Generator, shape: tuple[int, ...], arms: int
+    ) -> tuple[Floats, Floats]:
+        """Scores and covariates (..., blocks, arms) of blocks run one after the other, each in
+        random order; arm 1 is the finalist, and no arm is faster than another.
+        """
+        in_time = self.draw(rng, (*shape[:-1], shape[-1] * arms)).reshape(*shape, arms)
+        z = rng.permuted(in_time, axis=-1)
+        y = np.minimum(self.cost * z, self.most) + NOISE * rng.standard_normal(z.shape)
+        z[..., 1] = self.times * z[..., 1] + self.more
+        return y, z
+
+
+WORLDS: Final[tuple[World, ...]] = (
+    World("half explained"),
+    World("half explained, lasting", _lasting),
+    World("half explained, bursts", _bursts),
+    World("half explained, cost bounded", most=0.1),
+    World("nothing explained", cost=0.0),
+    World("nothing to see", _quiet),
+    World("influence .02", more=0.02),
+    World("influence .05", more=0.05),
+    World("influence .1", more=0.1),
+    World("influence .2", more=0.2),
+    World("influence .4", more=0.4),
+    World("influence, a third more", times=1.33),
+    World("influence, twice as much", times=2.0),
+    World("influence .1, nothing explained", cost=0.0, more=0.1),
+)
+
+RULES: Final = ("raw", "adjusted alone", "adjusted")
+"""The gain shown by raw differences; by adjusted ones; and, as in a campaign, by adjusted ones at
+the same error and by the raw ones at eight times it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdjustedRow:
+    """How often a rule shows a gain on `paths` fresh paths of `histories` campaigns.
+
+    used, refused: share of the campaigns with an adjustment, and with a refused covariate.
+    error_se: of `shown`, from campaign to campaign. limit: what is promised, NaN where nothing is;
+    kept: whether shown <= limit + 3 standard errors, those of the limit itself.
+    """
+
+    world: str
+    gain: float
+    rule: str
+    histories: int
+    paths: int
+    used: float
+    refused: float
+    shown: float
+    error_se: float
+    limit: float
+    kept: bool
+
+
+def history(world: World, rng: np.random.Generator) -> Observed:
+    """Pilot and search of a campaign; trials 2 and 3 are followed by others every four blocks."""
+    y, z = world.blocks(rng, (SEARCH_BLOCKS,), SEARCH_ARMS)
+    block = np.repeat(np.arange(SEARCH_BLOCKS), SEARCH_ARMS - 1)
+    trial = np.tile(np.arange(1, SEARCH_ARMS), SEARCH_BLOCKS)
+    trial = np.where(trial > 1, trial + (SEARCH_ARMS - 2) * (block // 4), trial)
+    covariates = np.full((len(trial), len(COVARIATES)), np.nan)
+    covariates[:, _OTHERS] = (z[:, 1:] - z[:, :1]).ravel()
+    return Observed(trial, block, (y[:, 1:] - y[:, :1]).reshape(-1, 1), covariates)
+
+
+def shown_by(
+    adjustment: Adjustment, d: Floats, dz: Floats, max_n: int = FRESH_BLOCKS
+) -> Mapping[str, Found]:
+    """Whether each of RULES ever shows a gain, by path; d and dz: (paths, blocks)."""
+    covariates = np.full((*dz.shape, len(COVARIATES)), np.nan)
+    covariates[..., _OTHERS] = dz
+    raw = e_values(-d)[:, MIN_PAIRS - 1 :]
+    fitted = adjustment.score
+    mine = e_values(-fitted.adjusted(d, covariates))[:, MIN_PAIRS - 1 :] if fitted.used else raw
+    level, lower = (threshold(a, max_n) for a in (ALPHA_CERTIFY, raw_alpha(ALPHA_CERTIFY)))
+    found = (raw >= level, mine >= level, (mine >= level) & (raw >= lower))
+    return {rule: np.any(by, axis=1) for rule, by in zip(RULES, found, strict=True)}
+
+
+def adjusted_rows(histories: int) -> Iterator[AdjustedRow]:
+    """Each world, gain and rule."""
+    for number, world in enumerate(WORLDS):
+        yield from _of_world(world, np.random.default_rng([_SEED, number]), histories)
+
+
+def _of_world(world: World, rng: np.random.Generator, histories: int) -> Iterator[AdjustedRow]:
+    shares = {(gain, rule): np.zeros(histories) for gain in GAINS for rule in RULES}
+    used = refused = 0
+    for number in range(histories):
+        adjustment = fit_adjustment(history(world, rng), [1.0], finalist=1, seed=number)
+        used += adjustment.score.used
+        refused += bool(adjustment.refused)
+        y, z = world.blocks(rng, (_HISTORIES_FRESH, FRESH_BLOCKS), 2)
+        d, dz = (x[..., 1] - x[..., 0] for x in (y, z))
+        for gain in GAINS:
+            for rule, found in shown_by(adjustment, d - gain, dz).items():
+                shares[gain, rule][number] = found.mean()
+    paths = histories * _HISTORIES_FRESH
+    for (gain, rule), share in shares.items():
+        limit = math.nan
+        if gain == 0.0 and rule == "adjusted":
+            limit = raw_alpha(ALPHA_CERTIFY) if world.influenced else ALPHA_CERTIFY
+        elif gain == 0.0 and rule == "raw":
+            limit = ALPHA_CERTIFY
+        shown = float(share.mean())
+        yield AdjustedRow(
+            world=world.name,
+            gain=gain,
+            rule=rule,
+            histories=histories,
+            paths=paths,
+            used=used / histories,
+            refused=refused / histories,
+            shown=shown,
+            error_se=float(share.std(ddof=1)) / math.sqrt(histories),
+            limit=limit,
+            kept=math.isnan(limit)
+            or shown <= limit + 3.0 * math.sqrt(limit * (1.0 - limit) / paths),
+        )
+
+
+def adjusted_table(rows: Sequence[AdjustedRow]) -> str:
+    """Worlds down; how often an adjustment is used, and what is shown by each rule, by gain."""
+    heads = ["what others do", "adjusted", "refused"]
+    heads += [
+        f"{'no gain' if not gain else f'gain {gain:g}'}: {', '.join(RULES)}" for gain in GAINS
+    ]
+    lines = [heads, ["---"] * len(heads)]
+    for world in WORLDS:
+        found = {(row.gain, row.rule): row for row in rows if row.world == world.name}
+        one = found[GAINS[0], RULES[0]]
+        cells = [world.name, f"{one.used:.2f}", f"{one.refused:.2f}"]
+        for gain in GAINS:
+            digits = 4 if gain == 0.0 else 2
+            cells.append(", ".join(f"{_share(found[gain, rule]):.{digits}f}" for rule in RULES))
+        lines.append(cells)
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _share(row: AdjustedRow) -> float:
+    """Of whole paths, so that a row read back from the file is printed alike."""
+    return round(row.shown * row.paths) / row.paths

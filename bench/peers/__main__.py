@@ -1,0 +1,111 @@
+"""Runs the race: ``python -m bench.peers``, see README.md.
+
+Writes ``results.csv`` and ``results.svg`` beside this file, and the tables of ``README.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+
+from bench.peers.race import PEERS, Row, Task, read_rows, run_task, tasks, write_rows
+from bench.peers.summary import plot, tables
+from tuner.simulate.surface import surface_names
+
+HERE = Path(__file__).resolve().parent
+MARK = "<!-- results: written by the race -->"
+_SAVED_EVERY_S = 60.0
+_QUICK = {"seeds": 1, "noise": "0.10", "budget": 0.5}
+
+
+def main(arguments: list[str]) -> int:
+    """Run what is asked for, and write what came of it."""
+    asked = _parsed(arguments)
+    peers = _named(asked.peers, [peer.name for peer in PEERS], "--peers")
+    surfaces = _named(asked.surfaces, surface_names(), "--surfaces")
+    noises = [float(noise) for noise in asked.noise.split(",")]
+    wanted = tasks(
+        peers, surfaces, noises, range(1, asked.seeds + 1), asked.budget * 3600.0, asked.slow_seeds
+    )
+    out = Path(asked.out)
+    path = out / "results.csv"
+    rows = {_key(row): row for row in read_rows(path)} if asked.go_on else {}
+    left = [task for task in wanted if _key(task) not in rows]
+    print(f"{len(left)} runs, {len(rows)} are there already", flush=True)
+    _run(left, rows, path, asked.jobs)
+    write_rows(rows.values(), path)
+    found = read_rows(path)
+    plot(found, out / "results.svg")
+    words = [word for word in arguments if word != "--go-on"]
+    text = f"Made with `{' '.join(['python -m bench.peers', *words])}`.\n\n{tables(found)}"
+    if out == HERE:
+        readme = HERE / "README.md"
+        before, _, after = readme.read_text(encoding="utf-8").split(MARK)
+        readme.write_text(f"{before}{MARK}\n\n{text}\n\n{MARK}{after}", encoding="utf-8")
+    print(text)
+    return 0
+
+
+def _run(left: list[Task], rows: dict[tuple[object, ...], Row], path: Path, jobs: int) -> None:
+    """Run these in processes of their own, and save what is there now and then."""
+    # Peers that count on many processors would only get into each other's way.
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    saved_s = time.monotonic()
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as workers:
+        try:
+            running = [workers.submit(run_task, task) for task in left]
+            for done, task in enumerate(as_completed(running), start=1):
+                for row in task.result():
+                    rows[_key(row)] = row
+                print(
+                    f"{done}/{len(left)} {row.peer}, {row.surface}, noise {row.noise:g}, seed "
+                    f"{row.seed}: regret {row.regret:.3f}",
+                    flush=True,
+                )
+                if time.monotonic() - saved_s > _SAVED_EVERY_S:
+                    write_rows(rows.values(), path)
+                    saved_s = time.monotonic()
+        except BaseException:
+            workers.shutdown(wait=False, cancel_futures=True)
+            write_rows(rows.values(), path)
+            raise
+
+
+def _key(of: Task | Row) -> tuple[object, ...]:
+    return of.peer, of.surface, of.noise, of.seed
+
+
+def _named(text: str | None, known: list[str], option: str) -> list[str]:
+    if text is None:
+        return known
+    found = [name.strip() for name in text.split(",")]
+    for name in found:
+        if name not in known:
+            sys.exit(f"{option}: no {name!r}; there are {', '.join(known)}")
+    return found
+
+
+def _parsed(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="one seed, one noise, half an hour")
+    parser.add_argument("--seeds", type=int, default=20, help="so many (20)")
+    parser.add_argument("--slow-seeds", type=int, default=2, help="of peers that take minutes (2)")
+    parser.add_argument("--noise", default="0.05,0.10,0.15", help="component noises")
+    parser.add_argument("--budget", type=float, default=1.0, help="hours on the testbed (1)")
+    parser.add_argument("--surfaces", help="names, all by default")
+    parser.add_argument("--peers", help="names, all by default")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at once (2)")
+    parser.add_argument("--go-on", action="store_true", help="keep the rows that are there")
+    parser.add_argument("--out", default=str(HERE), help="where results are written")
+    parser.set_defaults(**(_QUICK if "--quick" in arguments else {}))
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,61 @@
+"""Scikit-optimize's Gaussian process with expected improvement, asked and told."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from skopt import Optimizer
+from skopt.space import Categorical, Integer
+
+from bench.peers.questions import Question, configuration, questions
+from bench.peers.service import Service
+
+#: Runs of each configuration: its model takes a second or so for each that it has.
+_REPEATS = 5
+_WORST = 10.0
+_RANDOM_AT_FIRST = 15
+
+
+def gaussian(service: Service) -> None:
+    """One model over all questions, whether or not a configuration depends on each; the default
+    first. What failed is told as the slowest so far, or the model would see nothing else.
+    """
+    asked = questions(service.surface)
+    optimizer = Optimizer(
+        [_dimension(question) for question in asked],
+        base_estimator="GP",
+        acq_func="EI",
+        acq_optimizer="sampling",
+        n_initial_points=_RANDOM_AT_FIRST,
+        random_state=service.seed,
+    )
+    best, slowest = _WORST, 0.0
+    default = [q.options[0] if q.options else q.low for q in asked]
+    while True:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of points asked for twice, and of convergence
+            answers = optimizer.ask() if optimizer.Xi else default
+        named = {q.name: _plain(answer) for q, answer in zip(asked, answers, strict=True)}
+        proposed = configuration(service.surface, named)
+        mean = service.mean(proposed, _REPEATS)
+        if mean < best:
+            best = mean
+            service.believe(proposed)
+        if mean < _WORST:
+            slowest = max(slowest, mean)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            optimizer.tell(answers, min(mean, slowest))
+
+
+def _dimension(question: Question) -> Any:
+    if question.options:
+        return Categorical(question.options, name=question.name)
+    prior = "log-uniform" if question.log else "uniform"
+    return Integer(question.low, question.high, prior=prior, name=question.name)
+
+
+def _plain(answer: Any) -> Any:
+    """An answer as Python's own type, not numpy's."""
+    return answer.item() if hasattr(answer, "item") else answer

@@ -1,0 +1,180 @@
+"""irace's rule: races of configurations over blocks, with Friedman's test, drawn ever nearer to the
+survivors of the last race (López-Ibáñez et al. 2016, The irace package, section 2).
+
+Differs from the package: survivors are measured anew in the next race rather than kept with their
+results, and the budget is counted in runs of the mean cost so far, since this testbed costs time.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import friedmanchisquare, rankdata, t
+
+from bench.peers.questions import Question, configuration, questions
+from bench.peers.service import Service
+from search_spaces import Value
+from tuner.model import Configuration
+
+_LEVEL = 0.05
+#: Blocks before the first test.
+_FIRST_TEST = 5
+_WORST = 10.0
+_A_RUN_S = 8.5
+
+Answers = Mapping[str, Value]
+
+
+def irace(service: Service) -> None:
+    """Race after race until the hours are used up; the best of the last race wins."""
+    asked = questions(service.surface)
+    chance = random.Random(service.seed)
+    parameters = len(asked)
+    races = math.floor(2 + math.log2(parameters))
+    fewest = races
+    model = _Model(asked)
+    elites: list[Answers] = []
+    race = 0
+    while True:
+        race += 1
+        left = service.left_s / _A_RUN_S
+        share = left / max(1, races - race + 1)
+        count = max(fewest + 1, math.floor(share / (_FIRST_TEST + min(5, race))))
+        new = [model.draw(elites, race, chance) for _ in range(count - len(elites))]
+        first: list[Answers] = [{}] if race == 1 else []
+        candidates = _different(service, [*elites, *first, *new])
+        elites = _race(service, candidates, fewest, share)
+        model.learn(elites, race, races, count)
+
+
+def _different(service: Service, candidates: Sequence[Answers]) -> dict[Configuration, Answers]:
+    return {configuration(service.surface, answers): answers for answers in candidates}
+
+
+def _race(
+    service: Service,
+    candidates: Mapping[Configuration, Answers],
+    fewest: int,
+    runs: float,
+) -> list[Answers]:
+    """Measure all that are alive once a block, and drop whoever is shown to be worse; returns the
+    survivors, the best first.
+    """
+    alive = list(candidates)
+    scores: dict[Configuration, list[float]] = {one: [] for one in alive}
+    before = service.runs
+    while True:
+        for one in alive:
+            scores[one].append(min(service.measure(one).score, _WORST))
+        blocks = len(scores[alive[0]])
+        if blocks >= _FIRST_TEST:
+            alive = survivors(alive, np.array([scores[one] for one in alive]))
+        alive.sort(key=lambda one: sum(scores[one]))
+        if blocks >= _FIRST_TEST:
+            service.believe(alive[0])
+        if len(alive) <= fewest or service.runs - before + len(alive) > runs:
+            break
+    return [candidates[one] for one in alive[:fewest]]
+
+
+def survivors(
+    alive: Sequence[Configuration], scores: npt.NDArray[np.float64]
+) -> list[Configuration]:
+    """Those that Friedman's test, and then Conover's, do not show to be worse than the best rank.
+
+    ``scores``: (configurations, blocks).
+    """
+    count, blocks = scores.shape
+    if count < 3:
+        return _paired(alive, scores)
+    ranks = rankdata(scores, axis=0)
+    sums = ranks.sum(axis=1)
+    if friedmanchisquare(*scores).pvalue >= _LEVEL:
+        return list(alive)
+    free = (blocks - 1) * (count - 1)
+    spread = 2.0 * (blocks * float((ranks**2).sum()) - float((sums**2).sum())) / free
+    apart = float(t.ppf(1.0 - _LEVEL / 2.0, free)) * math.sqrt(max(0.0, spread))
+    return [one for one, total in zip(alive, sums, strict=True) if total <= sums.min() + apart]
+
+
+def _paired(alive: Sequence[Configuration], scores: npt.NDArray[np.float64]) -> list[Configuration]:
+    """Of two, the worse goes when the mean of their differences is shown to be no chance (t)."""
+    if len(alive) < 2:
+        return list(alive)
+    differences = scores[0] - scores[1]
+    spread = float(differences.std(ddof=1)) / math.sqrt(differences.size)
+    beyond = float(t.ppf(1.0 - _LEVEL / 2.0, differences.size - 1)) * spread
+    mean = float(differences.mean())
+    if abs(mean) <= beyond:
+        return list(alive)
+    return [alive[1] if mean > 0.0 else alive[0]]
+
+
+@dataclass(slots=True)
+class _Model:
+    """Where new configurations are drawn: around a survivor, ever more narrowly."""
+
+    asked: Sequence[Question]
+    _width: float = 0.5
+    _weights: dict[str, dict[Value, float]] = field(default_factory=dict)
+
+    def draw(self, elites: Sequence[Answers], race: int, chance: random.Random) -> Answers:
+        """Answers to every question; in the first race evenly over all."""
+        parent: Answers | None = None
+        if elites and race > 1:
+            ranks = [len(elites) - place for place in range(len(elites))]
+            parent = chance.choices(elites, ranks)[0]
+        return {question.name: self._answer(question, parent, chance) for question in self.asked}
+
+    def _answer(self, question: Question, parent: Answers | None, chance: random.Random) -> Value:
+        if question.options:
+            weights = self._weights.get(question.name)
+            if weights is None:
+                return chance.choice(question.options)
+            return chance.choices(question.options, [weights[o] for o in question.options])[0]
+        middle = None if parent is None else parent.get(question.name)
+        if not isinstance(middle, int):
+            return _at(question, chance.random())
+        place = -1.0
+        while not 0.0 <= place <= 1.0:
+            place = chance.gauss(_place(question, middle), self._width)
+        return _at(question, place)
+
+    def learn(self, elites: Sequence[Answers], race: int, races: int, drawn: int) -> None:
+        """Draw more narrowly around these, in proportion to what was drawn, from the next race
+        on.
+        """
+        self._width *= (1.0 / max(1, drawn)) ** (1.0 / len(self.asked))
+        keep = max(0.0, 1.0 - race / races)
+        for question in self.asked:
+            if not question.options:
+                continue
+            old = self._weights.get(question.name)
+            even = 1.0 / len(question.options)
+            best = elites[0].get(question.name, question.options[0])
+            self._weights[question.name] = {
+                option: keep * (even if old is None else old[option])
+                + (1.0 - keep) * float(option == best)
+                + 0.02
+                for option in question.options
+            }
+
+
+def _place(question: Question, value: int) -> float:
+    """Where a value is in its range, 0 to 1 on the question's scale."""
+    low, high = question.low, question.high
+    if question.log:
+        return math.log(value / low) / math.log(high / low)
+    return (value - low) / (high - low)
+
+
+def _at(question: Question, place: float) -> int:
+    low, high = question.low, question.high
+    if question.log:
+        return round(low * math.exp(place * math.log(high / low)))
+    return round(low + (high - low) * place)

@@ -1,0 +1,52 @@
+"""The way of 2011: every published preset six times, and Student's t as ministat computes it."""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+from scipy.stats import ttest_ind
+
+from bench.peers.service import Service
+from search_spaces import Risk
+from tuner.model import Configuration
+from tuner.simulate.surface import Surface
+from tuner.testbed.simulated.testbed import FACTS
+
+_RUNS = 6
+_LEVEL = 0.05
+
+
+def published(service: Service) -> None:
+    """Measure the default and each preset six times; take the fastest that differs at 95%."""
+    reference = [service.measure(service.baseline).score for _ in range(_RUNS)]
+    best = fmean(reference)
+    for preset in presets(service.surface):
+        seen = [service.measure(preset) for _ in range(_RUNS)]
+        if any(one.failed for one in seen):
+            continue
+        scores = [one.score for one in seen]
+        mean = fmean(scores)
+        if mean < best and ttest_ind(scores, reference).pvalue < _LEVEL:
+            best = mean
+            service.believe(preset)
+
+
+def presets(surface: Surface) -> list[Configuration]:
+    """What is published for the programs of a surface, moved into what its hosts allow; nothing
+    that needs a risk which the surface does not allow, and each only once.
+    """
+    found: dict[Configuration, None] = {}
+    for component, space in surface.spaces.items():
+        for preset in space.presets:
+            risky = any(
+                space[name].risk is not Risk.PERFORMANCE and not space[name].searched
+                for name in preset.values
+            )
+            if risky:
+                continue
+            values = space.fit(preset.values, FACTS)
+            own = {f"{component}.{name}": value for name, value in values.items()}
+            others = [(n, v) for n, v in surface.baseline if not n.startswith(f"{component}.")]
+            found.setdefault(Configuration.of(dict(others) | own))
+    found.pop(surface.baseline, None)
+    return list(found)

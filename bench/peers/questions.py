@@ -1,0 +1,110 @@
+"""The parameters of a surface as the questions that peers answer, and answers as configurations.
+
+A configuration is drawn as everywhere in fstune: each parameter is first asked whether to set it at
+all, then for its value, and what does not fit the others is moved until it does. So every peer
+proposes valid configurations, and none has to know the rules.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from search_spaces import Ask, Value, draw
+from tuner.model import Configuration
+from tuner.simulate.surface import Surface
+from tuner.testbed.simulated.testbed import FACTS
+
+#: Ends the name of the question whether to set a parameter.
+WHETHER = "?"
+_LOOKS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question: a whole number in ``low..high``, by ratio where ``log``, or one of
+    ``options``.
+    """
+
+    name: str
+    low: int = 0
+    high: int = 0
+    log: bool = False
+    options: tuple[Value, ...] = ()
+
+    @property
+    def parent(self) -> str:
+        """The question that must be answered with true for this one to be asked."""
+        return "" if self.name.endswith(WHETHER) else self.name + WHETHER
+
+
+def questions(surface: Surface) -> tuple[Question, ...]:
+    """Every question that drawing a configuration of a surface may ask, in its order."""
+    found: dict[str, Question] = {}
+    chance = random.Random(0)
+    for _ in range(_LOOKS):
+        ask = _Noting(found, chance)
+        answered(surface, ask)
+    return tuple(found.values())
+
+
+def answered(surface: Surface, ask: NamedAsk) -> Configuration:
+    """The valid configuration that these answers come to."""
+    values: dict[str, Value] = {}
+    for component, space in surface.spaces.items():
+        ask.component = component
+        drawn = draw(space, ask, FACTS, surface.baseline.part(component))
+        values |= {f"{component}.{name}": value for name, value in drawn.items()}
+    return Configuration.of(values)
+
+
+def configuration(surface: Surface, answers: Mapping[str, Value]) -> Configuration:
+    """The valid configuration of these answers; what is not answered is left unset."""
+    return answered(surface, _Given(answers))
+
+
+class NamedAsk(Ask):
+    """An ``Ask`` whose questions have the component before their names."""
+
+    component = ""
+
+    def named(self, name: str) -> str:
+        """The name of a question in full."""
+        return f"{self.component}.{name}"
+
+
+class _Given(NamedAsk):
+    """Answers as prepared."""
+
+    def __init__(self, answers: Mapping[str, Value]) -> None:
+        self.answers = answers
+
+    def integer(self, name: str, low: int, high: int, log: bool) -> int:
+        """See Ask.integer."""
+        return min(high, max(low, int(self.answers.get(self.named(name), low))))
+
+    def choice(self, name: str, options: Sequence[Value]) -> Value:
+        """See Ask.choice."""
+        answer = self.answers.get(self.named(name), options[0])
+        return answer if answer in options else options[0]
+
+
+class _Noting(NamedAsk):
+    """Answers at random, and notes each question."""
+
+    def __init__(self, found: dict[str, Question], chance: random.Random) -> None:
+        self._found = found
+        self._chance = chance
+
+    def integer(self, name: str, low: int, high: int, log: bool) -> int:
+        """See Ask.integer."""
+        full = self.named(name)
+        self._found.setdefault(full, Question(full, low, high, log))
+        return self._chance.randint(low, high)
+
+    def choice(self, name: str, options: Sequence[Value]) -> Value:
+        """See Ask.choice."""
+        full = self.named(name)
+        self._found.setdefault(full, Question(full, options=tuple(options)))
+        return self._chance.choice(list(options))

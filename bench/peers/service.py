@@ -1,0 +1,143 @@
+"""What every peer is given: a service that it may measure for so many hours, and is judged by.
+
+Owns the cost model, which is that of campaigns (restarts of what changes, then the workload), and
+the record of what a peer believed to be the best at any time. A peer sees what its users would see:
+the times of a run, or that it failed. It knows nothing of the truth, nor of floors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from tuner.model import Answer, Configuration
+from tuner.simulate.campaign import Point, Result
+from tuner.simulate.sampler import Sampler
+from tuner.simulate.surface import Surface
+from tuner.testbed.simulated.noise import Run
+
+_HOUR_S = 3600.0
+#: Runs that share what the runs of a campaign's block share: they are made in the same minute.
+_RUNS_TOGETHER = 6
+
+
+class Spent(Exception):
+    """The hours are used up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a peer sees of a run: log times by component, none when it failed, and their weighted
+    mean, infinite then.
+    """
+
+    logs: Mapping[str, float]
+    score: float
+
+    @property
+    def failed(self) -> bool:
+        """Whether the service did not start, or the workload failed."""
+        return not self.logs
+
+
+@dataclass(slots=True)
+class Service:
+    """A surface, for as long as ``budget_s`` lasts. A run that has begun is finished."""
+
+    surface: Surface
+    seed: int
+    budget_s: float
+    noise: float | None = None
+    believed: Configuration = field(default_factory=Configuration)
+    curve: list[Point] = field(default_factory=list)
+    runs: int = 0
+    _configurations: set[Configuration] = field(default_factory=set)
+    _sampler: Sampler = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._sampler = self.surface.sampler(self.seed, self.noise)
+        self.believed = self.surface.baseline
+        self.curve.append(Point(0.0, self.surface.regret(self.believed)))
+
+    @property
+    def baseline(self) -> Configuration:
+        """The configuration as found."""
+        return self.surface.baseline
+
+    @property
+    def hours(self) -> float:
+        """Spent so far, on the testbed."""
+        return self._sampler.spent_s / _HOUR_S
+
+    @property
+    def left_s(self) -> float:
+        """What is left of the budget; never below 0."""
+        return max(0.0, self.budget_s - self._sampler.spent_s)
+
+    def measure(self, configuration: Configuration) -> Seen:
+        """Restart what has to be, and run the workload once. Raises Spent when nothing is left."""
+        if self.left_s <= 0.0:
+            raise Spent
+        block, position = divmod(self.runs, _RUNS_TOGETHER)
+        run = Run(self.seed, str(block + 1), str(self.runs + 1), position)
+        self.runs += 1
+        self._configurations.add(configuration)
+        sampled = self._sampler.measure(run, configuration)
+        if sampled.failed:
+            return Seen({}, math.inf)
+        logs = {name: math.log(seconds) for name, seconds in sampled.seconds.items()}
+        weights = self.surface.workload.weights
+        score = sum(w * logs[name] for w, name in zip(weights, logs, strict=True))
+        return Seen(logs, score)
+
+    def mean(self, configuration: Configuration, repeats: int) -> float:
+        """The mean score of so many runs, infinite when one fails. Raises Spent."""
+        total = 0.0
+        for _ in range(repeats):
+            seen = self.measure(configuration)
+            if seen.failed:
+                return math.inf
+            total += seen.score
+        return total / repeats
+
+    def believe(self, configuration: Configuration) -> None:
+        """Note what would be recommended from now on."""
+        if configuration != self.believed:
+            self.believed = configuration
+            self.curve.append(Point(self.hours, self.surface.regret(configuration)))
+
+    def result(self) -> Result:
+        """What came of it, judged by the truth. Whatever is not the baseline is recommended."""
+        score = self.surface.truth(self.believed).score
+        recommended = self.believed != self.baseline
+        return Result(
+            seed=self.seed,
+            answer=(Answer.RECOMMENDED if recommended else Answer.NO_IMPROVEMENT).value,
+            configuration=self.believed,
+            score=score,
+            regret=self.surface.regret(self.believed),
+            certified_h=None,
+            false=recommended and (score >= 0.0 or not self.surface.keeps(self.believed)),
+            hours=self.hours,
+            trials=len(self._configurations - {self.baseline}),
+            blocks=0,
+            measurements=self.runs,
+            best=self.believed,
+            curve=tuple(self.curve),
+        )
+
+
+Method = Callable[[Service], None]
+"""A peer: it measures and believes until the service raises Spent, or until it is done."""
+
+
+def run_method(
+    method: Method, surface: Surface, seed: int, budget_s: float, noise: float | None = None
+) -> Result:
+    """What a peer believes in the end, and when it came to believe it."""
+    service = Service(surface, seed, budget_s, noise)
+    with suppress(Spent):
+        method(service)
+    return service.result()

@@ -1,0 +1,1 @@
+"""Campaigns on a real private cell, and what they recommend measured once more."""

@@ -1,0 +1,164 @@
+"""One campaign of a series: run it, measure what it recommends against the default once more."""
+
+from __future__ import annotations
+
+import csv
+import math
+import subprocess
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import yaml
+from scipy import stats
+
+from tuner.campaign.budget import Spent
+from tuner.campaign.rules import stored_rules
+from tuner.campaign.scores import ScoreTable
+from tuner.model import BASELINE, Answer, Campaign, Recommendation
+from tuner.store import Store
+
+#: Fresh blocks in which a recommended configuration meets the default again.
+AGAIN = 20
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Row:
+    """One campaign. Gains are fractions (.05 = 5% faster), with the interval of the certificate;
+    ``again``: of ``again_blocks`` fresh blocks after the campaign, with Student's t at 95%.
+    ``own_share``: of the wall time, fstune's own.
+    """
+
+    kind: str
+    seed: int
+    answer: str
+    reason: str
+    settings: str = ""
+    gain: float | None = None
+    least: float | None = None
+    most: float | None = None
+    fresh_blocks: int = 0
+    measurements: int = 0
+    wall_s: float = 0.0
+    own_share: float = 0.0
+    again: float | None = None
+    again_least: float | None = None
+    again_most: float | None = None
+    again_blocks: int = 0
+
+
+def campaign(kind: str, seed: int, document: dict[str, Any], directory: Path) -> Row:
+    """Run a campaign with a seed of its own, then measure what it recommends again."""
+    stored = _run({**document, "seed": seed}, directory, f"{kind}-{seed}")
+    found = stored.recommendation
+    if found is None:
+        return Row(kind, seed, str(stored.state), stored.reason)
+    use = stored.time_use
+    row = Row(
+        kind,
+        seed,
+        str(found.answer),
+        found.reason,
+        _settings(found),
+        gain=_gain(found.ratio),
+        least=_gain(found.upper),
+        most=_gain(found.lower),
+        fresh_blocks=found.blocks,
+        measurements=_measurements(stored, directory),
+        wall_s=use.wall_s,
+        own_share=use.overhead_share,
+    )
+    if found.answer is not Answer.RECOMMENDED:
+        return row
+    differences = _again(found, document, directory, f"{kind}-{seed}-again")
+    mean, n = fmean(differences), len(differences)
+    reach = stats.t.ppf((1.0 + _LEVEL) / 2.0, n - 1) * stdev(differences) / math.sqrt(n)
+    return replace(
+        row,
+        again=_gain(math.exp(mean)),
+        again_least=_gain(math.exp(mean + reach)),
+        again_most=_gain(math.exp(mean - reach)),
+        again_blocks=n,
+    )
+
+
+def _again(
+    found: Recommendation, document: dict[str, Any], directory: Path, name: str
+) -> list[float]:
+    """Score differences of a recommended configuration to the default, in blocks of a campaign
+    with nothing else in it; fewer than ``AGAIN`` where it is soon shown to be slower.
+    """
+    chosen = found.configuration.as_dict()
+    spaces = {
+        part: {key: value for key, value in _as_space(space).items() if key != "presets"}
+        for part, space in document["spaces"].items()
+    }
+    only = {
+        **document,
+        "spaces": spaces,
+        "first": [chosen],
+        "pilot": {"blocks": 0},
+        "search": {"arms": 1, "max_trials": 1, "blocks_per_trial": AGAIN},
+        # So narrow that every block is measured.
+        "statistics": {"delta": "0.1%", "floor": "95%"},
+        "certification": {"blocks": AGAIN, "share": "90%"},
+        "budget": {"wall_time": "30m", "measurements": 2 * AGAIN},
+    }
+    stored = _run(only, directory, name)
+    rules = stored_rules(stored)
+    table = ScoreTable(rules.components, rules.weights)
+    with Store.open(directory) as store:
+        table.extend(store.blocks(stored.id))
+    return [
+        one.scores[trial] - one.scores[BASELINE]
+        for one in table.scored
+        for trial in one.scores.keys() - {BASELINE}
+    ][:AGAIN]
+
+
+def _as_space(space: str | dict[str, Any]) -> dict[str, Any]:
+    return {"name": space} if isinstance(space, str) else space
+
+
+def _run(document: dict[str, Any], directory: Path, name: str) -> Campaign:
+    """Run a campaign by the command line, as a user does; what is stored of it then."""
+    directory.mkdir(parents=True, exist_ok=True)
+    file = directory / f"{name}.yaml"
+    file.write_text(yaml.safe_dump({**document, "name": name}))
+    command = [".venv/bin/fstune", "run", str(file), "--state-dir", str(directory)]
+    with (directory / f"{name}.log").open("w") as log:
+        subprocess.run(command, stdout=log, stderr=log, check=False, timeout=3600)
+    with Store.open(directory) as store:
+        return next(each for each in store.campaigns() if each.name == name)
+
+
+def _measurements(stored: Campaign, directory: Path) -> int:
+    rules = stored_rules(stored)
+    table = ScoreTable(rules.components, rules.weights)
+    with Store.open(directory) as store:
+        table.extend(store.blocks(stored.id))
+    return Spent.of(table).measurements
+
+
+def _settings(found: Recommendation) -> str:
+    before, after = found.baseline.as_dict(), found.configuration.as_dict()
+    names = sorted(n for n in before.keys() | after.keys() if before.get(n) != after.get(n))
+    return " ".join(f"{name}={after.get(name, 'not set')}" for name in names)
+
+
+def _gain(ratio: float | None) -> float | None:
+    return None if ratio is None else 1.0 / ratio - 1.0
+
+
+def write_csv(rows: list[Row], file: Path) -> None:
+    """All rows so far, so that a series that is cut off keeps what it has."""
+    with file.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(field.name for field in fields(Row))
+        for row in rows:
+            writer.writerow(
+                f"{value:.4f}" if isinstance(value, float) else value
+                for value in asdict(row).values()
+            )

@@ -1,0 +1,5 @@
+"""The shared cell of the tests that attack real hosts."""
+
+from tests.integration.conftest import cell, cells, state
+
+__all__ = ["cell", "cells", "state"]

@@ -1,0 +1,96 @@
+"""A local user of a host: can give a process any name and any arguments, and knows what fstune
+looks for.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from deploy.cell import Node
+from deploy.cell.client import CACHE_DIRECTORY, MOUNT_POINT
+from tests.integration.conftest import wait_for
+
+UID = 1234
+OPTIONS = ("-dynroot", "-fakestat", "-cachedir", CACHE_DIRECTORY, "-mountdir", MOUNT_POINT)
+#: The place of the arguments in memory is the process's own (proc(5) stat, fields 48 and 49): what
+#: stands there is what everybody is shown. It is as long as they are, so they were made to fit.
+_PRETEND = """
+import ctypes, os, sys, time
+os.setgroups([]); os.setgid({uid}); os.setuid({uid})
+os.setsid()
+ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)
+fields = open("/proc/self/stat").read().rpartition(")")[2].split()
+start, end = int(fields[45]), int(fields[46])
+shown = bytes.fromhex({shown!r})
+ctypes.memmove(start, shown + bytes(end - start - len(shown)), end - start)
+time.sleep(300)
+"""
+
+
+@contextmanager
+def decoy(node: Node, command: Sequence[str], user: int = UID) -> Iterator[int]:
+    """A process of a user that shows ``command`` as its own; newer than the true one. Gives its
+    number within the node.
+    """
+    shown = "".join(f"{word}\0" for word in command).encode()
+    script = node.shared / f"pretend-{time.monotonic_ns()}.py"
+    script.write_text(_PRETEND.format(uid=user, shown=shown.hex()))
+    argv = ["python3", f"/fstune/{script.name}"]
+    argv.append("x" * max(1, len(shown) - sum(len(word) + 1 for word in argv) - 1))
+    before = called(node, command[0])
+    process = subprocess.Popen(node.enter(argv), stdin=subprocess.DEVNULL)
+    pid = None
+    try:
+        wait_for(lambda: bool(called(node, command[0]) - before), "the decoy")
+        (pid,) = called(node, command[0]) - before
+        yield pid
+    finally:
+        # Whoever has entered the node may have gone, and what it started there not.
+        if pid is not None:
+            node.run(["kill", "-KILL", str(pid)])
+        process.kill()
+        process.wait()
+        script.unlink()
+
+
+def called(node: Node, program: str) -> set[int]:
+    """Every process that goes by a name, whoever owns it."""
+    name = program.rpartition("/")[2]
+    return set(map(int, node.run(["pidof", name]).stdout.split()))
+
+
+def of_root(node: Node, program: str) -> list[tuple[str, ...]]:
+    """The arguments of every process of root that goes by a name, without its own name."""
+    found = []
+    for pid in sorted(called(node, program)):
+        uids = node.run(["sh", "-c", f"grep ^Uid: /proc/{pid}/status"]).stdout.split()[1:]
+        line = node.run(["cat", f"/proc/{pid}/cmdline"]).stdout.decode().split("\0")
+        if uids == [b"0"] * 4:
+            found.append(tuple(line[1:-1]))
+    return found
+
+
+@contextmanager
+def trap(node: Node) -> Iterator[tuple[str, Path]]:
+    """A program of the user's, called like the true one; its path in the node, and the file (on
+    this side) that is there once root has run it.
+    """
+    directory = f"/tmp/trap-{time.monotonic_ns()}"
+    proof = node.shared / f"proof-{time.monotonic_ns()}"
+    text = (
+        f'#!/bin/sh\n[ "$(id -u)" != 0 ] || touch /fstune/{proof.name}\n'
+        'exec /usr/sbin/afsd.fuse "$@"\n'
+    )
+    node.check(["mkdir", directory])
+    program = f"{directory}/afsd.fuse"
+    node.check(["sh", "-c", 'printf %s "$1" > "$2"; chmod 755 "$2"', "sh", text, program])
+    node.check(["chown", "--recursive", str(UID), directory])
+    try:
+        yield program, proof
+    finally:
+        node.check(["rm", "--recursive", directory])
+        proof.unlink(missing_ok=True)

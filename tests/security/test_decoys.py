@@ -1,0 +1,118 @@
+"""Attack: a local user of a client calls a process of theirs afsd.fuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from deploy.cell import Cell, Node
+from deploy.cell.client import CACHE_DIRECTORY, MOUNT_POINT, VOLUME_PATH
+from tests.security.local_users import OPTIONS, UID, decoy, of_root, trap
+from tuner.errors import ConfigurationError, TestbedError
+from tuner.target.openafs.fuse import FuseClient, FusePlace
+from tuner.testbed.node import NodeConnector
+
+pytestmark = pytest.mark.cell
+
+BLOCKS = ("-blocks", "150000")
+
+
+@pytest.fixture
+def node(cell: Cell) -> Iterator[Node]:
+    """The client's node; its cache manager is as it was afterwards."""
+    node = cell.clients[0]
+    before = of_root(node, "afsd.fuse")
+    yield node
+    assert of_root(node, "afsd.fuse") == before
+
+
+@pytest.fixture
+def place(node: Node) -> Iterator[FusePlace]:
+    directory = "/fstune/decoys"
+    yield FusePlace(MOUNT_POINT, CACHE_DIRECTORY, VOLUME_PATH, directory)
+    node.run(["rm", "--recursive", "--force", directory])
+
+
+def test_a_process_of_a_local_user_is_not_taken_for_the_cache_manager(
+    node: Node, place: FusePlace
+) -> None:
+    """Nothing of what it shows is believed, and its program is never run as root."""
+    (found,) = of_root(node, "afsd.fuse")
+    with trap(node) as (program, proof), decoy(node, (program, *OPTIONS, "-blocks", "99999")):
+        client = FuseClient.attach(NodeConnector(node), place)
+        try:
+            client.start((*OPTIONS, *BLOCKS))
+        finally:
+            client.restore()
+        assert not proof.exists()
+        assert client.options == found
+        assert client.program == "/usr/sbin/afsd.fuse"
+
+
+def test_a_decoy_alone_is_named_and_refused(node: Node, place: FusePlace) -> None:
+    host = NodeConnector(node)
+    client = FuseClient.attach(host, place)
+    client.start((*OPTIONS, *BLOCKS))  # so that there is a journal to come back by
+    other = FusePlace(place.mount, place.cache, place.probe, f"{place.directory}/other")
+    try:
+        node.check(["umount", MOUNT_POINT])
+        with (
+            trap(node) as (program, proof),
+            decoy(node, (program, *OPTIONS)) as pid,
+            pytest.raises(TestbedError, match=f"process {pid} is of user {UID}, not of root"),
+        ):
+            FuseClient.attach(host, other).start(OPTIONS)
+        assert not proof.exists()
+    finally:
+        client.restore()
+
+
+def test_a_decoy_does_not_pass_for_what_was_found_and_put_back(
+    node: Node, place: FusePlace
+) -> None:
+    (found,) = of_root(node, "afsd.fuse")
+    client = FuseClient.attach(NodeConnector(node), place)
+    client.start((*OPTIONS, *BLOCKS))
+    with decoy(node, client.command):
+        said = client.restore()
+        assert of_root(node, "afsd.fuse") == [found]
+    assert "mounted again as found" in said
+
+
+def test_a_journal_stays_when_more_than_one_daemon_is_left(node: Node, place: FusePlace) -> None:
+    """One that does not end, and is root's: nobody can say which of them serves."""
+    client = FuseClient.attach(NodeConnector(node), place)
+    client.start((*OPTIONS, *BLOCKS))
+    journal = node.shared / "decoys" / "cache_manager"
+    remount = journal / "fuse-remount.sh"
+    sums = journal / "sums"
+    whole, known = remount.read_text(), sums.read_text()
+    with decoy(node, ("/usr/sbin/afsd.fuse", *OPTIONS), user=0):
+        # As if it were held by the kernel: the script cannot end it, and goes on all the same.
+        remount.write_text("exit 0\n")
+        node.check(["sh", "-c", "cd /fstune/decoys/cache_manager && sed -i /fuse-remount/d sums &&"
+                    " sha256sum fuse-remount.sh >> sums && sort -k 2 -o sums sums"])  # fmt: skip
+        with pytest.raises(TestbedError, match=r"more than one afsd\.fuse of root serves /afs"):
+            client.restore()
+        assert journal.exists()
+    remount.write_text(whole)
+    sums.write_text(known)
+    client.restore()
+    assert not journal.exists()
+
+
+def test_a_decoy_is_not_asked_in_the_cache_managers_place(node: Node, place: FusePlace) -> None:
+    """Nor does one keep a mount from being seen to have ended."""
+    client = FuseClient.attach(NodeConnector(node), place)
+    try:
+        client.start((*OPTIONS, *BLOCKS))
+        with decoy(node, (client.program, *OPTIONS)):
+            assert client.shown()["cmdebug.cache_size_kib"] == 150000
+            client.start((*OPTIONS, "-blocks", "160000"))
+            assert client.shown()["cmdebug.cache_size_kib"] == 160000
+            node.check(["umount", MOUNT_POINT])
+            with pytest.raises(ConfigurationError, match="does not run any more"):
+                client.shown()
+    finally:
+        client.restore()

@@ -1,0 +1,354 @@
+"""Every parser that reads what comes from outside, given what nobody would send: it answers, or
+says what is wrong by the one error that its callers know.
+
+So many cases each: ``FSTUNE_FUZZ`` (150); 20,000 were run once, see docs/security.md.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import search_spaces
+from api.campaigns import stream_place
+from api.paging import read_token, write_token
+from search_spaces import SpaceError
+from tests.conftest import ROOT
+from tests.unit.store.test_archive import filled
+from tuner.campaign.spec import read_spec
+from tuner.errors import ConflictError, SpecError, TestbedError, WorkloadError
+from tuner.measure.diagnostics.machine import cpu_counters, udp_counters
+from tuner.measure.diagnostics.probe import Probe
+from tuner.measure.diagnostics.process import context_switches, cpu_s, process_gauges, process_life
+from tuner.measure.diagnostics.rx import rx_counters, rx_gauges
+from tuner.measure.diagnostics.xstat import cache_manager_counters, fileserver_counters
+from tuner.measure.driver import read_report
+from tuner.store import Store
+from tuner.store.access import Access
+from tuner.store.archive import export_campaign, import_campaign
+from tuner.target.openafs import cache_manager, fileserver, fuse, parse, unit
+from tuner.target.openafs.limits import kernel_setting, open_files
+from tuner.testbed import facts
+from tuner.testbed.connector import CommandResult
+from tuner.testbed.exchange import AnswerReader
+from tuner.testbed.file import read_testbed
+from tuner.tokens import Scope
+
+CASES = int(os.environ.get("FSTUNE_FUZZ", "150"))
+pytestmark = pytest.mark.timeout(300 + CASES)
+many = settings(
+    max_examples=CASES,
+    database=None,
+    # How long one takes says something of the machine, and nothing of the parser.
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+OPENAFS = ROOT / "tests" / "data" / "openafs"
+TEXTS = {path.stem: path.read_text() for path in sorted(OPENAFS.glob("*.txt"))}
+#: What breaks readers: nothing, numbers beyond all types, signs, controls, half characters.
+BITS = (
+    "", "0", "-1", "9" * 400, "1e400", "nan", "inf", "0x1", "\0", "\n", "\r\n", "\t", "\x1b[2J",
+    "\u202e", "\ud800", "é", "٣", "'", '"', "\\", ":", "=", "[", "]", "{", "}", "null", "true",
+    "..", "/", "%", "$(x)", "- ", "&a", "*a", "!!python/object:os.system", "<<: ", "\x85", "\u2028",
+    "²",
+)  # fmt: skip
+edits = st.lists(
+    st.tuples(
+        st.integers(0, 1 << 30),
+        st.integers(0, 60),
+        st.one_of(st.sampled_from(BITS), st.text(max_size=8)),
+    ),
+    max_size=6,
+)
+
+
+def mangled(samples: Sequence[str]) -> st.SearchStrategy[str]:
+    """What a tool really prints, with some of it cut out and something else put in."""
+
+    def change(text: str, changes: list[tuple[int, int, str]]) -> str:
+        for place, length, new in changes:
+            at = place % (len(text) + 1)
+            text = text[:at] + new + text[at + length :]
+        return text
+
+    return st.one_of(st.text(max_size=80), st.builds(change, st.sampled_from(samples), edits))
+
+
+def said(problem: Exception) -> None:
+    """Whoever gets the error can read what is wrong."""
+    assert str(problem)
+
+
+def holds(parser: Callable[[str], object], named: tuple[type[Exception], ...], text: str) -> None:
+    try:
+        parser(text)
+    except named as problem:
+        said(problem)
+
+
+tools = mangled(list(TEXTS.values()))
+STAT = "12 (afsd.fuse) S 1 " + " ".join(map(str, range(5, 50)))
+PURE: dict[str, Callable[[str], object]] = {
+    "bos status": parse.bos_status,
+    "FileLog": parse.file_log,
+    "xstat": parse.xstat,
+    "idle threads": parse.idle_threads,
+    "clients": parse.clients_connected,
+    "volumes": parse.volumes,
+    "quota": parse.volume_quota,
+    "receive buffer": parse.udp_receive_buffer,
+    "port": lambda text: parse.udp_port_of(text, frozenset({6})),
+    "cmdebug": parse.cache_configuration,
+    "encryption": parse.encryption,
+    "cacheinfo": parse.cache_info,
+    "tokens": parse.has_tokens,
+    "status": parse.process_status,
+    "rx counters": rx_counters,
+    "rx gauges": rx_gauges,
+    "fileserver counters": fileserver_counters,
+    "cache manager counters": cache_manager_counters,
+    "cpu": cpu_counters,
+    "udp": udp_counters,
+    "processor time": cpu_s,
+    "life": process_life,
+    "switches": context_switches,
+    "gauges": process_gauges,
+    "afsd.conf": lambda text: unit.options_in(text, "OPTIONS"),
+    "processes": fuse._sight,
+}
+OTHERS = {
+    "cacheinfo": ["/afs:/var/cache/openafs:200000\n"],
+    "afsd.conf": ['AFS_CLIENT=true\nOPTIONS="-chunksize 18 -afsdb"\n', "OPTIONS=AUTOMATIC\n"],
+    "processes": ["found 7 61002d6200 /usr/sbin/afsd.fuse\ndecoy 9 1000\nmount root\n"],
+    "encryption": ["Security level is currently crypt (data security).\n"],
+    "cpu": ["cpu  1 2 3 4 5 6 7 8 9 10\n"],
+    "udp": ["Udp: InDatagrams NoPorts InErrors\nUdp: 1 2 3\n"],
+    "processor time": [STAT],
+    "life": [STAT],
+    "switches": ["voluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n"],
+}
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_what_tools_print(name: str) -> None:
+    texts = mangled(OTHERS[name]) if name in OTHERS else tools
+
+    @many
+    @given(texts)
+    def fuzz(text: str) -> None:
+        holds(PURE[name], (ValueError,), text)
+
+    fuzz()
+
+
+@many
+@given(mangled([TEXTS["diagnostics-client"], TEXTS["diagnostics-server"]]))
+def test_what_probes_print(text: str) -> None:
+    host = SimpleNamespace(host="fs9", put=lambda *given, **named: None)
+    for probe in (
+        Probe.client(cast("Any", host), "ws1", "afsd.fuse", "/srv"),
+        Probe.server(cast("Any", host), "fs9", "dafileserver", "192.0.2.9"),
+    ):
+        probe.understand(text)
+
+
+class Babble:
+    """A host that answers anything with anything."""
+
+    host = "fs9"
+
+    def __init__(self, said: Sequence[str], statuses: Sequence[int]) -> None:
+        self._said, self._statuses, self._count = said, statuses, 0
+
+    def ask(self, argv: Sequence[str], **_: object) -> CommandResult:
+        self._count += 1
+        said = self._said[self._count % len(self._said)]
+        status = self._statuses[self._count % len(self._statuses)]
+        return CommandResult(tuple(argv), status, said, said)
+
+
+PLAIN = ["1700000000.25\n", "4\n", "Python 3.11.2\n", "100 200\n", "MemTotal: 5 kB\n", "Avail\n7\n"]
+ASKED: tuple[Callable[[Any], object], ...] = (
+    lambda host: facts.host_facts(host, ["/"]),
+    lambda host: facts.server_facts(host, "192.0.2.9", "dafs", "bench"),
+    lambda host: cache_manager.host_limits(host, "/var/cache/openafs"),
+    lambda host: fileserver.host_limits(host, "fileserver"),
+    lambda host: kernel_setting(host, "net.core.rmem_max"),
+    open_files,
+    lambda host: fuse._look(host, fuse.FusePlace("/afs", "/c", "/p", "/d")),
+)
+
+
+@many
+@given(
+    st.sampled_from(ASKED),
+    st.lists(mangled([*PLAIN, *TEXTS.values()]), min_size=1, max_size=5),
+    st.lists(st.sampled_from([0, 0, 0, 0, 1]), min_size=1, max_size=3),
+)
+def test_what_hosts_say_of_themselves(
+    asked: Callable[[Any], object], texts: list[str], statuses: list[int]
+) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(facts, "_PAUSE_S", 0.0)
+        try:
+            asked(Babble(texts, statuses))
+        except TestbedError as problem:
+            said(problem)
+
+
+HEADER = {"ended": "exit", "status": 0, "dead": True, "stdout_bytes": 3, "stderr_bytes": 1}
+
+
+@many
+@given(mangled([json.dumps(HEADER) + "\nabc", json.dumps([HEADER]) + "\n"]), st.integers(1, 50))
+def test_answers_of_a_supervisor(text: str, piece: int) -> None:
+    reader = AnswerReader()
+    data = b"login\n" + reader.mark.encode() + text.encode(errors="surrogatepass")
+    try:
+        for start in range(0, len(data), piece):
+            reader.feed(data[start : start + piece])
+    except ValueError as problem:
+        said(problem)
+
+
+REPORT = {
+    "ok": True, "engine": {"sha256": "ab"}, "cpu_s": 1.0,
+    "components": {"a": {"elapsed_s": 1.0, "operations": 1, "bytes": 1, "latency": {"p50_s": 1.0},
+                         "by_operation": {"create": {"bytes": 3}}}},
+}  # fmt: skip
+ERROR = {"ok": False, "error": {"kind": "a", "operation": "b", "path": "c", "message": "d"}}
+
+
+@many
+@given(mangled([json.dumps(REPORT), json.dumps(ERROR)]), st.sampled_from([0, 1, 3]))
+def test_reports_of_the_engine(text: str, status: int) -> None:
+    try:
+        read_report(CommandResult(("python3",), status, text, ""), "write")
+    except WorkloadError as problem:
+        said(problem)
+
+
+LINES = [
+    "/usr/lib/openafs/dafileserver -fs-state-dont-save -p 128 -cb 64000 -udpsize 131072",
+    "parm /usr/lib/openafs/dafileserver -L -p=12 -busyat 600",
+    "/usr/sbin/afsd.fuse -dynroot -fakestat -cachedir /var/cache/openafs -blocks 200000",
+]
+
+
+@pytest.mark.parametrize("name", ["openafs-fileserver-1.8", "openafs-cache-manager-fuse-1.8"])
+def test_command_lines_of_bosconfig_and_processes(name: str) -> None:
+    space = search_spaces.load(name)
+
+    @many
+    @given(mangled(LINES))
+    def fuzz(text: str) -> None:
+        try:
+            space.parse(text.split(" ")[1:])
+        except SpaceError as problem:
+            said(problem)
+
+    fuzz()
+
+
+FILES = [
+    path.read_text()
+    for kind in ("testbeds", "campaigns/good", "campaigns/bad")
+    for path in sorted((ROOT / "tests" / "data" / kind).glob("*.yaml"))
+] + [(ROOT / "deploy" / "quickstart.yaml").read_text()]
+
+
+@pytest.mark.parametrize("read", [read_testbed, read_spec])
+def test_files_of_testbeds_and_campaigns(tmp_path: Path, read: Callable[[Path], object]) -> None:
+    path = tmp_path / "file.yaml"
+
+    @many
+    @given(mangled(FILES))
+    def fuzz(text: str) -> None:
+        path.write_bytes(text.encode(errors="surrogatepass"))
+        try:
+            read(path)
+        except SpecError as problem:
+            said(problem)
+
+    fuzz()
+
+
+@many
+@given(
+    st.one_of(
+        st.text(max_size=200),
+        mangled([write_token(["2026-03-01T12:00:00", "a"]), write_token([7]), "W10", "bnVsbA"]),
+    )
+)
+def test_words_of_pages(text: str) -> None:
+    for kinds in ((int,), (str, str)):
+        try:
+            read_token(text, *kinds)
+        except SpecError as problem:
+            said(problem)
+
+
+@many
+@given(st.one_of(st.text(max_size=20), mangled(["17", "2147483648"])))
+def test_identifiers_of_last_events(text: str) -> None:
+    serving = SimpleNamespace(feeds=SimpleNamespace(refuse_too_many=lambda: None))
+    try:
+        assert stream_place(cast("Any", serving), None, text[:20]) >= 0
+    except SpecError as problem:
+        said(problem)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    with Store.open(tmp_path_factory.mktemp("store")) as store:
+        yield store
+
+
+def test_token_headers(store: Store) -> None:
+    access, now = Access(store), datetime.now(UTC)
+    _, text = access.create("one", Scope.READ, now, None)
+
+    @many
+    @given(mangled([text]))
+    def fuzz(given: str) -> None:
+        assert given == text or access.known(given, now) is None
+
+    fuzz()
+
+
+def test_archives(store: Store, tmp_path: Path) -> None:
+    """Of what is inside, and of the file as it is packed."""
+    with Store.open(tmp_path / "theirs") as theirs:
+        whole = tmp_path / "whole.gz"
+        export_campaign(theirs, filled(theirs), whole)
+    packed = whole.read_bytes()
+    text = gzip.decompress(packed).decode()
+    path = tmp_path / "mangled.gz"
+    made = random.Random(7)
+
+    @many
+    @given(mangled([text]), st.integers(0, 9))
+    def fuzz(inside: str, kind: int) -> None:
+        content = bytearray(gzip.compress(inside.encode(errors="surrogatepass"), 1))
+        if kind == 0:
+            content = bytearray(packed)
+            for _ in range(3):
+                content[made.randrange(len(content))] = made.randrange(256)
+        path.write_bytes(content)
+        try:
+            import_campaign(store, path)
+        except (SpecError, ConflictError) as problem:
+            said(problem)
+
+    fuzz()

@@ -1,0 +1,136 @@
+"""Attack: a host is put back by hand at any moment of a remount, however long that takes.
+
+The number of times is ``FSTUNE_RACES`` (20); 200 were run once, see docs/security.md.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.cell import Cell, Node
+from deploy.cell.client import CACHE_DIRECTORY, MOUNT_POINT, VOLUME_PATH
+from tests.integration.conftest import wait_for
+from tests.security.local_users import OPTIONS, of_root
+from tuner.errors import ConfigurationError, TestbedError
+from tuner.target.openafs.fuse import FuseClient, FusePlace
+from tuner.testbed import hosts
+from tuner.testbed.hold import Hold, Owner
+from tuner.testbed.node import NodeConnector
+
+pytestmark = pytest.mark.cell
+
+RACES = int(os.environ.get("FSTUNE_RACES", "20"))
+DIRECTORY = "/fstune/race"
+PLACE = FusePlace(MOUNT_POINT, CACHE_DIRECTORY, VOLUME_PATH, f"{DIRECTORY}/restore")
+
+
+@pytest.fixture
+def node(cell: Cell) -> Iterator[Node]:
+    node = cell.clients[0]
+    yield node
+    list(hosts.restore([NodeConnector(node)], DIRECTORY))
+    node.run(["rm", "--recursive", "--force", DIRECTORY])
+
+
+class Tuner(threading.Thread):
+    """A campaign's part on one client: remounts it until it is refused."""
+
+    def __init__(self, node: Node, number: int) -> None:
+        super().__init__(daemon=True)
+        owner = Owner(f"campaign-{number}", "here")
+        self.hold = Hold.take(NodeConnector(node), DIRECTORY, owner, 600.0)
+        self.client = FuseClient.attach(self.hold, PLACE)
+        self.refused: Exception | None = None
+        self.mounts = 0
+
+    def run(self) -> None:
+        try:
+            while True:
+                self.client.start((*OPTIONS, "-blocks", str(150000 + self.mounts % 7)))
+                self.mounts += 1
+        except (TestbedError, ConfigurationError) as problem:
+            self.refused = problem
+
+
+def daemons(node: Node) -> list[tuple[str, ...]]:
+    return of_root(node, "afsd.fuse")
+
+
+def mounted(node: Node) -> bool:
+    return node.run(["stat", VOLUME_PATH], timeout_s=30.0).status == 0
+
+
+@pytest.mark.timeout(300 + 10 * RACES)
+def test_whenever_a_host_is_put_back_it_is_as_found(node: Node) -> None:
+    (found,) = daemons(node)
+    moments = random.Random(20261121)
+    journal = node.shared / "race" / "restore" / "cache_manager"
+    for number in range(RACES):
+        tuner = Tuner(node, number)
+        tuner.start()
+        wait_for(journal.exists, "the first change")
+        time.sleep(moments.uniform(0.0, 1.2))
+        said = list(hosts.restore([NodeConnector(node)], DIRECTORY))
+        # At once, and still when the campaign has come to its end.
+        assert daemons(node) == [found], (number, said)
+        tuner.join(100.0)
+        assert not tuner.is_alive()
+        assert "has put itself back" in str(tuner.refused), number
+        assert daemons(node) == [found], (number, said)
+        assert mounted(node)
+        assert said[0].startswith("cache_manager on client1 "), said
+        assert not journal.exists()
+        # Nothing is left that anybody could be put back by, and nothing is held.
+        assert not list((node.shared / "race" / "restore").glob("*/restore.sh"))
+        assert not (node.shared / "race" / "lease").exists()
+
+
+def test_a_put_back_waits_for_a_change_that_takes_long(node: Node) -> None:
+    """As one of the kernel's client, which may take minutes; restore used to wait two seconds."""
+    owner = Owner("campaign-slow", "here")
+    hold = Hold.take(NodeConnector(node), DIRECTORY, owner, 600.0)
+    client = FuseClient.attach(hold, PLACE)
+    (found,) = daemons(node)
+    client.start((*OPTIONS, "-blocks", "150000"))
+    (node.shared / "gate").touch()
+    late: list[Path] = []
+
+    def change() -> None:
+        script = (
+            "touch /fstune/begun; while [ -e /fstune/gate ]; do sleep 0.05; done;"
+            # What has just been mounted may be busy for a moment.
+            " while pidof afsd.fuse > /dev/null; do umount /afs 2> /dev/null; sleep 0.05; done;"
+            ' exec "$@" 9<&-'
+        )
+        argv = ["sh", "-c", script, "sh", client.program, *OPTIONS, "-blocks", "123456"]
+        assert hold.change(argv).status == 0
+        late.append(node.shared / "begun")
+
+    changing = threading.Thread(target=change, daemon=True)
+    changing.start()
+    wait_for((node.shared / "begun").exists, "the change")
+    said: list[str] = []
+    restoring = threading.Thread(
+        target=lambda: said.extend(hosts.restore([NodeConnector(node)], DIRECTORY)), daemon=True
+    )
+    restoring.start()
+    wait_for(lambda: not (node.shared / "race" / "lease").exists(), "its lease to be taken")
+    time.sleep(3.0)  # longer than anybody used to wait
+    assert said == []
+    (node.shared / "gate").unlink()
+    restoring.join(100.0)
+    changing.join(100.0)
+    (node.shared / "begun").unlink()
+    assert late
+    assert daemons(node) == [found]
+    assert said
+    assert "mounted again as found" in said[0]
+    with pytest.raises(TestbedError, match="has put itself back"):
+        hold.change(["true"])

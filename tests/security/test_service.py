@@ -1,0 +1,230 @@
+"""Attack: a client of the service, with a token or without, and whoever is between."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from starlette.testclient import TestClient
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+from api import starting, watching
+from api.app import create_app
+from api.documents import EventDocument
+from api.watching import Feeds
+from tests.unit.api.conftest import Guarded, fstune, guarded
+from tests.unit.api.test_steering import SPEC, ended, post, state
+from tests.unit.conftest import postgresql
+from tests.unit.store import records
+from tests.unit.store.conftest import state_directory
+from tests.unit.store.test_migrations import earlier, empty
+from tuner.campaign.holding import is_gone, this_process
+from tuner.errors import ConflictError, SpecError
+from tuner.model import Event
+from tuner.report.words import moment
+from tuner.settings import ServiceSettings
+from tuner.states import CampaignState
+from tuner.store import NewEvent, Store, upgrade
+from tuner.store.access import Access
+from tuner.tokens import Scope
+
+__all__ = ["earlier", "empty", "guarded", "post", "postgresql", "state_directory"]
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+Post = Callable[..., Any]
+
+
+@pytest.mark.parametrize("where", ["before", "while"])
+def test_a_request_that_died_is_done_by_the_next(
+    guarded: Guarded, post: Post, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """The service, or the machine, at any moment between the request and the run's first sign."""
+
+    def dies(*given: Any, **named: Any) -> Any:
+        raise OSError("no process can be made")
+
+    with monkeypatch.context() as patched:
+        if where == "before":
+            patched.setattr(Store, "create_campaign", dies)
+        else:
+            patched.setattr("api.starting.subprocess.Popen", dies)
+        with pytest.raises(OSError, match="no process"):
+            post("/v1/campaigns", SPEC, Idempotency_Key="one")
+    again = post("/v1/campaigns", SPEC, Idempotency_Key="one")
+    assert again.status_code == 202, again.text
+    ended(guarded, again.json()["id"])
+    listed = guarded.client.get("/v1/campaigns", headers=guarded.headers(Scope.READ)).json()
+    assert len(listed["items"]) == 1
+
+
+def test_a_request_that_comes_twice_begins_one_run(
+    guarded: Guarded, post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    real = subprocess.Popen
+
+    def count(*given: Any, **named: Any) -> Any:
+        begun.append("run")
+        return real(*given, **named)
+
+    monkeypatch.setattr("api.starting.subprocess.Popen", count)
+    answers = [post("/v1/campaigns", SPEC, Idempotency_Key="one") for _ in range(3)]
+    assert {answer.json()["id"] for answer in answers} == {answers[0].json()["id"]}
+    ended(guarded, answers[0].json()["id"])
+    assert post("/v1/campaigns", SPEC, Idempotency_Key="one").json()["state"] == "finished"
+    assert begun == ["run"]
+
+
+def test_the_stream_of_a_revoked_token_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "_MAY_S", 0.05)
+    with Store.open(tmp_path) as store:
+        campaign = store.create_campaign("watched", "{}", 1, NOW).id
+        access = Access(store)
+        token, _ = access.create("one", Scope.READ, NOW, None)
+        session, _ = access.create("one", Scope.READ, NOW, NOW + timedelta(1), token.id)
+
+        async def watch() -> list[int]:
+            found = []
+            feeds = Feeds(store, most=10)
+            async for event in feeds.watch(campaign, 0, lambda: access.holds(session, NOW)):
+                assert isinstance(event, Event)
+                found.append(event.number)
+                access.revoke(token.id, NOW)
+                store.add_event(campaign, NewEvent(NOW, "secret", "not for them"))
+            return found
+
+        assert asyncio.run(asyncio.wait_for(watch(), 30.0)) == [1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"budget": {"wall_time": 1e12}},
+        {"budget": {"wall_time": 1e308}},
+        {"budget": {"wall_time": 10**400}},
+        {"budget": {"wall_time": "99999999999999999999d"}},
+        {"spaces": {"cache_manager": {"name": SPEC["spaces"]["cache_manager"]["name"],
+                                      "range": {"blocks": [100000, 10**400]}}}},
+        {"spaces": {"cache_manager": {"name": SPEC["spaces"]["cache_manager"]["name"],
+                                      "fix": {"blocks": -(10**400)}}}},
+        {"seed": 10**400},
+    ],
+)  # fmt: skip
+def test_numbers_that_nothing_can_hold_are_refused(
+    guarded: Guarded, post: Post, change: dict[str, Any]
+) -> None:
+    answer = post("/v1/campaigns", SPEC | change)
+    assert answer.status_code == 422, answer.text
+    assert len(answer.text) < 2000
+    page = guarded.client.get("/", headers=guarded.headers(Scope.READ))
+    assert page.status_code == 200
+
+
+def test_event_data_that_got_in_nested_is_shown() -> None:
+    """As in a database to which an earlier release has let it."""
+    data: Any = {"a": {"b": [1, {"c": None}]}, "n": 1}
+    document = EventDocument.of(Event(1, NOW, "news", "news", data))
+    assert document.data == {"a": '{"b": [1, {"c": null}]}', "n": 1}
+    assert moment(NOW)
+
+
+def behind(directory: Path, trusted: str, client: str) -> TestClient:
+    """The service as seen by a client at an address, with uvicorn's way of trusting proxies."""
+    settings = ServiceSettings(auth=True, requests_per_s=0.001, burst=3)
+    app = create_app(directory, settings)
+    asked: Any = ProxyHeadersMiddleware(cast("Any", app), trusted_hosts=trusted)
+    return TestClient(
+        asked,
+        base_url="http://tuning.example.org",
+        client=(client, 4000),
+    )
+
+
+def login(client: TestClient, token: str, user: str) -> int:
+    headers = {
+        "X-Forwarded-For": user,
+        "X-Forwarded-Proto": "https",
+        "Origin": "https://tuning.example.org",
+    }
+    answer = client.post("/login", data={"token": token}, headers=headers, follow_redirects=False)
+    return answer.status_code
+
+
+def test_a_proxy_speaks_for_its_users_when_it_is_named(tmp_path: Path) -> None:
+    token = fstune(tmp_path, "token", "create", "one").split()[0]
+    with behind(tmp_path, "10.9.0.0/24", "10.9.0.7") as client:
+        users = [f"192.0.2.{n}" for n in range(5)]
+        assert [login(client, token, user) for user in users] == [303] * 5
+        assert [login(client, token, users[0]) for _ in range(3)] == [303, 303, 429]
+
+
+def test_nobody_else_is_believed_whom_they_speak_for(tmp_path: Path) -> None:
+    token = fstune(tmp_path, "token", "create", "one").split()[0]
+    with behind(tmp_path, "10.9.0.0/24", "10.9.1.7") as client:
+        assert login(client, token, "192.0.2.1") == 403  # not the service's own page by HTTP
+        assert [login(client, token, f"192.0.2.{n}") for n in range(4)][-1] == 429
+
+
+@pytest.mark.parametrize("given", ["proxy.example.org", "10.0.0.0/8/8", "*", ""])
+def test_a_proxy_is_named_by_its_address(tmp_path: Path, given: str) -> None:
+    with pytest.raises((SpecError, AssertionError), match="trusted-proxy"):
+        fstune(tmp_path, "serve", "--trusted-proxy", given)
+
+
+@pytest.mark.parametrize("earlier", ["0004"], indirect=True)
+def test_tables_are_not_changed_under_a_running_campaign(earlier: Any) -> None:
+    with earlier.raw() as connection:
+        holder = this_process()
+        now = datetime.now(UTC).replace(tzinfo=None)
+        text = "UPDATE lease SET machine='{}', pid={}, start_ticks={}, beat='{}', limit_s=120.0"
+        connection.exec_driver_sql(text.format(holder.machine, holder.pid, holder.start_ticks, now))
+        connection.commit()
+        leases = connection.exec_driver_sql("SELECT count(*) FROM lease").scalar()
+    assert leases
+    with pytest.raises(ConflictError, match=r"runs .process .* pause it"):
+        upgrade(earlier.state_directory, earlier.address, is_gone)
+    with pytest.raises(ConflictError, match=r"runs .process"):
+        upgrade(earlier.state_directory, earlier.address)  # nobody knows that it has ended
+    done = upgrade(earlier.state_directory, earlier.address, lambda holder: True)
+    assert done.before != done.after
+
+
+def test_a_campaign_of_the_queue_is_put_there_once(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks again finds it waiting."""
+    with Store.open(guarded.directory) as store:
+        starter = starting.Starter(store, guarded.directory, None)
+        campaign = store.create_campaign("one", "{}", 1, NOW)
+        store.move_campaign(campaign.id, CampaignState.RUNNING, "", records.event())
+        begun: list[str] = []
+        monkeypatch.setattr(starter, "start", begun.append)
+        starter.begin(store.campaign(campaign.id))
+        assert begun == []
+        starter.begin(campaign)
+        starter.begin(campaign)
+        assert begun == [campaign.id]
+    assert state(guarded, campaign.id) == "running"
+
+
+def test_of_changes_that_come_at_once_for_one_tag_one_is_made(guarded: Guarded) -> None:
+    with Store.open(guarded.directory) as store:
+        campaign = store.create_campaign("waiting", "{}", 1, NOW).id
+    path = f"/v1/campaigns/{campaign}"
+    tag = guarded.client.get(path, headers=guarded.headers(Scope.READ)).headers["etag"]
+    headers = guarded.headers(Scope.OPERATE) | {"If-Match": tag}
+
+    def cancel(_: int) -> int:
+        return guarded.client.post(f"{path}/cancel", headers=headers).status_code
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = sorted(pool.map(cancel, range(8)))
+    assert answers.count(202) == 1
+    assert set(answers[1:]) <= {409, 412}

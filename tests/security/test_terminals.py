@@ -1,0 +1,77 @@
+"""Attack: a host, a server or a file writes to the terminal of whoever looks."""
+
+from __future__ import annotations
+
+import ast
+import io
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tuner.cli import app
+from tuner.cli.say import plain, say
+from tuner.errors import TestbedError
+from tuner.report.testbed import commands_page, findings_page, seen_page
+from tuner.testbed.facts import HostFacts, ServerFacts
+from tuner.testbed.preflight import Finding
+
+#: Clears the screen, sets the title, asks the terminal to type, hides and turns text around.
+ATTACK = "\x1b[2J\x1b]0;root\x07\x9b31m\u202e\x08\r\x00ok"
+HARMLESS = set("\n\t")
+
+
+def harmful(text: str) -> set[str]:
+    return {c for c in text if not c.isprintable()} - HARMLESS
+
+
+def test_an_error_rewrites_no_screen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails() -> None:
+        raise TestbedError(f"fs9: bos: exit status 1: {ATTACK}\nfstune: all is well")
+
+    monkeypatch.setattr(app, "app", fails)
+    with pytest.raises(SystemExit) as ended:
+        app.main()
+    said = capsys.readouterr().err
+    assert ended.value.code == TestbedError.exit_code
+    assert harmful(said) == set()
+    assert said.count("\n") == 1
+
+
+def test_what_hosts_say_of_themselves_rewrites_no_screen() -> None:
+    facts = HostFacts(
+        ATTACK, ATTACK, ATTACK, 1, 1, 1, 1, ATTACK, 0.0, 0.0, frozenset({ATTACK}), ((ATTACK, 1),)
+    )
+    names = frozenset({ATTACK, "bench"})
+    programs = ServerFacts(ATTACK, (ATTACK,), names, names, 1, 1)
+    out = io.StringIO()
+    console = Console(file=out, width=200, force_terminal=True, color_system=None)
+    console.print(seen_page(ATTACK, facts, programs, [facts]))
+    console.print(findings_page([Finding(ATTACK, True, ATTACK)]))
+    console.print(commands_page([(ATTACK, (ATTACK, ATTACK))]))
+    assert harmful(out.getvalue()) == set()
+
+
+def test_sentences_keep_their_lines_and_lose_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
+    say(f"a\n{ATTACK}\tb", nl=False)
+    assert harmful(capsys.readouterr().out) == set()
+    assert plain("a\nb\tc é 漢") == "a\nb\tc é 漢"
+
+
+def test_nothing_is_printed_but_through_the_one_door(root: Path) -> None:
+    """In the command line's own room: ``rich`` gets what went through the report's ``clean``."""
+    found = []
+    for path in sorted((root / "tuner" / "cli").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in (
+                "typer.echo",
+                "typer.secho",
+                "sys.stdout.write",
+                "sys.stderr.write",
+            ):
+                found.append(f"{path.name}:{node.lineno}")
+    assert [where for where in found if not where.startswith("say.py:")] == []
+    assert sys.stdout is not None

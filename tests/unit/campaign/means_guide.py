@@ -1,0 +1,111 @@
+"""A small honest guide for made-up campaigns: it goes by the mean differences of each trial."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tuner.campaign.guide import Noise, Pick
+from tuner.campaign.scores import ScoreTable
+from tuner.judge.score import margin
+from tuner.judge.special import ndtr
+from tuner.model import BASELINE, BlockKind, Configuration, Trial
+from tuner.propose.proposer import Proposal
+from tuner.propose.search import Outlook
+from tuner.states import TrialState
+
+#: What a configuration that was never measured may gain: standard deviation, log units.
+_UNKNOWN = 0.05
+#: The noise that is expected before there are pairs enough to tell, as so many pairs.
+_GUESS, _TRUST = 0.02, 2.0
+
+
+def configuration(number: int) -> Configuration:
+    """The configuration that becomes trial ``number``."""
+    return Configuration.of({"server.p": number})
+
+
+@dataclass
+class MeansGuide:
+    """Picks trials that look best, and new configurations in order of number.
+
+    ``floor``: largest loss of a component, a fraction. ``new``: so many configurations there are.
+    """
+
+    weights: Sequence[float]
+    floor: float
+    new: int = 1000
+
+    def look(self, trials: Sequence[Trial], table: ScoreTable, out: Collection[int]) -> MeansView:
+        return MeansView(self, trials, table, frozenset(out))
+
+
+class MeansView:
+    """What the differences of each trial to the baseline say; see ``tuner.campaign.guide.View``."""
+
+    def __init__(
+        self,
+        guide: MeansGuide,
+        trials: Sequence[Trial],
+        table: ScoreTable,
+        out: frozenset[int],
+    ) -> None:
+        self._guide = guide
+        self._outlooks: dict[int, Outlook] = {}
+        self._trials = trials
+        gone = {t.number for t in trials if t.state in (TrialState.FAILED, TrialState.CANCELLED)}
+        self._free = [t for t in trials if t.number not in {BASELINE, *gone, *out}]
+        found = table.observed([BlockKind.SEARCH, BlockKind.CERTIFY])
+        scores = np.column_stack([found.logs @ np.asarray(guide.weights), found.logs])
+        self._of = {int(n): scores[found.trial == n] for n in np.unique(found.trial)}
+        left = [rows - rows.mean(axis=0) for rows in self._of.values()]
+        squares = sum(((each**2).sum(axis=0) for each in left), np.zeros(scores.shape[1]))
+        free = sum(len(each) - 1 for each in left)
+        variance = (squares + _TRUST * _GUESS**2) / (free + _TRUST)
+        score, *components = np.sqrt(variance).tolist()
+        self.noise = Noise(score, tuple(components))
+
+    @property
+    def best(self) -> Outlook | None:
+        known = [self.outlook(t) for t in self._free if t.number in self._of]
+        found = max(known, key=lambda each: each.gain * each.feasible, default=None)
+        return found if found is not None and found.gain > 0.0 else None
+
+    def hope(self, gain: float, *, new: bool) -> float:
+        none = 1.0
+        for trial in self._free:
+            one = self.outlook(trial)
+            none *= float(ndtr((gain - one.gain) / one.error))
+        return 1.0 - none * (float(ndtr(gain / _UNKNOWN)) if new and self._left() else 1.0)
+
+    def outlook(self, trial: Trial) -> Outlook:
+        if trial.number not in self._outlooks:
+            self._outlooks[trial.number] = self._outlook(trial)
+        return self._outlooks[trial.number]
+
+    def _outlook(self, trial: Trial) -> Outlook:
+        rows = self._of.get(trial.number)
+        if rows is None:
+            unknown = tuple((0.0, _UNKNOWN) for _ in self.noise.components)
+            return Outlook(trial.configuration, 0.0, _UNKNOWN, 0.5, unknown)
+        mean = rows.mean(axis=0).tolist()
+        errors = [s / math.sqrt(len(rows)) for s in (self.noise.score, *self.noise.components)]
+        room = margin(self._guide.floor)
+        pairs = list(zip(mean, errors, strict=True))
+        feasible = math.prod(float(ndtr((room - m) / e)) for m, e in pairs[1:])
+        return Outlook(trial.configuration, -pairs[0][0], pairs[0][1], feasible, tuple(pairs[1:]))
+
+    def picks(self, count: int, most_new: int | None) -> list[Pick]:
+        left = self._left() if most_new is None else min(self._left(), most_new)
+        first = len(self._trials)
+        order = sorted(self._free, key=lambda t: (-self.outlook(t).gain, t.number))
+        # A third of the arms come back at least.
+        back = [t.number for t in order][: max(count // 3, count - left)]
+        new = range(first, first + min(left, count - len(back)))
+        return [*back, *(Proposal(configuration(n), "test") for n in new)]
+
+    def _left(self) -> int:
+        return max(0, self._guide.new + 1 - len(self._trials))

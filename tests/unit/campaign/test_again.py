@@ -1,0 +1,85 @@
+"""Arms that others disturbed are measured again, whatever their times were."""
+
+from __future__ import annotations
+
+import signal
+
+from tests.unit.campaign.campaigns import Campaign, faster, sends, spec
+from tests.unit.campaign.conftest import Begin
+from tuner.campaign.again import Usual
+from tuner.campaign.rules import stored_rules
+from tuner.campaign.spec import CampaignSpec
+from tuner.campaign.stopping import stop_signals
+from tuner.judge.disturbed import MIN_ARMS, MOST_IN_BLOCK, MOST_SHARE
+from tuner.measure.covariates import covariates
+from tuner.states import BlockState, CampaignState, EventKind
+
+
+def disturbed(effect: float = 0.5, mean: float = 0.1) -> CampaignSpec:
+    """Others seldom use the machine; when they do, they use much of it."""
+    load = {"mean": mean, "sd": 20.0 * mean, "correlation": 0.0, "effect": effect}
+    simulated = {"noise": 0.004, "effects": [faster()], "others": load}
+    return spec(testbed={"simulated": simulated}, search={"arms": 4, "max_trials": 12})
+
+
+def usual(campaign: Campaign, testbed: str | None) -> Usual:
+    rules = stored_rules(campaign.store.campaign(campaign.id))
+    return Usual.stored(campaign.store, campaign.id, testbed, rules)
+
+
+def test_a_disturbed_arm_is_measured_again_at_the_end_of_its_block(begin: Begin) -> None:
+    campaign = begin(disturbed())
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+    again = [e for e in campaign.store.events(campaign.id) if e.kind == EventKind.MEASURED_AGAIN]
+    assert again
+    blocks = {b.number: b for b in campaign.blocks}
+    per_block: dict[object, int] = {}
+    for event in again:
+        block = blocks[int(str(event.data["block"]))]
+        per_block[block.number] = per_block.get(block.number, 0) + 1
+        assert "measured again: processor time used by others" in event.message
+        if block.state is not BlockState.COMPLETE:
+            continue
+        assert sorted(m.trial for m in block.measurements) == sorted(block.order)
+        (arm,) = (m for m in block.measurements if m.trial == event.data["trial"])
+        assert arm.position >= len(block.order)
+        assert event.data["first_metadata_s"] != arm.components["metadata"].elapsed_s
+        assert covariates(arm.diagnostics)["others_server"] != event.data["others_server"]
+    assert max(per_block.values()) <= MOST_IN_BLOCK
+    arms = sum(len(b.measurements) for b in blocks.values())
+    assert len(again) <= 1 + MOST_SHARE * arms
+
+
+def test_what_is_measured_again_follows_no_times(begin: Begin) -> None:
+    """The same arms, whether the load costs them anything or not: the first of each campaign."""
+    first = []
+    for effect in (0.0, 0.5):
+        campaign = begin(disturbed(effect))
+        campaign.run()
+        events = campaign.store.events(campaign.id, kinds=[EventKind.MEASURED_AGAIN])
+        first.append((events[0].data["block"], events[0].data["trial"]))
+    assert first[0] == first[1]
+
+
+def test_without_counters_nothing_is_measured_again(begin: Begin) -> None:
+    campaign = begin(spec(faster(), noise=0.3))
+    campaign.run()
+    assert EventKind.MEASURED_AGAIN not in campaign.kinds()
+
+
+def test_what_is_usual_is_known_after_an_interruption(begin: Begin) -> None:
+    campaign = begin(disturbed())
+    with stop_signals():
+        campaign.run(sends(150, signal.SIGINT))
+    before = usual(campaign, campaign.blocks[0].testbed)
+    assert len(before.earlier) >= MIN_ARMS
+    complete = [b for b in campaign.blocks if b.state is BlockState.COMPLETE]
+    assert len(before.earlier) == sum(len(b.measurements) for b in complete)
+    assert before.again == campaign.kinds().count(EventKind.MEASURED_AGAIN)
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+
+
+def test_every_testbed_has_its_own(begin: Begin) -> None:
+    campaign = begin(disturbed())
+    campaign.run()
+    assert usual(campaign, "elsewhere") == Usual()

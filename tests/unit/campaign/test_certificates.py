@@ -1,0 +1,220 @@
+"""Attempts at a certificate in a plan: begun, given up, won, and followed by better ones."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from dataclasses import replace
+from itertools import groupby, pairwise
+
+import pytest
+
+from tests.unit.campaign.histories import History, planner, rules
+from tests.unit.campaign.test_plan import certified, fresh_orders
+from tuner.campaign.certifying import Certification, best_certified
+from tuner.campaign.steps import Explore, Finish, Step
+from tuner.judge.certify import CertificateOutcome, PairedTimes, certify_several
+from tuner.model import BASELINE, Block, BlockKind, Measurement
+
+
+def begins_an_attempt(step: Step) -> bool:
+    return isinstance(step, Explore) and step.kind is BlockKind.CERTIFY
+
+
+def test_a_certificate_does_not_end_the_search_and_something_better_is_certified() -> None:
+    history = History(rules(), {1: 0.9, 5: 0.7})
+    assert certified(history.run()) == 5
+    last = history.plans[-1]
+    assert isinstance(last.step, Finish)
+    assert last.step.others[1].outcome is CertificateOutcome.CERTIFIED
+    answers = [p.answer.finalist for p in history.plans if p.answer is not None]
+    assert list(dict.fromkeys(answers)) == [1, 5]
+    rounds = dict.fromkeys(b.race for b in history.blocks if b.kind is BlockKind.CERTIFY)
+    kinds = [k for k, _ in groupby(b.kind for b in history.blocks)]
+    assert len(rounds) == 2
+    assert kinds[:4] == [BlockKind.SEARCH, BlockKind.CERTIFY] * 2
+
+
+def test_an_answer_once_certified_stays_one() -> None:
+    history = History(rules(), {1: 0.9, 5: 0.7})
+    history.run()
+    first = next(n for n, p in enumerate(history.plans) if p.answer is not None)
+    bounds = []
+    for plan in history.plans[first:]:
+        assert plan.answer is not None
+        assert plan.answer.certificate is not None
+        assert plan.answer.certificate.outcome is CertificateOutcome.CERTIFIED
+        bounds.append((plan.answer.finalist, plan.answer.certificate.least_improvement))
+    # More of the same may lower what it gains at least; what takes its place never does.
+    for (before, least), (after, better) in pairwise(bounds):
+        assert after == before or better > least
+
+
+def attempt(gain: float, finalist: int, blocks: int = 12) -> Certification:
+    """How an attempt stands whose finalist gains so much in every block."""
+    rng = random.Random(finalist)
+    pairs = {
+        finalist: [
+            PairedTimes((math.exp(-gain + rng.gauss(0.0, 0.02)),), (1.0,)) for _ in range(blocks)
+        ]
+    }
+    found = certify_several(pairs, (1.0,), floor=0.3, alpha=0.01, max_n=blocks)
+    return Certification(found, (), ())
+
+
+def certified_then(ratio: float) -> History:
+    """A trial is certified, and in all fresh blocks after that its time is ``ratio``."""
+    history = History(rules(max_trials=3, certify_blocks=12), {1: 0.93}, noise=0.02)
+    history.run(until=lambda step: history.plans[-1].answer is not None)
+    history.ratios = {1: ratio}
+    history.run()
+    return history
+
+
+def test_what_is_certified_gets_further_fresh_blocks() -> None:
+    history = certified_then(0.93)
+    first = next(p.answer for p in history.plans if p.answer is not None)
+    last = history.plans[-1].answer
+    assert last is not None
+    assert first.certificate is not None
+    assert last.certificate is not None
+    assert last.certificate.verdict.n > first.certificate.verdict.n
+    widths = [a.certificate.verdict.interval for a in (first, last) if a.certificate is not None]
+    assert widths[1].upper - widths[1].lower < widths[0].upper - widths[0].lower
+    assert last.certificate.verdict.n <= 12
+
+
+def test_further_blocks_that_leave_a_certificate_open_do_not_take_it_back() -> None:
+    history = certified_then(1.0)
+    first = next(p.answer for p in history.plans if p.answer is not None)
+    assert history.plans[-1].answer == first
+    assert history.plans[-1].step == Finish(first.finalist, first.certificate, attempt=1)
+
+
+def test_further_blocks_that_speak_against_it_take_a_certificate_back() -> None:
+    history = certified_then(1.5)
+    assert history.plans[-1].answer is None
+    assert certified(history.plans[-1].step) is None
+
+
+def test_a_later_certificate_is_the_answer_unless_an_earlier_one_gains_more_for_certain() -> None:
+    first, more, as_much, less = (
+        attempt(0.2, 1),
+        attempt(0.3, 2),
+        attempt(0.195, 3),
+        attempt(0.1, 4),
+    )
+    nothing = attempt(0.0, 5)
+    cases = [
+        ([], None),
+        ([nothing], None),
+        ([first, nothing], 1),
+        ([first, more], 2),
+        ([first, as_much], 3),
+        ([first, less], 1),
+        ([first, more, first], 2),
+    ]
+    for attempts, expected in cases:
+        found = best_certified(attempts)
+        assert (None if found is None else found.finalist) == expected
+
+
+def test_it_stops_at_the_first_certificate_where_it_is_told_to() -> None:
+    history = History(rules(stop_certified=True), {1: 0.9, 5: 0.7})
+    assert certified(history.run()) == 1
+    assert history.blocks[-1].kind is BlockKind.CERTIFY
+    assert len({b.race for b in history.blocks if b.kind is BlockKind.CERTIFY}) == 1
+
+
+def test_the_search_uses_the_budget_after_a_certificate() -> None:
+    history = History(rules(budget_measurements=120, max_trials=None), {1: 0.85})
+    assert certified(history.run()) == 1
+    last_fresh = max(n for n, b in enumerate(history.blocks) if b.kind is BlockKind.CERTIFY)
+    assert last_fresh < len(history.blocks) - 10
+    assert 120 - 4 < sum(len(b.measurements) for b in history.blocks) <= 120
+
+
+def test_a_finalist_that_fails_is_not_recommended() -> None:
+    whole = History(rules(max_trials=3), {1: 0.9})
+    whole.run()
+    first_fresh = next(b.number for b in whole.blocks if b.kind is BlockKind.CERTIFY)
+    history = History(rules(max_trials=3), {1: 0.9}, fails={1: first_fresh + 1})
+    assert certified(history.run()) is None
+    assert history.plans[-1].answer is None
+
+
+def test_what_is_certified_once_stays_the_answer_though_it_fails_later() -> None:
+    """Its fresh blocks said so; but what fails is not recommended."""
+    whole = History(rules(max_trials=6), {1: 0.9})
+    whole.run()
+    last_fresh = max(b.number for b in whole.blocks if b.kind is BlockKind.CERTIFY)
+    later = next(b.number for b in whole.blocks if b.number > last_fresh and 1 in b.order)
+    history = History(rules(max_trials=6), {1: 0.9}, fails={1: later})
+    assert certified(history.run()) is None
+
+
+def test_an_attempt_goes_on_with_its_finalist_while_its_blocks_look_bad() -> None:
+    """The next best is no finalist of blocks that were begun for another."""
+    history = History(rules(max_trials=3), {1: 0.9, 2: 0.95})
+    history.run(until=begins_an_attempt)
+    step = history.plans[-1].step
+    assert isinstance(step, Explore)
+    ((finalist,),) = step.groups
+    history.ratios = {1: 1.2, 2: 0.7}
+    history.run()
+    first = history.blocks[[b.kind for b in history.blocks].index(BlockKind.CERTIFY)]
+    mine = [b for b in history.blocks if b.race == first.race]
+    assert {b.kind for b in mine} == {BlockKind.CERTIFY}
+    assert all(set(b.order) == {finalist, BASELINE} for b in mine)
+    assert history.plans[-1].answer is None or history.plans[-1].answer.finalist != finalist
+
+
+def test_an_attempt_that_is_lost_is_given_up_for_what_looks_better_now() -> None:
+    history = History(rules(certify_blocks=20), {1: 0.9})
+    history.run(until=begins_an_attempt)
+    history.ratios = {1: 1.0, 5: 0.9}
+    assert certified(history.run()) == 5
+    first, *_ = {b.race for b in history.blocks if b.kind is BlockKind.CERTIFY}
+    assert sum(b.race == first for b in history.blocks) < 20
+
+
+def test_each_attempt_has_less_error() -> None:
+    history = History(rules(), {1: 0.9, 5: 0.7})
+    history.run()
+    last = history.plans[-1].step
+    assert isinstance(last, Finish)
+    assert last.certificate is not None
+    assert last.others[1].alpha == pytest.approx(0.6 * 0.025)
+    assert last.certificate.alpha == pytest.approx(0.4 * 0.6 * 0.025)
+
+
+def test_certification_looks_at_no_search_block() -> None:
+    history = History(rules(max_trials=3), {1: 0.9})
+    step = history.run()
+    assert isinstance(step, Finish)
+    assert step.certificate is not None
+    assert step.certificate.verdict.n == len(fresh_orders(history))
+    altered = [
+        replace(b, measurements=swapped(b)) if b.kind is BlockKind.SEARCH else b
+        for b in history.blocks
+    ]
+    again = planner(history.rules).plan(history.trials, altered)
+    assert again.answer is not None
+    assert again.answer.certificate == step.certificate
+
+
+def swapped(block: Block) -> tuple[Measurement, ...]:
+    """Its measurements with the times of others."""
+    times = [m.components for m in block.measurements]
+    found = zip(block.measurements, [*times[1:], *times[:1]], strict=True)
+    return tuple(replace(m, components=components) for m, components in found)
+
+
+def test_certification_stops_at_its_last_block() -> None:
+    limits = rules(max_trials=3, certify_blocks=4, budget_measurements=150)
+    history = History(limits, {1: 0.94}, noise=0.03)
+    step = history.run()
+    assert isinstance(step, Finish)
+    attempts = Counter(b.race for b in history.blocks if b.kind is BlockKind.CERTIFY)
+    assert max(attempts.values(), default=0) <= 4

@@ -1,0 +1,196 @@
+"""What the rest of a budget is spent on, by what is known and what is left."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.unit.campaign.histories import rules
+from tuner.campaign.attempts import alpha_of
+from tuner.campaign.economy import Move, Position, chance_of, next_move
+from tuner.campaign.guide import Noise, Pick
+from tuner.campaign.rules import FLOOR_ALPHA, Floors
+from tuner.judge.certify import CertificateOutcome, PairedTimes, certify
+from tuner.model import Configuration, Trial
+from tuner.propose.search import Outlook
+
+
+def outlook(
+    gain: float, error: float = 0.003, loss: float = 0.0, name: int = 1, changes: int = 1
+) -> Outlook:
+    """A configuration that gains so much in both components, or loses in the second."""
+    parts = ((-gain, error), (loss if loss else -gain, error))
+    return Outlook(Configuration.of({"server.p": name}), gain, error, 1.0, parts, changes)
+
+
+NOISE = Noise(0.02, (0.02, 0.02))
+
+
+@dataclass
+class Seen:
+    """A view as a test wants it. ``hopes``: P(something gains more)."""
+
+    best: Outlook | None
+    hopes: float = 0.5
+    noise: Noise = NOISE
+
+    def hope(self, gain: float, *, new: bool) -> float:
+        return self.hopes
+
+    def outlook(self, trial: Trial) -> Outlook:
+        raise AssertionError("nobody asks")
+
+    def picks(self, count: int, most_new: int | None) -> Sequence[Pick]:
+        raise AssertionError("nobody asks")
+
+
+def move(view: Seen, arms_left: float = 200.0, **changed: Any) -> Move:
+    asked: dict[str, Any] = {"attempt": 1, "total_arms": 250.0, "can_search": True}
+    asked |= changed
+    limits = asked.pop("limits", rules())
+    return next_move(view, limits, Position(arms_left=arms_left, **asked))
+
+
+def test_before_anything_is_measured_it_searches() -> None:
+    assert move(Seen(None), math.inf, total_arms=math.inf) is Move.SEARCH
+    assert move(Seen(outlook(0.03, 0.03)), math.inf, total_arms=math.inf) is Move.SEARCH
+
+
+def test_while_it_is_unsure_it_searches() -> None:
+    assert move(Seen(outlook(0.05, error=0.05))) is Move.SEARCH
+
+
+def test_what_is_likely_and_cheap_is_certified_at_once() -> None:
+    assert move(Seen(outlook(0.2), hopes=0.9)) is Move.CERTIFY
+
+
+def test_what_is_likely_but_costly_waits_while_something_better_is_in_sight() -> None:
+    likely = outlook(0.05)
+    assert chance_of(likely, Seen(None).noise, rules(), 1, 20).power > 0.85
+    assert move(Seen(likely, hopes=0.6), 30.0, total_arms=120.0) is Move.SEARCH
+    assert move(Seen(likely, hopes=0.1), 30.0, total_arms=120.0) is Move.CERTIFY
+
+
+def test_the_last_call() -> None:
+    """The search ends when another block of it would leave too little for the attempt."""
+    unsure = Seen(outlook(0.05, error=0.05), hopes=0.9)
+    moves = [move(unsure, float(left), total_arms=120.0) for left in range(120, 5, -1)]
+    assert moves[0] is Move.SEARCH
+    last = moves.index(Move.CERTIFY)
+    assert set(moves[:last]) == {Move.SEARCH}
+    # Five fresh blocks of two arms fit when the call comes.
+    assert 120 - last >= 10
+    assert set(moves[last:-4]) == {Move.CERTIFY}
+
+
+def test_with_nothing_left_to_search_what_looks_best_is_tried() -> None:
+    assert move(Seen(outlook(0.05, error=0.05)), can_search=False) is Move.CERTIFY
+    assert move(Seen(None), can_search=False) is Move.FINISH
+
+
+def test_when_nothing_fits_it_is_over() -> None:
+    assert move(Seen(outlook(0.2)), arms_left=5.0) is Move.FINISH
+    assert move(Seen(None), arms_left=13.0) is Move.FINISH
+    assert move(Seen(None), arms_left=14.0) is Move.SEARCH
+
+
+def test_a_gain_not_worth_acting_on_is_not_certified() -> None:
+    assert move(Seen(outlook(0.01, 0.001)), can_search=False) is Move.FINISH
+    assert move(Seen(outlook(0.01, 0.001), hopes=0.0)) is Move.SEARCH
+
+
+def test_after_a_certificate_only_something_better_is_certified() -> None:
+    have = outlook(0.1)
+    assert move(Seen(have, hopes=0.0), certified=have) is Move.SEARCH
+    assert move(Seen(have), certified=have, can_search=False) is Move.FINISH
+    little = outlook(0.11, name=2)
+    assert move(Seen(little), certified=have, can_search=False, attempt=2) is Move.FINISH
+    better = Seen(outlook(0.3, name=2), hopes=0.0)
+    assert move(better, certified=have, attempt=2) is Move.CERTIFY
+    # Nothing is kept back any more when there is nothing that it could be kept for.
+    assert move(Seen(have), arms_left=4.0, certified=have) is Move.SEARCH
+
+
+def test_after_a_certificate_fewer_settings_that_gain_as_much_are_certified() -> None:
+    have = outlook(0.1, changes=3)
+    simpler = Seen(outlook(0.095, name=2, changes=2), hopes=0.0)
+    assert move(simpler, certified=have, attempt=2) is Move.CERTIFY
+    as_many = Seen(outlook(0.095, name=2, changes=3), hopes=0.0)
+    assert move(as_many, certified=have, attempt=2) is Move.SEARCH
+    too_little = Seen(outlook(0.05, name=2, changes=2), hopes=0.0)
+    assert move(too_little, certified=have, attempt=2) is Move.SEARCH
+
+
+def test_what_is_certified_is_measured_on_when_nothing_better_can_be_certified() -> None:
+    have = outlook(0.1)
+    asked: dict[str, Any] = {"certified": have, "wide": True, "attempt": 2}
+    assert move(Seen(have, hopes=0.9), **asked) is Move.SEARCH
+    assert move(Seen(have, hopes=0.0), **asked) is Move.NARROW
+    # Another block of the search, and too little is left to certify what it may find.
+    assert move(Seen(have, hopes=0.9), 8.0, **asked) is Move.NARROW
+    assert move(Seen(have, hopes=0.9), can_search=False, **asked) is Move.NARROW
+    assert move(Seen(outlook(0.3, 0.3, name=2)), 7.0, **asked) is Move.NARROW
+    assert move(Seen(have), 1.0, **asked) is Move.FINISH
+    assert move(Seen(have), 1.0, **asked | {"wide": False}) is Move.FINISH
+
+
+def test_several_testbeds_and_finalists_cost_as_many_arms() -> None:
+    view = Seen(outlook(0.2), hopes=0.9)
+    assert move(view, arms_left=6.0) is Move.CERTIFY
+    assert move(view, arms_left=6.0, limits=rules(testbeds=2)) is Move.FINISH
+    assert move(view, arms_left=6.0, limits=rules(finalists=2)) is Move.FINISH
+
+
+def test_a_broken_floor_makes_an_attempt_hopeless() -> None:
+    noise = Noise(0.02, (0.02, 0.02))
+    fine, breaking = outlook(0.2), outlook(0.2, loss=0.3)
+    assert chance_of(fine, noise, rules(), 1, 20).power > 0.9
+    assert chance_of(breaking, noise, rules(), 1, 20).power < 0.05
+    assert move(Seen(breaking, hopes=0.0)) is Move.SEARCH
+
+
+def test_floors_shown_at_more_error_are_sooner_shown() -> None:
+    noise = Noise(0.03, (0.03, 0.06))
+    near = outlook(0.2, loss=0.001)
+    strict = chance_of(near, noise, rules(floors=Floors.STRICT), 1, 10)
+    bounded = chance_of(near, noise, rules(floors=Floors.BOUNDED), 1, 10)
+    assert bounded.power > strict.power + 0.1
+    assert bounded.mean_blocks < strict.mean_blocks
+
+
+def test_later_attempts_and_fewer_blocks_have_less_power() -> None:
+    noise = Noise(0.05, (0.05, 0.05))
+    of = [chance_of(outlook(0.06, 0.01), noise, rules(), k, 20).power for k in (1, 2, 3)]
+    assert of == sorted(of, reverse=True)
+    by = [chance_of(outlook(0.06, 0.01), noise, rules(), 1, n).power for n in (4, 8, 16, 20)]
+    assert by == sorted(by)
+    assert chance_of(outlook(0.06), noise, rules(), 1, 2).power == 0.0
+
+
+@pytest.mark.parametrize("gain", [0.03, 0.06])
+def test_the_chance_is_what_certificates_come_to(gain: float) -> None:
+    """200 attempts at a known gain and with one component: the share that is certified, within
+    three of its standard errors (.035 at most).
+    """
+    limits = replace(rules(certify_blocks=12), floors=Floors.BOUNDED)
+    sd = 0.04
+    single = Outlook(Configuration(), gain, 0.0, 1.0, ((-gain, 0.0),))
+    expected = chance_of(single, Noise(sd, (0.0,)), limits, 1, 12)
+    rng = np.random.default_rng(5)
+    shown = 0
+    for _ in range(200):
+        differences = -gain + sd * rng.standard_normal(12)
+        blocks = [PairedTimes((math.exp(d),), (1.0,)) for d in differences]
+        shown += any(
+            certify(
+                blocks[:n], (1.0,), floor=0.5, alpha=alpha_of(1), max_n=12, floor_alpha=FLOOR_ALPHA
+            ).outcome
+            is CertificateOutcome.CERTIFIED
+            for n in range(3, 13)
+        )
+    assert shown / 200 == pytest.approx(expected.power, abs=0.105)

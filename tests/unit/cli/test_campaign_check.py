@@ -1,0 +1,75 @@
+"""``fstune campaign check``, and what is refused before a campaign is stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tuner.cli.app import app
+
+CAMPAIGN = """
+name: mine
+testbed: {simulated: {found: {cache_manager.daemons: 3}}}
+spaces: {cache_manager: {name: openafs-cache-manager-fuse-1.8, only: [chunksize]}}
+workload: mixed-use
+"""
+CELL = CAMPAIGN.replace("{simulated: {found: {cache_manager.daemons: 3}}}", "{cell: {}}")
+
+
+def refusal(tmp_path: Path, text: str, *command: str) -> str:
+    file = tmp_path / "campaign.yaml"
+    file.write_text(text)
+    state = tmp_path / "state"
+    done = CliRunner().invoke(app, [*command, str(file), "--state-dir", str(state)])
+    assert done.exit_code != 0
+    assert not state.exists()
+    return str(done.exception)
+
+
+@pytest.mark.parametrize("campaign", [CAMPAIGN, CELL], ids=["simulated", "cell"])
+@pytest.mark.parametrize("command", [("campaign", "check"), ("run",), ("pilot",)])
+def test_a_first_guess_that_no_host_takes(
+    tmp_path: Path, campaign: str, command: tuple[str, ...]
+) -> None:
+    text = campaign + "first: [{cache_manager.chunksize: 99}, {cache_manager.chunksize: x}]"
+    said = refusal(tmp_path, text, *command)
+    assert "first.0: cache_manager: chunksize: 99 is above 30" in said
+    assert "first.1: cache_manager: chunksize: 'x' is not a whole number" in said
+
+
+def test_a_first_guess_that_goes_beyond_the_simulated_hosts(tmp_path: Path) -> None:
+    text = CAMPAIGN + "first: [{cache_manager.memcache: true, cache_manager.blocks: 900000000}]"
+    assert "first.0: cache_manager: " in refusal(tmp_path, text, "run")
+
+
+def test_a_campaign_with_nothing_to_try(tmp_path: Path) -> None:
+    said = refusal(tmp_path, CAMPAIGN.replace("[chunksize]", "[]"), "run")
+    assert "spaces: nothing is searched" in said
+    fixed = CAMPAIGN.replace("[chunksize]", "[], fix: {daemons: 4}")
+    assert checked(tmp_path, fixed)
+
+
+def checked(tmp_path: Path, text: str) -> str:
+    file, state = tmp_path / "campaign.yaml", tmp_path / "state"
+    file.write_text(text)
+    arguments = ["campaign", "check", str(file), "--state-dir", str(state)]
+    done = CliRunner().invoke(app, arguments, env={"COLUMNS": "120"})
+    assert done.exit_code == 0, done.exception
+    assert not state.exists()
+    return done.output
+
+
+def test_the_plan_is_shown_and_nothing_is_stored(tmp_path: Path) -> None:
+    page = checked(tmp_path, CAMPAIGN + "first: [{cache_manager.chunksize: 20}]")
+    for words in (
+        "Campaign mine: the file is valid",
+        "simulated: no host is touched",
+        "cache_manager  openafs-cache-manager-fuse-1.8",
+        "cache_manager.chunksize  13 to 24 log2 of bytes",
+        "first.0: cache_manager.chunksize = 20",
+        "1 h 00 min of measuring time",
+        "with 20 blocks of certification",
+    ):
+        assert words in page

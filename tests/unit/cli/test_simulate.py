@@ -1,0 +1,114 @@
+"""``fstune simulate``: what it prints, what it refuses, and Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import COMMAND, Fstune
+from tests.unit.simulate.test_campaign import FASTER, written
+from tuner.simulate import surface_names
+
+QUICK = ("--budget", "20m", "--pilot", "0", "--sampler", "random")
+
+
+@pytest.fixture
+def surface(tmp_path: Path) -> Path:
+    return written(tmp_path / "made.yaml", FASTER)
+
+
+def test_campaigns_are_told_by_seed_with_a_summary(fstune: Fstune, surface: Path) -> None:
+    done = fstune("simulate", surface, "--seeds", "1-2,5", *QUICK)
+    assert (done.returncode, done.stderr) == (0, "")
+    rows, said = done.stdout.split("\n\n")
+    heading, *campaigns = rows.splitlines()
+    assert heading.split()[:4] == ["Seed", "Answer", "Truth", "Regret"]
+    assert [row.split()[0] for row in campaigns] == ["1", "2", "5"]
+    text = " ".join(said.split())
+    assert "made: the best that keeps the floor of 25% is 42.9% faster: threads=20" in text
+    assert "of 3 (" in text
+    assert "of these false: 0" in text
+
+
+def test_the_same_for_programs(fstune: Fstune, surface: Path) -> None:
+    done = fstune("simulate", surface, "--seeds", "4", "--noise", "0.03", "--json", *QUICK)
+    document = json.loads(done.stdout)
+    assert document["noise"] == 0.03
+    assert document["best"]["configuration"] == {"fileserver.threads": 20}
+    (campaign,) = document["campaigns"]
+    assert campaign["seed"] == 4
+    assert campaign["curve"][0]["hours"] == 0.0
+    assert document["summary"]["campaigns"] == 1
+
+
+def test_without_a_surface_they_are_listed(fstune: Fstune) -> None:
+    done = fstune("simulate")
+    heading, *rows = done.stdout.splitlines()
+    assert heading.split()[0] == "Surface"
+    assert [row.split()[0] for row in rows] == surface_names()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("sparse-fve",), "no surface 'sparse-fve'; did you mean 'sparse-five'?"),
+        (("needle", "--seeds", "5-1"), "--seeds '5-1': 5 is above 1"),
+        (("needle", "--seeds", "all"), "--seeds 'all': write numbers and ranges"),
+        (("needle", "--seeds", "1-99999999"), "at most 10000 of them"),
+        (("needle", "--budget", "soon"), "--budget 'soon': write a duration"),
+        (("needle", "--budget", "0s"), "--budget '0s': input should be greater than 0"),
+        (("needle", "--sampler", "guess"), "search.sampler: "),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_line(
+    fstune: Fstune, arguments: tuple[str, ...], said: str
+) -> None:
+    done = fstune("simulate", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert done.stderr.startswith("fstune: ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_ctrl_c_prints_what_is_done(
+    environment: dict[str, str], tmp_path: Path, surface: Path, jobs: str
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    seeds = ["--seeds", "1-9999", "--jobs", jobs]
+    with subprocess.Popen(
+        [*COMMAND, "simulate", str(surface), *seeds, *QUICK],
+        env=environment | {"TMPDIR": str(scratch)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        # Each campaign has a directory of its own: with four of them, one at least is over.
+        seen: set[Path] = set()
+
+        def begun() -> bool:
+            seen.update(scratch.glob("fstune-*"))
+            return len(seen) >= 4
+
+        _wait_for(begun, process)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.startswith("fstune: stopped after ")
+    assert errors.endswith(" of 9999 campaigns\n")
+    assert output.startswith("Seed")
+
+
+def _wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    end = time.monotonic() + 120.0
+    while not condition():
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.005)

@@ -1,0 +1,60 @@
+"""Candidates: always valid, whatever they are made from, and the same for the same seed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.propose.spaces import CLIENT, FACTS, SERVER, tunables
+from tuner.model import Configuration
+from tuner.propose.candidates import Candidates, unique
+
+
+def check_valid(configuration: Configuration) -> None:
+    for space in (SERVER, CLIENT):
+        assert space.violations(configuration.part(space.component), FACTS) == []
+
+
+@pytest.mark.parametrize("seed", ["1", "2", "3"])
+def test_all_are_valid_on_the_whole_spaces(seed: str) -> None:
+    made = Candidates(tunables(), seed)
+    drawn = made.drawn(200)
+    roots = [Configuration(), *drawn[:5]]
+    changed = made.changed(roots, drawn, 300)
+    for configuration in [*drawn, *changed, *made.changed(changed[:9], changed, 200)]:
+        check_valid(configuration)
+    assert len(set(drawn)) > 150
+    assert len(set(changed)) > 100
+
+
+def test_same_seed_same_candidates() -> None:
+    one, again, other = (Candidates(tunables(), seed) for seed in ("1", "1", "2"))
+    assert one.drawn(20) == again.drawn(20) != other.drawn(20)
+
+
+def test_every_parameter_is_set_in_some_and_not_in_others() -> None:
+    drawn = [c.as_dict() for c in Candidates(tunables(), "1").drawn(300)]
+    for space in (SERVER, CLIENT):
+        for parameter in space.searched:
+            name = f"{space.component}.{parameter.name}"
+            count = sum(name in values for values in drawn)
+            assert 10 < count < 290, name
+
+
+def test_a_change_is_of_a_few_settings() -> None:
+    made = Candidates(tunables(), "1")
+    donors = [c for c in made.drawn(50) if "cache_manager.memcache" not in c.as_dict()]
+    for configuration in made.changed([Configuration()], donors, 100):
+        assert len(configuration.as_dict()) <= 3 + len(made.valid({}).as_dict())
+
+
+def test_what_is_impossible_is_moved_to_what_is_nearest() -> None:
+    found = Candidates(tunables(), "1").valid({"fileserver.threads": 1_000_000})
+    check_valid(found)
+    threads = found.as_dict()["fileserver.threads"]
+    assert isinstance(threads, int)
+    assert 256 <= threads < 1_000_000
+
+
+def test_unique_keeps_the_order() -> None:
+    a, b = Configuration.of({"x.y": 1}), Configuration.of({"x.y": 2})
+    assert unique([b, a, b, a]) == [b, a]

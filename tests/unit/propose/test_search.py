@@ -1,0 +1,217 @@
+"""The search against a planted truth: what it picks, what it calls best, and how it hopes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tests.unit.propose.spaces import SMALL_CLIENT, SMALL_SERVER, small, tunables
+from tuner.model import Configuration
+from tuner.propose.encoding import Tunable
+from tuner.propose.search import Aims, Arm, Search, Tried
+
+AIMS = Aims(weights=(0.5, 0.5), floor=math.log1p(0.05), tolerance=(0.005, 0.02))
+NOISE = 0.02
+
+Truth = Callable[[Mapping[str, object]], tuple[float, float]]
+
+
+def planted(values: Mapping[str, object]) -> tuple[float, float]:
+    """Many threads make all faster; the other two parameters do nothing."""
+    threads = values.get("fileserver.threads")
+    change = -0.15 if isinstance(threads, int) and threads >= 60 else 0.0
+    return change, change
+
+
+def ruinous(values: Mapping[str, object]) -> tuple[float, float]:
+    """Many threads gain much in one component and lose in the other; daemons gain in both."""
+    threads, daemons = values.get("fileserver.threads"), values.get("cache_manager.daemons")
+    many = isinstance(threads, int) and threads >= 60
+    some = isinstance(daemons, int) and daemons >= 6
+    return -0.6 * many - 0.08 * some, 0.3 * many - 0.08 * some
+
+
+@dataclass
+class Campaign:
+    """Blocks of what a search picks, measured by the truth."""
+
+    truth: Truth
+    parts: Mapping[str, Tunable] = field(default_factory=small)
+    breaks: Callable[[Mapping[str, object]], bool] = lambda values: False
+    seed: int = 1
+    tried: list[Tried] = field(default_factory=list)
+    arms: list[Arm] = field(default_factory=list)
+    blocks: int = 0
+
+    @property
+    def search(self) -> Search:
+        known = [Tried(0, Configuration()), *self.tried]
+        seed = f"{self.seed}:{self.blocks}"
+        return Search(self.parts, Configuration(), known, self.arms, AIMS, seed)
+
+    def run(self, blocks: int, count: int = 4, new: int | None = None) -> Search:
+        for _ in range(blocks):
+            self.block(self.search.arms(count, new))
+        return self.search
+
+    def block(self, configurations: list[Configuration]) -> None:
+        rng = np.random.default_rng([self.seed, self.blocks])
+        level = 0.3 * rng.standard_normal()
+        self._measure(0, Configuration(), rng, level)
+        for configuration in configurations:
+            number = next((t.number for t in self.tried if t.configuration == configuration), 0)
+            if not number:
+                number = len(self.tried) + 1
+                failed = self.breaks(configuration.as_dict())
+                self.tried.append(Tried(number, configuration, failed=failed))
+            if not self.tried[number - 1].failed:
+                self._measure(number, configuration, rng, level)
+        self.blocks += 1
+
+    def _measure(
+        self, number: int, of: Configuration, rng: np.random.Generator, level: float
+    ) -> None:
+        change = self.truth(of.as_dict())
+        logs = tuple(level + c + NOISE * rng.standard_normal() for c in change)
+        self.arms.append(Arm(number, self.blocks, logs))
+
+
+def test_a_planted_optimum_is_found_and_told_without_idle_settings() -> None:
+    for seed in (1, 2, 3):
+        best = Campaign(planted, seed=seed).run(10).best()
+        assert planted(best.configuration.as_dict()) == (-0.15, -0.15)
+        assert set(best.configuration.as_dict()) == {"fileserver.threads"}
+        assert abs(best.gain - 0.15) < 4 * best.error + 0.02
+        assert best.feasible > 0.9
+
+
+def test_what_looks_best_is_measured_without_a_setting_that_always_came_with_it() -> None:
+    """The model cannot tell settings apart that were only ever measured together."""
+
+    def both_pay(values: Mapping[str, object]) -> tuple[float, float]:
+        change = -0.08 * (values.get("cache_manager.daemons") == 8)
+        return change - 0.15 * (values.get("fileserver.threads") == 200), change
+
+    campaign = Campaign(both_pay)
+    daemons = {"cache_manager.daemons": 8}
+    both = Configuration.of(daemons | {"fileserver.threads": 200})
+    for _ in range(4):
+        campaign.block([both, Configuration.of(daemons | {"fileserver.threads": 20})])
+    assert campaign.search.best().configuration == both
+    arms = campaign.search.arms(4)
+    assert Configuration() not in arms
+    alone = [Configuration.of({name: value}) for name, value in both.as_dict().items()]
+    assert arms[:2] == [both, alone[0]] or arms[:2] == [both, alone[1]]
+
+
+def test_it_is_found_among_all_parameters_too() -> None:
+    search = Campaign(planted, tunables()).run(10)
+    best = search.best()
+    assert planted(best.configuration.as_dict()) == (-0.15, -0.15)
+    assert len(best.configuration.as_dict()) <= 3
+
+
+def test_most_arms_go_where_a_gain_is_likely() -> None:
+    campaign = Campaign(planted)
+    campaign.run(12)
+    late = [arm.trial for arm in campaign.arms if arm.trial and arm.block >= 8]
+    fast = [planted(campaign.tried[n - 1].configuration.as_dict())[0] < 0.0 for n in late]
+    assert sum(fast) > 0.7 * len(fast)
+
+
+def test_a_gain_that_breaks_a_floor_is_not_what_looks_best() -> None:
+    search = Campaign(ruinous).run(14)
+    best = search.best()
+    assert ruinous(best.configuration.as_dict()) == (-0.08, -0.08)
+    assert best.feasible > 0.8
+    broken = search.outlook(Configuration.of({"fileserver.threads": 200}))
+    assert broken.gain > best.gain
+    assert broken.feasible < 0.1
+
+
+def test_nothing_better_looks_like_nothing() -> None:
+    def flat(values: Mapping[str, object]) -> tuple[float, float]:
+        return 0.0, 0.0
+
+    search = Campaign(flat).run(16)
+    assert search.best().gain < 0.02
+    assert search.hope(0.1) < 0.05
+    assert search.hope(-0.5) == 1.0
+
+
+def test_hope_falls_with_the_gain_and_with_what_is_learnt() -> None:
+    campaign = Campaign(planted)
+    early = campaign.search.hope(0.05)
+    search = campaign.run(12)
+    assert 0.0 < early < 1.0
+    assert search.hope(0.05) > 0.95
+    assert search.hope(0.3) < 0.05
+    hopes = [search.hope(gain) for gain in (0.05, 0.15, 0.3)]
+    assert hopes == sorted(hopes, reverse=True)
+
+
+def test_the_same_question_has_the_same_answer() -> None:
+    one, again, other = (Campaign(planted, seed=seed) for seed in (1, 1, 2))
+    for campaign in (one, again, other):
+        campaign.run(4)
+    assert one.tried == again.tried != other.tried
+    assert one.search.best() == again.search.best()
+    assert one.search.hope(0.1) == again.search.hope(0.1)
+
+
+def test_what_does_not_run_is_avoided() -> None:
+    def breaks(values: Mapping[str, object]) -> bool:
+        threads = values.get("fileserver.threads")
+        return isinstance(threads, int) and threads >= 120
+
+    campaign = Campaign(planted, breaks=breaks)
+    search = campaign.run(14)
+    failed = [t.failed for t in campaign.tried]
+    assert any(failed[:12])
+    assert sum(failed[-10:]) <= 3
+    best = search.best().configuration.as_dict()
+    assert planted(best)[0] < 0.0
+    assert not breaks(best)
+    works = search.outlook(Configuration.of({"fileserver.threads": 70}))
+    breaking = search.outlook(Configuration.of({"fileserver.threads": 240}))
+    assert works.feasible > breaking.feasible
+
+
+def test_arms_are_different_and_never_what_is_out() -> None:
+    campaign = Campaign(planted)
+    campaign.run(5)
+    gone = campaign.tried[0]
+    campaign.tried[0] = Tried(gone.number, gone.configuration, out=True)
+    for count in (1, 4, 8):
+        found = campaign.search.arms(count)
+        assert len(found) == len(set(found)) <= count
+        assert Configuration() not in found
+        assert gone.configuration not in found
+    assert campaign.search.arms(0) == []
+
+
+def test_no_more_new_ones_than_allowed() -> None:
+    campaign = Campaign(planted)
+    assert campaign.search.arms(4, new=0) == []
+    campaign.run(4)
+    known = {t.configuration for t in campaign.tried}
+    for most in (0, 1, 2):
+        found = campaign.search.arms(6, new=most)
+        assert sum(c not in known for c in found) <= most
+    assert campaign.search.arms(6, new=0)
+
+
+def test_what_looks_best_is_in_the_next_block() -> None:
+    search = Campaign(planted).run(8)
+    assert search.arms(4)[0] == search.best().configuration
+
+
+def test_a_space_with_nothing_to_search_has_only_the_baseline() -> None:
+    parts = tunables(SMALL_SERVER.narrow(only=()), SMALL_CLIENT.narrow(only=()))
+    found = Configuration.of({"cache_manager.blocks": 200_000})
+    search = Search(parts, found, [Tried(0, found)], [], AIMS, "1")
+    assert search.arms(4) == []
+    assert search.best().configuration == found

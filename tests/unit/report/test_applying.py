@@ -1,0 +1,68 @@
+"""What a recommended setting is, what it costs, where it goes and how it is undone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+import search_spaces
+from tests.unit.report.samples import NO_FINALIST, RECOMMENDED, campaign, printed
+from tuner.campaign.spec import stored_spaces
+from tuner.model import Configuration
+from tuner.report.recommend import recommendation_page
+
+CLIENT = "openafs-cache-manager-linux-1.8"
+SPACES = {
+    "fileserver": search_spaces.load("openafs-fileserver-1.8"),
+    "cache_manager": search_spaces.load(CLIENT),
+}
+ANSWER = replace(
+    RECOMMENDED,
+    baseline=Configuration.of({"fileserver.threads": 12}),
+    configuration=Configuration.of(
+        {"fileserver.threads": 12, "fileserver.callbacks": 1_000_000, "cache_manager.chunksize": 20}
+    ),
+    flags={"fileserver": ("-p", "12", "-cb", "1000000"), "cache_manager": ("-chunksize", "20")},
+    baseline_flags={"fileserver": ("-p", "12"), "cache_manager": ()},
+)
+
+
+def test_each_changed_setting_is_explained() -> None:
+    told = printed(recommendation_page(campaign(), ANSWER, spaces=SPACES), 160)
+    assert "fileserver.callbacks (callbacks): promises to clients" in told
+    assert "; default: 60000" in told
+    assert "cache_manager.chunksize (log2 of bytes): bytes fetched or stored by one RPC" in told
+    assert "fileserver.threads (" not in told
+    assert "memory of dafileserver on each host: about " in told
+
+
+def test_where_it_goes_and_how_it_is_undone() -> None:
+    told = printed(recommendation_page(campaign(), ANSWER, spaces=SPACES), 160)
+    for words in (
+        "the 'parm' line of the dafileserver in BosConfig",
+        "then bos restart SERVER dafs",
+        "fileserver, undo: the same with what was found: -p 12",
+        "OPTIONS in /etc/openafs/afs.conf",
+        "cache_manager, undo: the same with what was found: no options",
+    ):
+        assert words in told
+
+
+def test_what_does_not_change_needs_nothing_done() -> None:
+    same = replace(ANSWER, flags={**ANSWER.flags, "cache_manager": ()})
+    assert "afs.conf" not in printed(recommendation_page(campaign(), same, spaces=SPACES), 160)
+
+
+@pytest.mark.parametrize(("answer", "spaces"), [(NO_FINALIST, SPACES), (ANSWER, {})])
+def test_nothing_is_said_without_an_improvement_or_a_space(answer: object, spaces: object) -> None:
+    page = recommendation_page(campaign(), answer, spaces=spaces)  # type: ignore[arg-type]
+    assert "To apply" not in printed(page, 160)
+
+
+def test_a_stored_campaign_whose_specification_is_gone_has_no_spaces() -> None:
+    for text in ("", "{}", '{"spaces": {"fileserver": {"name": "gone"}}}', '{"spaces": [1]}'):
+        assert stored_spaces(text) == {}
+    known = {"spaces": {"fileserver": None, "cache_manager": {"name": CLIENT}}}
+    assert set(stored_spaces(json.dumps(known))) == {"cache_manager"}

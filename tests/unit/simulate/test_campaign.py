@@ -1,0 +1,156 @@
+"""Whole campaigns on surfaces: they are judged by the truth, and run again alike."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tuner.cli.compose import prepare
+from tuner.errors import SpecError
+from tuner.model import Answer, Configuration
+from tuner.report.observer import Standing
+from tuner.simulate import Surface, load_surface
+from tuner.simulate.campaign import HALTED, Point, Result, Settings, run_campaign, specification
+from tuner.simulate.study import hours_until_near, middle, regret_at, run_all, summary
+from tuner.testbed.simulated import SimulatedTestbed
+
+SHORT = Settings(budget_s=1500.0, pilot=0, sampler="random")
+
+
+def written(path: Path, *effects: dict[str, object], **simulated: object) -> Path:
+    document = {
+        "name": "made",
+        "about": "made by a test",
+        "spaces": {
+            "fileserver": {"name": "openafs-fileserver-1.8", "only": ["threads"]},
+            "cache_manager": {"name": "openafs-cache-manager-fuse-1.8", "only": ["daemons"]},
+        },
+        "statistics": {"floor": "25%"},
+        "simulated": {"noise": 0.02, "effects": list(effects), **simulated},
+    }
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+FASTER = {"parameter": "fileserver.threads", "low": 20, "change": -0.3}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return written(tmp_path / "made.yaml", FASTER)
+
+
+@pytest.fixture
+def surface(path: Path) -> Surface:
+    return load_surface(str(path))
+
+
+def test_what_is_recommended_is_judged_by_the_truth(surface: Surface) -> None:
+    told: list[Standing] = []
+    found = run_campaign(surface, 1, SHORT, told.append)
+    assert found.answer == Answer.RECOMMENDED
+    assert found.score == pytest.approx(math.log(0.7))
+    assert (found.regret, found.false) == (0.0, False)
+    assert found.certified_h is not None
+    assert 0.0 < found.certified_h <= found.hours
+    assert found.certified[0] == found.curve[0]
+    assert found.certified[1].hours == found.certified_h
+    assert found.certified[-1].regret == 0.0
+    assert 0.0 < found.hours <= SHORT.budget_s / 3600.0 * 1.1
+    first, *_, last = found.curve
+    assert first.hours == 0.0
+    assert first.regret == pytest.approx(-math.log(0.7))
+    assert last.regret == 0.0
+    assert [point.hours for point in found.curve] == sorted(p.hours for p in found.curve)
+    assert told[-1].elapsed_s == pytest.approx(found.hours * 3600.0)
+
+
+def test_the_same_campaign_is_run_again_alike(surface: Surface) -> None:
+    assert run_campaign(surface, 3, SHORT) == run_campaign(surface, 3, SHORT)
+
+
+def test_a_campaign_that_cannot_go_on_has_no_answer(tmp_path: Path) -> None:
+    never = {"parameter": "fileserver.threads", "low": 0, "fails": "workload"}
+    often = {"parameter": "cache_manager.daemons", "low": 0, "fails": "workload"}
+    surface = load_surface(str(written(tmp_path / "bad.yaml", FASTER, never, often)))
+    found = run_campaign(surface, 1, SHORT)
+    assert found.answer in (HALTED, Answer.NO_IMPROVEMENT)
+    assert found.configuration == surface.baseline
+    assert (found.certified_h, found.false, found.score) == (None, False, 0.0)
+
+
+def test_a_campaign_measures_the_world_of_its_surface(surface: Surface, tmp_path: Path) -> None:
+    spec = specification(surface, 7, replace(SHORT, noise=0.11))
+    testbed = prepare(spec, tmp_path).testbed
+    assert isinstance(testbed, SimulatedTestbed)
+    expected = replace(surface.world, seed=7, noise=replace(surface.world.noise, component=0.11))
+    assert testbed.world == expected
+    assert spec.statistics.floor == surface.floor
+    assert surface.sampler(7, 0.11).world == expected
+
+
+def test_settings_that_no_campaign_can_have(surface: Surface) -> None:
+    with pytest.raises(SpecError, match=r"search\.sampler: "):
+        run_campaign(surface, 1, replace(SHORT, sampler="guess"))
+    with pytest.raises(SpecError, match=r"pilot\.blocks: "):
+        run_campaign(surface, 1, replace(SHORT, pilot=2))
+
+
+def test_processes_of_their_own_find_the_same(surface: Surface, path: Path) -> None:
+    def key(result: Result) -> int:
+        return result.seed
+
+    one = sorted(run_all(surface, str(path), [1, 2], SHORT), key=key)
+    two = sorted(run_all(surface, str(path), [1, 2], SHORT, jobs=2), key=key)
+    assert one == two
+
+
+CURVE = (Point(0.0, 0.2), Point(0.1, 0.04), Point(0.2, 0.06), Point(0.3, 0.03), Point(0.4, 0.01))
+
+
+def test_the_regret_at_any_time_is_that_of_the_last_change() -> None:
+    hours = (0.0, 0.05, 0.1, 0.25, 9.0)
+    assert [regret_at(CURVE, at) for at in hours] == [0.2, 0.2, 0.04, 0.06, 0.01]
+
+
+def test_near_the_best_is_only_who_stays_there() -> None:
+    assert hours_until_near(CURVE) == 0.3
+    assert hours_until_near(CURVE[:3]) is None
+    assert hours_until_near((Point(0.0, 0.0),)) == 0.0
+
+
+def test_the_median_of_times_that_may_never_come() -> None:
+    assert middle([1.0, None, 3.0]) == 3.0
+    assert middle([1.0, None, None]) is None
+    assert middle([1.0, 2.0, None, None]) is None
+
+
+def test_a_summary_counts() -> None:
+    def result(seed: int, **more: Any) -> Result:
+        usual = Result(
+            seed=seed,
+            answer="recommended",
+            configuration=Configuration(),
+            score=-0.2,
+            regret=0.0,
+            certified_h=0.5,
+            false=False,
+            hours=0.5,
+            trials=3,
+            blocks=9,
+            measurements=30,
+            best=Configuration(),
+            curve=CURVE,
+        )
+        return replace(usual, **more)
+
+    lost = result(2, regret=0.2, certified_h=None, curve=(Point(0.0, 0.2),))
+    found = summary([result(1), lost, result(3, false=True, certified_h=0.7, regret=0.1)])
+    assert (found.campaigns, found.recommended, found.false, found.near) == (3, 2, 1, 1)
+    assert found.regret == pytest.approx(0.1)
+    assert (found.certified_h, found.near_h) == (0.7, 0.3)

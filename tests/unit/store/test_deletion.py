@@ -1,0 +1,43 @@
+"""A deleted campaign leaves no row behind, and takes none of another with it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from sqlalchemy import Connection, func, select
+
+from tests.unit.store.test_archive import filled
+from tuner.errors import ConflictError, NotFoundError
+from tuner.states import CampaignState
+from tuner.store import NewEvent, Store
+from tuner.store.archive import TABLES
+from tuner.store.deletion import delete_campaign
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+def rows(store: Store) -> dict[str, int]:
+    def count(connection: Connection) -> dict[str, int]:
+        return {
+            table.name: connection.execute(select(func.count()).select_from(table)).scalar_one()
+            for table in TABLES
+        }
+
+    return store._database.read(count)
+
+
+def test_a_deleted_campaign_leaves_nothing_and_takes_nothing_along(store: Store) -> None:
+    kept = filled(store)
+    before = rows(store)
+    assert min(before.values()) > 0
+    other = filled(store)
+    assert rows(store) != before
+    with pytest.raises(ConflictError, match="end it first"):
+        delete_campaign(store, other)
+    store.move_campaign(other, CampaignState.PAUSED, "", NewEvent(NOW, "paused", "paused"))
+    delete_campaign(store, other)
+    assert rows(store) == before
+    assert store.campaign(kept).id == kept
+    with pytest.raises(NotFoundError):
+        delete_campaign(store, other)

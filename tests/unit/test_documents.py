@@ -1,0 +1,74 @@
+"""What is said about mistakes in a user's file: all of them at once, and what to write instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tuner.campaign.spec import read_spec
+from tuner.errors import SpecError
+
+CAMPAIGN = """
+name: mine
+testbed: {simulated: {}}
+spaces: {cache_manager: openafs-cache-manager-fuse-1.8}
+workload: mixed-use
+"""
+
+
+def refusal(tmp_path: Path, *lines: str, campaign: str = CAMPAIGN) -> str:
+    file = tmp_path / "campaign.yaml"
+    file.write_text("\n".join([campaign, *lines]))
+    with pytest.raises(SpecError) as refused:
+        read_spec(file)
+    return str(refused.value).removeprefix(f"{file}: ")
+
+
+def test_a_misspelt_key_is_not_called_missing(tmp_path: Path) -> None:
+    misspelt = CAMPAIGN.replace("cache_manager: o", "cache_manger: o")
+    said = refusal(tmp_path, campaign=misspelt)
+    assert said == "spaces.cache_manger: unknown key; did you mean 'cache_manager'?"
+
+
+def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
+    said = refusal(tmp_path, "serch: {}", "pilot: {blocks: 2}", "search: {arms: 99}")
+    for mistake in (
+        "pilot.blocks: a pilot takes 3 blocks at least",
+        "search.arms: input should be less than or equal to 50, not 99",
+        "serch: unknown key; did you mean 'search'?",
+    ):
+        assert mistake in said
+
+
+def test_many_mistakes_stay_one_line(tmp_path: Path) -> None:
+    said = refusal(tmp_path, *(f"unknown_{n}: 1" for n in range(30)))
+    assert said.count("unknown key") == 8
+    assert said.endswith("and 22 more")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("budget: 6h", "budget: write a mapping, such as 'budget: {wall_time: 6h}'"),
+        ("pilot: 5", "pilot: write a mapping, such as 'pilot: {blocks: 5}'"),
+        ("budget: [6h]", "budget: write a mapping of: wall_time, measurements"),
+        ("statistics: {delta: 2}", "2% or 0.02; for 2 percent write 2%"),
+        ("statistics: {delta: 200%}", "statistics.delta: write a share between 0 and 1"),
+        ("statistics: {delta: 0}", "statistics.delta: write a share between 0 and 1"),
+        ("budget: {wall_time: soon}", "write a duration such as 90s, 8m, 6h, 1h30m or 3d"),
+        ("budget: {wall_time: 30m1h}", "write each unit once, the largest first"),
+        ("budget: {wall_time: 1h1h}", "write each unit once, the largest first"),
+    ],
+)
+def test_what_to_write_is_said(tmp_path: Path, line: str, words: str) -> None:
+    assert words in refusal(tmp_path, line)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("1h30m", 5400.0), ("1d 2h", 93600.0), ("90s", 90.0), ("1.5h", 5400.0)]
+)
+def test_durations_of_several_units(tmp_path: Path, text: str, seconds: float) -> None:
+    file = tmp_path / "campaign.yaml"
+    file.write_text(f"{CAMPAIGN}\nbudget: {{wall_time: {text}}}\n")
+    assert read_spec(file).budget.wall_time == seconds

@@ -1,0 +1,190 @@
+"""What the rest of the budget is spent on: more search, a certificate, or nothing. Pure.
+
+A certificate is worth its blocks when it is likely to come out: when both the gain and the floors
+are likely to be shown, judged by what the search knows of the candidate. It is tried early when
+that costs little of what is left, or when nothing better is in sight; and at the latest when what
+is left would no longer be enough.
+
+What is certified gets further fresh blocks, which narrow its intervals, once nothing better is in
+sight or could still be certified.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+
+from tuner.campaign.attempts import alpha_of
+from tuner.campaign.guide import Noise, View
+from tuner.campaign.rules import FLOOR_ALPHA, Floors, Rules
+from tuner.judge.evalue import MIN_PAIRS
+from tuner.judge.power import power_by
+from tuner.judge.score import margin
+from tuner.propose.search import Outlook
+
+#: Probability of success from which an attempt is worth making before it has to be.
+_LIKELY = 0.85
+#: The same for a further attempt that has to be made now or never.
+_WORTH = 0.3
+#: Share of what is left of the budget that an early attempt may cost.
+_CHEAP = 0.15
+#: Probability below which nothing better is in sight.
+_HOPELESS = 0.2
+#: Fewest fresh blocks of an attempt, and blocks that certify an effect of a few times its noise.
+_FEWEST = 5
+#: Points of the Gauss-Hermite rule that averages over what is not known of the gain.
+_POINTS, _WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
+
+
+class Move(StrEnum):
+    """What comes next."""
+
+    SEARCH = "search"
+    CERTIFY = "certify"
+    NARROW = "narrow"
+    FINISH = "finish"
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """How an attempt would go: the probability that it succeeds within so many blocks, and the
+    mean number it takes.
+    """
+
+    power: float
+    mean_blocks: float
+
+
+def chance_of(outlook: Outlook, noise: Noise, rules: Rules, attempt: int, blocks: int) -> Chance:
+    """How attempt ``attempt`` with this finalist would go with at most so many fresh blocks."""
+    most = min(blocks, rules.certify_blocks)
+    if most < MIN_PAIRS or noise.score <= 0.0:
+        return Chance(float(noise.score <= 0.0 < outlook.gain), float(MIN_PAIRS))
+    gains = (outlook.gain + outlook.error * _POINTS) / noise.score
+    weights = _WEIGHTS / _WEIGHTS.sum()
+    by_block = power_by(gains, most, rules.certify_blocks, alpha_of(attempt)).T @ weights
+    by_block = by_block * _floors(outlook, noise, rules, attempt, most)
+    mean = MIN_PAIRS + float((1.0 - by_block[:-1]).sum())
+    return Chance(float(by_block[-1]), mean)
+
+
+def _floors(outlook: Outlook, noise: Noise, rules: Rules, attempt: int, most: int) -> np.ndarray:
+    """The probability that every floor is shown by each number of blocks; components as if they
+    depended on each other as half of them did.
+    """
+    alpha = alpha_of(attempt) if rules.floors is Floors.STRICT else FLOOR_ALPHA
+    room = margin(rules.race.floor)
+    found = np.ones(most - MIN_PAIRS + 1)
+    for (mean, error), spread in zip(outlook.components, noise.components, strict=True):
+        if spread > 0.0:
+            effect = (room - mean) / math.hypot(spread, error)
+            by_block = power_by(np.array([effect]), most, rules.certify_blocks, alpha)[0]
+            found = found * np.sqrt(by_block)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where a campaign stands.
+
+    ``attempt``: the number of the next attempt at a certificate. ``certified``: what is expected of
+    the best that has been certified, ``wide``: further fresh blocks would tell more of it.
+    ``arms_left``, ``total_arms``: of the budget, at the pace so far. ``can_search``: there is
+    something to measure in a further block of the search; ``may_add``: new configurations too.
+    """
+
+    attempt: int
+    arms_left: float
+    total_arms: float
+    can_search: bool
+    may_add: bool = True
+    certified: Outlook | None = None
+    wide: bool = False
+
+    def after_search(self, rules: Rules) -> float:
+        """The arms left after one more block of the search."""
+        return self.arms_left - rules.testbeds * (1 + rules.arms)
+
+    def can_narrow(self, rules: Rules) -> bool:
+        """Whether what is certified can be measured again, and is worth it."""
+        return self.certified is not None and self.wide and self.arms_left >= 2 * rules.testbeds
+
+
+def next_move(view: View, rules: Rules, at: Position) -> Move:
+    """Whether to search on, to begin an attempt with what looks best, to measure more of what is
+    certified, or to finish.
+    """
+    per_block = _fresh_block(rules)
+    # Before anything was measured there is no end to what is left.
+    blocks = int(min(at.arms_left / per_block, rules.certify_blocks))
+    best = view.best if blocks >= MIN_PAIRS else None
+    if best is None or not _worth(best, at.certified, rules):
+        return _without_finalist(view, rules, at)
+    chance = chance_of(best, view.noise, rules, at.attempt, blocks)
+    cheap = at.certified is None and per_block * chance.mean_blocks <= _CHEAP * at.arms_left
+    share = max(_FEWEST, rules.certify_share * at.total_arms / per_block)
+    needed = min(share, max(_FEWEST, math.ceil(1.3 * chance.mean_blocks)), rules.certify_blocks)
+    if at.can_search and at.after_search(rules) >= per_block * needed:
+        likely = chance.power >= _LIKELY
+        better = best.gain + margin(rules.race.delta)
+        if not likely or not (cheap or view.hope(better, new=at.may_add) <= _HOPELESS):
+            return Move.SEARCH
+    # One attempt is always worth it: it bounds what may still be gained.
+    if at.attempt == 1 or chance.power >= _WORTH:
+        return Move.CERTIFY
+    if at.can_narrow(rules):
+        return Move.NARROW
+    return Move.SEARCH if at.can_search and at.after_search(rules) >= 0 else Move.FINISH
+
+
+def _without_finalist(view: View, rules: Rules, at: Position) -> Move:
+    """The same where nothing looks worth an attempt."""
+    per_block, narrow = _fresh_block(rules), at.can_narrow(rules)
+    after = at.after_search(rules)
+    if at.certified is not None and narrow:
+        better = at.certified.gain + margin(rules.race.delta)
+        later = after / per_block
+        if (
+            not _certifiable(better, at.certified, view.noise, rules, at.attempt, later)
+            or view.hope(better, new=at.may_add) <= _HOPELESS
+        ):
+            return Move.NARROW
+    # Room for a large effect is kept while one may still turn up.
+    large = min(per_block * _FEWEST, rules.certify_share * at.total_arms)
+    room = max(large, per_block * MIN_PAIRS) if at.certified is None else 0.0
+    if at.can_search and after >= room:
+        return Move.SEARCH
+    return Move.NARROW if narrow else Move.FINISH
+
+
+def _fresh_block(rules: Rules) -> int:
+    """The arms of one block of an attempt, on all testbeds."""
+    return rules.testbeds * (1 + rules.finalists)
+
+
+def _certifiable(
+    gain: float, like: Outlook, noise: Noise, rules: Rules, attempt: int, blocks: float
+) -> bool:
+    """Whether so many blocks would be enough to certify such a gain; the floors are those of what
+    it is ``like``.
+    """
+    most = int(min(blocks, rules.certify_blocks))
+    found = replace(like, gain=gain, error=0.0)
+    return chance_of(found, noise, rules, attempt, most).power >= _WORTH
+
+
+def _worth(best: Outlook, certified: Outlook | None, rules: Rules) -> bool:
+    """Whether it would be news if what looks best were certified: that it gains, that it gains
+    more, or that fewer settings gain as much.
+    """
+    least = margin(rules.race.delta)
+    if certified is None:
+        return best.gain >= least
+    if best.configuration == certified.configuration:
+        return False
+    more = best.gain - certified.gain
+    simpler = best.changes < certified.changes and best.gain >= least and more >= -least
+    return simpler or more >= max(least, best.error)

@@ -1,0 +1,97 @@
+"""How the attempts at a certificate stand, judged from the blocks so far. Pure.
+
+Owns what is remembered of each attempt, so that no plan works it out once more: what the guards saw
+at a block, the adjustment of a finalist, and when an attempt was certified for the first time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+from tuner.campaign.attempts import Attempt
+from tuner.campaign.certifying import Certification, certification, guards
+from tuner.campaign.rules import Rules
+from tuner.campaign.scores import ScoreTable
+from tuner.judge.adjustment import Adjustment, fit_adjustment
+from tuner.judge.evalue import MIN_PAIRS
+from tuner.judge.monitors import Guard
+from tuner.model import BlockKind
+
+
+@dataclass(slots=True)
+class Judge:
+    """Judges the attempts of one campaign. ``table``: grows with its blocks. What is remembered
+    follows from the blocks alone: a new judge finds the same.
+    """
+
+    table: ScoreTable
+    #: By attempt and finalist: what they are depends on nothing that comes later.
+    _adjustments: dict[tuple[int, int], Adjustment] = field(default_factory=dict)
+    #: By the number of the newest block of an attempt.
+    _guards_at: dict[int, tuple[Guard, ...]] = field(default_factory=dict)
+    #: By attempt: the fresh blocks looked at, and with how many it was first certified.
+    _certified_at: dict[int, tuple[int, int | None]] = field(default_factory=dict)
+
+    def standing(self, attempt: Attempt, rules: Rules, failed: Collection[int]) -> Certification:
+        """How an attempt stands; ``failed``: trials that do not run.
+
+        What was certified once stays so when further blocks merely leave it open again: the error
+        holds for all looks together. It does not when they speak against it.
+        """
+        now = self._certification(attempt, rules, failed)
+        if now.certified or now.spoilt:
+            return now
+        blocks = self._first_certified(attempt, rules)
+        if blocks is None:
+            return now
+        return self._certification(_cut(attempt, blocks), rules, failed)
+
+    def adjustment(self, attempt: Attempt, finalist: int, rules: Rules) -> Adjustment:
+        """What is taken off the finalist's fresh differences: fitted to what came before them."""
+        key = attempt.number, finalist
+        if key not in self._adjustments:
+            observed = self.table.observed((BlockKind.PILOT, BlockKind.SEARCH))
+            numbers = [one.block.number for one in self.table.scored]
+            first = next((n for n, block in enumerate(numbers) if block >= attempt.first), None)
+            before = observed.only(observed.block < (len(numbers) if first is None else first))
+            self._adjustments[key] = fit_adjustment(
+                before,
+                rules.weights,
+                components=rules.components,
+                finalist=finalist,
+                seed=rules.seed,
+            )
+        return self._adjustments[key]
+
+    def _first_certified(self, attempt: Attempt, rules: Rules) -> int | None:
+        """The number of fresh blocks with which it was certified for the first time."""
+        looked, first = self._certified_at.get(attempt.number, (MIN_PAIRS - 1, None))
+        for blocks in range(looked + 1, len(attempt.blocks) + 1):
+            if first is None and self._certification(_cut(attempt, blocks), rules).certified:
+                first = blocks
+        self._certified_at[attempt.number] = len(attempt.blocks), first
+        return first
+
+    def _certification(
+        self, attempt: Attempt, rules: Rules, failed: Collection[int] = ()
+    ) -> Certification:
+        adjustments = None
+        if rules.adjust:
+            adjustments = {n: self.adjustment(attempt, n, rules).score for n in attempt.finalists}
+        return certification(attempt, rules, self._watched(attempt), failed, adjustments)
+
+    def _watched(self, attempt: Attempt) -> tuple[Guard, ...]:
+        """What the guards saw when the newest block of an attempt had been measured."""
+        if not attempt.blocks:
+            return ()
+        newest = attempt.blocks[-1].number
+        if newest not in self._guards_at:
+            numbers = [one.block.number for one in self.table.scored]
+            self._guards_at[newest] = guards(self.table, numbers.index(newest))
+        return self._guards_at[newest]
+
+
+def _cut(attempt: Attempt, blocks: int) -> Attempt:
+    """The attempt as it was after so many fresh blocks."""
+    return replace(attempt, blocks=attempt.blocks[:blocks])

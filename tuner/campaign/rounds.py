@@ -1,0 +1,47 @@
+"""A round of the search or of a certification as trials and blocks to be stored. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tuner.campaign.answer import Flags
+from tuner.campaign.steps import Explore, RunBlock
+from tuner.model import Trial
+from tuner.states import TrialState
+
+
+def trials_and_blocks(
+    step: Explore, trials: Sequence[Trial], flags: Flags, seed: int, *, together: bool
+) -> tuple[list[Trial], list[RunBlock]]:
+    """The trials that a round adds to ``trials``, and its blocks.
+
+    Where the round was cut off after its trials had been stored, they are among ``trials``
+    already. ``flags``: renders a configuration; ``together``: the blocks are measured at once.
+    """
+    numbers = {t.configuration: t.number for t in trials if t.race == step.race}
+    new: list[Trial] = []
+    blocks = []
+    for slot, group in enumerate(step.groups):
+        order = []
+        for pick in group:
+            if isinstance(pick, int):
+                order.append(pick)
+                continue
+            found = pick.configuration
+            if found not in numbers:
+                number = numbers[found] = len(trials) + len(new)
+                state, options = TrialState.RUNNING, flags(found)
+                new.append(Trial(number, found, step.race, pick.origin, state, options))
+            order.append(numbers[found])
+        blocks.append(
+            RunBlock.shuffled(
+                seed,
+                step.number + slot,
+                step.kind,
+                step.race,
+                order,
+                batch=step.number if together else None,
+                slot=slot,
+            )
+        )
+    return new, blocks

@@ -1,0 +1,113 @@
+"""``fstune campaign``: look at a campaign file before anything is measured."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console, RenderableType
+
+from tuner.campaign.rules import rules_of
+from tuner.campaign.spec import TestbedSection, read_spec
+from tuner.cli.compose import Prepared, prepare
+from tuner.cli.options import StateDir, state_directory
+from tuner.errors import ConflictError, SpecError
+from tuner.report.checked import budget_lines, plan_page
+from tuner.report.tables import show
+from tuner.report.testbed import commands_page, findings_page
+from tuner.report.words import clean
+
+app = typer.Typer(no_args_is_help=True, help="Campaign files: check one and show its plan.")
+
+
+@app.callback()
+def _group() -> None:
+    """Keeps this a group while it has one command."""
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(help="The campaign file (YAML).")],
+    state_dir: StateDir = None,
+) -> None:
+    """Check a campaign file, against its hosts too, and show its plan.
+
+    Nothing is measured, changed or stored: hosts are only read, and every command that would change
+    something on them is listed. Ends with an error when the campaign would be refused.
+    """
+    spec, directory = read_spec(file), state_directory(state_dir)
+    try:
+        prepared = prepare(spec, directory)
+    except SpecError as problem:
+        raise SpecError(f"{file}: {problem}") from problem
+    console = Console()
+    show(console, _page(prepared))
+    for place in spec.places:
+        if place.hosts is not None:
+            _check_hosts(file, place.hosts, prepared, directory, console)
+
+
+def _page(prepared: Prepared) -> RenderableType:
+    spec, work = prepared.spec, prepared.workload.spec
+    rules = rules_of(spec, prepared.workload)
+    alpha = 0.025 if rules.pilot is None else rules.pilot.alpha_certify
+    presets = [
+        (f"spaces.{component}.presets", {preset.name: preset.options or "nothing set"})
+        for component, space in prepared.spaces.items()
+        for preset in space.presets
+        if preset.name in getattr(spec.spaces, component).presets
+    ]
+    return plan_page(
+        spec.name,
+        [_place(place) for place in spec.places],
+        f"{work.name}: {', '.join(component.name for component in work.components)}",
+        prepared.spaces,
+        [*presets, *((f"first.{n}", values) for n, values in enumerate(spec.first))],
+        budget_lines(
+            spec.budget.wall_time, spec.budget.measurements, spec.certification.blocks, alpha
+        ),
+    )
+
+
+def _place(place: TestbedSection) -> str:
+    if (cell := place.cell) is not None:
+        return (
+            f"private cell {cell.name} on this machine: brought up for the campaign unless it is "
+            "up, with the servers and clients inside restarted for each configuration"
+        )
+    if place.hosts is not None:
+        return f"hosts of {place.hosts}"
+    return "simulated: no host is touched"
+
+
+def _check_hosts(
+    file: Path, where: str, prepared: Prepared, directory: Path, console: Console
+) -> None:
+    """Read the hosts of a testbed file, and show what would be run there. Raises ConflictError or
+    SpecError when the campaign would be refused.
+    """
+    from tuner.campaign.equivalence import least_facts
+    from tuner.campaign.proposing import named_first
+    from tuner.testbed import hosts
+    from tuner.testbed.assembly import Wanted
+    from tuner.testbed.file import read_testbed
+
+    testbed = read_testbed(Path(where))
+    spaces = prepared.spaces
+    wanted = Wanted(spaces.get("fileserver"), spaces["cache_manager"])
+    with closing(hosts.Hosts(testbed, Path(where).parent, directory)) as connections:
+        seen = hosts.look(testbed, connections, wanted)
+        console.print()
+        show(console, findings_page(seen.findings))
+        if seen.refused is not None:
+            raise ConflictError(f"{file}: the campaign would be refused: {seen.refused}")
+        rehearsal = hosts.rehearse(testbed, connections, wanted, prepared.workload)
+    console.print(f"\nCommands that would change something on {clean(testbed.name)}", style="bold")
+    show(console, commands_page(rehearsal.commands))
+    facts = least_facts({testbed.name: rehearsal.target})
+    try:
+        named_first(rehearsal.target, facts, prepared.spec)
+    except SpecError as problem:
+        raise SpecError(f"{file}: {problem}") from problem

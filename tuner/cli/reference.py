@@ -1,0 +1,129 @@
+"""The reference of all commands, and the manual page, as the program itself describes them.
+
+python -m tuner.cli.reference docs/commands.md docs/fstune.1
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, get_args
+
+import typer
+
+from tuner.cli.app import app
+
+
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """A command. ``rows``: its arguments and options, each as it is written, with its help."""
+
+    name: str
+    usage: str
+    says: str
+    rows: tuple[tuple[str, str], ...]
+
+
+def commands() -> Iterator[_Described]:
+    """Every command, those of groups spelt out, in the order of help."""
+    top: Any = typer.main.get_command(app)
+    for name in top.list_commands(None):
+        command = top.commands[name]
+        below: dict[str, Any] = getattr(command, "commands", {})
+        for sub, one in below.items():
+            yield _described(f"{name} {sub}", one)
+        if not below:
+            yield _described(name, command)
+
+
+def _described(name: str, command: Any) -> _Described:
+    parameters = [one for one in command.params if not getattr(one, "hidden", False)]
+    arguments = [one for one in parameters if one.param_type_name == "argument"]
+    words = " ".join(_argument(one) for one in arguments)
+    options = [one for one in parameters if one.param_type_name == "option"]
+    usage = " ".join(filter(None, ("fstune", name, "[OPTIONS]" if options else "", words)))
+    rows = [(_argument(one), one.help or "") for one in arguments]
+    rows += [(_option(one), _help(one)) for one in options]
+    return _Described(name, usage, command.help or "", tuple(rows))
+
+
+def _argument(one: Any) -> str:
+    word = (one.metavar or one.name.upper()).strip("[]")
+    return (word if one.required else f"[{word}]") + ("..." if one.nargs == -1 else "")
+
+
+def _option(one: Any) -> str:
+    names = ", ".join([*one.opts, *one.secondary_opts])
+    if one.is_flag:
+        return names
+    return f"{names} {one.metavar or _value(one.type_descriptor.annotation)}"
+
+
+def _value(annotation: object) -> str:
+    """How the value of an option of a type is written."""
+    for inner in get_args(annotation):
+        if inner is not type(None):
+            return _value(inner)
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return "|".join(str(word.value) for word in annotation)
+    if annotation in (int, float):
+        return "NUMBER"
+    return "PATH" if annotation is Path else "TEXT"
+
+
+def _help(one: Any) -> str:
+    text = one.help or ""
+    if one.is_flag or one.default in (None, "", ()) or callable(one.default):
+        return text
+    if not isinstance(one.default, int | float | str):
+        return text
+    return f"{text} Default: {one.default}."
+
+
+def markdown() -> str:
+    """The page of all commands."""
+    parts = [
+        "# Commands\n\nGenerated from the program (`make docs`); `fstune COMMAND -h` says the "
+        "same, and so does the manual page,\n`man docs/fstune.1`. "
+        "`fstune --install-completion` sets up completion for bash, zsh or fish. "
+        "Exit statuses and JSON\ndocuments are described in "
+        "[programs.md](programs.md).\n"
+    ]
+    for one in commands():
+        parts.append(f"\n## fstune {one.name}\n\n```\n{one.usage}\n```\n\n{one.says}\n")
+        if one.rows:
+            parts.append("\n| | |\n|---|---|\n")
+            parts += [f"| `{_cell(word)}` | {_cell(text)} |\n" for word, text in one.rows]
+    return "".join(parts)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def manual() -> str:
+    """The manual page, in the macros of man(7)."""
+    parts = [
+        '.TH FSTUNE 1 "" "fstune" "User Commands"\n.SH NAME\n'
+        "fstune \\- find better settings for a fileserver, and know how sure you can be\n"
+        ".SH SYNOPSIS\n.B fstune\n.I COMMAND\n[OPTIONS] [ARGUMENTS]\n.SH COMMANDS\n"
+    ]
+    for one in commands():
+        parts.append(f".SS {_roff(one.usage)}\n")
+        parts.append("\n.PP\n".join(map(_roff, one.says.split("\n\n"))) + "\n")
+        parts += [f".TP\n.B {_roff(word)}\n{_roff(text)}\n" for word, text in one.rows]
+    return "".join(parts)
+
+
+def _roff(text: str) -> str:
+    line = " ".join(text.split()).replace("\\", "\\e").replace("-", "\\-")
+    return f"\\&{line}" if line.startswith((".", "'")) else line
+
+
+if __name__ == "__main__":
+    page, man = map(Path, sys.argv[1:])
+    page.write_text(markdown())
+    man.write_text(manual())

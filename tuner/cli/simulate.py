@@ -1,0 +1,176 @@
+"""``fstune simulate``: campaigns on services whose truth is known."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Annotated
+
+import typer
+from pydantic import TypeAdapter, ValidationError
+from rich.console import Console
+
+from tuner.campaign.stopping import stop_signals
+from tuner.cli.say import say
+from tuner.documents import Duration
+from tuner.errors import INTERRUPTED, SpecError
+from tuner.report.observer import Standing, where
+from tuner.report.simulate import study_document, study_page, surfaces_table
+from tuner.report.tables import show
+from tuner.simulate.campaign import Result, Settings, specification
+from tuner.simulate.study import run_all
+from tuner.simulate.surface import Surface, load_surface, surface_names
+
+_SEEDS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+_MOST_SEEDS = 10_000
+
+
+def simulate(
+    surface: Annotated[
+        str | None,
+        typer.Argument(
+            help="A surface's name, or the path of a file; without it the surfaces are listed.",
+            show_default=False,
+        ),
+    ] = None,
+    seeds: Annotated[
+        str, typer.Option("--seeds", help="A campaign for each: 7, 1-50, or 1-5,9.")
+    ] = "1-10",
+    noise: Annotated[
+        float | None,
+        typer.Option(
+            "--noise",
+            min=0.0,
+            max=10.0,
+            help="Standard deviation of a component's log time, 0.10 for about 10%, in place of "
+            "the surface's own.",
+            show_default=False,
+        ),
+    ] = None,
+    budget: Annotated[
+        str, typer.Option("--budget", help="Measuring time of each campaign: 20m, 1h.")
+    ] = "1h",
+    sampler: Annotated[
+        str | None,
+        typer.Option(
+            "--sampler",
+            help="Who proposes configurations: 'search.sampler' of a campaign file.",
+            show_default=False,
+        ),
+    ] = None,
+    pilot: Annotated[
+        int,
+        typer.Option("--pilot", min=0, max=1000, help="Most blocks of the pilot; 0 for none."),
+    ] = 4,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", min=1, max=256, help="Campaigns at once.")
+    ] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document.")] = False,
+) -> None:
+    """Run campaigns on a simulated service whose truth is known: what is found, and how soon?
+
+    A surface says what each setting truly does to the times of a workload, how noisy they are and
+    what restarts take. Campaigns on it are real ones, in virtual time: an hour takes seconds.
+
+    Regret is how much slower than the best configuration that keeps the floor the recommended one
+    truly is (without a recommendation the finalist, else the baseline), as a difference of log
+    scores: 0.05 is about 5%. A recommendation is false when it is not faster than the baseline, or
+    breaks a floor. Ctrl-C prints what is done.
+
+    For example: fstune simulate sparse-five --seeds 1-20 --noise 0.15 --jobs 2
+    """
+    if surface is None and not (names := surface_names()):
+        raise SpecError(
+            "there are no surfaces where fstune is installed; give the path of a surface file"
+        )
+    if surface is None:
+        show(Console(), surfaces_table([load_surface(name) for name in names]))
+        return
+    wanted = _seeds(seeds)
+    settings = Settings(_budget_s(budget), noise, sampler, pilot)
+    loaded = load_surface(surface)
+    specification(loaded, wanted[0], settings)  # what is wrong with them is told at once
+    with stop_signals():
+        results, interrupted = _run(loaded, surface, wanted, settings, jobs)
+        if as_json:
+            say(json.dumps(study_document(loaded, settings, results), indent=2))
+        elif results:
+            show(Console(), study_page(loaded, results))
+    if interrupted:
+        say(f"fstune: stopped after {len(results)} of {len(wanted)} campaigns", err=True)
+        raise typer.Exit(INTERRUPTED)
+
+
+def _run(
+    surface: Surface, path: str, seeds: Sequence[int], settings: Settings, jobs: int
+) -> tuple[list[Result], bool]:
+    """What was found until the end, or until a stop signal, and whether there was one."""
+    results: list[Result] = []
+    line = _Line(len(seeds))
+    try:
+        with closing(run_all(surface, path, seeds, settings, jobs, line.standing)) as found:
+            for result in found:
+                results.append(result)
+                line.done(len(results))
+    except KeyboardInterrupt:
+        return results, True
+    finally:
+        line.clear()
+    return results, False
+
+
+class _Line:
+    """One line on a terminal that says how far it is; elsewhere nothing."""
+
+    def __init__(self, campaigns: int) -> None:
+        self._campaigns = campaigns
+        self._done = 0
+        self._shown = sys.stderr.isatty()
+
+    def standing(self, seed: int, standing: Standing) -> None:
+        """Where the campaign with this seed stands."""
+        minutes = standing.elapsed_s / 60.0
+        self._write(f"seed {seed}: {where(standing)}, {minutes:.0f} min on the testbed")
+
+    def done(self, count: int) -> None:
+        """So many campaigns have ended."""
+        self._done = count
+        self._write("")
+
+    def clear(self) -> None:
+        """Leave nothing behind."""
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def _write(self, what: str) -> None:
+        if self._shown:
+            said = f"{self._done} of {self._campaigns} campaigns" + (f"; {what}" if what else "")
+            print(f"\r\x1b[K{said[:78]}", end="", file=sys.stderr, flush=True)
+
+
+def _seeds(text: str) -> Sequence[int]:
+    """The seeds that a list of numbers and ranges names, each once. Raises SpecError."""
+    found: dict[int, None] = {}
+    for part in text.split(","):
+        match = _SEEDS.fullmatch(part.strip())
+        if match is None:
+            raise SpecError(f"--seeds {text!r}: write numbers and ranges, such as 1-50 or 1-5,9")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise SpecError(f"--seeds {text!r}: {first} is above {last}")
+        if last - first >= _MOST_SEEDS or len(found) > _MOST_SEEDS:
+            raise SpecError(f"--seeds {text!r}: at most {_MOST_SEEDS} of them")
+        found |= dict.fromkeys(range(first, last + 1))
+    return list(found)
+
+
+def _budget_s(text: str) -> float:
+    try:
+        found: float = TypeAdapter(Duration).validate_python(text)
+    except ValidationError as problem:
+        said = problem.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        raise SpecError(f"--budget {text!r}: {said[0].lower()}{said[1:]}") from None
+    return found

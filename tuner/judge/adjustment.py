@@ -1,0 +1,320 @@
+"""Adjustment: what others did to the machines, taken off the differences that it explains.
+
+Owns the coefficients b of D - b dz, with dz the difference of a covariate between the two arms of a
+pair (``tuner.model.COVARIATES``, in processors). They are fitted on pilot and search and held fixed
+from then on. On fresh blocks dz has mean 0 for a configuration that has no part in it, because
+the order within a block is random. So D - b dz has the mean of D, whatever b is, and its tests keep
+their error exactly; a good b only makes it less noisy.
+
+The fit. With the levels of blocks and trials taken off (``tuner.judge.observed``), b minimises
+
+    sum (y - b z)^2 / s^2  +  sum ((b_j - m_j) / t_j)^2     within  0 <= b_j <= u_j,
+
+the mode of a normal prior of mean m and deviation t on a box: others can only slow a run. s^2 is
+the variance of the residuals, found along with b. The priors are weak and rest on campaigns in a
+private cell on two processors: .33 a processor used, 1 to 2 a processor stolen.
+
+It is believed only where it reduces the squares in blocks that were left out of the fit, one after
+the other, by a twentieth at least and by more than chance does (one-sided level of about .1).
+
+What an influence does that nobody saw. A configuration that lets others use .1 of a processor more
+gains .033 by the adjustment, a third of what noise would. So a claim that rests on adjusted
+differences must be shown by the raw ones too, at eight times the error (``raw_alpha``). That bounds
+the error for any influence, however strong, at 8 alpha: raw differences know of no covariate. With
+the refusals above it came to 4.3% for the worst influence found, at an alpha of 2.5%, and to 1.8
+% without any (bench/error_rates). Stricter, it would cost most of what is gained.
+
+On a machine that is used up others get what the run leaves: of a configuration that truly is faster
+they get less, of a slower one more, so that D - b dz is nearer to 0 than D, by a sixth to a third.
+That is no false gain, only a smaller one; but it would excuse a loss. So floors are best tested on
+raw differences, whatever the gain is tested on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from tuner.judge.evalue import MIN_PAIRS, Floats, e_values
+from tuner.judge.influence import Influence, influences
+from tuner.judge.observed import Ints, Observed, Rows
+from tuner.judge.score import checked_weights, component_names
+from tuner.judge.thresholds import threshold
+from tuner.model import COVARIATES
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """Of a coefficient, in log units of time a processor: mean, deviation and upper bound."""
+
+    mean: float
+    deviation: float
+    bound: float
+
+
+#: By the first word of a covariate's name.
+PRIORS: Final[Mapping[str, Prior]] = {
+    "others": Prior(0.33, 0.33, 1.0),
+    "stolen": Prior(1.5, 1.0, 4.0),
+    "iowait": Prior(0.0, 0.5, 2.0),
+}
+
+WORDS: Final[Mapping[str, str]] = {
+    "others_server": "processor time used by others on the server's machine",
+    "others_clients": "processor time used by others on the clients' machines",
+    "stolen_server": "time stolen from the server's machine",
+    "stolen_clients": "time stolen from the clients' machines",
+    "iowait_server": "waiting for disks on the server's machine",
+    "iowait_clients": "waiting for disks on the clients' machines",
+}
+
+MIN_BLOCKS: Final = 6
+"""Fewest blocks to fit coefficients on."""
+
+#: Degrees of freedom of residuals, and spread of a covariate in processors, below which there is
+#: nothing to fit.
+_MIN_FREEDOM: Final = 8
+_MIN_SPREAD: Final = 0.005
+#: Part of the rows that must know a covariate.
+_MIN_KNOWN: Final = 0.8
+#: The newest blocks alone: what a machine does changes.
+_MOST_BLOCKS: Final = 400
+_MOST_FOLDS: Final = 40
+
+#: Held-out squares with the adjustment over those without, at most, and standard errors of what is
+#: gained over the folds, at least.
+_MOST_RATIO: Final = 0.95
+_LEAST_Z: Final = 1.28
+
+_RAW_FACTOR: Final = 8.0
+_MOST_RAW_ALPHA: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """The adjustment of one kind of difference, the score's or a component's.
+
+    ``coefficients``: in the order of ``COVARIATES``, log units of time a processor, all 0 where
+    there is no adjustment. ``variance_without``, ``variance_with``: of a difference, around its
+    trial's mean, in blocks left out of the fit; NaN where nothing could be fitted. ``reason``: a
+    sentence.
+    """
+
+    coefficients: tuple[float, ...]
+    variance_without: float
+    variance_with: float
+    reason: str
+
+    @property
+    def used(self) -> bool:
+        """Whether there is anything to take off."""
+        return any(self.coefficients)
+
+    def adjusted(self, differences: Floats, covariates: Floats) -> Floats:
+        """D - b dz: differences (...), covariates (..., covariates). Where a dz is not known (NaN)
+        it is taken for 0, its mean.
+        """
+        known = np.nan_to_num(covariates, nan=0.0)
+        return np.asarray(differences - known @ np.asarray(self.coefficients), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Adjustment:
+    """What is taken off the differences of the score and of each component, each with its own
+    coefficients. ``refused``: why a covariate was not used, a sentence by its name.
+    """
+
+    score: Fitted
+    components: tuple[Fitted, ...]
+    refused: Mapping[str, str]
+    blocks: int
+
+    def adjusted(self, logs: Floats, covariates: Floats, weights: Sequence[float]) -> AdjustedPairs:
+        """Pairs: log time ratios (pairs, components) with their covariates (pairs, covariates)."""
+        by_component = [
+            fitted.adjusted(logs[:, number], covariates)
+            for number, fitted in enumerate(self.components)
+        ]
+        score = logs @ checked_weights(weights, logs.shape[1])
+        return AdjustedPairs(self.score.adjusted(score, covariates), np.stack(by_component, axis=1))
+
+
+@dataclass(frozen=True, slots=True)
+class AdjustedPairs:
+    """Adjusted differences: ``score`` (pairs,), ``components`` (pairs, components)."""
+
+    score: Floats
+    components: Floats
+
+
+def raw_alpha(alpha: float) -> float:
+    """The one-sided error at which raw differences must show what adjusted ones show at ``alpha``:
+    eight times as much, at most .2, or ``alpha`` itself above that.
+    """
+    return min(_RAW_FACTOR * alpha, max(_MOST_RAW_ALPHA, alpha))
+
+
+def shown(
+    adjusted: Sequence[float] | Floats,
+    raw: Sequence[float] | Floats,
+    alpha: float,
+    max_n: int | None = None,
+) -> bool:
+    """Whether the mean is shown to be above 0 by adjusted differences at ``alpha`` and by the raw
+    ones at ``raw_alpha(alpha)``, by the pairs so far; the error holds at any look.
+
+    adjusted, raw: shape (pairs,), of the same pairs in their order. max_n: as for ``threshold``.
+    """
+    found = [np.asarray(x, dtype=np.float64) for x in (adjusted, raw)]
+    if found[0].shape != found[1].shape:
+        raise ValueError(f"not the same pairs: {found[0].shape} and {found[1].shape}")
+    n = found[0].size
+    if n < MIN_PAIRS:
+        return False
+    most = max_n if max_n is None or n <= max_n else None
+    levels = (threshold(alpha, most), threshold(raw_alpha(alpha), most))
+    return all(float(e_values(x)[-1]) >= level for x, level in zip(found, levels, strict=True))
+
+
+def no_adjustment(components: int, reason: str) -> Adjustment:
+    """Nothing is taken off, for this reason, a sentence."""
+    return _none(components, reason, {}, 0)
+
+
+def fit_adjustment(
+    observed: Observed,
+    weights: Sequence[float],
+    *,
+    components: Sequence[str] = (),
+    finalist: int | None = None,
+    seed: int = 0,
+) -> Adjustment:
+    """The coefficients to use from now on.
+
+    observed: arms of blocks of pilot and search, never of those that a claim is tested on.
+    weights: of the score, one for each component. components: what sentences call them. finalist:
+    the trial to be certified, whose influence on the covariates is looked at besides. Same ``seed``
+    (of the test of influence) and same blocks, same answer.
+    """
+    weight_row = checked_weights(weights, observed.logs.shape[1])
+    names = ("score", *component_names(components, len(weight_row)))
+    if len(np.unique(observed.block)) > _MOST_BLOCKS:
+        newest = np.unique(observed.block)[-_MOST_BLOCKS]
+        observed = observed.only(observed.block >= newest)
+    y = np.column_stack([observed.logs @ weight_row, observed.logs])
+    columns = _told(observed)
+    if not columns.size:
+        said = "nothing is known of what others did on the machines"
+        return no_adjustment(len(weight_row), f"no adjustment: {said}")
+    rows = Rows.of(observed, y, columns)
+    if rows.blocks < MIN_BLOCKS or rows.freedom < _MIN_FREEDOM:
+        said = f"{rows.blocks} blocks are too few to tell what others' work costs"
+        return _none(len(weight_row), f"no adjustment: {said}", {}, rows.blocks)
+    spread = np.sqrt((rows.within(rows.z) ** 2).sum(axis=0) / rows.freedom)
+    refused = {
+        COVARIATES[column]: _refusal(COVARIATES[column], influence)
+        for column, influence in zip(columns, influences(rows, finalist, seed=seed), strict=True)
+        if influence.refused
+    }
+    moving = [
+        number
+        for number, column in enumerate(columns)
+        if spread[number] >= _MIN_SPREAD and COVARIATES[column] not in refused
+    ]
+    if not moving:
+        said = next(iter(refused.values()), "others did nothing that changed from arm to arm")
+        return _none(len(weight_row), f"no adjustment: {said}", refused, rows.blocks)
+    used = columns[moving]
+    rows = Rows.of(observed, y, used)
+    score, *others = _fits(rows, used, names)
+    return Adjustment(score, tuple(others), refused, rows.blocks)
+
+
+def _told(observed: Observed) -> Ints:
+    """The covariates that are known of nearly all rows."""
+    if not len(observed.trial):
+        return np.empty(0, np.int64)
+    return np.flatnonzero((~np.isnan(observed.covariates)).mean(axis=0) >= _MIN_KNOWN)
+
+
+def _refusal(name: str, influence: Influence) -> str:
+    said = f"{WORDS[name]} depends on the configuration"
+    return f"{said} (p = {min(influence.any_trial, influence.finalist):.3f})"
+
+
+def _fits(rows: Rows, columns: Ints, names: Sequence[str]) -> list[Fitted]:
+    """An adjustment for each target of the rows."""
+    y, z = rows.within(rows.y), rows.within(rows.z)
+    folds = min(rows.blocks, _MOST_FOLDS)
+    fold = rows.block % folds
+    zz = np.zeros((folds, z.shape[1], z.shape[1]))
+    zy = np.zeros((folds, y.shape[1], z.shape[1]))
+    np.add.at(zz, fold, z[:, :, None] * z[:, None, :])
+    np.add.at(zy, fold, y[:, :, None] * z[:, None, :])
+    priors = [PRIORS[COVARIATES[column].partition("_")[0]] for column in columns]
+    variance = (y**2).sum(axis=0) / rows.freedom
+    whole = np.zeros_like(zy[0])
+    for _ in range(3):
+        whole = _posterior(zz.sum(axis=0), zy.sum(axis=0), variance, priors)
+        variance = np.maximum(((y - z @ whole.T) ** 2).sum(axis=0) / rows.freedom, 1e-12)
+    # Left out, one fold after the other: (folds, targets, covariates).
+    held_out = _posterior(zz.sum(axis=0) - zz, zy.sum(axis=0) - zy, variance, priors)
+    left = y - np.einsum("nc,ntc->nt", z, held_out[fold])
+    loss = np.zeros((2, folds, y.shape[1]))
+    np.add.at(loss[0], fold, y**2)
+    np.add.at(loss[1], fold, left**2)
+    return [
+        _fitted(name, columns, whole[number], loss[..., number], rows)
+        for number, name in enumerate(names)
+    ]
+
+
+def _posterior(zz: Floats, zy: Floats, variance: Floats, priors: Sequence[Prior]) -> Floats:
+    """The mode within the box: zz (..., covariates, covariates), zy (..., targets, covariates),
+    variance (targets,). By coordinates in turn, which a box does not hinder.
+    """
+    mean, deviation, bound = np.array([(p.mean, p.deviation, p.bound) for p in priors]).T
+    precision = np.maximum(variance, 1e-12)[:, None, None]
+    a = zz[..., None, :, :] / precision + np.diag(deviation**-2.0)
+    c = zy / precision[..., 0] + mean / deviation**2
+    b = np.broadcast_to(np.clip(mean, 0.0, bound), c.shape).copy()
+    for _ in range(100):
+        before = b.copy()
+        for j in range(len(priors)):
+            rest = c[..., j] - (a[..., j, :] * b).sum(axis=-1) + a[..., j, j] * b[..., j]
+            b[..., j] = np.clip(rest / a[..., j, j], 0.0, bound[j])
+        if float(np.abs(b - before).max()) < 1e-10:
+            break
+    return b
+
+
+def _fitted(name: str, columns: Ints, coefficients: Floats, loss: Floats, rows: Rows) -> Fitted:
+    """Whether to believe it; loss: (without and with, folds), squares of the blocks left out."""
+    zero = (0.0,) * len(COVARIATES)
+    without, with_it = (2.0 * float(part.sum()) / rows.freedom for part in loss)
+    if without <= 0.0:
+        return Fitted(zero, without, with_it, f"no adjustment of the {name}: no noise to explain")
+    gained = loss[0] - loss[1]
+    error = float(gained.std(ddof=1)) * len(gained) ** 0.5
+    ratio = with_it / without
+    if ratio > _MOST_RATIO or float(gained.sum()) < _LEAST_Z * error:
+        said = f"would have {ratio:.2f} times its variance on blocks left out of the fit"
+        return Fitted(zero, without, with_it, f"no adjustment: the {name} {said}")
+    whole = np.zeros(len(COVARIATES))
+    whole[columns] = coefficients
+    terms = [
+        f"{WORDS[COVARIATES[column]]} ({value:.2f} a processor)"
+        for column, value in zip(columns, coefficients, strict=True)
+        if value > 0.0
+    ]
+    said = f"the {name} is adjusted for {' and '.join(terms)}"
+    reason = f"{said}: {100.0 * (1.0 - ratio):.0f}% less variance on blocks left out of the fit"
+    return Fitted(tuple(whole.tolist()), without, with_it, reason)
+
+
+def _none(components: int, reason: str, refused: Mapping[str, str], blocks: int) -> Adjustment:
+    nothing = Fitted((0.0,) * len(COVARIATES), float("nan"), float("nan"), reason)
+    return Adjustment(nothing, (nothing,) * components, refused, blocks)

@@ -1,0 +1,104 @@
+"""What was observed of arms: differences to the baseline, and of what others did meanwhile.
+
+Owns the rows behind an adjustment and their two-way residuals, what is left of values when the
+levels of blocks and of trials are taken off: the configurations differ, and so do the blocks, and
+neither may pass for an effect of a covariate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.judge.evalue import Floats
+
+Ints = NDArray[np.int64]
+
+#: Sweeps over blocks and trials, and the change, as part of the largest value, at which to stop.
+_MOST_SWEEPS: Final = 200
+_STILL: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Arms against the baseline of the same block, a row for each arm but the baseline's.
+
+    ``trial``, ``block``: (rows,), whole numbers; trial 0 is the baseline. ``logs``: (rows,
+    components), log time ratios. ``covariates``: (rows, covariates), differences in processors in
+    the order of ``tuner.model.COVARIATES``, NaN where one is not known of both.
+    """
+
+    trial: Ints
+    block: Ints
+    logs: Floats
+    covariates: Floats
+
+    def only(self, wanted: NDArray[np.bool_]) -> Observed:
+        """The rows for which ``wanted``, shape (rows,), says so."""
+        return Observed(
+            self.trial[wanted], self.block[wanted], self.logs[wanted], self.covariates[wanted]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """All arms, the baseline's too, by block: its differences are 0.
+
+    ``trial``, ``block``: (arms,), numbered from 0, the baseline 0. ``y``: (arms, targets); ``z``:
+    (arms, covariates). ``numbers``: (trials,), what each is called in ``Observed``.
+    """
+
+    trial: Ints
+    block: Ints
+    y: Floats
+    z: Floats
+    numbers: Ints
+
+    @classmethod
+    def of(cls, observed: Observed, y: Floats, columns: Ints) -> Self:
+        """The rows of which all these covariates are known, with targets ``y`` (rows, targets)."""
+        z = observed.covariates[:, columns]
+        known = ~np.isnan(z).any(axis=1)
+        blocks, block = np.unique(observed.block[known], return_inverse=True)
+        base = len(blocks)
+        trial = np.concatenate([np.zeros(base, np.int64), observed.trial[known]])
+        block = np.concatenate([np.arange(base), block])
+        numbers, trial = np.unique(trial, return_inverse=True)
+        order = np.argsort(block, kind="stable")
+        whole_y = np.concatenate([np.zeros((base, y.shape[1])), y[known]])
+        whole_z = np.concatenate([np.zeros((base, z.shape[1])), z[known]])
+        return cls(trial[order], block[order], whole_y[order], whole_z[order], numbers)
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks there are."""
+        return int(self.block[-1]) + 1 if self.block.size else 0
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom of two-way residuals: arms less the levels of blocks and trials."""
+        return len(self.trial) - self.blocks - len(self.numbers) + 1
+
+    def within(self, values: Floats) -> Floats:
+        """Two-way residuals of ``values`` (arms, columns), by taking off the means of blocks and
+        of trials in turn until they stay.
+        """
+        found = values.astype(np.float64, copy=True)
+        limit = _STILL * max(float(np.abs(found).max(initial=0.0)), 1e-300)
+        for _ in range(_MOST_SWEEPS):
+            found -= means(found, self.block)[self.block]
+            of_trial = means(found, self.trial)
+            found -= of_trial[self.trial]
+            if float(np.abs(of_trial).max(initial=0.0)) <= limit:
+                break
+        return found
+
+
+def means(values: Floats, group: Ints) -> Floats:
+    """The mean of ``values`` (rows, columns) in each group, numbered from 0: (groups, columns)."""
+    counts = np.maximum(np.bincount(group), 1)
+    sums = [np.bincount(group, weights=column) for column in values.T]
+    return np.stack(sums, axis=1) / counts[:, None] if sums else np.empty((len(counts), 0))

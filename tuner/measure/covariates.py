@@ -1,0 +1,104 @@
+"""Covariates of a run: what others did to the machines meanwhile, out of its diagnostics. Pure.
+
+A covariate explains noise only while no configuration has a part in it. So all that the measured
+programs and the workload use themselves is taken off, and so are interrupts, most of which their
+packets cause. What is left depends on a configuration in two ways at most: through threads of the
+kernel that work for the programs, and through what each run costs whatever its length. Whether it
+does is tested where covariates are used (``tuner.judge.adjustment``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from tuner.model import COVARIATES
+
+#: The prefix of the numbers of the machine that the server is on.
+_SERVER: Final = "host"
+_MACHINE: Final = ".machine"
+_PROGRAM: Final = ".cpu_s"
+
+Diagnostics = Mapping[str, float | str]
+
+
+def covariates(diagnostics: Diagnostics) -> dict[str, float]:
+    """The covariates of a run by name (``COVARIATES``), each in processors: seconds of processor
+    time in each second of the run, the mean over the machines of its role.
+
+    ``others``: used by what is neither a watched program nor the workload; ``stolen``: taken by
+    the hypervisor; ``iowait``: idle while waiting for a disk. ``server`` is the server's machine,
+    ``clients`` are those of the clients. Where a client is on the server's machine they are one
+    role, ``server``. What cannot be known for certain is left out: a counter that is missing gives
+    none.
+    """
+    clients = {
+        name.removesuffix(_MACHINE): value
+        for name, value in diagnostics.items()
+        if name.endswith(_MACHINE) and isinstance(value, str)
+    }
+    if not clients:
+        return {}
+    theirs = set(clients.values())
+    roles = {"server": {_SERVER}, "clients": theirs}
+    if _SERVER in theirs:
+        roles = {"server": theirs}
+    found: dict[str, float] = {}
+    for role, machines in roles.items():
+        elapsed_s = _total(diagnostics, machines, "elapsed_s")
+        if elapsed_s is None or elapsed_s <= 0.0:
+            continue
+        spent = {
+            "others": _others_s(diagnostics, machines, clients),
+            "stolen": _total(diagnostics, machines, "steal_s"),
+            "iowait": _total(diagnostics, machines, "iowait_s"),
+        }
+        for what, seconds in spent.items():
+            if seconds is not None:
+                found[f"{what}_{role}"] = seconds / elapsed_s
+    return found
+
+
+def covariate_row(diagnostics: Diagnostics) -> tuple[float | None, ...]:
+    """The covariates in the order of ``COVARIATES``, None for one not known; () without any."""
+    found = covariates(diagnostics)
+    return tuple(found.get(name) for name in COVARIATES) if found else ()
+
+
+def _others_s(
+    diagnostics: Diagnostics, machines: Iterable[str], clients: Mapping[str, str]
+) -> float | None:
+    """Processor seconds on these machines of what is none of ours, nor an interrupt."""
+    busy = _total(diagnostics, machines, "busy_s")
+    interrupts = [_total(diagnostics, machines, what) for what in ("irq_s", "softirq_s")]
+    known = [busy, *interrupts, *(_programs_s(diagnostics, at, clients) for at in machines)]
+    if set(machines) & set(clients.values()):
+        known.append(_number(diagnostics, "engine_cpu_s"))
+    numbers = [value for value in known if value is not None]
+    return numbers[0] - sum(numbers[1:]) if len(numbers) == len(known) else None
+
+
+def _programs_s(diagnostics: Diagnostics, machine: str, clients: Mapping[str, str]) -> float | None:
+    """Processor seconds of the watched programs on a machine. On the server's each is a process; a
+    client in the kernel has none, and its work is the workload's.
+    """
+    names = {name.removesuffix(_PROGRAM) for name in diagnostics if name.endswith(_PROGRAM)}
+    there = [where for where, at in clients.items() if at == machine]
+    if machine == _SERVER:
+        servers = names - clients.keys()
+        if not servers or not names.issuperset(there):
+            return None
+        there += servers
+    return sum(_number(diagnostics, f"{where}{_PROGRAM}") or 0.0 for where in there)
+
+
+def _total(diagnostics: Diagnostics, machines: Iterable[str], name: str) -> float | None:
+    """The sum of a number of these machines; None when one of them is not known."""
+    numbers = [_number(diagnostics, f"{machine}.{name}") for machine in machines]
+    known = [value for value in numbers if value is not None]
+    return sum(known) if len(known) == len(numbers) else None
+
+
+def _number(diagnostics: Diagnostics, name: str) -> float | None:
+    value = diagnostics.get(name)
+    return None if value is None or isinstance(value, str) else float(value)

@@ -1,0 +1,70 @@
+"""Configurations worth a look: drawn at random, and changed from those that look good. Pure."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+
+from search_spaces import Chance, draw
+from tuner.model import Configuration, Value
+from tuner.propose.encoding import Tunable
+
+#: Probability that a configuration drawn at random sets a parameter.
+_SET = 0.4
+#: Most parameters that a change takes from another configuration.
+_MOST_CHANGED = 3
+
+
+class Candidates:
+    """Makes valid configurations of some parts together, the same ones for the same seed."""
+
+    def __init__(self, tunables: Mapping[str, Tunable], seed: str) -> None:
+        self._tunables = tunables
+        self._random = random.Random(seed)
+        self._searched = [
+            f"{part}.{p.name}" for part, t in tunables.items() for p in t.space.searched
+        ]
+
+    def drawn(self, count: int) -> list[Configuration]:
+        """Configurations drawn at random from the whole of the spaces."""
+        return [self._draw() for _ in range(count)]
+
+    def changed(
+        self, from_: Sequence[Configuration], donors: Sequence[Configuration], count: int
+    ) -> list[Configuration]:
+        """Each of ``from_`` with a few settings taken from one of ``donors``, or not set."""
+        found = []
+        for number in range(count):
+            values = from_[number % len(from_)].as_dict()
+            donor = self._random.choice(donors).as_dict()
+            for name in self._random.sample(
+                self._searched, min(len(self._searched), self._random.randint(1, _MOST_CHANGED))
+            ):
+                if name in donor:
+                    values[name] = donor[name]
+                else:
+                    values.pop(name, None)
+            found.append(self.valid(values))
+        return found
+
+    def valid(self, values: Mapping[str, Value]) -> Configuration:
+        """The valid configuration nearest to these values."""
+        found: dict[str, Value] = {}
+        whole = Configuration.of(values)
+        for part, tunable in self._tunables.items():
+            own = tunable.space.fit(whole.part(part), tunable.facts)
+            found |= {f"{part}.{name}": value for name, value in own.items()}
+        return Configuration.of(found)
+
+    def _draw(self) -> Configuration:
+        values: dict[str, Value] = {}
+        for part, tunable in self._tunables.items():
+            chance = Chance(self._random.randrange(2**62), _SET)
+            own = draw(tunable.space, chance, tunable.facts, tunable.found)
+            values |= {f"{part}.{name}": value for name, value in own.items()}
+        return Configuration.of(values)
+
+
+def unique(configurations: Iterable[Configuration]) -> list[Configuration]:
+    """The same without repetitions, in the same order."""
+    return list(dict.fromkeys(configurations))

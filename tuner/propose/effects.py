@@ -1,0 +1,288 @@
+"""What every measurement so far says about every parameter: a Bayesian linear model. Pure.
+
+Each log time of an arm is
+
+    y = block + sum over parameters f_p(x_p) + sum over pairs f_pq(x_p, x_q) + own + noise
+
+where f are the features of ``encoding`` with normal weights of mean 0, one variance a parameter
+and one a pair, and ``own`` is what the configuration does beyond that. Blocks are taken out by
+centring, so that drift costs nothing. The variances are estimated from the data by restricted
+maximum likelihood: MacKay's fixed point (Bayesian interpolation, 1992)
+
+    v = (|w|^2 + prior) / (gamma + 1),    gamma = k - tr(C) / v,
+
+with C the posterior covariance of the k weights of a group, so that parameters without an effect
+shrink towards none, and one noise variance from what is left. A measurement of one configuration
+thus tells of all that share a setting with it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cholesky
+from scipy.linalg.lapack import dpotrf, dpotri
+from threadpoolctl import threadpool_limits
+
+from tuner.propose.encoding import Encoding, Floats
+
+Ints = NDArray[np.int64]
+
+#: The prior's own guess of an effect's variance: a parameter does 1% (sd). Smaller guesses stop
+#: the search from trying what it has not measured.
+_EFFECT = 0.01**2
+#: The same for what a pair, or a single configuration, does beyond its parts.
+_BEYOND = 0.01**2
+#: Times the guess, where the estimate of a variance starts: from above, so that a large effect is
+#: seen for what it is after a few blocks, not for noise.
+_START = 25.0
+#: Variance of what a configuration does beyond its parts, relative to the noise of one run, as far
+#: as runs are weighed against each other.
+_OWN_SHARE = 0.1
+#: Rounds of the fixed point: with parameters alone, then, from there, with their interactions.
+_ROUNDS = (5, 8)
+#: Pairs of parameters whose interaction is fitted.
+_MOST_PAIRS = 16
+#: Squared correlation per feature, in units of what chance gives, from which a pair is fitted.
+_SUSPECT = 2.5
+#: Runs' worth of trust in the guess of the noise that the model is given.
+_NOISE_TRUST = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The arms measured so far. ``configuration``: (arms,), the number of each arm's configuration
+    among those of the encoding; ``block``: (arms,); ``values``: (arms, outputs), log times. An arm
+    of the baseline has the number -1.
+    """
+
+    configuration: Ints
+    block: Ints
+    values: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Posterior:
+    """What is known of one output's effects: weights of mean ``mean`` and covariance
+    ``covariance``, (weights,) and (weights, weights); ``noise``: variance of one run;
+    ``own``: variance of what a configuration never repeated does beyond its parts; ``variances``:
+    of each parameter's effect at a typical value.
+    """
+
+    mean: Floats
+    covariance: Floats
+    noise: float
+    own: float
+    variances: Floats
+
+    def predict(self, design: Floats) -> tuple[Floats, Floats]:
+        """Mean and variance of the effect of each row of a design; both (rows,)."""
+        variance = ((design @ self.covariance) * design).sum(axis=1)
+        return design @ self.mean, np.maximum(variance, 0.0)
+
+    def draw(self, rng: np.random.Generator, count: int) -> Floats:
+        """Weights drawn at random; shape (weights, count)."""
+        factor = cholesky(
+            self.covariance + 1e-12 * np.eye(len(self.mean)), lower=True, check_finite=False
+        )
+        found: Floats = self.mean[:, None] + factor @ rng.standard_normal((len(self.mean), count))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Variances:
+    """The variance of each group's weights, and of one run's noise."""
+
+    groups: Floats
+    noise: float
+
+
+class EffectsModel:
+    """The effects of all parameters on each output, fitted to all arms."""
+
+    def __init__(
+        self,
+        encoding: Encoding,
+        features: Floats,
+        evidence: Evidence,
+        noise: Sequence[float],
+    ) -> None:
+        """``features``: of the configurations by number, (configurations, width). ``noise``: a
+        first guess of the variance of one run, an output each.
+        """
+        self.encoding = encoding
+        arms = evidence.configuration
+        runs = np.bincount(arms[arms >= 0], minlength=len(features))
+        #: The configurations with a weight of their own: those measured more than once.
+        self.repeated = np.flatnonzero(runs >= 2)
+        self._place = {int(number): place for place, number in enumerate(self.repeated)}
+        own = np.full(len(features) + 1, -1)
+        own[self.repeated] = np.arange(len(self.repeated))
+        weight = np.where((arms >= 0) & (own[arms] < 0), 1.0 / (1.0 + _OWN_SHARE), 1.0)
+        padded = np.vstack([features, np.zeros((1, features.shape[1]))])
+        centre = _Centring(evidence.block, weight)
+        values = centre(evidence.values)
+        self._main = centre(padded[arms])
+        self._own = centre(_indicators(own[arms], len(self.repeated)))
+        groups = [*encoding.groups]
+        width = encoding.width
+        main = np.hstack([self._main, self._own])
+        groups.append(slice(width, width + len(self.repeated)))
+        first = [_EFFECT] * len(encoding.axes) + [_BEYOND]
+        free = float(len(arms) - len(np.unique(evidence.block)))
+        fits = _fit(main, values, groups, first, noise, free)
+        #: The pairs whose interaction is in the model, by number.
+        self.pairs: tuple[int, ...] = ()
+        left = values - main @ np.stack([mean for mean, _, _ in fits], axis=1)
+        parts = self._suspects(padded, arms, centre, left)
+        if parts:
+            self.pairs = tuple(pair for pair, _ in parts)
+            blocks = [block for _, block in parts]
+            ends = np.cumsum([main.shape[1], *(block.shape[1] for block in blocks)])
+            groups += [slice(int(a), int(b)) for a, b in pairwise(ends)]
+            first += [_BEYOND] * len(blocks)
+            before = [variances for _, _, variances in fits]
+            fits = _fit(np.hstack([main, *blocks]), values, groups, first, noise, free, before)
+        self.outputs = [
+            Posterior(
+                mean,
+                covariance,
+                variances.noise,
+                float(variances.groups[len(encoding.axes)]),
+                variances.groups[: len(encoding.axes)],
+            )
+            for mean, covariance, variances in fits
+        ]
+
+    def design(self, features: Floats, known: Sequence[int] | Ints = ()) -> Floats:
+        """The rows that predict configurations with these features. ``known``: the number of each
+        among those measured, -1 for a new one.
+        """
+        own = np.zeros((len(features), len(self.repeated)))
+        for row, number in enumerate(known):
+            if number in self._place:
+                own[row, self._place[int(number)]] = 1.0
+        interactions = [self.encoding.interaction(features, pair) for pair in self.pairs]
+        return np.hstack([features, own, *interactions])
+
+    def _suspects(
+        self, padded: Floats, arms: Ints, centre: _Centring, left: Floats
+    ) -> list[tuple[int, Floats]]:
+        """The pairs whose interaction what is left of the values speaks for, or of which the space
+        says that one depends on the other, with its columns.
+        """
+        if not len(left):
+            return []
+        scale = np.maximum((left**2).mean(axis=0), 1e-300)
+        features = padded[arms]
+        found = []
+        coupled = set(self.encoding.coupled)
+        for pair in range(len(self.encoding.pairs)):
+            columns = centre(self.encoding.interaction(features, pair))
+            norm = np.maximum((columns**2).sum(axis=0), 1e-9)
+            score = (columns.T @ left) ** 2 / norm[:, None] / scale
+            strength = float(score.mean(axis=0).max())
+            if pair in coupled:
+                strength = math.inf
+            if strength >= _SUSPECT and columns.any():
+                found.append((strength, pair, columns))
+        found.sort(key=lambda each: -each[0])
+        return [(pair, columns) for _, pair, columns in found[:_MOST_PAIRS]]
+
+
+class _Centring:
+    """Takes the blocks' levels out of columns of numbers, and weighs the arms."""
+
+    def __init__(self, block: Ints, weight: Floats) -> None:
+        _, self._block = np.unique(block, return_inverse=True)
+        self._weight = weight
+        self._total = np.bincount(self._block, weights=weight)
+        self._root = np.sqrt(weight)[:, None]
+
+    def __call__(self, columns: Floats) -> Floats:
+        sums = np.zeros((len(self._total), columns.shape[1]))
+        np.add.at(sums, self._block, columns * self._weight[:, None])
+        found: Floats = self._root * (columns - (sums / self._total[:, None])[self._block])
+        return found
+
+
+def _indicators(numbers: Ints, count: int) -> Floats:
+    found = np.zeros((len(numbers), count))
+    rows = np.flatnonzero(numbers >= 0)
+    found[rows, numbers[rows]] = 1.0
+    return found
+
+
+def _fit(
+    design: Floats,
+    values: Floats,
+    groups: Sequence[slice],
+    prior: Sequence[float],
+    noise: Sequence[float],
+    free: float,
+    before: Sequence[_Variances] = (),
+) -> list[tuple[Floats, Floats, _Variances]]:
+    """Fit each column of values: weights, their covariance, and the variances.
+
+    ``prior``: guess of each group's variance; ``noise``: of each output's; ``free``: arms less
+    blocks; ``before``: variances found with the first groups alone, to go on from.
+    """
+    # Matrices this small are inverted many times faster by one thread than by several that wait for
+    # each other.
+    with threadpool_limits(1, user_api="blas"):
+        return _fitted(design, values, groups, prior, noise, free, before)
+
+
+def _fitted(
+    design: Floats,
+    values: Floats,
+    groups: Sequence[slice],
+    prior: Sequence[float],
+    noise: Sequence[float],
+    free: float,
+    before: Sequence[_Variances],
+) -> list[tuple[Floats, Floats, _Variances]]:
+    gram, moment = design.T @ design, design.T @ values
+    squares = (values**2).sum(axis=0)
+    of = np.zeros(design.shape[1], np.int64)
+    for number, group in enumerate(groups):
+        of[group] = number
+    sizes = np.bincount(of, minlength=len(groups)).astype(np.float64)
+    guess = np.asarray(prior)
+    found = []
+    for output in range(values.shape[1]):
+        variance, sigma = _START * guess, float(noise[output])
+        if before:
+            known = before[output]
+            variance[: len(known.groups)], sigma = known.groups, known.noise
+        for _ in range(_ROUNDS[bool(before)]):
+            covariance = _inverse(gram / sigma + np.diag(1.0 / variance[of]))
+            mean = covariance @ moment[:, output] / sigma
+            spread = np.bincount(of, np.diag(covariance), len(sizes)) / variance
+            told = np.maximum(sizes - spread, 0.0)
+            strength = np.bincount(of, mean**2, len(sizes))
+            variance = np.maximum((strength + guess) / (told + 1.0), 0.25 * guess)
+            rest = squares[output] - 2.0 * mean @ moment[:, output] + mean @ gram @ mean
+            trust = _NOISE_TRUST * float(noise[output])
+            left = max(free - float(told.sum()), 0.0)
+            sigma = max((float(rest) + trust) / (left + _NOISE_TRUST), 1e-10)
+        found.append((mean, covariance, _Variances(variance, sigma)))
+    return found
+
+
+def _inverse(matrix: Floats) -> Floats:
+    """The inverse of a positive definite matrix."""
+    if not matrix.size:
+        return matrix
+    factor, failed = dpotrf(matrix, lower=1)
+    if not failed:
+        lower, failed = dpotri(factor, lower=1)
+        if not failed:
+            found: Floats = np.tril(lower) + np.tril(lower, -1).T
+            return found
+    return np.asarray(np.linalg.pinv(matrix, hermitian=True), dtype=np.float64)

@@ -1,0 +1,248 @@
+"""Configurations as numbers that a linear model can learn from.
+
+Each parameter is an axis. Its effect is a smooth function of the value on the parameter's own scale
+(logarithmic where the space says so), with a level of its own for "not set". Everything is relative
+to the baseline, which is the origin: an effect is a change from it.
+
+The function on an axis has the covariance exp(-distance / length) between values, the length a
+quarter of the range; "not set" is as near to the program's default as `_UNSET_IS_DEFAULT` says. Its
+leading principal components are the features, scaled so that a weight of variance v is an effect of
+variance v at a typical value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from search_spaces import Expression, Kind, Parameter, Space
+from tuner.model import Configuration, Value
+
+Floats = NDArray[np.float64]
+
+_KNOTS = 12
+#: Part of the range over which the correlation of two values falls to 1/e.
+_LENGTH = 0.25
+#: Correlation of the level "not set" with a value equal to the program's default.
+_UNSET_IS_DEFAULT = 0.8
+#: Part of the prior variance that the features of an axis keep at least.
+_KEPT = 0.97
+#: Features of each of two parameters that their interaction is made of.
+_RANK = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Tunable:
+    """A part's space with what its host allows and what was found there."""
+
+    space: Space
+    facts: Mapping[str, int]
+    found: Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One parameter. ``table``: features of the knots, then of words, then of "not set", a row
+    each, relative to the baseline. ``words``: the row of each value that is not a number.
+    """
+
+    name: str
+    table: Floats
+    knots: Floats
+    low: float
+    high: float
+    logarithmic: bool
+    words: Mapping[Value, int]
+    _known: dict[Value | None, Floats] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def width(self) -> int:
+        """The number of features."""
+        return int(self.table.shape[1])
+
+    def features(self, value: Value | None) -> Floats:
+        """The features of a value, None for "not set"; shape (width,)."""
+        found = self._known.get(value)
+        if found is None:
+            found = self._known[value] = self._features(value)
+        return found
+
+    def _features(self, value: Value | None) -> Floats:
+        level = np.zeros(len(self.table))
+        if isinstance(value, int) and not isinstance(value, bool) and self.knots.size:
+            at = _scaled(value, self.low, self.high, self.logarithmic)
+            level[: self.knots.size] = _weights(self.knots, at)
+        else:
+            # A word that nobody searches is as good as none.
+            level[-1 if value is None else self.words.get(value, -1)] = 1.0
+        found: Floats = level @ self.table
+        return found
+
+
+class Encoding:
+    """The axes of a campaign's search spaces, relative to its baseline."""
+
+    def __init__(
+        self,
+        tunables: Mapping[str, Tunable],
+        baseline: Configuration,
+        others: Iterable[Configuration] = (),
+    ) -> None:
+        """``others``: configurations that may set parameters that are not searched."""
+        self.baseline = baseline
+        searched = {
+            f"{part}.{parameter.name}": (tunable.space, parameter)
+            for part, tunable in tunables.items()
+            for parameter in tunable.space.searched
+        }
+        before = baseline.as_dict()
+        defaults = {
+            part: tunable.space.in_effect(baseline.part(part), tunable.facts)
+            for part, tunable in tunables.items()
+        }
+        self.axes: list[Axis] = []
+        for name, (_, parameter) in searched.items():
+            part, _, own = name.partition(".")
+            default = defaults[part].get(own) if name not in before else None
+            self.axes.append(_axis(name, parameter, default, before.get(name)))
+        also: dict[str, list[Value]] = {}
+        for configuration in others:
+            for name, value in configuration:
+                if name not in searched and before.get(name) != value:
+                    values = also.setdefault(name, [])
+                    if value not in values:
+                        values.append(value)
+        self.axes += [_words_axis(name, also[name], before.get(name)) for name in sorted(also)]
+        starts = np.cumsum([0, *(axis.width for axis in self.axes)])
+        #: Where the features of each axis are.
+        self.groups = [slice(int(a), int(b)) for a, b in pairwise(starts)]
+        self.width = int(starts[-1])
+        #: Every pair of axes, by their numbers.
+        self.pairs = list(combinations(range(len(self.axes)), 2))
+        places = {axis.name: number for number, axis in enumerate(self.axes)}
+        coupled = {
+            tuple(sorted((places[one], places[other])))
+            for part, tunable in tunables.items()
+            for one, other in _coupled(part, tunable.space)
+            if one in places and other in places
+        }
+        #: The pairs of which the space itself says that one depends on the other.
+        self.coupled = [number for number, pair in enumerate(self.pairs) if pair in coupled]
+
+    def features(self, configurations: Sequence[Configuration]) -> Floats:
+        """The features of configurations; shape (configurations, width)."""
+        found = np.zeros((len(configurations), self.width))
+        for row, configuration in enumerate(configurations):
+            values = configuration.as_dict()
+            for axis, group in zip(self.axes, self.groups, strict=True):
+                found[row, group] = axis.features(values.get(axis.name))
+        return found
+
+    def partners(self, name: str) -> list[str]:
+        """The parameters that are coupled with one, or, where there are none, all others."""
+        found = []
+        for number in self.coupled:
+            names = [self.axes[axis].name for axis in self.pairs[number]]
+            if name in names:
+                found += [other for other in names if other != name]
+        return found or [axis.name for axis in self.axes if axis.name != name]
+
+    def interaction(self, features: Floats, pair: int) -> Floats:
+        """The features of the interaction of a pair of axes; shape (configurations, up to 4)."""
+        one, other = self.pairs[pair]
+        left = features[:, self.groups[one]][:, :_RANK]
+        right = features[:, self.groups[other]][:, :_RANK]
+        width = left.shape[1] * right.shape[1]
+        return (left[:, :, None] * right[:, None, :]).reshape(len(features), width)
+
+
+def _coupled(part: str, space: Space) -> Iterator[tuple[str, str]]:
+    """Pairs of parameters of which one is in a rule of the other: its default, a bound, or the
+    condition under which it exists.
+    """
+    for parameter in space.searched:
+        bounds = (parameter.only_if, parameter.at_least, parameter.at_most)
+        rules = [rule.expression for rule in bounds if rule is not None]
+        rules += [each for each in parameter.defaults.values() if isinstance(each, Expression)]
+        for other in {name for rule in rules for name in rule.names} - {parameter.name}:
+            yield f"{part}.{parameter.name}", f"{part}.{other}"
+
+
+def _scaled(value: float, low: float, high: float, logarithmic: bool) -> float:
+    """A value's place in its range, 0 to 1; what is outside counts as the nearest end."""
+    if high <= low:
+        return 0.0
+    inside = min(max(value, low), high)
+    if logarithmic:
+        return math.log(inside / low) / math.log(high / low)
+    return (inside - low) / (high - low)
+
+
+def _weights(knots: Floats, at: float) -> Floats:
+    """Linear interpolation between knots in ascending order."""
+    found = np.zeros(knots.size)
+    right = min(max(int(np.searchsorted(knots, at)), 1), knots.size - 1)
+    if knots.size == 1:
+        found[0] = 1.0
+        return found
+    share = (at - knots[right - 1]) / (knots[right] - knots[right - 1])
+    found[right - 1], found[right] = 1.0 - share, share
+    return found
+
+
+def _axis(name: str, parameter: Parameter, default: Value | None, baseline: Value | None) -> Axis:
+    if not parameter.kind.numeric:
+        values: list[Value] = [True] if parameter.kind is Kind.BOOLEAN else [*parameter.candidates]
+        return _words_axis(name, values, baseline)
+    low, high = float(parameter.low), float(parameter.high)
+    logarithmic = parameter.kind in (Kind.LOG_INT, Kind.POWER_OF_TWO) and low > 0
+    count = min(_KNOTS, max(2, int(high - low) + 1)) if high > low else 1
+    knots = np.linspace(0.0, 1.0, count)
+    covariance = np.eye(count + 1)
+    covariance[:-1, :-1] = np.exp(-np.abs(knots[:, None] - knots[None, :]) / _LENGTH)
+    if isinstance(default, int) and not isinstance(default, bool):
+        at = _scaled(default, low, high, logarithmic)
+        near = _UNSET_IS_DEFAULT * (_weights(knots, at) @ covariance[:-1, :-1])
+        covariance[-1, :-1] = covariance[:-1, -1] = near
+    origin = np.zeros(count + 1)
+    if isinstance(baseline, int) and not isinstance(baseline, bool):
+        origin[:-1] = _weights(knots, _scaled(baseline, low, high, logarithmic))
+    else:
+        origin[-1] = 1.0
+    table = _principal(covariance, origin)
+    return Axis(name, table, knots, low, high, logarithmic, {})
+
+
+def _words_axis(name: str, values: Sequence[Value], baseline: Value | None) -> Axis:
+    """An axis of values without an order: each as far from the others as from "not set"."""
+    baseline = None if baseline is False else baseline
+    known = [value for value in values if value is not False]
+    if baseline is not None and baseline not in known:
+        known.append(baseline)
+    origin = np.zeros(len(known) + 1)
+    origin[known.index(baseline) if baseline is not None else -1] = 1.0
+    table = _principal(np.eye(len(known) + 1), origin)
+    rows = {value: row for row, value in enumerate(known)}
+    return Axis(name, table, np.empty(0), 0.0, 0.0, False, rows)
+
+
+def _principal(covariance: Floats, origin: Floats) -> Floats:
+    """Features of levels with this covariance, relative to the level at ``origin``."""
+    centred = np.eye(len(covariance)) - origin[None, :]
+    values, vectors = np.linalg.eigh(centred @ covariance @ centred.T)
+    values, vectors = values[::-1].clip(0.0), vectors[:, ::-1]
+    total = float(values.sum())
+    if total <= 0.0:
+        return np.zeros((len(covariance), 1))
+    kept = int(np.searchsorted(np.cumsum(values), _KEPT * total)) + 1
+    # The sign of an eigenvector is the library's choice; this one is everybody's.
+    signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(len(values))])
+    table = vectors * signs * np.sqrt(values)
+    scale = math.sqrt(total / max(len(covariance) - 1, 1))
+    found: Floats = table[:, :kept] / scale
+    return found

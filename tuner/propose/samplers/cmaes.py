@@ -1,0 +1,17 @@
+"""CMA-ES (Hansen 2001): a search distribution that adapts itself.
+
+What is not a number is drawn at random.
+"""
+
+from __future__ import annotations
+
+import optuna
+
+_STARTUP = 8
+
+
+def sampler(seed: int) -> optuna.samplers.BaseSampler:
+    """The sampler of this seed."""
+    return optuna.samplers.CmaEsSampler(
+        seed=seed, n_startup_trials=_STARTUP, warn_independent_sampling=False
+    )

@@ -1,0 +1,441 @@
+"""What to measure next, and what looks best: decisions from the model of effects. Pure.
+
+The next block is chosen by Thompson sampling (Thompson 1933): each arm is the best configuration of
+one draw from what is still possible, so that arms go where a gain is likely or not yet ruled out.
+What looks best is the configuration of the largest expected gain, times the probability that it
+runs and that no component breaks its floor, without the settings that add nothing to it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tuner.judge.special import ndtr
+from tuner.model import Configuration, Value
+from tuner.propose.ascent import Ascent
+from tuner.propose.candidates import Candidates, unique
+from tuner.propose.effects import EffectsModel, Evidence, Ints
+from tuner.propose.encoding import Encoding, Floats, Tunable
+
+#: Candidates drawn at random, and changed from good ones, for a choice.
+_DRAWN = 150
+_CHANGED = 200
+_ROOTS = 6
+#: Standard errors by which a setting must pay to stay in what looks best.
+_TELLS = 1.5
+#: Blocks after which what looks best is taken apart.
+_ESTABLISHED = 4
+#: Draws behind a probability.
+_HOPES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A configuration of the campaign. ``number``: of its trial; ``failed``: it does not run;
+    ``out``: it is not to be measured again.
+    """
+
+    number: int
+    configuration: Configuration
+    failed: bool = False
+    out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A measured arm. ``trial`` 0 is the baseline. ``logs``: log times, one a component."""
+
+    trial: int
+    block: int
+    logs: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What is expected of a configuration. ``gain``: the mean of minus its log time ratio to the
+    baseline, ``error`` its standard deviation; ``feasible``: the probability that it runs and that
+    every floor is kept. ``components``: mean and standard deviation of each component's log time
+    ratio. ``changes``: the number of settings that differ from the baseline.
+    """
+
+    configuration: Configuration
+    gain: float
+    error: float
+    feasible: float
+    components: tuple[tuple[float, float], ...]
+    changes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aims:
+    """What counts as better. ``weights``: of the components in the score; ``floor``: largest log
+    time ratio of a component; ``tolerance``: gains in log units for which no setting is
+    changed, and for which it always is;
+    ``noise``: a guess of the variance of a component's log time in one run.
+    """
+
+    weights: tuple[float, ...]
+    floor: float
+    tolerance: tuple[float, float]
+    noise: float = 0.1**2
+
+
+class Search:
+    """One decision: all that follows from the arms so far. The same question, the same answer."""
+
+    def __init__(
+        self,
+        tunables: Mapping[str, Tunable],
+        baseline: Configuration,
+        tried: Sequence[Tried],
+        arms: Sequence[Arm],
+        aims: Aims,
+        seed: str,
+    ) -> None:
+        self._aims = aims
+        self._tried = [each for each in tried if each.configuration != baseline]
+        self._baseline = baseline
+        self._candidates = Candidates(tunables, seed)
+        self._rng = np.random.default_rng([ord(letter) for letter in seed])
+        configurations = [each.configuration for each in self._tried]
+        self._encoding = Encoding(tunables, baseline, configurations)
+        self._features = self._encoding.features(configurations)
+        self._number = {each.number: row for row, each in enumerate(self._tried)}
+        self._row = {each.configuration: row for row, each in enumerate(self._tried)}
+        logs = np.array([arm.logs for arm in arms]).reshape(len(arms), len(aims.weights))
+        weights = np.asarray(aims.weights)
+        evidence = Evidence(
+            np.array([self._number.get(arm.trial, -1) for arm in arms], np.int64),
+            np.array([arm.block for arm in arms], np.int64),
+            np.column_stack([logs @ weights, logs]),
+        )
+        self._observed = _observed(arms, self._number)
+        noise = [aims.noise * float((weights**2).sum()), *[aims.noise] * len(weights)]
+        self.model = EffectsModel(self._encoding, self._features, evidence, noise)
+        self._pool: list[Configuration] = []
+        self._best: Outlook | None = None
+        self._usual: list[float] = []
+        self._ascent = Ascent(tunables, self._encoding, self._rng)
+        self._fails = _failing(
+            self._features, np.array([each.failed for each in self._tried], dtype=bool)
+        )
+
+    def arms(self, count: int, new: int | None = None) -> list[Configuration]:
+        """The configurations of the next block, ``new`` new ones at most (None: any number), all
+        different. What looks best is one of them, so that it is known best.
+        """
+        if count < 1:
+            return []
+        pool = self._considered()
+        free = [c for c in pool if c != self._baseline and not self._is_out(c)]
+        if new == 0:
+            free = [c for c in free if c in self._row]
+        if not free:
+            return []
+        found: list[Configuration] = []
+        left = len(free) if new is None else new
+        for chosen in self._in_order(free, 4 * count, climb=left > 0):
+            if len(found) >= count:
+                break
+            is_new = chosen not in self._row
+            if chosen not in found and (left > 0 or not is_new):
+                left -= is_new
+                found.append(chosen)
+        return found
+
+    def _in_order(
+        self, free: Sequence[Configuration], count: int, *, climb: bool
+    ) -> Iterator[Configuration]:
+        """What looks best, the same without one of its settings, what might look best if a floor
+        could be kept, then what is best in each of some draws.
+        """
+        best = self.best().configuration
+        if best != self._baseline:
+            yield best
+        if climb and (simpler := self._reduced(best)) is not None:
+            yield simpler
+        if climb and (repaired := self._repaired()) is not None:
+            yield repaired
+        features = self._encoding.features(free)
+        known = np.array([self._row.get(each, -1) for each in free])
+        design = self.model.design(features, known)
+        chance = self._feasible(design, features)
+        weights = self.model.outputs[0].draw(self._rng, count)
+        draws = self._with_own(design @ weights, known)
+        for column in range(count):
+            value = np.maximum(-draws[:, column], 1e-6) * chance
+            start = free[int(value.argmax())]
+            top = self._climbed(start, weights[:, column]) if climb else start
+            yield start if self._is_out(top) or top == self._baseline else top
+
+    def _climbed(self, start: Configuration, weights: Floats) -> Configuration:
+        """The best that is near, were the score's weights these."""
+
+        def worth(features: Floats) -> Floats:
+            design = self.model.design(features)
+            gain = -(design @ weights)
+            return np.where(gain > 0.0, gain * self._likely(design, features), gain)
+
+        return self._candidates.valid(self._ascent.climb(start, worth))
+
+    def _reduced(self, best: Configuration) -> Configuration | None:
+        """What looks best without a setting that it was never measured without; None where there is
+        none, or where it has hardly been measured itself. The model cannot tell settings apart that
+        always came together.
+        """
+        if self._blocks(best) < _ESTABLISHED:
+            return None
+        fewer = [each for each in self._fewer(best) if each != self._baseline]
+        unknown = [each for each in fewer if not self._blocks(each)]
+        return unknown[0] if unknown else None
+
+    def _blocks(self, configuration: Configuration) -> int:
+        """The number of blocks that have measured it."""
+        return len(self._observed.get(self._row.get(configuration, -1), ()))
+
+    def _repaired(self) -> Configuration | None:
+        """Something that would gain more than what looks best, were it not for one component, with
+        a change that may make up for it: a setting that hurts alone can gain with another one.
+
+        First what a single block has shown to be so, against what the model makes of it; then a
+        setting that the space says depends on the one that hurts, moved to another value.
+        """
+        least = self.best().gain + self._aims.tolerance[1]
+        if (surprise := self._surprise(least)) is not None:
+            return surprise
+        floor, weights = self._aims.floor, self._aims.weights
+        parts = np.stack([each.mean for each in self.model.outputs[1:]], axis=1)
+
+        def worth(features: Floats) -> Floats:
+            effects = self.model.design(features) @ parts
+            found: Floats = -(np.where(effects <= floor, effects, 0.0) @ np.asarray(weights))
+            return found
+
+        values = self._ascent.climb(self.best().configuration, worth)
+        top = self._encoding.features([Configuration.of(values)])
+        effects = (self.model.design(top) @ parts)[0]
+        broken = int(effects.argmax())
+        if float(worth(top)[0]) < least or effects[broken] <= floor:
+            return None
+        culprit = self._culprit(values, broken)
+        moves = [
+            (name, value)
+            for name in self._encoding.partners(culprit)
+            for value in self._ascent.choices(name)
+            if value != values.get(name)
+        ]
+        if not moves:
+            return None
+        # The ends of a range say most.
+        name, value = moves[int(self._rng.integers(len(moves)))]
+        if self._rng.random() < 0.5:
+            ends = [each for each in self._ascent.choices(name) if each is not None]
+            value = ends[-1] if self._rng.random() < 0.5 else ends[0]
+        changed = values | ({} if value is None else {name: value})
+        found = self._candidates.valid(changed)
+        return None if self._is_out(found) or found == self._baseline else found
+
+    def _surprise(self, least: float) -> Configuration | None:
+        """What was better than ``least`` in the one or two blocks that it had, and kept every
+        floor there, although the model does not believe it.
+        """
+        found: tuple[float, Configuration] | None = None
+        for number, logs in self._observed.items():
+            each = self._tried[number]
+            mean = np.mean(logs, axis=0)
+            gain = -float(mean @ np.asarray(self._aims.weights))
+            if len(logs) > 2 or self._is_out(each.configuration) or gain < least:
+                continue
+            if float(mean.max()) <= self._aims.floor and (found is None or gain > found[0]):
+                found = gain, each.configuration
+        return None if found is None else found[1]
+
+    def _culprit(self, values: Mapping[str, Value], broken: int) -> str:
+        """Of the settings that differ from the baseline, the one that costs a component most."""
+        names = self._changed(values)
+        others = [Configuration.of(self._without(values, name)) for name in names]
+        design = self.model.design(self._encoding.features(others))
+        effects = design @ self.model.outputs[1 + broken].mean
+        return names[int(effects.argmin())]
+
+    def _changed(self, values: Mapping[str, Value]) -> list[str]:
+        """The names of the settings that differ from the baseline, sorted."""
+        before = self._baseline.as_dict()
+        return sorted(n for n in values.keys() | before.keys() if values.get(n) != before.get(n))
+
+    def _without(self, values: Mapping[str, Value], name: str) -> dict[str, Value]:
+        """The same with one setting as in the baseline."""
+        before = self._baseline.as_dict()
+        less = {n: v for n, v in values.items() if n != name}
+        return less | ({name: before[name]} if name in before else {})
+
+    def hope(self, gain: float, *, new: bool = True) -> float:
+        """The probability that a candidate gains more than ``gain`` and keeps every floor; of those
+        that were tried only, unless ``new`` ones may be.
+        """
+        pool = [c for c in self._considered() if not self._is_out(c) and (new or c in self._row)]
+        if not pool:
+            return 0.0
+        features = self._encoding.features(pool)
+        known = np.array([self._row.get(each, -1) for each in pool])
+        design = self.model.design(features, known)
+        likely = self._feasible(design, features) >= 0.5
+        if not likely.any():
+            return 0.0
+        weights = self.model.outputs[0].draw(self._rng, _HOPES)
+        draws = self._with_own(design[likely] @ weights, known[likely])
+        return float((-draws.min(axis=0) > gain).mean())
+
+    def best(self) -> Outlook:
+        """What looks best, the baseline where nothing does."""
+        if self._best is None:
+            pool = [each for each in self._considered() if not self._is_out(each)]
+            value = self._values(pool)
+            start = pool[int(value.argmax())]
+            top = self._climbed(start, self.model.outputs[0].mean)
+            if self._is_out(top) or self._values([top])[0] < value.max():
+                top = start
+            self._best = self.outlook(self._simplest(top))
+        return self._best
+
+    def outlook(self, configuration: Configuration) -> Outlook:
+        """What is expected of one configuration."""
+        features = self._encoding.features([configuration])
+        row = self._row.get(configuration, -1)
+        design = self.model.design(features, [row])
+        score, *components = self.model.outputs
+        own = 0.0 if row in self.model.repeated else score.own
+        if configuration == self._baseline:
+            own = 0.0
+        mean, variance = score.predict(design)
+        parts = []
+        for component in components:
+            m, v = component.predict(design)
+            parts.append((float(m[0]), math.sqrt(float(v[0]))))
+        return Outlook(
+            configuration,
+            -float(mean[0]),
+            math.sqrt(float(variance[0]) + own),
+            float(self._feasible(design, features)[0]),
+            tuple(parts),
+            len(self._changed(configuration.as_dict())),
+        )
+
+    def _is_out(self, configuration: Configuration) -> bool:
+        row = self._row.get(configuration)
+        return row is not None and (self._tried[row].out or self._tried[row].failed)
+
+    def _values(self, pool: Sequence[Configuration]) -> Floats:
+        features = self._encoding.features(pool)
+        design = self.model.design(features, [self._row.get(each, -1) for each in pool])
+        gain = -(design @ self.model.outputs[0].mean)
+        # A loss is no smaller for being unlikely to be feasible.
+        chance = self._feasible(design, features)
+        found: Floats = np.where(gain > 0.0, gain * chance, gain)
+        return found
+
+    def _simplest(self, configuration: Configuration) -> Configuration:
+        """The same without the settings that add less than the tolerance, one after another: less
+        than can be told from nothing, within the limits of the aims.
+        """
+        while fewer := self._fewer(configuration):
+            own, *others = self._values([configuration, *fewer])
+            error = self._errors(configuration, fewer)
+            missed = own - np.array(others) - np.clip(_TELLS * error, *self._aims.tolerance)
+            best = int(missed.argmin())
+            if missed[best] > 0.0:
+                return configuration
+            configuration = fewer[best]
+        return configuration
+
+    def _fewer(self, configuration: Configuration) -> list[Configuration]:
+        """The same without each of its settings that can be left out."""
+        values = configuration.as_dict()
+        found = [
+            self._candidates.valid(self._without(values, name)) for name in self._changed(values)
+        ]
+        return [each for each in found if each != configuration and not self._is_out(each)]
+
+    def _errors(self, configuration: Configuration, fewer: Sequence[Configuration]) -> Floats:
+        """The standard errors of how much less each simpler configuration gains, log units."""
+        each = [configuration, *fewer]
+        design = self.model.design(
+            self._encoding.features(each), [self._row.get(one, -1) for one in each]
+        )
+        _, variance = self.model.outputs[0].predict(design[1:] - design[0])
+        return np.sqrt(np.maximum(variance, 1e-12))
+
+    def _considered(self) -> list[Configuration]:
+        """The candidates of this decision: what was measured, what is near the best, and chance."""
+        if self._pool:
+            return self._pool
+        known = [each.configuration for each in self._tried if not each.failed and not each.out]
+        drawn = self._candidates.drawn(_DRAWN)
+        ranked = sorted(zip(-self._values(known), range(len(known)), strict=True))
+        roots = [self._baseline, *(known[at] for _, at in ranked[:_ROOTS])]
+        first = self._candidates.changed(roots, [*drawn, *known], _CHANGED)
+        order = np.argsort(-self._values(first))
+        again = [first[int(at)] for at in order[:_ROOTS]]
+        second = self._candidates.changed(again, [*drawn, *known], _CHANGED)
+        self._pool = unique([self._baseline, *known, *drawn, *first, *second])
+        return self._pool
+
+    def _with_own(self, draws: Floats, known: Ints) -> Floats:
+        """Draws of effects, (rows, count), with what new configurations do beyond their parts."""
+        new = ~np.isin(known, self.model.repeated)
+        spread = math.sqrt(self.model.outputs[0].own)
+        beyond = spread * self._rng.standard_normal((int(new.sum()), draws.shape[1]))
+        draws[new] += beyond
+        return draws
+
+    def _likely(self, design: Floats, features: Floats) -> Floats:
+        """As ``_feasible``, but quick: with the standard errors that are usual."""
+        found: Floats = 1.0 - np.clip(features @ self._fails, 0.0, 1.0)
+        for component, spread in zip(self.model.outputs[1:], self._spreads(), strict=True):
+            mean = design @ component.mean
+            found = found * np.asarray(ndtr((self._aims.floor - mean) / spread), dtype=np.float64)
+        return found
+
+    def _spreads(self) -> Sequence[float]:
+        """A usual standard error of each component's effect: the median over the candidates."""
+        if not self._usual:
+            features = self._encoding.features(self._considered()[:_DRAWN])
+            design = self.model.design(features)
+            self._usual = [
+                max(float(np.sqrt(np.median(component.predict(design)[1]))), 1e-6)
+                for component in self.model.outputs[1:]
+            ]
+        return self._usual
+
+    def _feasible(self, design: Floats, features: Floats) -> Floats:
+        """The probability that each row runs and keeps every floor."""
+        found: Floats = 1.0 - np.clip(features @ self._fails, 0.0, 1.0)
+        for component in self.model.outputs[1:]:
+            mean, variance = component.predict(design)
+            spread = np.sqrt(np.maximum(variance, 1e-12))
+            found = found * np.asarray(ndtr((self._aims.floor - mean) / spread), dtype=np.float64)
+        return found
+
+
+def _observed(arms: Sequence[Arm], rows: Mapping[int, int]) -> dict[int, list[Floats]]:
+    """The log time ratios to the baseline of each configuration's arms, by its row."""
+    base = {arm.block: np.array(arm.logs) for arm in arms if arm.trial not in rows}
+    found: dict[int, list[Floats]] = {}
+    for arm in arms:
+        if arm.trial in rows and arm.block in base:
+            found.setdefault(rows[arm.trial], []).append(np.array(arm.logs) - base[arm.block])
+    return found
+
+
+def _failing(features: Floats, failed: np.ndarray) -> Floats:
+    """Weights whose product with features estimates the probability that a configuration does not
+    run: ridge regression on what failed, zero where nothing has.
+    """
+    if not failed.any():
+        return np.zeros(features.shape[1])
+    gram = features.T @ features + 0.5 * np.eye(features.shape[1])
+    return np.asarray(np.linalg.solve(gram, features.T @ failed), dtype=np.float64)

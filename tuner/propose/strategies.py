@@ -1,0 +1,23 @@
+"""Proposers by name, each imported when it is used: an optimiser takes long to import."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+
+from tuner.propose.encoding import Tunable
+from tuner.propose.proposer import Proposer
+
+
+def proposer(name: str, tunables: Mapping[str, Tunable], seed: int) -> Proposer | None:
+    """The proposer of that name; None for "model", whose proposals come with what it looks at."""
+    if name == "model":
+        return None
+    if name == "grid":
+        from tuner.propose.samplers.grid import GridProposer
+
+        return GridProposer(tunables, seed)
+    from tuner.propose.asking import OptunaProposer
+
+    strategy = import_module(f"tuner.propose.samplers.{name}")
+    return OptunaProposer(tunables, name, strategy.sampler, seed)

@@ -1,0 +1,108 @@
+"""The list of campaigns.
+
+On a terminal each is one line, which gives way column by column on a narrow one; identifiers are
+always whole. Anywhere else each row is one line with everything in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from tuner.model import Answer, Campaign
+from tuner.report.drawing import Printable
+from tuner.report.tables import Column, Listing, state_text
+from tuner.report.words import FASTER, NAME, QUIET, SLOWER, duration, faster, literal, moment
+
+_COLUMNS = ("Id", "Name", "State", "Created", "Took", "Answer")
+#: What is left out first on a narrow terminal comes last; what it takes there at least, and most.
+_ROOM = {"Id": (0, 99), "State": (0, 10), "Answer": (14, 999), "Name": (6, 24), "Took": (0, 14)}
+_BETWEEN = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Campaigns:
+    """Rows by column."""
+
+    rows: tuple[Mapping[str, Text], ...]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if options.is_terminal:
+            yield self._fitted(options.max_width)
+        else:
+            rows = tuple(tuple(row[name] for name in _COLUMNS) for row in self.rows)
+            yield Listing(tuple(Column(name) for name in _COLUMNS), rows)
+
+    def _fitted(self, width: int) -> Table:
+        widths = self._widths(width)
+        table = Table(box=None, pad_edge=False, padding=(0, _BETWEEN, 0, 0), header_style=QUIET)
+        shown = [name for name in _COLUMNS if name in widths]
+        for name in shown:
+            table.add_column(
+                name,
+                justify="right" if name == "Took" else "left",
+                width=widths[name],
+                no_wrap=True,
+                overflow="ellipsis",
+            )
+        for row in self.rows:
+            table.add_row(*(row[name] for name in shown))
+        return table
+
+    def _widths(self, width: int) -> dict[str, int]:
+        """The columns that there is room for."""
+        wish = {
+            name: max(len(name), *(row[name].cell_len for row in self.rows)) for name in _COLUMNS
+        }
+        found: dict[str, int] = {}
+        left = width
+        for name, (least, most) in _ROOM.items():
+            wanted = min(wish[name], most)
+            needed = min(wanted, least) if least else wanted
+            if found and left < needed + _BETWEEN:
+                continue
+            taken = needed if name == "Answer" else wanted
+            found[name] = min(taken, max(needed, left - _BETWEEN))
+            left -= found[name] + _BETWEEN
+        if left - _BETWEEN >= wish["Created"] and wish["Answer"] <= found.get("Answer", 0) + left:
+            found["Created"] = wish["Created"]
+            left -= wish["Created"] + _BETWEEN
+        if "Answer" in found:
+            found["Answer"] = min(wish["Answer"], found["Answer"] + max(0, left))
+        return found
+
+
+def campaigns_table(
+    campaigns: Sequence[Campaign], stalled: Mapping[str, str] | None = None
+) -> RenderableType:
+    """Campaigns in the order given, one a row. ``stalled``: why some do not go on, though they run
+    by their state, by identifier.
+    """
+    if not campaigns:
+        return Text("No campaigns yet.")
+    return Printable(_Campaigns(tuple(_row(c, (stalled or {}).get(c.id)) for c in campaigns)))
+
+
+def _row(campaign: Campaign, stalled: str | None) -> Mapping[str, Text]:
+    c = campaign
+    return {
+        "Id": literal(c.id, NAME),
+        "Name": literal(c.name),
+        "State": state_text(c.state) if stalled is None else Text("stalled", style=SLOWER),
+        "Created": Text(moment(c.created)),
+        "Took": Text(duration(c.time_use.wall_s) if c.time_use.wall_s > 0.0 else ""),
+        "Answer": _answer(c) if stalled is None else literal(stalled, QUIET),
+    }
+
+
+def _answer(campaign: Campaign) -> Text:
+    r = campaign.recommendation
+    if r is None:
+        return literal(campaign.reason, QUIET)
+    if r.answer is Answer.NO_IMPROVEMENT:
+        return Text("no improvement")
+    return Text(f"trial {r.trial}" if r.ratio is None else faster(r.ratio), style=FASTER)

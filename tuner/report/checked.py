@@ -1,0 +1,100 @@
+"""What a campaign file would do, on one page: the plan, before anything is measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from search_spaces import Expression, Parameter, Space, describe
+from tuner.judge.power import detectable_effect
+from tuner.judge.words import blocks
+from tuner.report.drawing import Printable, paragraph
+from tuner.report.findings import columns, section
+from tuner.report.words import NAME, STRONG, clean, duration, literal, value_text
+
+#: Standard deviations of a paired difference for which the page says what can be shown.
+_NOISE = (0.01, 0.03, 0.1)
+
+
+def plan_page(
+    name: str,
+    places: Sequence[str],
+    workload: str,
+    spaces: Mapping[str, Space],
+    first: Sequence[tuple[str, Mapping[str, object]]],
+    budget: RenderableType,
+) -> RenderableType:
+    """The plan of a valid campaign. ``first``: what is tried before anything else, by its key."""
+    parts: list[RenderableType] = [
+        Text(f"Campaign {clean(name)}: the file is valid", style=STRONG),
+        section("Testbed", *map(paragraph, places)),
+        section("Workload", paragraph(workload)),
+        section("Parts", _parts(spaces)),
+        section("Parameters searched", _parameters(spaces)),
+    ]
+    if first:
+        tried = (
+            f"{where}: {', '.join(f'{n} = {_value(v)}' for n, v in values.items()) or '(baseline)'}"
+            for where, values in first
+        )
+        parts.append(section("First guesses", *map(paragraph, tried)))
+    parts.append(section("Budget", budget))
+    return Printable(Group(*parts))
+
+
+def _value(value: object) -> str:
+    return value_text(value) if isinstance(value, int | str) else str(value)
+
+
+def _parts(spaces: Mapping[str, Space]) -> RenderableType:
+    table = columns("Part", "Space", "Program", "Searched", right=(3,))
+    for component, space in spaces.items():
+        searched = f"{len(space.searched)} of {len(space.parameters)}"
+        program = f"{space.program} {space.versions}"
+        table.add_row(literal(component, NAME), literal(space.name), literal(program), searched)
+    return table
+
+
+def _parameters(spaces: Mapping[str, Space]) -> RenderableType:
+    table = columns("Parameter", "Values", "Default")
+    for component, space in spaces.items():
+        for parameter in space.searched:
+            table.add_row(
+                literal(f"{component}.{parameter.name}", NAME),
+                literal(_range(parameter)),
+                literal(_default(parameter)),
+            )
+    return table
+
+
+def _default(parameter: Parameter) -> str:
+    computed = isinstance(parameter.defaults["none"], Expression)
+    return "computed" if computed else describe.defaults(parameter)
+
+
+def _range(parameter: Parameter) -> str:
+    return f"{describe.sensible(parameter)} {parameter.unit}".strip()
+
+
+def budget_lines(
+    wall_s: float, measurements: int | None, certify_blocks: int, alpha: float
+) -> RenderableType:
+    """What the budget allows, and what can be shown with it at several levels of noise."""
+    limit = "" if measurements is None else f", at most {measurements} measurements"
+    table = columns("Noise of a pair (sd)", "Smallest improvement certified", right=(0, 1))
+    for sd in _NOISE:
+        smallest = detectable_effect(min(500, certify_blocks), alpha) * sd
+        shown = f"{100.0 * math.expm1(min(smallest, 700.0)):.1f}%"
+        table.add_row(f"{100.0 * sd:.0f}%", shown)
+    return Group(
+        paragraph(f"{duration(wall_s)} of measuring time{limit}"),
+        paragraph(
+            f"with {blocks(certify_blocks)} of certification, the most that an attempt takes, and "
+            "80% power:"
+        ),
+        table,
+        paragraph("'fstune pilot' measures how noisy the testbed is, and how long a run takes"),
+    )

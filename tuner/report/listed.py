@@ -1,0 +1,85 @@
+"""Campaigns, their trials and what runs, as JSON documents for other programs.
+
+Times are in UTC, as ISO 8601; percentages are positive when faster, as in the recommendation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+from tuner.model import Campaign, Trial
+from tuner.report.drawing import Estimate
+from tuner.report.status import Status
+from tuner.report.words import percent_faster, unbounded
+
+Json = dict[str, object]
+
+
+def listed_json(campaigns: Collection[Campaign], stalled: Mapping[str, str]) -> str:
+    """A list of campaigns."""
+    return _text([campaign_document(each, stalled.get(each.id, "")) for each in campaigns])
+
+
+def shown_json(
+    campaign: Campaign,
+    trials: Sequence[Trial],
+    estimates: Mapping[int, Estimate],
+    absence: str,
+) -> str:
+    """One campaign with all of its trials."""
+    shown = [_trial(trial, estimates.get(trial.number)) for trial in trials]
+    return _text({**campaign_document(campaign, absence), "trials": shown})
+
+
+def status_json(status: Status) -> str:
+    """What runs, what waits, and the workers."""
+    return _text(asdict(status))
+
+
+def campaign_document(campaign: Campaign, stalled: str = "") -> Json:
+    """A campaign. ``stalled``: why it does not go on, though it runs by its state."""
+    c, answer = campaign, campaign.recommendation
+    return {
+        "id": c.id,
+        "name": c.name,
+        "state": c.state,
+        "stalled": stalled or None,
+        "reason": c.reason,
+        "created": c.created,
+        "updated": c.updated,
+        "seed": c.seed,
+        "wall_s": c.time_use.wall_s,
+        "answer": None if answer is None else answer.answer,
+        "trial": None if answer is None else answer.trial,
+        "percent": None if answer is None or answer.ratio is None else _percent(answer.ratio),
+    }
+
+
+def _trial(trial: Trial, estimate: Estimate | None) -> Json:
+    bounded = estimate is not None and not unbounded(estimate.lower, estimate.upper)
+    return {
+        "number": trial.number,
+        "origin": trial.origin,
+        "state": trial.state,
+        "reason": trial.reason,
+        "configuration": trial.configuration.as_dict(),
+        "flags": {component: list(words) for component, words in trial.flags.items()},
+        "percent": None if estimate is None else _percent(estimate.ratio),
+        "lower_percent": _percent(estimate.upper) if estimate and bounded else None,
+        "upper_percent": _percent(estimate.lower) if estimate and bounded else None,
+    }
+
+
+def _percent(ratio: float) -> float:
+    return round(percent_faster(ratio), 3)
+
+
+def _text(document: object) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False, default=_plain)
+
+
+def _plain(value: object) -> str:
+    return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else str(value)

@@ -1,0 +1,137 @@
+"""What came of campaigns on a surface, for people and for programs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from tuner.model import Answer, Configuration
+from tuner.report.drawing import Printable, paragraph
+from tuner.report.tables import Column, Listing
+from tuner.report.words import FASTER, NAME, SLOWER, changes, clean, faster, literal
+from tuner.simulate.campaign import Result, Settings
+from tuner.simulate.study import HOURS, NEAR, regret_at, summary
+from tuner.simulate.surface import Surface
+
+_ANSWERS = {Answer.RECOMMENDED.value: "recommended", Answer.NO_IMPROVEMENT.value: "no improvement"}
+
+
+def surfaces_table(surfaces: Sequence[Surface]) -> RenderableType:
+    """The surfaces that can be named, one a row."""
+    columns = (
+        Column("Surface", rigid=True),
+        Column("Noise", rigid=True, right=True),
+        Column("Best", rigid=True),
+        Column("What is hidden in it"),
+    )
+    rows = tuple(
+        (
+            literal(surface.name, NAME),
+            Text(f"{surface.world.noise.component:.2f}"),
+            Text(_change(surface.best()[1])),
+            literal(surface.file.about),
+        )
+        for surface in surfaces
+    )
+    return Printable(Listing(columns, rows))
+
+
+def study_page(surface: Surface, results: Sequence[Result]) -> RenderableType:
+    """A row for each campaign, by seed, then what they have in common."""
+    ordered = sorted(results, key=lambda result: result.seed)
+    columns = (
+        Column("Seed", rigid=True, right=True),
+        Column("Answer", rigid=True),
+        Column("Truth", rigid=True),
+        Column("Regret", rigid=True, right=True),
+        Column("Certified", rigid=True, right=True),
+        Column("Spent", rigid=True, right=True),
+        Column("Trials", rigid=True, right=True),
+        Column("Configuration"),
+    )
+    rows = tuple(_row(surface, result) for result in ordered)
+    best, score = surface.best()
+    return Group(
+        Printable(Listing(columns, rows)),
+        Text(""),
+        *(paragraph(line) for line in _summary_lines(surface, results, best, score)),
+    )
+
+
+def _row(surface: Surface, result: Result) -> tuple[Text, ...]:
+    answer = Text(_ANSWERS.get(result.answer, result.answer))
+    if result.answer == Answer.RECOMMENDED:
+        answer = Text("FALSE", SLOWER) if result.false else Text("recommended", FASTER)
+    return (
+        Text(str(result.seed)),
+        answer,
+        Text(_change(result.score)),
+        Text(f"{result.regret:.3f}"),
+        Text("" if result.certified_h is None else _hours(result.certified_h)),
+        Text(_hours(result.hours)),
+        Text(str(result.trials)),
+        literal(changes(surface.baseline, result.configuration)),
+    )
+
+
+def _summary_lines(
+    surface: Surface, results: Sequence[Result], best: Configuration, score: float
+) -> list[str]:
+    found = summary(results)
+    of = f"of {found.campaigns}"
+    told = clean(changes(surface.baseline, best)) or "the baseline"
+    certified, near = (
+        "not in half of them" if hours is None else f"median time {_hours(hours)}"
+        for hours in (found.certified_h, found.near_h)
+    )
+    falling = ", ".join(
+        f"{_median_regret(results, hours):.3f} at {_hours(hours)}"
+        for hours in HOURS
+        if hours <= max(result.hours for result in results) + 1e-9
+    )
+    floor = f"{100.0 * surface.floor:g}%"
+    return [
+        f"{surface.name}: the best that keeps the floor of {floor} is {_change(score)}: {told}",
+        f"recommended: {found.recommended} {of} ({certified}), of these false: {found.false}",
+        f"regret at the end: median {found.regret:.3f}; under {NEAR:g}: {found.near} {of} ({near})",
+        f"median regret of what looks best: {falling}",
+    ]
+
+
+def _median_regret(results: Sequence[Result], hours: float) -> float:
+    regrets = sorted(regret_at(result.curve, hours) for result in results)
+    middle = len(regrets) // 2
+    return regrets[middle] if len(regrets) % 2 else (regrets[middle - 1] + regrets[middle]) / 2.0
+
+
+def _change(score: float) -> str:
+    return "as the baseline" if score == 0.0 else faster(math.exp(score))
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:.2f} h"
+
+
+def study_document(
+    surface: Surface, settings: Settings, results: Sequence[Result]
+) -> dict[str, object]:
+    """All of it as JSON: log scores and regrets, hours, configurations by qualified name."""
+    best, score = surface.best()
+    ordered = sorted(results, key=lambda result: result.seed)
+    return {
+        "surface": surface.name,
+        "noise": surface.world.noise.component if settings.noise is None else settings.noise,
+        "settings": asdict(settings),
+        "floor": surface.floor,
+        "best": {"configuration": best.as_dict(), "score": score},
+        "campaigns": [
+            asdict(result)
+            | {"configuration": result.configuration.as_dict(), "best": result.best.as_dict()}
+            for result in ordered
+        ],
+        "summary": asdict(summary(ordered)) if ordered else None,
+    }

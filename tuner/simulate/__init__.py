@@ -1,0 +1,5 @@
+"""Surfaces: simulated services whose truth is known, and what campaigns find on them."""
+
+from tuner.simulate.surface import Surface, Truth, load_surface, surface_names
+
+__all__ = ["Surface", "Truth", "load_surface", "surface_names"]

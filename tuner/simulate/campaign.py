@@ -1,0 +1,200 @@
+"""One whole campaign on a surface, and what came of it.
+
+Owns how such a campaign is specified and how it is judged by the truth. The loop, the store and the
+judge are those of every campaign; only the times are drawn, and the hours are virtual.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from tuner.campaign.lanes import Site
+from tuner.campaign.runner import Runner
+from tuner.campaign.spec import CampaignSpec
+from tuner.documents import problems
+from tuner.errors import CampaignHalted, SpecError
+from tuner.model import BASELINE, Answer, Configuration, Event, Recommendation
+from tuner.report.observer import Standing
+from tuner.simulate.surface import Surface
+from tuner.states import CampaignState
+from tuner.store import Store
+from tuner.testbed.simulated import SimulatedTestbed
+
+_HOUR_S = 3600.0
+#: How a campaign ends that has no answer: its pilot advises against it, or it cannot go on.
+HALTED = "halted"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How campaigns on a surface are run.
+
+    ``budget_s``: measuring time. ``noise``: of a component, None for that of the surface.
+    ``sampler``: None for the usual one. ``pilot``: most blocks of the pilot; what it advises is
+    not heeded.
+    """
+
+    budget_s: float = 3600.0
+    noise: float | None = None
+    sampler: str | None = None
+    pilot: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What would have been recommended after so many hours on the testbed, and its regret."""
+
+    hours: float
+    regret: float
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of one campaign, or of another method that was given the same testbed.
+
+    ``answer``: a value of ``Answer``, or HALTED. ``configuration``: what is recommended, else the
+    finalist, else the baseline; ``score`` and ``regret``: its true ones, see ``Surface``.
+    ``certified_h``: when something was first certified, in hours on the testbed; None when nothing
+    was. ``false``: recommended although it is not faster, or breaks the floor. ``curve``: the
+    regret of what it held for the best, whenever that changed, and ``best`` the last of it;
+    ``certified``: the same of what was certified, the baseline at first.
+    """
+
+    seed: int
+    answer: str
+    configuration: Configuration
+    score: float
+    regret: float
+    certified_h: float | None
+    false: bool
+    hours: float
+    trials: int
+    blocks: int
+    measurements: int
+    best: Configuration
+    curve: tuple[Point, ...]
+    certified: tuple[Point, ...] = ()
+
+
+def current_best(standing: Standing) -> Configuration | None:
+    """What a campaign holds for the best now, by all that it has measured; None while nothing new
+    is known of that.
+    """
+    return None if standing.best is None else standing.best.configuration
+
+
+def specification(surface: Surface, seed: int, settings: Settings) -> CampaignSpec:
+    """The campaign with this seed. Raises SpecError for settings that none can have."""
+    noise = {} if settings.noise is None else {"noise": settings.noise}
+    search = {} if settings.sampler is None else {"sampler": settings.sampler}
+    document = {
+        "name": surface.name,
+        "seed": seed,
+        "testbed": {"simulated": {**surface.file.simulated.model_dump(), "seed": seed, **noise}},
+        "spaces": surface.file.spaces.model_dump(),
+        "workload": surface.file.workload.model_dump(),
+        "pilot": {"blocks": settings.pilot, "override": True},
+        "search": search,
+        "budget": {"wall_time": settings.budget_s},
+        "statistics": surface.file.statistics.model_dump(),
+    }
+    try:
+        return CampaignSpec.model_validate(document)
+    except ValidationError as problem:
+        raise SpecError(problems(problem, CampaignSpec)) from None
+
+
+def run_campaign(
+    surface: Surface,
+    seed: int,
+    settings: Settings,
+    tell: Callable[[Standing], None] = lambda standing: None,
+) -> Result:
+    """Run a campaign in a store of its own. ``tell``: is told where it stands.
+
+    Raises KeyboardInterrupt when it is stopped, SpecError for settings that no campaign can have.
+    """
+    spec = specification(surface, seed, settings)
+    noise = surface.world.noise
+    if settings.noise is not None:
+        noise = replace(noise, component=settings.noise)
+    world = replace(surface.world, seed=seed, noise=noise)
+    testbed = SimulatedTestbed(surface.spaces, world, surface.file.simulated.found)
+    with tempfile.TemporaryDirectory(prefix="fstune-") as place, Store.open(Path(place)) as store:
+        made = store.create_campaign(spec.name, spec.to_json(), spec.seed, datetime.now(UTC))
+        watch = _Watch(surface, lambda trial: store.trials(made.id)[trial].configuration, tell)
+        site = Site(None, "simulated", testbed)
+        outcome = Runner(store, made.id, spec, surface.workload, [site], watch).run()
+        campaign = outcome.campaign
+        if campaign.state is CampaignState.PAUSED:
+            raise KeyboardInterrupt
+        if outcome.error is not None and not isinstance(outcome.error, CampaignHalted):
+            raise outcome.error
+        trials, blocks = store.trials(made.id), store.blocks(made.id)
+    said = campaign.recommendation
+    configuration = trials[BASELINE].configuration if said is None else said.configuration
+    score, _ = surface.truth(configuration)
+    recommended = said is not None and said.answer is Answer.RECOMMENDED
+    return Result(
+        seed=seed,
+        answer=_answer(said),
+        configuration=configuration,
+        score=score,
+        regret=surface.regret(configuration),
+        certified_h=watch.certified[1].hours if len(watch.certified) > 1 else None,
+        false=recommended and (score >= 0.0 or not surface.keeps(configuration)),
+        hours=campaign.time_use.wall_s / _HOUR_S,
+        trials=sum(trial.race > 0 for trial in trials),
+        blocks=len(blocks),
+        measurements=sum(len(block.measurements) for block in blocks),
+        best=watch.best,
+        curve=tuple(watch.curve),
+        certified=tuple(watch.certified),
+    )
+
+
+def _answer(said: Recommendation | None) -> str:
+    return HALTED if said is None else said.answer.value
+
+
+@dataclass(slots=True)
+class _Watch:
+    """An observer that notes how the regret falls. ``configuration``: of a trial, by number."""
+
+    surface: Surface
+    configuration: Callable[[int], Configuration]
+    tell: Callable[[Standing], None]
+    best: Configuration = field(init=False)
+    curve: list[Point] = field(init=False)
+    certified: list[Point] = field(init=False)
+    _trial: int | None = None
+
+    def __post_init__(self) -> None:
+        self.best = self.surface.baseline
+        at_first = Point(0.0, self.surface.regret(self.best))
+        self.curve, self.certified = [at_first], [at_first]
+
+    def say(self, event: Event) -> None:
+        """See Observer.say."""
+
+    def doing(self, what: str) -> None:
+        """See Observer.doing."""
+
+    def standing(self, standing: Standing) -> None:
+        """See Observer.standing."""
+        self.tell(standing)
+        hours = standing.elapsed_s / _HOUR_S
+        best = current_best(standing)
+        if best is not None and best != self.best:
+            self.best = best
+            self.curve.append(Point(hours, self.surface.regret(best)))
+        if standing.certified is not None and standing.certified != self._trial:
+            self._trial = standing.certified
+            found = self.configuration(standing.certified)
+            self.certified.append(Point(hours, self.surface.regret(found)))

@@ -1,0 +1,92 @@
+"""Measures configurations on a surface, block by block, without campaign and store.
+
+For trying a search or a rule of one's own: what it draws is what a campaign with the same seed
+draws in blocks of the same number, with the configurations as its trials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tuner.model import Configuration
+from tuner.testbed.simulated import World
+from tuner.testbed.simulated.noise import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """One run. ``seconds``: of each component, none when it failed; ``counted``: diagnostics, by
+    the names that real hosts have, for ``tuner.measure.covariates``. ``restart_s`` and
+    ``workload_s``: what it took. ``failed``: ``start`` or ``workload``, "" when it ran.
+    """
+
+    seconds: Mapping[str, float]
+    counted: Mapping[str, float | str]
+    restart_s: float
+    workload_s: float
+    failed: str = ""
+
+    @property
+    def cost_s(self) -> float:
+        """What it took in all."""
+        return self.restart_s + self.workload_s
+
+
+@dataclass(slots=True)
+class Sampler:
+    """A service that is measured run after run: only parts whose settings change are restarted.
+
+    ``parts`` in the order in which they are brought up. ``spent_s``: what all runs took so far.
+    """
+
+    world: World
+    components: Sequence[str]
+    baseline: Configuration
+    parts: tuple[str, ...]
+    spent_s: float = 0.0
+    _up: dict[str, Mapping[str, object] | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._up = {part: self.baseline.part(part) for part in self.parts}
+
+    def block(self, number: int, configurations: Sequence[Configuration]) -> list[Sampled]:
+        """Measure each of these once, in this order. ``number`` counts from 1 and decides, with the
+        seed, what is drawn: the same block is drawn again.
+        """
+        found: list[Sampled] = []
+        position = 0
+        for trial, configuration in enumerate(configurations):
+            run = Run(self.world.seed, str(number), str(trial), position)
+            found.append(self.measure(run, configuration))
+            position += found[-1].failed != "start"
+        return found
+
+    def measure(self, run: Run, configuration: Configuration) -> Sampled:
+        """One run, with the restarts that it needs."""
+        restart_s, up = self._apply(configuration)
+        if not up:
+            sampled = Sampled({}, {}, restart_s, 0.0, "start")
+        else:
+            times = self.world.times(run, configuration, self.components)
+            failed = self.world.failure(configuration, "workload") is not None
+            counted = {} if failed else {**times.counted, "engine_cpu_s": times.cpu_s}
+            seconds = {} if failed else times.seconds
+            how = "workload" if failed else ""
+            sampled = Sampled(seconds, counted, restart_s, times.total_s, how)
+        self.spent_s += sampled.cost_s
+        return sampled
+
+    def _apply(self, configuration: Configuration) -> tuple[float, bool]:
+        """What the restarts take, and whether everything is up."""
+        spent_s = 0.0
+        for place, part in enumerate(self.parts):
+            before = self.parts[: place + 1]
+            values = configuration.part(part)
+            if self.world.failure(configuration, "start", parts=before) is not None:
+                self._up[part] = None
+                return spent_s + self.world.costs.restart_s(part), False
+            if self._up[part] != values:
+                spent_s += self.world.costs.restart_s(part)
+                self._up[part] = values
+        return spent_s, True

@@ -1,0 +1,211 @@
+"""A surface: a simulated service with its search spaces, in a file, and all that is true of it.
+
+Owns the file's words, where surfaces are found, and the questions that can be asked of one: how
+fast a configuration truly is, whether it runs at all, and which is the best.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import Field
+
+from search_spaces import Space, SpaceError
+from tuner.campaign.spec import (
+    NamedWorkload,
+    SpacesSection,
+    StatisticsSection,
+    WorkloadSection,
+    load_space,
+)
+from tuner.documents import Name, Section, read_document
+from tuner.errors import SpecError
+from tuner.judge.score import margin
+from tuner.measure.workload import Workload, load_workload
+from tuner.model import Configuration
+from tuner.simulate.best import best_configuration
+from tuner.simulate.sampler import Sampler
+from tuner.testbed.simulated import World
+from tuner.testbed.simulated.document import SimulatedSection, world_of
+from tuner.testbed.simulated.testbed import FACTS
+
+#: Where the surfaces of a checkout are; an installed fstune has none, and is given paths.
+SURFACES = Path(__file__).resolve().parents[2] / "bench" / "surfaces"
+
+
+class SurfaceFile(Section):
+    """A surface file. ``about``: what is hidden in it, for people. ``statistics``: what campaigns
+    on it ask for; its floor is also that of the best configuration.
+    """
+
+    name: Name
+    about: str = Field(min_length=1)
+    spaces: SpacesSection
+    workload: NamedWorkload = WorkloadSection(name="mixed-use")
+    statistics: StatisticsSection = StatisticsSection()
+    simulated: SimulatedSection
+
+
+class Truth(NamedTuple):
+    """What is true of a configuration: log ratios of time to the baseline, below 0 for faster.
+
+    ``score``: of all components together, by weight; ``components``: of each.
+    """
+
+    score: float
+    components: Mapping[str, float]
+
+    def keeps(self, floor: float) -> bool:
+        """Whether no component loses more than ``floor`` (.05 = 5% slower)."""
+        return all(log <= margin(floor) + 1e-12 for log in self.components.values())
+
+
+@dataclass(frozen=True)
+class Surface:
+    """A surface that is ready to be asked. ``spaces`` by component of the service."""
+
+    file: SurfaceFile
+    spaces: Mapping[str, Space]
+    workload: Workload
+    world: World
+    _best: dict[float, tuple[Configuration, float]] = field(default_factory=dict, repr=False)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.file.name
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """The components of the workload."""
+        return self.workload.components
+
+    @property
+    def floor(self) -> float:
+        """The largest loss that a component may have, as a fraction."""
+        return self.file.statistics.floor
+
+    @cached_property
+    def baseline(self) -> Configuration:
+        """The configuration as found."""
+        return Configuration.of(self.file.simulated.found)
+
+    @cached_property
+    def _found(self) -> tuple[float, ...]:
+        return self.world.log_changes(self.baseline, self.components)
+
+    def truth(self, configuration: Configuration) -> Truth:
+        """What is true of a configuration that runs."""
+        logs = self.world.log_changes(configuration, self.components)
+        ratios = [log - found for log, found in zip(logs, self._found, strict=True)]
+        score = sum(w * log for w, log in zip(self.workload.weights, ratios, strict=True))
+        return Truth(score, dict(zip(self.components, ratios, strict=True)))
+
+    def violations(self, configuration: Configuration) -> list[str]:
+        """Why a configuration is not valid in its search spaces; empty if it is."""
+        return [
+            f"{component}: {wrong}"
+            for component, space in self.spaces.items()
+            for wrong in space.violations(configuration.part(component), FACTS)
+        ]
+
+    def failure(self, configuration: Configuration) -> str | None:
+        """How a configuration goes wrong, ``start`` or ``workload``; None when it runs."""
+        for kind in ("start", "workload"):
+            if self.world.failure(configuration, kind) is not None:
+                return kind
+        return None
+
+    def feasible(self, configuration: Configuration) -> bool:
+        """Whether a configuration is valid and runs."""
+        return self.failure(configuration) is None and not self.violations(configuration)
+
+    def best(self, floor: float | None = None) -> tuple[Configuration, float]:
+        """The fastest configuration that runs and keeps the floor (its own, or another), and its
+        true log score.
+        """
+        kept = self.floor if floor is None else floor
+        if kept not in self._best:
+            self._best[kept] = best_configuration(self, kept)
+        return self._best[kept]
+
+    def keeps(self, configuration: Configuration) -> bool:
+        """Whether a configuration is feasible and no component loses more than the floor."""
+        return self.feasible(configuration) and self.truth(configuration).keeps(self.floor)
+
+    def regret(self, configuration: Configuration) -> float:
+        """How much slower than the best a configuration is, in log score. One that is not feasible,
+        or breaks the floor, is worth no more than the baseline.
+        """
+        score = self.truth(configuration).score
+        return (score if self.keeps(configuration) else max(score, 0.0)) - self.best()[1]
+
+    def sampler(self, seed: int, noise: float | None = None) -> Sampler:
+        """Measures blocks of configurations, without a campaign. ``noise``: of a component, in
+        place of its own.
+        """
+        world = replace(self.world, seed=seed)
+        if noise is not None:
+            world = replace(world, noise=replace(world.noise, component=noise))
+        return Sampler(world, self.components, self.baseline, tuple(self.spaces))
+
+
+def surface_names() -> list[str]:
+    """The surfaces of this checkout; none where fstune is installed without it."""
+    return sorted(path.stem for path in SURFACES.glob("*.yaml"))
+
+
+def load_surface(name_or_path: str) -> Surface:
+    """A surface by name or path. Raises SpecError: file, key and reason, in one line."""
+    path = _path(name_or_path)
+    file = read_document(path, SurfaceFile, "a surface file")
+    try:
+        return _ready(file)
+    except SpecError as problem:
+        raise SpecError(f"{path}: {problem}") from problem
+
+
+def _path(name_or_path: str) -> Path:
+    if "/" in name_or_path or name_or_path.endswith((".yaml", ".yml")):
+        return Path(name_or_path)
+    known = surface_names()
+    if name_or_path in known:
+        return SURFACES / f"{name_or_path}.yaml"
+    nearest = difflib.get_close_matches(name_or_path, known, n=1)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else _known(known)
+    raise SpecError(f"no surface {name_or_path!r}; {hint}")
+
+
+def _known(names: Sequence[str]) -> str:
+    return f"there are {', '.join(names)}" if names else "give the path of a surface file"
+
+
+def _ready(file: SurfaceFile) -> Surface:
+    spaces = {"cache_manager": load_space(file.spaces.cache_manager, "cache_manager")}
+    if file.spaces.fileserver is not None:
+        spaces = {"fileserver": load_space(file.spaces.fileserver, "fileserver"), **spaces}
+    workload = load_workload(file.workload.name, file.workload.scale)
+    for key, name in file.simulated.parameters():
+        _check_parameter(f"simulated.{key}", name, spaces)
+    world = world_of(file.simulated, spaces, workload.components)
+    surface = Surface(file, spaces, workload, world)
+    if wrong := surface.violations(surface.baseline):
+        raise SpecError(f"simulated.found: {wrong[0]}")
+    if (how := surface.failure(surface.baseline)) is not None:
+        raise SpecError(f"simulated.effects: the configuration as found fails ({how})")
+    return surface
+
+
+def _check_parameter(where: str, name: str, spaces: Mapping[str, Space]) -> None:
+    component, _, own = name.partition(".")
+    if component not in spaces:
+        raise SpecError(f"{where}: no parameter {name!r}; write fileserver.NAME or such")
+    try:
+        spaces[component][own]
+    except SpaceError as problem:
+        raise SpecError(f"{where}: {problem}") from problem

@@ -1,0 +1,54 @@
+"""Requests that may arrive twice, each with the campaign that came of it: stored as one, or not.
+
+So there is no moment in which a request counts as under way: whoever dies in it has done nothing,
+or has stored the campaign, which the next one that asks begins if nobody has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, delete, insert, select
+
+from tuner.errors import ConflictError
+from tuner.store import tables
+
+_FORGOTTEN_AFTER = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request by its key, which is somebody's own, and its body."""
+
+    key: str
+    body: bytes
+
+
+def campaign_of(connection: Connection, asked: Asked, now: datetime) -> str | None:
+    """The campaign that came of a request of the last day, None when there is none.
+
+    Raises ConflictError when its key was used for another request.
+    """
+    table = tables.posted
+    connection.execute(delete(table).where(table.c.at < now - _FORGOTTEN_AFTER))
+    row = connection.execute(select(table).where(table.c.key == _digest(asked.key))).one_or_none()
+    if row is None or row.campaign is None:  # the latter of an earlier release, which died there
+        return None
+    if row.body != _digest(asked.body):
+        raise ConflictError("this Idempotency-Key was used for another request")
+    return str(row.campaign)
+
+
+def keep(connection: Connection, asked: Asked, campaign: str, now: datetime) -> None:
+    """Note what has come of a request."""
+    table, key = tables.posted, _digest(asked.key)
+    left = (table.c.key == key) & table.c.campaign.is_(None)
+    connection.execute(delete(table).where(left))
+    row = {"key": key, "body": _digest(asked.body), "campaign": campaign, "at": now}
+    connection.execute(insert(table).values(row))
+
+
+def _digest(given: str | bytes) -> str:
+    return hashlib.sha256(given.encode() if isinstance(given, str) else given).hexdigest()

@@ -1,0 +1,132 @@
+"""The noise of simulated runs: everything that changes a time and is no configuration's doing.
+
+Owns the kinds of noise and how they are drawn. Each number follows from the seed, the block and the
+run alone, never from what was drawn before: a campaign taken up again draws what it would have
+drawn. What goes on from one run to the next begins anew with each block.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Wander:
+    """Log time that wanders from run to run: standard deviation ``sd``, and ``correlation`` of one
+    run with the next.
+    """
+
+    sd: float
+    correlation: float
+
+
+@dataclass(frozen=True, slots=True)
+class Spikes:
+    """A component that takes longer for once: how likely, and its relative change of time."""
+
+    probability: float
+    change: float
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Processors that somebody else uses during a run: mean and standard deviation in cores,
+    ``correlation`` of one run with the next, and its ``effect`` on log time per core.
+    """
+
+    mean: float
+    sd: float
+    correlation: float
+    effect: float
+
+    def cores(self, standard: float) -> float:
+        """The load for a standard normal number; log-normal, so never negative."""
+        spread = math.log1p((self.sd / self.mean) ** 2)
+        return self.mean * math.exp(math.sqrt(spread) * standard - spread / 2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Which run it is: of which ``seed`` and ``block``, of which ``trial``, and how many runs the
+    block had before it (``position``).
+    """
+
+    seed: int
+    block: str
+    trial: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The noise of one run: log time of each component, and the load beside it in cores; None
+    where the world has none.
+    """
+
+    logs: tuple[float, ...]
+    others: float | None
+    stolen: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Standard deviations of log times.
+
+    ``component``: of each component of each run, times its entry in ``factors``. ``block``: shared
+    by the runs of a block, which pairing takes out. ``arm``: shared by the components of a run.
+    ``drift``: how much slower everything gets in 100 blocks, in log time. ``others`` and
+    ``stolen``: processor time used by other programs, and taken by the hypervisor.
+    """
+
+    component: float = 0.014
+    block: float = 0.0
+    arm: float = 0.0
+    factors: Mapping[str, float] = field(default_factory=dict)
+    wander: Wander | None = None
+    spikes: Spikes | None = None
+    drift: float = 0.0
+    others: Load | None = None
+    stolen: Load | None = None
+
+    def draw(self, run: Run, components: Sequence[str]) -> Drawn:
+        """The noise of one run."""
+        own = f"{run.seed}:{run.block}:{run.trial}"
+        chance = random.Random(own)
+        shared = random.Random(f"{run.seed}:{run.block}").gauss(0.0, self.block)
+        if self.arm:
+            shared += random.Random(f"{own}:arm").gauss(0.0, self.arm)
+        if self.wander is not None:
+            step = _walked(run, "wander", self.wander.correlation)
+            shared += self.wander.sd * step
+        if self.drift:
+            shared += self.drift * int(run.block) / 100.0
+        others, stolen = (_cores(run, name, getattr(self, name)) for name in ("others", "stolen"))
+        for load, cores in ((self.others, others), (self.stolen, stolen)):
+            if load is not None and cores is not None:
+                shared += load.effect * cores
+        logs = [
+            shared + chance.gauss(0.0, self.component * self.factors.get(name, 1.0))
+            for name in components
+        ]
+        if self.spikes is not None:
+            rare = random.Random(f"{own}:spikes")
+            height = math.log1p(self.spikes.change)
+            logs = [log + height * (rare.random() < self.spikes.probability) for log in logs]
+        return Drawn(tuple(logs), others, stolen)
+
+
+def _cores(run: Run, name: str, load: Load | None) -> float | None:
+    return None if load is None else load.cores(_walked(run, name, load.correlation))
+
+
+def _walked(run: Run, name: str, correlation: float) -> float:
+    """A standard normal number, correlated with that of the run before it in its block (AR(1))."""
+    steps = random.Random(f"{run.seed}:{run.block}:{name}")
+    at = steps.gauss(0.0, 1.0)
+    fresh = math.sqrt(1.0 - correlation**2)
+    for _ in range(run.position):
+        at = correlation * at + fresh * steps.gauss(0.0, 1.0)
+    return at
