@@ -129,17 +129,11 @@ class Notes:
         self._teller.show(self._store.save_recommendation(self._id, found, event))
 
     def answer(self, now: Plan, rules: Rules, target: Target) -> None:
-        """Write down the answer, with which every trial ends. ``now.step`` must be Finish."""
+        """Write down the answer. ``now.step`` must be Finish."""
         trials = self._store.trials(self._id)
         effect = effect_between(self._planner.table) if self._together else None
         doubts = (effect.reason,) if effect is not None and effect.shown else ()
         found = recommendation(now, trials, rules, target.flags, target.risks, doubts=doubts)
-        for trial in trials:
-            if trial.state is TrialState.RUNNING:
-                reason = "the campaign ended"
-                said = f"trial {trial.number}: {reason}"
-                event = self._teller.event("trial-complete", said, {"trial": trial.number})
-                self._store.move_trial(self._id, trial.number, TrialState.COMPLETE, reason, event)
         said = f"{found.answer.replace('_', ' ')}: {found.reason}"
         event = self._teller.event("recommendation", said)
         self._teller.show(self._store.save_recommendation(self._id, found, event))

@@ -178,8 +178,8 @@ def end_block(
     move(connection, table, this, what, state, reason=reason, duration_s=duration_s)
 
 
-def cancel_trials(connection: Connection, campaign: str) -> None:
-    """Bring every trial of a campaign that has not ended into its cancelled state."""
+def end_trials(connection: Connection, campaign: str, state: TrialState, reason: str) -> None:
+    """Bring every trial of a campaign that has not ended into an ended state."""
     table = tables.trial
     open_states = (TrialState.QUEUED, TrialState.RUNNING)
     of = table.c.campaign == campaign
@@ -187,7 +187,7 @@ def cancel_trials(connection: Connection, campaign: str) -> None:
     for number in found.all():
         what = f"trial {number} of campaign {campaign}"
         this = of & (table.c.number == number)
-        move(connection, table, this, what, TrialState.CANCELLED, reason="the campaign is")
+        move(connection, table, this, what, state, reason=reason)
 
 
 def add_time_use(connection: Connection, row: Row[Any], use: TimeUse) -> None:

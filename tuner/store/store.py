@@ -36,6 +36,13 @@ from tuner.store.rows import NewEvent, record, values
 from tuner.store.sharing import SharingStore
 
 
+#: How the trials end that are left when their campaign ends, and why.
+_TRIALS_END = {
+    CampaignState.FINISHED: (TrialState.COMPLETE, "the campaign ended"),
+    CampaignState.CANCELLED: (TrialState.CANCELLED, "the campaign is"),
+}
+
+
 class Store(SharingStore):
     """All campaigns of one database. May be used by several threads and processes at once.
 
@@ -112,8 +119,9 @@ class Store(SharingStore):
     def move_campaign(
         self, campaign: str, state: CampaignState, reason: str, event: NewEvent
     ) -> Event:
-        """Bring a campaign into ``state``. What was asked of it is over then, and when it is
-        cancelled, so are its trials.
+        """Bring a campaign into ``state``. What was asked of it is over then, and with its end
+        comes that of its trials: a part of them that had ended alone would change what a run that
+        takes the campaign up decides.
         """
         table, asked = tables.campaign, tables.request
 
@@ -121,8 +129,8 @@ class Store(SharingStore):
             this, what = table.c.id == campaign, f"campaign {campaign}"
             queries.move(connection, table, this, what, state, reason=reason)
             connection.execute(delete(asked).where(asked.c.campaign == campaign))
-            if state is CampaignState.CANCELLED:
-                queries.cancel_trials(connection, campaign)
+            if state in _TRIALS_END:
+                queries.end_trials(connection, campaign, *_TRIALS_END[state])
             return queries.add_event(connection, campaign, event)
 
         return self._change(campaign, move)

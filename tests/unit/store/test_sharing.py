@@ -146,6 +146,16 @@ def test_trials_end_with_a_cancelled_campaign(store: Store) -> None:
     assert states == [cancelled, TrialState.PRUNED, cancelled, cancelled]
 
 
+def test_trials_end_with_a_finished_campaign(store: Store) -> None:
+    campaign = records.begun(store, trials=3)
+    store.move_trial(campaign, 1, TrialState.PRUNED, "slow", records.event())
+    store.move_campaign(campaign, CampaignState.FINISHED, "", records.event())
+    complete = TrialState.COMPLETE
+    states = [(trial.state, trial.reason) for trial in store.trials(campaign)]
+    ended = (complete, "the campaign ended")
+    assert states == [ended, (TrialState.PRUNED, "slow"), ended]
+
+
 def test_what_a_campaign_is_measured_with(store: Store) -> None:
     campaign = records.begun(store)
     assert store.measured_with(campaign) == {}
