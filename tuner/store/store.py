@@ -35,7 +35,6 @@ from tuner.store.posted import Asked
 from tuner.store.rows import NewEvent, record, values
 from tuner.store.sharing import SharingStore
 
-
 #: How the trials end that are left when their campaign ends, and why.
 _TRIALS_END = {
     CampaignState.FINISHED: (TrialState.COMPLETE, "the campaign ended"),

@@ -149,7 +149,8 @@ def test_trials_end_with_a_cancelled_campaign(store: Store) -> None:
 def test_trials_end_with_a_finished_campaign(store: Store) -> None:
     campaign = records.begun(store, trials=3)
     store.move_trial(campaign, 1, TrialState.PRUNED, "slow", records.event())
-    store.move_campaign(campaign, CampaignState.FINISHED, "", records.event())
+    for state in (CampaignState.RUNNING, CampaignState.FINISHED):
+        store.move_campaign(campaign, state, "", records.event())
     complete = TrialState.COMPLETE
     states = [(trial.state, trial.reason) for trial in store.trials(campaign)]
     ended = (complete, "the campaign ended")
