@@ -23,7 +23,7 @@ from tuner.errors import NotFoundError, SpecError
 from tuner.measure.workload import load_workload
 from tuner.model import Answer, Campaign
 from tuner.report.recommend import RecommendationDocument, recommendation_document
-from tuner.testbed.file import read_testbed
+from tuner.services.openafs.file import read_testbed
 
 router = APIRouter(
     prefix="/v1", tags=["catalogue"], dependencies=[READ], responses=problems.responses()

@@ -22,7 +22,7 @@ from tuner.campaign.holding import is_gone
 from tuner.campaign.rules import rules_of
 from tuner.campaign.spec import CampaignSpec, TestbedSection
 from tuner.campaign.steering import steer
-from tuner.cli.compose import Prepared, prepare
+from tuner.compose import Prepared, prepare
 from tuner.errors import ConflictError, SpecError
 from tuner.model import Campaign, Prior, Wish
 from tuner.states import OVER, EventKind

@@ -28,18 +28,19 @@ import typer
 
 import tuner.cli.app as cli
 from search_spaces import Space
+from tuner import compose
 from tuner.campaign import rules
 from tuner.campaign.guiding import ModelGuide
 from tuner.campaign.plan import Planner
 from tuner.campaign.spec import SpaceSection, load_space
-from tuner.cli import compose, main
+from tuner.cli import main
 from tuner.measure.workload import load_workload
+from tuner.services.openafs.cache_manager import CacheManager
+from tuner.services.openafs.fileserver import Fileserver
+from tuner.services.simulated import SimulatedTestbed
+from tuner.services.simulated import testbed as simulated
 from tuner.store import Store
 from tuner.store.database import Database
-from tuner.target.openafs.cache_manager import CacheManager
-from tuner.target.openafs.fileserver import Fileserver
-from tuner.testbed.simulated import SimulatedTestbed
-from tuner.testbed.simulated import testbed as simulated
 
 #: What a campaign does, by name, in the order in which it first does it. What a store does is named
 #: as its method; signs of life are left out, as they are given when it suits them.

@@ -19,13 +19,13 @@ from typing import Final
 
 from tuner.campaign.runner import Runner
 from tuner.campaign.spec import CampaignSpec
-from tuner.cli.compose import prepare
+from tuner.compose import prepare
 from tuner.errors import CampaignHalted
 from tuner.judge.pilot import PilotOutcome
 from tuner.model import Answer, BlockKind, Configuration, Event
 from tuner.report.observer import Standing
+from tuner.services.simulated import Effect, World
 from tuner.store import Store
-from tuner.testbed.simulated import Effect, World
 
 _PARAMETER: Final = "fileserver.threads"
 _FIRST: Final = (16, 32, 64, 96, 160, 224)

@@ -9,8 +9,8 @@ from scipy.stats import ttest_ind
 from bench.peers.service import Service
 from search_spaces import Risk
 from tuner.model import Configuration
+from tuner.services.simulated.testbed import FACTS
 from tuner.simulate.surface import Surface
-from tuner.testbed.simulated.testbed import FACTS
 
 _RUNS = 6
 _LEVEL = 0.05

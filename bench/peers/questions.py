@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from search_spaces import Ask, Value, draw
 from tuner.model import Configuration
+from tuner.services.simulated.testbed import FACTS
 from tuner.simulate.surface import Surface
-from tuner.testbed.simulated.testbed import FACTS
 
 #: Ends the name of the question whether to set a parameter.
 WHETHER = "?"

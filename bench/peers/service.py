@@ -13,10 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tuner.model import Answer, Configuration
+from tuner.services.simulated.noise import Run
 from tuner.simulate.campaign import Point, Result
 from tuner.simulate.sampler import Sampler
 from tuner.simulate.surface import Surface
-from tuner.testbed.simulated.noise import Run
 
 _HOUR_S = 3600.0
 #: Runs that share what the runs of a campaign's block share: they are made in the same minute.

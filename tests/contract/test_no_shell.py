@@ -17,10 +17,11 @@ STRINGS_TO_SHELLS = {
     "asyncio": {"create_subprocess_shell"},
 }
 #: The one module that hands a string to a remote login shell, by way of ``quoting.quote``.
-SPEAKS_SSH = Path("tuner/testbed/ssh.py")
+SPEAKS_SSH = Path("tuner/hosts/ssh.py")
 #: Modules that keep a script in a field: which, each put together from constants alone.
 CONSTANT_ALL_THE_SAME = {
-    "tuner/measure/diagnostics/probe.py": ("_GLANCE", "_COMMON", "_SERVER", "_CLIENT"),
+    "tuner/measure/diagnostics/probe.py": ("GLANCE", "COMMON"),
+    "tuner/services/openafs/counters.py": ("_SERVER", "_CLIENT"),
 }
 
 

@@ -21,8 +21,8 @@ from tuner.model import Campaign
 from tuner.report.listed import campaign_document
 from tuner.report.recommend import RecommendationDocument
 from tuner.report.status import RunningCampaign, Status
+from tuner.services.openafs.file import TestbedFile, read_testbed
 from tuner.states import CampaignState
-from tuner.testbed.file import TestbedFile, read_testbed
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

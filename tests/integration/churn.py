@@ -13,7 +13,7 @@ from pathlib import Path
 from deploy.cell import Cells
 from tests.integration.conftest import attach_cache_manager, attach_fileserver
 from tuner.model import Value
-from tuner.target.part import Part
+from tuner.services.part import Part
 
 SETTINGS: dict[str, tuple[Mapping[str, Value], ...]] = {
     "fileserver": ({"threads": 20}, {"threads": 24}),

@@ -16,11 +16,11 @@ import search_spaces
 from deploy.cell import Cell, Cells, CellSpec, Node
 from deploy.cell.network import SERVER_ADDRESS
 from deploy.cell.process import ProcessId
-from tuner.target.openafs.cache_manager import CacheManager
-from tuner.target.openafs.fileserver import Fileserver, FileserverPlace
-from tuner.target.openafs.fuse import PROGRAM, FuseClient
-from tuner.testbed.cell import FUSE_PLACE, RESTORE
-from tuner.testbed.node import NodeConnector
+from tuner.hosts.node import NodeConnector
+from tuner.services.openafs.cache_manager import CacheManager
+from tuner.services.openafs.cell import FUSE_PLACE, RESTORE
+from tuner.services.openafs.fileserver import Fileserver, FileserverPlace
+from tuner.services.openafs.fuse import PROGRAM, FuseClient
 
 PLACE = FileserverPlace(SERVER_ADDRESS, RESTORE)
 BOS_CONFIG = Path("etc/BosConfig")

@@ -14,12 +14,12 @@ from deploy.cell.client import VOLUME_PATH
 from deploy.cell.node import SHARED
 from tests.integration.conftest import attach_cache_manager, process_in
 from tuner.errors import SpecError, WorkloadError
+from tuner.hosts.node import NodeConnector
 from tuner.measure.references import ReferencePlan, install_references
 from tuner.measure.together import Together
 from tuner.measure.workload import Workload, load_workload
 from tuner.model import PageCache
-from tuner.target.openafs.cache_manager import CacheManager
-from tuner.testbed.node import NodeConnector
+from tuner.services.openafs.cache_manager import CacheManager
 
 pytestmark = pytest.mark.cell
 

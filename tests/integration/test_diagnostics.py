@@ -14,15 +14,15 @@ from deploy.cell.network import SERVER_ADDRESS
 from deploy.cell.node import SHARED
 from tests.integration.conftest import attach_cache_manager
 from tuner.errors import WorkloadError
-from tuner.measure.diagnostics.probe import Probe
+from tuner.hosts.connector import CommandResult
+from tuner.hosts.node import NodeConnector
 from tuner.measure.diagnostics.watch import ArmWatch, Watch
 from tuner.measure.driver import Engine, Report
 from tuner.measure.together import Together
 from tuner.measure.workload import load_workload
-from tuner.target.openafs.cache_manager import CacheManager
-from tuner.target.openafs.fileserver import Fileserver
-from tuner.testbed.connector import CommandResult
-from tuner.testbed.node import NodeConnector
+from tuner.services.openafs.cache_manager import CacheManager
+from tuner.services.openafs.counters import client_probe, server_probe
+from tuner.services.openafs.fileserver import Fileserver
 
 pytestmark = pytest.mark.cell
 
@@ -38,8 +38,8 @@ def watch_of(cell: Cell) -> Watch:
     clients = [NodeConnector(node) for node in cell.clients]
     return Watch(
         SMALL.spec,
-        (Probe.server(server, server.host, "dafileserver", SERVER_ADDRESS),),
-        tuple(Probe.client(client, client.host, "afsd.fuse", SHARED) for client in clients),
+        (server_probe(server, server.host, "dafileserver", SERVER_ADDRESS),),
+        tuple(client_probe(client, client.host, "afsd.fuse", SHARED) for client in clients),
     )
 
 

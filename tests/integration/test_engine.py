@@ -15,10 +15,10 @@ from deploy.cell.node import SHARED
 from deploy.cell.server import VOLUME
 from tests.integration.conftest import process_in, wait_for
 from tuner.errors import WorkloadError
+from tuner.hosts.node import NodeConnector
 from tuner.measure.driver import Engine
 from tuner.measure.workload import load_workload
-from tuner.target.openafs.cache_manager import CacheManager
-from tuner.testbed.node import NodeConnector
+from tuner.services.openafs.cache_manager import CacheManager
 
 pytestmark = pytest.mark.cell
 

@@ -14,13 +14,13 @@ import pytest
 from deploy.cell import Cell
 from tests.integration.conftest import attach_fileserver, process_in, wait_for
 from tuner.errors import ConflictError, TestbedError
-from tuner.target.journal import Journal
-from tuner.testbed import hold as holding
-from tuner.testbed.connector import CommandFailed, check, check_change
-from tuner.testbed.heartbeats import Heartbeats
-from tuner.testbed.hold import Hold, Owner
-from tuner.testbed.node import NodeConnector
-from tuner.testbed.put_back import restore_all
+from tuner.hosts import hold as holding
+from tuner.hosts.connector import CommandFailed, check, check_change
+from tuner.hosts.heartbeats import Heartbeats
+from tuner.hosts.hold import Hold, Owner
+from tuner.hosts.node import NodeConnector
+from tuner.hosts.put_back import restore_all
+from tuner.services.journal import Journal
 
 pytestmark = pytest.mark.cell
 
@@ -74,7 +74,9 @@ def test_the_same_campaign_takes_its_host_again(cell: Cell, directory: str) -> N
 def journal(cell: Cell, directory: str, script: str) -> Journal:
     """A journal that is restored by a script of the test's."""
     host = NodeConnector(cell.server)
-    kept = Journal(host, f"{directory}/restore/part", "fileserver-restore.sh")
+    kept = Journal(
+        host, f"{directory}/restore/part", "tuner.services.openafs", "fileserver-restore.sh"
+    )
     kept.begin({"commands": ("a", "b")}, {"address": "192.0.2.1"})
     host.put(f"{directory}/restore/part/restore.sh", script.encode(), mode=0o700)
     return kept
@@ -142,7 +144,9 @@ def test_a_stale_lease_is_taken_over_after_its_host_was_put_back(
 def test_a_journal_that_was_cut_off_in_the_writing_is_none(cell: Cell, directory: str) -> None:
     """Nothing had been changed yet, so there is nothing to put back."""
     host = NodeConnector(cell.server)
-    kept = Journal(host, f"{directory}/restore/part", "fileserver-restore.sh")
+    kept = Journal(
+        host, f"{directory}/restore/part", "tuner.services.openafs", "fileserver-restore.sh"
+    )
     kept.begin({"commands": ("a",)}, {})
     check(host, ["mv", f"{directory}/restore/part", f"{directory}/restore/.part.new"])
     assert kept.read("commands") is None
@@ -197,7 +201,9 @@ def test_a_journal_for_which_there_is_no_room_keeps_anything_from_being_changed(
     with small_disk(cell, directory) as fill:
         hold = take(cell, directory)
         fill()
-        kept = Journal(hold, f"{directory}/restore/part", "fileserver-restore.sh")
+        kept = Journal(
+            hold, f"{directory}/restore/part", "tuner.services.openafs", "fileserver-restore.sh"
+        )
         with pytest.raises(TestbedError, match="No space left on device"):
             kept.begin({"commands": ("a", "b")}, {"address": "192.0.2.1"})
         cell.server.check(["rm", f"{directory}/filler"])
@@ -205,7 +211,9 @@ def test_a_journal_for_which_there_is_no_room_keeps_anything_from_being_changed(
         assert restore_all(hold.connector, directory) == []
         # A put-back takes the lease away, so that whoever goes on has to take it anew.
         again = take(cell, directory)
-        kept = Journal(again, f"{directory}/restore/part", "fileserver-restore.sh")
+        kept = Journal(
+            again, f"{directory}/restore/part", "tuner.services.openafs", "fileserver-restore.sh"
+        )
         assert kept.begin({"commands": ("a", "b")}, {"address": "192.0.2.1"})
         assert kept.read("commands") == ("a", "b")
 

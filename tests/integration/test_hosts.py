@@ -13,11 +13,11 @@ from deploy.cell import Cells, Node, ssh
 from deploy.cell.client import VOLUME_PATH
 from deploy.cell.network import SERVER_ADDRESS, client_address
 from tests.acceptance.lab import CELL, RESTORE, Lab, bring_up, processes, wait_for
-from tests.unit.testbed.test_file import HOSTILE
+from tests.unit.services.openafs.test_file import HOSTILE
 from tuner.errors import ConfigurationError, TransportError
-from tuner.target.openafs.fuse import FuseClient, FusePlace
-from tuner.testbed.link import SshHost
-from tuner.testbed.ssh import SshConnector
+from tuner.hosts.link import SshHost
+from tuner.hosts.ssh import SshConnector
+from tuner.services.openafs.fuse import FuseClient, FusePlace
 
 pytestmark = pytest.mark.cell
 

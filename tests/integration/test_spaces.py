@@ -15,13 +15,13 @@ from deploy.cell.network import SERVER_ADDRESS
 from search_spaces import Chance, Preset, Space, Takes, draw, load
 from tests.integration.conftest import process_in, wait_for
 from tuner.model import Configuration, Value
-from tuner.target import part
-from tuner.target.openafs import cache_manager as cache_manager_module
-from tuner.target.openafs import fileserver as fileserver_module
-from tuner.target.openafs import parse
-from tuner.target.openafs.cache_manager import CacheManager
-from tuner.target.openafs.fileserver import Fileserver
-from tuner.target.target import Target
+from tuner.services import part
+from tuner.services.openafs import cache_manager as cache_manager_module
+from tuner.services.openafs import fileserver as fileserver_module
+from tuner.services.openafs import parse
+from tuner.services.openafs.cache_manager import CacheManager
+from tuner.services.openafs.fileserver import Fileserver
+from tuner.services.target import Target
 
 pytestmark = pytest.mark.cell
 

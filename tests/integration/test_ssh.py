@@ -23,10 +23,10 @@ from deploy.cell.network import SERVER_ADDRESS, client_address
 from tests.integration.conftest import wait_for
 from tuner.campaign.stopping import stop_signals
 from tuner.errors import TransportError
-from tuner.testbed.connector import CommandFailed, CommandTimeout, Connector, OutputTooLarge
-from tuner.testbed.link import AccessError, Patience, SshHost
-from tuner.testbed.node import NodeConnector
-from tuner.testbed.ssh import SshConnector
+from tuner.hosts.connector import CommandFailed, CommandTimeout, Connector, OutputTooLarge
+from tuner.hosts.link import AccessError, Patience, SshHost
+from tuner.hosts.node import NodeConnector
+from tuner.hosts.ssh import SshConnector
 
 pytestmark = pytest.mark.cell
 

@@ -29,15 +29,15 @@ from tests.integration.conftest import (
     wait_for,
 )
 from tuner.errors import ConfigurationError, TestbedError
+from tuner.hosts.connector import CommandResult
+from tuner.hosts.node import NodeConnector
 from tuner.model import Configuration, Value
-from tuner.target.openafs import parse
-from tuner.target.openafs.cache_manager import CacheManager
-from tuner.target.openafs.fileserver import Fileserver
-from tuner.target.part import Part
-from tuner.target.target import Target
-from tuner.testbed.cell import RESTORE
-from tuner.testbed.connector import CommandResult
-from tuner.testbed.node import NodeConnector
+from tuner.services.openafs import parse
+from tuner.services.openafs.cache_manager import CacheManager
+from tuner.services.openafs.cell import RESTORE
+from tuner.services.openafs.fileserver import Fileserver
+from tuner.services.part import Part
+from tuner.services.target import Target
 
 pytestmark = pytest.mark.cell
 

@@ -15,7 +15,7 @@ from deploy.cell import Cell
 from deploy.cell.server import PARTITION
 from tests.integration.engine_runs import SEED, Answer, Runner
 from tuner.measure.workload import load_workload
-from tuner.target.openafs.cache_manager import CacheManager
+from tuner.services.openafs.cache_manager import CacheManager
 from workloads import Spec
 from workloads.plan import plan_stage
 from workloads.steps import Step

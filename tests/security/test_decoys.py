@@ -10,8 +10,8 @@ from deploy.cell import Cell, Node
 from deploy.cell.client import CACHE_DIRECTORY, MOUNT_POINT, VOLUME_PATH
 from tests.security.local_users import OPTIONS, UID, decoy, of_root, trap
 from tuner.errors import ConfigurationError, TestbedError
-from tuner.target.openafs.fuse import FuseClient, FusePlace
-from tuner.testbed.node import NodeConnector
+from tuner.hosts.node import NodeConnector
+from tuner.services.openafs.fuse import FuseClient, FusePlace
 
 pytestmark = pytest.mark.cell
 

@@ -28,21 +28,26 @@ from tests.conftest import ROOT
 from tests.unit.store.test_archive import filled
 from tuner.campaign.spec import read_spec
 from tuner.errors import ConflictError, SpecError, TestbedError, WorkloadError
+from tuner.hosts.connector import CommandResult
+from tuner.hosts.exchange import AnswerReader
 from tuner.measure.diagnostics.machine import cpu_counters, udp_counters
-from tuner.measure.diagnostics.probe import Probe
-from tuner.measure.diagnostics.process import context_switches, cpu_s, process_gauges, process_life
-from tuner.measure.diagnostics.rx import rx_counters, rx_gauges
-from tuner.measure.diagnostics.xstat import cache_manager_counters, fileserver_counters
+from tuner.measure.diagnostics.process import (
+    context_switches,
+    cpu_s,
+    process_gauges,
+    process_life,
+    process_status,
+)
 from tuner.measure.driver import read_report
+from tuner.services.openafs import cache_manager, facts, fileserver, fuse, parse, unit
+from tuner.services.openafs.counters import client_probe, server_probe
+from tuner.services.openafs.file import read_testbed
+from tuner.services.openafs.limits import kernel_setting, open_files
+from tuner.services.openafs.rx import rx_counters, rx_gauges
+from tuner.services.openafs.xstat import cache_manager_counters, fileserver_counters
 from tuner.store import Store
 from tuner.store.access import Access
 from tuner.store.archive import export_campaign, import_campaign
-from tuner.target.openafs import cache_manager, fileserver, fuse, parse, unit
-from tuner.target.openafs.limits import kernel_setting, open_files
-from tuner.testbed import facts
-from tuner.testbed.connector import CommandResult
-from tuner.testbed.exchange import AnswerReader
-from tuner.testbed.file import read_testbed
 from tuner.tokens import Scope
 
 CASES = int(os.environ.get("FSTUNE_FUZZ", "150"))
@@ -113,7 +118,7 @@ PURE: dict[str, Callable[[str], object]] = {
     "encryption": parse.encryption,
     "cacheinfo": parse.cache_info,
     "tokens": parse.has_tokens,
-    "status": parse.process_status,
+    "status": process_status,
     "rx counters": rx_counters,
     "rx gauges": rx_gauges,
     "fileserver counters": fileserver_counters,
@@ -157,8 +162,8 @@ def test_what_tools_print(name: str) -> None:
 def test_what_probes_print(text: str) -> None:
     host = SimpleNamespace(host="fs9", put=lambda *given, **named: None)
     for probe in (
-        Probe.client(cast("Any", host), "ws1", "afsd.fuse", "/srv"),
-        Probe.server(cast("Any", host), "fs9", "dafileserver", "192.0.2.9"),
+        client_probe(cast("Any", host), "ws1", "afsd.fuse", "/srv"),
+        server_probe(cast("Any", host), "fs9", "dafileserver", "192.0.2.9"),
     ):
         probe.understand(text)
 

@@ -15,12 +15,12 @@ from tests.postgresql import Server
 from tests.unit.conftest import postgresql, reused, template
 from tests.unit.store.test_archive import filled, rewritten
 from tuner.errors import SpecError
+from tuner.hosts.hold import Hold, Owner
+from tuner.hosts.local import LocalConnector
 from tuner.measure.driver import Engine
 from tuner.measure.workload import load_workload
 from tuner.store import Store
 from tuner.store.archive import export_campaign, import_campaign
-from tuner.testbed.hold import Hold, Owner
-from tuner.testbed.local import LocalConnector
 
 __all__ = ["postgresql", "reused", "template"]
 

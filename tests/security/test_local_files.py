@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from deploy.cell import CellError, Cells
-from tests.unit.testbed.test_supervisor import attend
+from tests.unit.hosts.test_supervisor import attend
 from tuner.errors import TestbedError
+from tuner.hosts.hold import Hold, Owner
+from tuner.hosts.local import LocalConnector
+from tuner.hosts.put_back import restore_all
 from tuner.store import Store
-from tuner.testbed.hold import Hold, Owner
-from tuner.testbed.local import LocalConnector
-from tuner.testbed.put_back import restore_all
 
 ROOT = os.geteuid() == 0
 OTHER = 1234

@@ -19,10 +19,10 @@ from deploy.cell.client import CACHE_DIRECTORY, MOUNT_POINT, VOLUME_PATH
 from tests.integration.conftest import wait_for
 from tests.security.local_users import OPTIONS, of_root
 from tuner.errors import ConfigurationError, TestbedError
-from tuner.target.openafs.fuse import FuseClient, FusePlace
-from tuner.testbed import hosts
-from tuner.testbed.hold import Hold, Owner
-from tuner.testbed.node import NodeConnector
+from tuner.hosts.hold import Hold, Owner
+from tuner.hosts.node import NodeConnector
+from tuner.services.openafs import hosts
+from tuner.services.openafs.fuse import FuseClient, FusePlace
 
 pytestmark = pytest.mark.cell
 

@@ -14,8 +14,8 @@ from tuner.campaign.steps import RunBlock
 from tuner.errors import WorkloadError
 from tuner.model import ReferenceRun
 from tuner.report.observer import Observer
+from tuner.services.testbed import Reference
 from tuner.store import NewEvent, Store
-from tuner.testbed.testbed import Reference
 
 #: Failures one after the other before a run of the campaign leaves a reference out.
 _MOST_FAILURES = 2

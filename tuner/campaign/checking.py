@@ -12,7 +12,7 @@ from search_spaces import Space
 from tuner.campaign.spec import CampaignSpec, SpaceSection
 from tuner.errors import SpecError
 from tuner.model import Configuration, Value
-from tuner.testbed.simulated.testbed import FACTS
+from tuner.services.simulated.testbed import FACTS
 
 
 def check_plan(spec: CampaignSpec, spaces: Mapping[str, Space]) -> None:

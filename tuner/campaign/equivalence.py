@@ -10,7 +10,7 @@ from tuner.campaign.scores import ScoreTable
 from tuner.errors import ConflictError
 from tuner.judge.testbeds import TestbedEffect, between_testbeds
 from tuner.model import BASELINE, Value
-from tuner.target.target import Target
+from tuner.services.target import Target
 
 #: Sizes may differ by so much: no two hosts have the same memory to the byte.
 _SIZES_MAY_DIFFER = 0.05

@@ -16,7 +16,7 @@ from tuner.interruption import check
 from tuner.measure.workload import Workload
 from tuner.model import Event
 from tuner.report.observer import Observer, Standing
-from tuner.testbed.testbed import Bench, Testbed
+from tuner.services.testbed import Bench, Testbed
 
 _POLL_S = 0.5
 

@@ -31,9 +31,9 @@ from tuner.measure.diagnostics.watch import ArmWatch
 from tuner.measure.driver import Report
 from tuner.model import BASELINE, Block, Event, Measurement, TimeUse, Trial
 from tuner.report.observer import Observer
+from tuner.services.testbed import Bench
 from tuner.states import BlockState, EventKind, TrialState
 from tuner.store import NewEvent, Store
-from tuner.testbed.testbed import Bench
 
 #: Void workload runs of one trial before it counts as failed.
 _MOST_WORKLOAD_FAILURES = 2

@@ -18,9 +18,9 @@ from tuner.campaign.telling import Data, Teller
 from tuner.judge.monitors import Alarm
 from tuner.judge.race import Action
 from tuner.model import BASELINE, Trial
+from tuner.services.target import Target
 from tuner.states import TrialState
 from tuner.store import Store
-from tuner.target.target import Target
 
 
 class Notes:

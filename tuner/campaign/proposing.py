@@ -13,7 +13,7 @@ from tuner.model import Configuration, Prior
 from tuner.propose.encoding import Tunable
 from tuner.propose.proposer import Proposal
 from tuner.propose.strategies import proposer
-from tuner.target.target import Target
+from tuner.services.target import Target
 
 
 def guide_of(

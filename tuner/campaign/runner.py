@@ -51,10 +51,10 @@ from tuner.model import (
     Wish,
 )
 from tuner.report.observer import Observer
+from tuner.services.target import Target
+from tuner.services.testbed import Bench
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store
-from tuner.target.target import Target
-from tuner.testbed.testbed import Bench
 
 
 @dataclass(frozen=True, slots=True)

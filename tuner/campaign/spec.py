@@ -24,7 +24,7 @@ import search_spaces
 from search_spaces import Risk, Space, SpaceError
 from tuner.documents import Duration, Fraction, Name, ParameterValue, Section, read_document
 from tuner.errors import SpecError
-from tuner.testbed.simulated.document import SimulatedSection
+from tuner.services.simulated.document import SimulatedSection
 
 #: Who can propose configurations; see ``tuner.propose.samplers``.
 SamplerName = Literal["model", "tpe", "cmaes", "nsga2", "random", "grid"]
@@ -45,7 +45,9 @@ class CellSection(Section):
 
 
 class TestbedSection(Section):
-    """Where to measure: exactly one kind. ``hosts``: a testbed file, see ``tuner.testbed.file``."""
+    """Where to measure: exactly one kind. ``hosts``: a testbed file, see
+    ``tuner.services.openafs.file``.
+    """
 
     __test__ = False
     cell: CellSection | None = None

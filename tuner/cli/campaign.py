@@ -11,8 +11,8 @@ from rich.console import Console, RenderableType
 
 from tuner.campaign.rules import rules_of
 from tuner.campaign.spec import TestbedSection, read_spec
-from tuner.cli.compose import Prepared, prepare
 from tuner.cli.options import StateDir, state_directory
+from tuner.compose import Prepared, prepare
 from tuner.errors import ConflictError, SpecError
 from tuner.report.checked import budget_lines, plan_page
 from tuner.report.tables import show
@@ -90,9 +90,9 @@ def _check_hosts(
     """
     from tuner.campaign.equivalence import least_facts
     from tuner.campaign.proposing import named_first
-    from tuner.testbed import hosts
-    from tuner.testbed.assembly import Wanted
-    from tuner.testbed.file import read_testbed
+    from tuner.services.openafs import hosts
+    from tuner.services.openafs.assembly import Wanted
+    from tuner.services.openafs.file import read_testbed
 
     testbed = read_testbed(Path(where))
     spaces = prepared.spaces

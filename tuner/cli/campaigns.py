@@ -17,7 +17,6 @@ from tuner.campaign.branching import priors
 from tuner.campaign.rules import rules_of
 from tuner.campaign.runner import Outcome
 from tuner.campaign.spec import CampaignSpec, read_spec
-from tuner.cli.compose import Prepared, conduct, prepare
 from tuner.cli.ending import stored_end, tell_end
 from tuner.cli.options import (
     CampaignReference,
@@ -32,6 +31,7 @@ from tuner.cli.options import (
 )
 from tuner.cli.say import say
 from tuner.cli.worker import Queued, to_queue
+from tuner.compose import Prepared, conduct, prepare
 from tuner.errors import INTERRUPTED, ConflictError, SpecError
 from tuner.judge.pilot import Pilot, PilotOutcome
 from tuner.model import Campaign, Prior

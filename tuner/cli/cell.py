@@ -13,7 +13,7 @@ from deploy.cell import CellError, Cells, CellSpec
 from tuner.cli.options import StateDir, state_directory
 from tuner.cli.say import say
 from tuner.errors import NotFoundError
-from tuner.testbed.cell import translated
+from tuner.services.openafs.cell import translated
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -9,15 +9,15 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from tuner.cli.compose import usual_wishes
 from tuner.cli.options import StateDir, state_directory
 from tuner.cli.say import say
+from tuner.compose import usual_wishes
 from tuner.errors import ConflictError
 from tuner.measure.workload import load_workload
 from tuner.report.tables import show
 from tuner.report.testbed import commands_page, findings_page, seen_page
-from tuner.testbed import hosts
-from tuner.testbed.file import read_testbed
+from tuner.services.openafs import hosts
+from tuner.services.openafs.file import read_testbed
 
 app = typer.Typer(no_args_is_help=True, help="Look at the hosts of a testbed file; put them back.")
 

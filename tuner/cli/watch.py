@@ -288,7 +288,7 @@ def _error(campaign: Campaign, last: Event | None) -> TunerError | None:
 
 def _kinds() -> dict[str, type[TunerError]]:
     # Hosts have kinds of their own, which nothing else here has imported.
-    from tuner.testbed import connector, link  # noqa: F401
+    from tuner.hosts import connector, link  # noqa: F401
 
     found, todo = {TunerError.slug: TunerError}, [TunerError]
     while todo:

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import TestbedError, WorkloadError
+from tuner.hosts.connector import CommandResult, CommandTimeout, check_change, told
+from tuner.hosts.conversation import SpeakingConnector
 from tuner.identifiers import word
 from tuner.measure.workload import Workload
 from tuner.model import ComponentResult
-from tuner.testbed.connector import CommandResult, CommandTimeout, check_change, told
-from tuner.testbed.conversation import SpeakingConnector
 from workloads import Spec
 from workloads.zipapp import build
 

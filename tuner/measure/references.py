@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import SpecError, WorkloadError
+from tuner.hosts.connector import CommandTimeout, Connector, check, understood
+from tuner.hosts.conversation import SpeakingConnector
 from tuner.identifiers import word
 from tuner.measure.driver import Engine, Report
 from tuner.measure.workload import Workload
 from tuner.model import PageCache
-from tuner.testbed.connector import CommandTimeout, Connector, check, understood
-from tuner.testbed.conversation import SpeakingConnector
 
 _UNCACHE = Path(__file__).with_name("uncache.py")
 _UNCACHE_TIMEOUT_S = 300.0

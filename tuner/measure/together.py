@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tuner.errors import TestbedError, WorkloadError
+from tuner.hosts.connector import CommandResult
+from tuner.hosts.conversation import Conversation, SpeakingConnector
 from tuner.measure.driver import (
     GRACE_S,
     Engine,
@@ -29,8 +31,6 @@ from tuner.measure.driver import (
     run_stages,
 )
 from tuner.measure.workload import Workload
-from tuner.testbed.connector import CommandResult
-from tuner.testbed.conversation import Conversation, SpeakingConnector
 from workloads import merge
 
 _READY = "ready "

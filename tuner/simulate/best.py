@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from search_spaces import Kind, Parameter
 from tuner.model import Configuration, Value
-from tuner.testbed.simulated import Condition
+from tuner.services.simulated import Condition
 
 if TYPE_CHECKING:
     from tuner.simulate.surface import Surface

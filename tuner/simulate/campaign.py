@@ -21,10 +21,10 @@ from tuner.documents import problems
 from tuner.errors import CampaignHalted, SpecError
 from tuner.model import BASELINE, Answer, Configuration, Event, Recommendation
 from tuner.report.observer import Standing
+from tuner.services.simulated import SimulatedTestbed
 from tuner.simulate.surface import Surface
 from tuner.states import CampaignState
 from tuner.store import Store
-from tuner.testbed.simulated import SimulatedTestbed
 
 _HOUR_S = 3600.0
 #: How a campaign ends that has no answer: its pilot advises against it, or it cannot go on.

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.model import Configuration
-from tuner.testbed.simulated import World
-from tuner.testbed.simulated.noise import Run
+from tuner.services.simulated import World
+from tuner.services.simulated.noise import Run
 
 
 @dataclass(frozen=True, slots=True)

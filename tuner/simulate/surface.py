@@ -28,11 +28,11 @@ from tuner.errors import SpecError
 from tuner.judge.score import margin
 from tuner.measure.workload import Workload, load_workload
 from tuner.model import Configuration
+from tuner.services.simulated import World
+from tuner.services.simulated.document import SimulatedSection, world_of
+from tuner.services.simulated.testbed import FACTS
 from tuner.simulate.best import best_configuration
 from tuner.simulate.sampler import Sampler
-from tuner.testbed.simulated import World
-from tuner.testbed.simulated.document import SimulatedSection, world_of
-from tuner.testbed.simulated.testbed import FACTS
 
 #: Where the surfaces of a checkout are; an installed fstune has none, and is given paths.
 SURFACES = Path(__file__).resolve().parents[2] / "bench" / "surfaces"

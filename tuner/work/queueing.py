@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tuner.campaign.spec import CampaignSpec
-from tuner.cli.compose import prepare
+from tuner.compose import prepare
 from tuner.errors import SpecError
 from tuner.model import Campaign
 from tuner.store import NewEvent

@@ -14,11 +14,11 @@ from tuner.campaign.holding import Held
 from tuner.campaign.lanes import Site
 from tuner.campaign.runner import Outcome, Runner
 from tuner.campaign.spec import CampaignSpec
-from tuner.cli.compose import Prepared, prepare
+from tuner.compose import Prepared, prepare
 from tuner.model import Block, Event, Trial
 from tuner.report.observer import Standing
+from tuner.services.simulated import SimulatedTestbed
 from tuner.store import Store
-from tuner.testbed.simulated import SimulatedTestbed
 
 THREADS = "fileserver.threads"
 #: Two first configurations, told apart by their threads.

@@ -17,8 +17,8 @@ from tuner.measure.driver import Report
 from tuner.measure.references import ReferencePlan
 from tuner.model import BASELINE, Answer, ComponentResult, PageCache
 from tuner.report.beside import comparison_sentence
+from tuner.services.simulated import testbed as simulated
 from tuner.states import BlockState, CampaignState
-from tuner.testbed.simulated import testbed as simulated
 
 TWO = [
     {"name": "local-disk", "path": "/fstune"},

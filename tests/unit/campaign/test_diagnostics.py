@@ -10,13 +10,13 @@ from tests.unit.campaign.conftest import Begin
 from tests.unit.measure.diagnostics.hosts import Host
 from tuner.campaign.lanes import Site
 from tuner.campaign.runner import Outcome, Runner
-from tuner.measure.diagnostics.probe import Probe
 from tuner.measure.diagnostics.watch import Watch
 from tuner.measure.driver import Report, run_stages
 from tuner.measure.workload import Workload
+from tuner.services import testbed as testbeds
+from tuner.services.openafs.counters import client_probe, server_probe
+from tuner.services.testbed import Bench, Engine
 from tuner.states import BlockState, CampaignState
-from tuner.testbed import testbed as testbeds
-from tuner.testbed.testbed import Bench, Engine
 
 SMALL = {"name": "mixed-use", "scale": 0.02}
 #: More than the workload's cold stage reads.
@@ -73,8 +73,8 @@ class Counting:
         bench = self.inner.open(workload, say)
         watch = Watch(
             workload.spec,
-            (Probe.server(self.server, "fs1", "dafileserver", "10.77.0.1"),),
-            (Probe.client(self.client, "ws1", "afsd.fuse", "/srv"),),
+            (server_probe(self.server, "fs1", "dafileserver", "10.77.0.1"),),
+            (client_probe(self.client, "ws1", "afsd.fuse", "/srv"),),
             "kept",
         )
         engine = Staged(bench.engine, workload, self.client, self.fetched_kib)

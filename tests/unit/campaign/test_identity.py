@@ -17,8 +17,8 @@ from tuner.campaign.rules import rules_of
 from tuner.campaign.spec import load_space
 from tuner.errors import ConflictError
 from tuner.measure.workload import load_workload
+from tuner.services.simulated import testbed as simulated
 from tuner.states import CampaignState
-from tuner.testbed.simulated import testbed as simulated
 
 
 def cut_off(campaign: Campaign) -> None:

@@ -11,9 +11,9 @@ import pytest
 import workloads
 from tests.unit.campaign.campaigns import FAST, OTHER, THREADS, Recorder, failing, faster, spec
 from tests.unit.campaign.conftest import Begin
+from tuner import compose
 from tuner.campaign.runner import Runner
-from tuner.cli import compose
-from tuner.cli.compose import prepare
+from tuner.compose import prepare
 from tuner.errors import (
     CampaignHalted,
     ConfigurationError,
@@ -24,9 +24,9 @@ from tuner.errors import (
 )
 from tuner.model import BASELINE, Answer, BlockKind, Configuration
 from tuner.report.observer import how_many
+from tuner.services.simulated import testbed as simulated
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store
-from tuner.testbed.simulated import testbed as simulated
 
 
 def test_a_true_effect_is_certified(begin: Begin) -> None:
@@ -410,7 +410,7 @@ def test_a_server_restarted_in_the_middle_of_a_run_voids_the_block(
 ) -> None:
     lives = iter(["first", "second"])
     monkeypatch.setattr(
-        "tuner.testbed.simulated.testbed._SimulatedPart.incarnation",
+        "tuner.services.simulated.testbed._SimulatedPart.incarnation",
         lambda part: next(lives, "second") if part.space.component == "fileserver" else "",
     )
     campaign = begin(spec(faster()))

@@ -27,9 +27,9 @@ from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.stopping import stop_signals
 from tuner.errors import ConflictError, TestbedError, TransportError
 from tuner.model import Answer, Block, BlockKind, Configuration
+from tuner.services.simulated import SimulatedTestbed
+from tuner.services.simulated import testbed as simulated
 from tuner.states import BlockState, CampaignState, TrialState
-from tuner.testbed.simulated import SimulatedTestbed
-from tuner.testbed.simulated import testbed as simulated
 
 NAMES = ("a", "b", "c", "d")
 
@@ -381,6 +381,6 @@ def test_the_list_is_part_of_what_was_measured_with(begin: Begin) -> None:
 
 
 def _prepared(campaign: Campaign) -> Any:
-    from tuner.cli.compose import prepare
+    from tuner.compose import prepare
 
     return prepare(campaign.spec, campaign.directory)

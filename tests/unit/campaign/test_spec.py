@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.campaign.spec import CampaignSpec, read_spec
-from tuner.cli.compose import prepare
+from tuner.compose import prepare
 from tuner.errors import SpecError
 
 FILES = Path(__file__).parent.parent.parent / "data" / "campaigns"

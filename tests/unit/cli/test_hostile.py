@@ -1,6 +1,6 @@
 """Hostile values in campaign and space files: refused, or handed on as the data that they are.
 
-Testbed files are held to the same in tests/unit/testbed/test_file.py.
+Testbed files are held to the same in tests/unit/services/openafs/test_file.py.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import yaml
 
 import search_spaces
 from search_spaces import SpaceError
-from tests.unit.testbed.test_file import HOSTILE
+from tests.unit.services.openafs.test_file import HOSTILE
 from tuner.campaign.spec import read_spec
-from tuner.cli.compose import prepare
+from tuner.compose import prepare
 from tuner.errors import ConfigurationError, SpecError
+from tuner.hosts.connector import CommandResult
+from tuner.hosts.local import LocalConnector
 from tuner.measure.references import ReferencePlan, install_references
 from tuner.measure.workload import load_workload
-from tuner.target.openafs.fileserver import Fileserver, FileserverPlace
-from tuner.testbed.connector import CommandResult
-from tuner.testbed.local import LocalConnector
+from tuner.services.openafs.fileserver import Fileserver, FileserverPlace
 
 DATA = Path(__file__).parents[2] / "data"
 CAMPAIGN = yaml.safe_load((DATA / "campaigns" / "good" / "everything.yaml").read_text())

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tuner.errors import TransportError
-from tuner.testbed.connector import CommandResult
-from tuner.testbed.conversation import ProcessConversation
+from tuner.hosts.connector import CommandResult
+from tuner.hosts.conversation import ProcessConversation
 
 ENVIRONMENT = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tuner.errors import SpecError, TestbedError, TransportError, WorkloadError
+from tuner.hosts.connector import CommandResult, CommandTimeout
+from tuner.hosts.conversation import Conversation
 from tuner.measure.driver import Engine, read_report
 from tuner.measure.workload import load_workload
-from tuner.testbed.connector import CommandResult, CommandTimeout
-from tuner.testbed.conversation import Conversation
 
 SMALL = Path(__file__).parents[2] / "data" / "small-workload.yaml"
 GOOD = {

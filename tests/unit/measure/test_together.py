@@ -16,10 +16,10 @@ import yaml
 
 from tests.unit.measure.local import LocalClient
 from tuner.errors import TestbedError, TransportError, WorkloadError
+from tuner.hosts.connector import CommandResult
 from tuner.measure.together import Together
 from tuner.measure.workload import load_workload
 from tuner.model import ComponentResult
-from tuner.testbed.connector import CommandResult
 from workloads import rundir
 
 SMALL: dict[str, Any] = yaml.safe_load(

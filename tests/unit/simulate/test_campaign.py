@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import yaml
 
-from tuner.cli.compose import prepare
+from tuner.compose import prepare
 from tuner.errors import SpecError
 from tuner.model import Answer, Configuration
 from tuner.report.observer import Standing
+from tuner.services.simulated import SimulatedTestbed
 from tuner.simulate import Surface, load_surface
 from tuner.simulate.campaign import HALTED, Point, Result, Settings, run_campaign, specification
 from tuner.simulate.study import hours_until_near, middle, regret_at, run_all, summary
-from tuner.testbed.simulated import SimulatedTestbed
 
 SHORT = Settings(budget_s=1500.0, pilot=0, sampler="random")
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from tuner.errors import TestbedError
-from tuner.measure.diagnostics import relay
+from tuner.hosts.connector import Connector
 from tuner.measure.diagnostics.machine import (
     cpu_counters,
     machine_name,
@@ -26,15 +25,12 @@ from tuner.measure.diagnostics.process import (
     process_gauges,
     process_life,
 )
-from tuner.measure.diagnostics.rx import rx_counters, rx_gauges
 from tuner.measure.diagnostics.sample import Sample
-from tuner.measure.diagnostics.xstat import cache_manager_counters, fileserver_counters
-from tuner.testbed.connector import Connector
 
 _TIMEOUT_S = 30.0
 
 #: $1: the program's name; only root's counts, since anybody may give a process any name.
-_GLANCE = """
+GLANCE = """
 pid=
 for one in $(pidof "$1"); do
     if grep -qs '^Uid:.0.0.0.0$' "/proc/$one/status"; then pid=$one; break; fi
@@ -47,8 +43,8 @@ echo "=== uptime"; cat /proc/uptime
 echo "=== boot"; cat /proc/sys/kernel/random/boot_id
 """
 #: Of the program's threads every one's context switches; proc(5) sums none of them.
-_COMMON = (
-    _GLANCE
+COMMON = (
+    GLANCE
     + """
 if [ -n "$pid" ]; then
     echo "=== status"; cat "/proc/$pid/status"
@@ -57,27 +53,6 @@ fi
 echo "=== snmp"; cat /proc/net/snmp
 """
 )
-#: $2: the fileserver's address.
-_SERVER = (
-    _COMMON
-    + """
-echo "=== rxdebug"; timeout 5 rxdebug "$2" 7000 -rxstats -noconns
-echo "=== xstat"; timeout 5 xstat_fs_test "$2" -collID 2 3 -onceonly
-"""
-)
-#: $2: the relay. A cache manager in the kernel shows no program in ss, and has the usual port.
-_CLIENT = (
-    _COMMON
-    + """
-port=$(ss -uanpH | grep -F ",pid=${pid:-none}," | awk '{ n = split($4, a, ":"); print a[n]; exit }')
-echo "=== rxdebug"; timeout 5 rxdebug 127.0.0.1 "${port:-7001}" -rxstats -noconns
-echo "=== xstat"
-set -- "$2" xstat_cm_test 127.0.0.1 -collID 2 -onceonly
-relay=$1; shift
-if [ "${port:-7001}" = 7001 ]; then timeout 5 "$@"; else python3 -I -S "$relay" "$port" "$@"; fi
-"""
-)
-
 Counters = Callable[[str], Mapping[str, float]]
 
 
@@ -94,33 +69,31 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """A section of what a script prints that only this service has. ``prefix``: of its numbers."""
+
+    section: str
+    prefix: str
+    counters: Counters
+    gauges: Counters | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Probe:
-    """Reads one host. ``where``: the prefix of its names (``server``). ``statistics``: of the
-    program's xstat output, prefixed ``xstat``. ``machine``: the prefix of the machine's own
-    numbers.
+    """Reads one host. ``where``: the prefix of its names (``server``). ``script``: prints sections,
+    those of ``COMMON`` first; its first argument is the name of the program. ``sources``: what it
+    prints besides. ``transfers``: the prefix among them under which the program counts
+    ``fetched_bytes``, ``stored_bytes`` and, of a client, ``dcache_misses``. ``machine``: the prefix
+    of the machine's own numbers.
     """
 
     host: Connector
     where: str
     script: str
     arguments: tuple[str, ...]
-    xstat: str
-    statistics: Counters
+    sources: tuple[Source, ...]
+    transfers: str
     machine: str
-
-    @classmethod
-    def server(cls, host: Connector, where: str, program: str, address: str) -> Probe:
-        """A probe of a fileserver's host. ``address``: as its clients see it."""
-        arguments = (program, address)
-        return cls(host, where, _SERVER, arguments, "fs", fileserver_counters, "host")
-
-    @classmethod
-    def client(cls, host: Connector, where: str, program: str, directory: str) -> Probe:
-        """A probe of a client's host; puts the relay into ``directory`` there."""
-        path = f"{directory}/relay.py"
-        host.put(path, Path(relay.__file__).read_bytes())
-        machine = f"{where}.host"
-        return cls(host, where, _CLIENT, (program, path), "cm", cache_manager_counters, machine)
 
     def read(self) -> Reading:
         """Read everything once."""
@@ -129,7 +102,7 @@ class Probe:
 
     def glance(self) -> Reading:
         """Read the processor times of the program and of the machine."""
-        argv = ["sh", "-c", _GLANCE, "diagnostics", *self.arguments]
+        argv = ["sh", "-c", GLANCE, "diagnostics", *self.arguments]
         return self._ask(argv, self.understand_glance)
 
     def _ask(self, argv: Sequence[str], understand: Callable[[str], Reading]) -> Reading:
@@ -166,13 +139,12 @@ class Probe:
         counters = {
             **program.counters,
             **take(lambda lines: {"context_switches": context_switches(lines)}, "switches"),
-            **_prefixed("rx", take(rx_counters, "rxdebug")),
-            **_prefixed(self.xstat, take(self.statistics, "xstat")),
         }
-        gauges = {
-            **take(process_gauges, "status"),
-            **_prefixed("rx", take(rx_gauges, "rxdebug")),
-        }
+        gauges = {**take(process_gauges, "status")}
+        for source in self.sources:
+            counters |= _prefixed(source.prefix, take(source.counters, source.section))
+            if source.gauges is not None:
+                gauges |= _prefixed(source.prefix, take(source.gauges, source.section))
         samples = {
             **glance.samples,
             self.where: Sample(program.life, counters, gauges),

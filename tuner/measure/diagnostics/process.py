@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-
-from tuner.target.openafs.parse import process_status
+from collections.abc import Mapping
 
 #: The unit of processor time in all of proc(5): USER_HZ, the same on every common architecture.
 TICKS_PER_S = 100
@@ -33,6 +32,14 @@ def context_switches(text: str) -> float:
     if not counts:
         raise ValueError(f"status: no context switches in {text.strip()[:200]!r}")
     return float(sum(map(int, counts)))
+
+
+def process_status(text: str) -> Mapping[str, int]:
+    """The numbers of /proc/PID/status by name (sizes in kB)."""
+    return {
+        name: int(value)
+        for name, value in re.findall(r"^(\w+):\s+(\d{1,19})(?: kB)?$", text, re.MULTILINE)
+    }
 
 
 def process_gauges(status: str) -> dict[str, float]:

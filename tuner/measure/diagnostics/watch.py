@@ -7,7 +7,7 @@ workload said so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -187,7 +187,7 @@ class ArmWatch:
         needed = self._watch.demand(stage, self._seed)
         clients = len(self._watch.clients)
         fetched = self._counted(span, "fetched_bytes")
-        misses = _summed(span, [f"{probe.where}.cm.dcache_misses" for probe in self._watch.clients])
+        misses = _summed(span, _names(self._watch.clients, "dcache_misses"))
         self._words[f"cold.{stage}.needed_bytes"] = float(sum(needed.values()))
         if fetched is not None:
             self._words[f"cold.{stage}.fetched_bytes"] = fetched
@@ -216,9 +216,14 @@ class ArmWatch:
 
     def _counted(self, span: Mapping[str, float], name: str) -> float | None:
         """What the clients counted; if one of them did not, what the servers did."""
-        clients = _summed(span, [f"{probe.where}.cm.{name}" for probe in self._watch.clients])
-        servers = _summed(span, [f"{probe.where}.fs.{name}" for probe in self._watch.servers])
+        clients = _summed(span, _names(self._watch.clients, name))
+        servers = _summed(span, _names(self._watch.servers, name))
         return servers if clients is None else clients
+
+
+def _names(probes: Sequence[Probe], name: str) -> list[str]:
+    """The whole names of a number that the programs count."""
+    return [f"{probe.where}.{probe.transfers}.{name}" for probe in probes]
 
 
 def _summed(span: Mapping[str, float], names: list[str]) -> float | None:

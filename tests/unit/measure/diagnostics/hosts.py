@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tuner.errors import TransportError
-from tuner.testbed.connector import CommandResult
+from tuner.hosts.connector import CommandResult
 
 _CLIENT = """=== stat
 {life} (afsd.fuse) S 1 1 1 0 -1 0 0 0 0 0 {cpu} 0 0 0 20 0 21 0 {life} 0 0

@@ -14,15 +14,16 @@ from tuner.measure.diagnostics.machine import (
     udp_counters,
     uptime_counters,
 )
-from tuner.measure.diagnostics.probe import Probe, sections
+from tuner.measure.diagnostics.probe import sections
 from tuner.measure.diagnostics.process import (
     context_switches,
     cpu_s,
     process_gauges,
     process_life,
 )
-from tuner.measure.diagnostics.rx import rx_counters, rx_gauges
-from tuner.measure.diagnostics.xstat import cache_manager_counters, fileserver_counters
+from tuner.services.openafs.counters import client_probe, server_probe
+from tuner.services.openafs.rx import rx_counters, rx_gauges
+from tuner.services.openafs.xstat import cache_manager_counters, fileserver_counters
 
 Recorded = Callable[[str], dict[str, str]]
 
@@ -150,12 +151,12 @@ def test_what_is_no_answer_is_an_error_that_says_so(
 
 
 def test_a_probe_names_everything_by_where_it_was_counted(text: Callable[[str], str]) -> None:
-    server = Probe.server(Host(), "fs1", "dafileserver", "10.77.0.1").understand(text("server"))
+    server = server_probe(Host(), "fs1", "dafileserver", "10.77.0.1").understand(text("server"))
     assert set(server.samples) == {"fs1", "fs1.udp", "host"}
     assert server.samples["fs1"].life == "170 since 1138782"
     assert server.samples["fs1"].counters["fs.fetched_bytes"] == 113600 * 1024
     assert server.samples["fs1"].gauges["rx.idle_threads"] == 11
-    client = Probe.client(Host(), "ws1", "afsd.fuse", "/srv").understand(text("client"))
+    client = client_probe(Host(), "ws1", "afsd.fuse", "/srv").understand(text("client"))
     assert set(client.samples) == {"ws1", "ws1.udp", "ws1.host"}
     assert server.machines == {"host": "2f1c7a56-0d5e-4e0b-9c53-7d9e3b8a4f11"}
     assert client.machines == {"ws1.host": "2f1c7a56-0d5e-4e0b-9c53-7d9e3b8a4f11"}
@@ -165,7 +166,7 @@ def test_a_probe_names_everything_by_where_it_was_counted(text: Callable[[str], 
 
 
 def test_a_glance_is_the_processor_times_of_a_reading(text: Callable[[str], str]) -> None:
-    probe = Probe.client(Host(), "ws1", "afsd.fuse", "/srv")
+    probe = client_probe(Host(), "ws1", "afsd.fuse", "/srv")
     whole = probe.understand(text("client"))
     found = probe.understand_glance(text("client").partition("=== status")[0])
     assert found.samples["ws1.host"] == whole.samples["ws1.host"]
@@ -176,7 +177,7 @@ def test_a_glance_is_the_processor_times_of_a_reading(text: Callable[[str], str]
 
 def test_a_source_that_gives_nothing_leaves_the_others(text: Callable[[str], str]) -> None:
     said = text("client").partition("=== xstat")[0] + "=== xstat\n"
-    found = Probe.client(Host(), "ws1", "afsd.fuse", "/srv").understand(said)
+    found = client_probe(Host(), "ws1", "afsd.fuse", "/srv").understand(said)
     assert list(found.missing) == ["ws1 xstat"]
     assert not any(name.startswith("cm.") for name in found.samples["ws1"].counters)
     assert found.samples["ws1"].counters["cpu_s"] > 0
@@ -185,13 +186,13 @@ def test_a_source_that_gives_nothing_leaves_the_others(text: Callable[[str], str
 def test_a_client_in_the_kernel_has_no_process(text: Callable[[str], str]) -> None:
     said = "=== cpu" + text("client").partition("=== cpu")[2]
     said = said.partition("=== status")[0] + "=== snmp" + said.partition("=== snmp")[2]
-    found = Probe.client(Host(), "ws1", "afsd", "/srv").understand(said)
+    found = client_probe(Host(), "ws1", "afsd", "/srv").understand(said)
     assert found.samples["ws1"].life == ""
     assert found.samples["ws1"].counters["cm.dcache_misses"] == 998
     assert list(found.missing) == ["ws1 stat", "ws1 switches", "ws1 status"]
 
 
 def test_a_host_out_of_reach_is_missing() -> None:
-    reading = Probe.server(Host(reachable=False), "fs1", "dafileserver", "10.77.0.1").read()
+    reading = server_probe(Host(reachable=False), "fs1", "dafileserver", "10.77.0.1").read()
     assert reading.missing == {"fs1": "fs1: out of reach"}
     assert not reading.samples

@@ -8,9 +8,9 @@ import pytest
 
 from tests.unit.measure.diagnostics.hosts import Host, Machine
 from tuner.errors import WorkloadError
-from tuner.measure.diagnostics.probe import Probe
 from tuner.measure.diagnostics.watch import ArmWatch, Watch
 from tuner.measure.workload import load_workload
+from tuner.services.openafs.counters import client_probe, server_probe
 
 HERE = Machine("2f1c7a56-0d5e-4e0b-9c53-7d9e3b8a4f11").name
 THERE = Machine("8d3b6f0e-5c2a-4b7d-8e1f-6a9c0d2b4e35").name
@@ -28,8 +28,8 @@ class Testbed:
         self.server, self.client = Host.server(), Host.client()
         watch = Watch(
             SMALL.spec,
-            (Probe.server(self.server, "fs1", "dafileserver", "10.77.0.1"),),
-            (Probe.client(self.client, "ws1", "afsd.fuse", "/srv"),),
+            (server_probe(self.server, "fs1", "dafileserver", "10.77.0.1"),),
+            (client_probe(self.client, "ws1", "afsd.fuse", "/srv"),),
             "kept",
         )
         self.arm = ArmWatch(watch, 7)
@@ -193,8 +193,8 @@ def test_clients_on_one_machine_share_its_numbers() -> None:
         client.machine = machine
     watch = Watch(
         SMALL.spec,
-        (Probe.server(server, "fs1", "dafileserver", "10.77.0.1"),),
-        tuple(Probe.client(c, f"ws{n}", "afsd.fuse", "/srv") for n, c in enumerate(clients, 1)),
+        (server_probe(server, "fs1", "dafileserver", "10.77.0.1"),),
+        tuple(client_probe(c, f"ws{n}", "afsd.fuse", "/srv") for n, c in enumerate(clients, 1)),
     )
     reading = watch.read()
     assert watch.machines(reading) == {"ws1": "ws1.host", "ws2": "ws1.host"}

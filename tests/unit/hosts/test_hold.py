@@ -1,0 +1,346 @@
+"""Holds at their worst: watches that die, machines that start anew, controllers that wake up, and
+whoever comes second. The scripts run for real, on this machine.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tuner.errors import ConflictError, TestbedError
+from tuner.hosts import hold as holding
+from tuner.hosts.connector import CommandFailed
+from tuner.hosts.hold import Hold, Owner
+from tuner.hosts.local import LocalConnector
+from tuner.hosts.put_back import restore_all
+from tuner.services.journal import Journal
+from tuner.services.openafs.hosts import restore
+
+OURS, THEIRS = Owner("campaign-1", "here"), Owner("campaign-2", "there")
+#: Says what it does in a file beside all journals.
+PROVES = 'echo "${PWD##*/}" >> ../../proof; echo restored\n'
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 100.0
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.01)
+
+
+@dataclass
+class Place:
+    """What a host keeps for being put back, in a directory of this machine."""
+
+    directory: Path
+
+    def take(self, owner: Owner = OURS, after_s: float = 60.0) -> Hold:
+        return Hold.take(LocalConnector(), str(self.directory), owner, after_s)
+
+    def journal(self, script: str = PROVES, part: str = "part") -> Path:
+        """A journal that is restored by a script of the test's; where it is."""
+        path = self.directory / "restore" / part
+        kept = Journal(
+            LocalConnector(), str(path), "tuner.services.openafs", "fileserver-restore.sh"
+        )
+        kept.begin({"commands": ("a", "b")}, {"address": "192.0.2.1"})
+        (path / "restore.sh").write_text(f'cd "$(dirname "$0")" || exit 1\n{script}')
+        return path
+
+    def hear_nothing(self) -> None:
+        """From now on it has heard nothing for far too long."""
+        new = self.directory / "past"
+        new.write_text("-100000\n")
+        new.rename(self.directory / "lease" / "heartbeat")
+
+    @property
+    def proof(self) -> list[str]:
+        path = self.directory / "proof"
+        return path.read_text().split() if path.exists() else []
+
+    def watches(self) -> list[int]:
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and os.readlink(entry / "cwd") == str(self.directory):
+                    words = (entry / "cmdline").read_text().split("\0")
+                    found += [int(entry.name)] if "watch.sh" in words else []
+            except OSError:
+                continue
+        return found
+
+    def watched(self) -> None:
+        """Wait until one watch runs, and has said so."""
+        written = self.directory / "watch.pid"
+
+        def known() -> bool:
+            pids = self.watches()
+            return len(pids) == 1 and written.exists() and written.read_text() == f"{pids[0]}\n"
+
+        wait_for(known, "the watch")
+
+    def kill_watch(self) -> None:
+        self.watched()
+        # The one that it has written down: for a moment, a command that it starts looks like it.
+        os.kill(int((self.directory / "watch.pid").read_text()), signal.SIGKILL)
+        wait_for(lambda: self.watches() == [], "its end")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    """Where time is told to pass, it does: no answer of the host is taken for long."""
+    monkeypatch.setattr(holding, "TRUSTED_S", -1.0)
+    found = Place(tmp_path / "restore-here")
+    yield found
+    for what in ("lease", "lease.expired"):
+        shutil.rmtree(found.directory / what, ignore_errors=True)
+    wait_for(lambda: found.watches() == [], "the watches' end")
+
+
+def test_a_watch_that_was_killed_is_started_by_the_next_sign_of_life(place: Place) -> None:
+    hold = place.take()
+    place.kill_watch()
+    hold.beat()
+    place.watched()
+    hold.beat()
+    place.watched()
+
+
+def test_a_machine_that_started_anew_has_a_watch_again_and_its_campaign_ends(place: Place) -> None:
+    hold = place.take()
+    place.kill_watch()
+    (place.directory / "lease" / "boot").write_text("another start\n")
+    with pytest.raises(TestbedError, match="localhost was restarted while it was in use"):
+        hold.change(["touch", str(place.directory / "changed")])
+    place.watched()
+    assert not (place.directory / "changed").exists()
+    with pytest.raises(ConflictError, match="in use by campaign campaign-1 on here"):
+        place.take(THEIRS)
+    hold.settle()
+    hold.change(["touch", str(place.directory / "put-back")])
+    assert hold.give_back() is None
+
+
+def test_a_controller_that_wakes_up_late_changes_nothing_any_more(place: Place) -> None:
+    """It was asleep, with its connection: nothing told it that its time was over."""
+    hold = place.take()
+    place.journal()
+    place.hear_nothing()
+    wait_for(lambda: place.proof == ["part"], "the watch")
+    with pytest.raises(TestbedError, match="has put itself back"):
+        hold.change(["touch", str(place.directory / "changed")])
+    with pytest.raises(TestbedError, match="has put itself back"):
+        hold.put(str(place.directory / "changed"), b"")
+    hold.settle()
+    with pytest.raises(TestbedError, match="has put itself back"):
+        hold.change(["touch", str(place.directory / "changed")])
+    assert not (place.directory / "changed").exists()
+
+
+def test_a_process_that_hung_is_not_taken_for_the_one_that_came_after_it(place: Place) -> None:
+    """Both are the same campaign's, from the same machine."""
+    first = place.take()
+    path = place.journal()
+    second = place.take()
+    assert path.exists()  # what was found is still to be put back, by the second
+    with pytest.raises(TestbedError, match="has put itself back"):
+        first.change(["touch", str(place.directory / "changed")])
+    second.beat()
+
+
+def test_whoever_comes_while_a_host_puts_itself_back_waits_for_that(place: Place) -> None:
+    place.take()
+    gate = place.directory / "gate"
+    gate.touch()
+    place.journal("touch ../../met; while [ -e ../../gate ]; do sleep 0.02; done; " + PROVES)
+    place.hear_nothing()
+    wait_for((place.directory / "met").exists, "the watch")
+    with ThreadPoolExecutor(1) as pool:
+        taking = pool.submit(place.take, THEIRS)
+        time.sleep(0.2)
+        assert not taking.done()
+        gate.unlink()
+        hold = taking.result(100.0)
+    assert place.proof == ["part"]
+    path = place.journal()
+    place.watched()
+    assert path.exists()  # the new campaign's, which the old watch leaves alone
+    hold.beat()
+
+
+def test_a_host_that_takes_long_to_put_itself_back_says_so(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding, "_EXPIRED_S", 0.0)
+    place.take()
+    place.journal("echo bos: no quorum >&2; exit 1\n")
+    place.hear_nothing()
+    log = place.directory / "watch.log"
+    wait_for(lambda: "no quorum" in log.read_text(), "the watch")
+    with pytest.raises(ConflictError, match=r"is just putting itself back.*no quorum"):
+        place.take(THEIRS)
+    (pid,) = place.watches()
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_what_a_watch_left_in_the_middle_is_put_back_by_who_comes_next(place: Place) -> None:
+    """As after a restart of the machine while its watch was at work."""
+    place.take()
+    place.kill_watch()
+    place.journal()
+    (place.directory / "lease").rename(place.directory / "lease.expired")
+    hold = place.take(THEIRS)
+    assert place.proof == ["part"]
+    assert not (place.directory / "lease.expired").exists()
+    assert hold.give_back() is None
+
+
+@pytest.mark.parametrize("heard", ["", "rubbish\n", "-100000\n"])
+def test_a_lease_that_nobody_can_be_heard_by_is_no_obstacle(place: Place, heard: str) -> None:
+    place.take()
+    place.journal()
+    (place.directory / "lease" / "heartbeat").write_text(heard)
+    hold = place.take(THEIRS)
+    assert place.proof == ["part"]
+    hold.beat()
+
+
+@pytest.mark.parametrize("heard", ["", "rubbish\n"])
+def test_a_damaged_sign_of_life_does_not_end_the_watch(place: Place, heard: str) -> None:
+    place.take()
+    place.journal()
+    (place.directory / "lease" / "heartbeat").write_text(heard)
+    wait_for(lambda: place.proof == ["part"], "the watch")
+
+
+def test_the_clock_may_be_set_to_anything(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = tmp_path / "bin" / "date"
+    clock.parent.mkdir()
+    clock.write_text(f"#!/bin/sh\ncat {tmp_path}/now\n")
+    clock.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{clock.parent}:{os.environ['PATH']}")
+    (tmp_path / "now").write_text("4102444800\n")
+    hold = place.take()
+    with pytest.raises(ConflictError, match="in use by campaign campaign-1 on here"):
+        place.take(THEIRS)
+    assert hold.give_back() is None
+    place.take()
+    (tmp_path / "now").write_text("0\n")
+    place.journal()
+    place.hear_nothing()
+    wait_for(lambda: place.proof == ["part"], "the watch")
+    wait_for(lambda: place.watches() == [], "its end")
+    assert "0 not heard from for 60 s" in (place.directory / "watch.log").read_text()
+
+
+def test_putting_back_twice_at_once_is_done_once(place: Place) -> None:
+    place.directory.mkdir()
+    place.journal(f"sleep 0.3; {PROVES}")
+    host, directory = LocalConnector(), str(place.directory)
+    with ThreadPoolExecutor(2) as pool:
+        said = list(pool.map(lambda _: restore_all(host, directory), range(2)))
+    assert sorted(said) == [[], ["part on localhost restored"]]
+    assert place.proof == ["part"]
+    assert restore_all(host, directory) == []
+
+
+def test_what_is_started_by_putting_back_keeps_nobody_waiting(place: Place) -> None:
+    """A daemon must not keep the lock for as long as it lives."""
+    place.directory.mkdir()
+    place.journal(f"setsid sleep 600 > /dev/null 2>&1 & echo $! > ../../daemon\n{PROVES}")
+    host, directory = LocalConnector(), str(place.directory)
+    restore_all(host, directory)
+    try:
+        assert restore_all(host, directory) == []
+    finally:
+        os.kill(int((place.directory / "daemon").read_text()), signal.SIGKILL)
+
+
+def test_a_part_that_needs_another_is_put_back_after_it(place: Place) -> None:
+    """One machine may be both: its client is served by its own fileserver."""
+    place.directory.mkdir()
+    place.journal(f"grep -q fileserver ../../proof || exit 1; {PROVES}", "cache_manager")
+    place.journal(PROVES, "fileserver")
+    said = restore_all(LocalConnector(), str(place.directory))
+    assert place.proof == ["fileserver", "cache_manager"]
+    assert [sentence.split()[0] for sentence in said] == place.proof
+
+
+def test_one_that_cannot_be_put_back_keeps_no_other(place: Place) -> None:
+    place.directory.mkdir()
+    bad = place.journal("echo it does not work >&2; exit 1\n", "a")
+    place.journal(PROVES, "b")
+    with pytest.raises(CommandFailed, match="not put back: a: it does not work"):
+        restore_all(LocalConnector(), str(place.directory))
+    assert place.proof == ["b"]
+    assert bad.exists()
+
+
+def test_a_host_where_everything_of_ours_was_removed_is_changed_no_more(place: Place) -> None:
+    hold = place.take()
+    path = place.journal()
+    shutil.rmtree(place.directory)
+    with pytest.raises(TestbedError, match=r"/heartbeat\.s.*: exit status"):
+        hold.change(["mkdir", str(place.directory.with_name("changed"))])
+    assert not place.directory.with_name("changed").exists()
+    hold.settle()
+    hold.change(["mkdir", "--parents", str(path)])
+    assert hold.give_back() is None
+
+
+def test_a_lease_that_was_taken_away_is_missed_at_once(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However lately the host has said that we hold it."""
+    monkeypatch.setattr(holding, "TRUSTED_S", 100.0)
+    hold = place.take()
+    hold.change(["true"])
+    shutil.rmtree(place.directory / "lease")
+    for _ in range(2):  # once refused, for ever
+        with pytest.raises(TestbedError, match="has put itself back"):
+            hold.change(["touch", str(place.directory / "late")])
+    with pytest.raises(TestbedError, match="has put itself back"):
+        hold.put(str(place.directory / "late"), b"")
+    assert not (place.directory / "late").exists()
+
+
+def test_a_workload_does_not_begin_without_the_lease(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding, "TRUSTED_S", 100.0)
+    hold = place.take()
+    assert hold.run_long(["echo", "ran"], run_id="r1").stdout == "ran\n"
+    talk = hold.converse(["echo", "ran"])
+    assert talk.listen() is None
+    assert talk.end().stdout == "ran\n"
+    shutil.rmtree(place.directory / "lease")
+    talk = hold.converse(["touch", str(place.directory / "late")])
+    while talk.listen() is not None:
+        pass
+    with pytest.raises(TestbedError, match="has put itself back"):
+        talk.end()
+    with pytest.raises(TestbedError, match="has put itself back"):
+        hold.run_long(["touch", str(place.directory / "late")], run_id="r2")
+    assert not (place.directory / "late").exists()
+
+
+def test_whoever_puts_a_host_back_by_hand_takes_it_from_its_holder(place: Place) -> None:
+    hold = place.take()
+    place.journal()
+    restored = list(restore([LocalConnector()], str(place.directory)))
+    assert restored == ["part on localhost restored"]
+    with pytest.raises(TestbedError, match="has put itself back"):
+        hold.beat()
+    assert list(restore([LocalConnector()], str(place.directory))) == [
+        "localhost: nothing to put back"
+    ]

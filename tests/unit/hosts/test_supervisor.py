@@ -1,0 +1,274 @@
+"""The supervisor as a host runs it: a real python3 given the real program on standard input."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from tuner.hosts import supervisor
+from tuner.hosts.connector import OUTPUT_LIMIT_BYTES
+from tuner.hosts.exchange import BOOTSTRAP, Answer, AnswerReader, Request
+
+PATIENCE_S = 60.0
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state not in "ZX"
+
+
+class Asking:
+    """A supervisor under way, and our end of it."""
+
+    def __init__(self, do: str, given: bytes = b"", beat_s: float = 30.0, **fields: Any) -> None:
+        self.reader = AnswerReader()
+        self.sent = Request(do, beat_s, fields, given).encode(self.reader.mark)
+        self.process = subprocess.Popen(
+            BOOTSTRAP, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+        )
+
+    def __enter__(self) -> Asking:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
+
+    @property
+    def stdin(self) -> IO[bytes]:
+        assert self.process.stdin is not None
+        return self.process.stdin
+
+    def send(self, data: bytes | None = None) -> Asking:
+        view = memoryview(self.sent if data is None else data)
+        while view:
+            view = view[os.write(self.stdin.fileno(), view) :]
+        return self
+
+    def answer(self) -> Answer:
+        assert self.process.stdout is not None
+        while True:
+            data = os.read(self.process.stdout.fileno(), 65536)
+            assert data, "no answer"
+            answer = self.reader.feed(data)
+            if answer is not None:
+                return answer
+
+
+def ask(do: str, given: bytes = b"", **fields: Any) -> Answer:
+    with Asking(do, given, **fields) as asking:
+        return asking.send().answer()
+
+
+def run(*argv: str, given: bytes = b"", timeout_s: float = PATIENCE_S) -> Answer:
+    return ask("run", given, argv=argv, timeout_s=timeout_s)
+
+
+def attend(directory: Path, *argv: str, given: bytes = b"", **changes: Any) -> Answer:
+    fields = {
+        "directory": str(directory / "runs-{uid}"),
+        "run_id": "one",
+        "argv": argv,
+        "timeout_s": PATIENCE_S,
+        "wait_s": PATIENCE_S,
+        "boot_id": supervisor.boot_id(),
+        "known": False,
+    }
+    return ask(changes.pop("do", "attend"), given, **(fields | changes))
+
+
+def place(directory: Path) -> Path:
+    return directory / f"runs-{os.geteuid()}" / "one"
+
+
+def test_status_input_and_both_outputs() -> None:
+    content = bytes(range(256)) * 3000
+    answer = run("sh", "-c", "cat; echo no >&2; exit 137", given=content)
+    assert (answer.ended, answer.status) == ("exit", 137)
+    assert (answer.stdout, answer.stderr) == (content, b"no\n")
+
+
+@pytest.mark.parametrize(
+    ("argv", "status", "said"),
+    [
+        (["sh", "-c", "kill -KILL $$"], -9, b""),
+        (["/nonexistent/program"], 127, b"/nonexistent/program: not found\n"),
+        (["/etc"], 126, b"/etc: [Errno 13] Permission denied: b'/etc'\n"),
+    ],
+)
+def test_how_commands_end(argv: list[str], status: int, said: bytes) -> None:
+    answer = run(*argv)
+    assert (answer.ended, answer.status, answer.stderr) == ("exit", status, said)
+
+
+def test_arguments_are_not_touched() -> None:
+    words = ["", "a b", "it's", "$(reboot)", "a\nb", "-n", "é", "\udcff", "*"]
+    answer = run("printf", "%s\\0", *words)
+    assert answer.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1] == words
+
+
+def test_signals_and_messages_are_as_programs_expect_them() -> None:
+    ignored = run("grep", "SigIgn", "/proc/self/status").stdout.split()[1]
+    assert int(ignored, 16) & (1 << (signal.SIGPIPE - 1)) == 0
+    environment = run("env").stdout.decode().split("\n")
+    assert {"LANG=C", "LC_ALL=C.UTF-8"} <= set(environment)
+
+
+def test_its_time_is_up_for_a_command_and_its_children() -> None:
+    answer = run("sh", "-c", "sleep 100 & echo $! >&2; wait", timeout_s=0.5)
+    assert (answer.ended, answer.dead, answer.stdout) == ("timeout", True, b"")
+
+
+@pytest.mark.parametrize("where", ["", " >&2"])
+def test_too_much_output_ends_the_command(where: str) -> None:
+    answer = run("sh", "-c", f"cat /dev/zero{where}")
+    assert (answer.ended, answer.stdout, answer.stderr) == ("too-large", b"", b"")
+
+
+def test_output_up_to_the_limit_comes_whole() -> None:
+    answer = run("head", "-c", str(OUTPUT_LIMIT_BYTES), "/dev/zero")
+    assert answer.stdout == bytes(OUTPUT_LIMIT_BYTES)
+    assert run("head", "-c", str(OUTPUT_LIMIT_BYTES + 1), "/dev/zero").ended == "too-large"
+
+
+def test_a_daemon_that_keeps_its_output_open_does_not_hold_up() -> None:
+    answer = run("sh", "-c", "echo up; setsid sleep 300 & echo $!")
+    up, pid = answer.stdout.split()
+    assert up == b"up"
+    os.kill(int(pid), signal.SIGKILL)
+
+
+def test_a_command_that_nobody_waits_for_is_killed(tmp_path: Path) -> None:
+    argv = ["sh", "-c", 'echo $$ > "$1.new"; mv "$1.new" "$1"; sleep 100 & wait', "sh"]
+    with Asking("run", argv=[*argv, str(tmp_path / "pid")], timeout_s=PATIENCE_S) as asking:
+        asking.send()
+        wait_for((tmp_path / "pid").exists)
+        pid = int((tmp_path / "pid").read_text())
+        assert alive(pid)
+        asking.stdin.close()
+        assert asking.process.wait(PATIENCE_S) == 0
+    wait_for(lambda: not alive(pid))
+
+
+def test_a_request_that_is_cut_off_does_nothing(tmp_path: Path) -> None:
+    argv = ["touch", str(tmp_path / "ran")]
+    with Asking("run", b"input", argv=argv, timeout_s=PATIENCE_S) as asking:
+        asking.send(asking.sent[:-1])
+        asking.stdin.close()
+        assert asking.process.wait(PATIENCE_S) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_shows_that_it_lives() -> None:
+    with Asking("run", beat_s=0.1, argv=["sleep", "100"], timeout_s=PATIENCE_S) as asking:
+        asking.send()
+        assert asking.process.stdout is not None
+        seen = b"".join(os.read(asking.process.stdout.fileno(), 1) for _ in range(3))
+        asking.stdin.close()
+        assert asking.process.wait(PATIENCE_S) == 0
+    assert seen == b"\n\n\n"
+
+
+def test_a_run_is_started_once_however_often_it_is_asked_for(tmp_path: Path) -> None:
+    argv = ["sh", "-c", 'echo ran >> "$1"; sleep 0.5; echo out; cat; exit 7', "sh"]
+    argv.append(str(tmp_path / "count"))
+    with ThreadPoolExecutor(6) as pool:
+        asked = [pool.submit(attend, tmp_path, *argv, given=b"in") for _ in range(6)]
+        answers = [one.result() for one in asked]
+    assert {(a.ended, a.status, a.stdout) for a in answers} == {("exit", 7, b"out\nin")}
+    assert attend(tmp_path, *argv, known=True).status == 7
+    assert (tmp_path / "count").read_text() == "ran\n"
+    assert [path.name for path in place(tmp_path).parent.iterdir()] == ["one"]
+    assert place(tmp_path).stat().st_mode & 0o777 == 0o700
+    assert attend(tmp_path, *argv, do="forget").ended == "forgotten"
+    assert not place(tmp_path).exists()
+    assert attend(tmp_path, *argv, known=True).ended == "unknown"
+    assert attend(tmp_path, *argv, do="forget").ended == "forgotten"
+
+
+def test_a_run_goes_on_without_whoever_started_it(tmp_path: Path) -> None:
+    argv = ["sh", "-c", 'while [ ! -e "$1" ]; do sleep 0.05; done; echo out', "sh"]
+    argv.append(str(tmp_path / "go"))
+    assert attend(tmp_path, *argv, wait_s=0.0).ended == "running"
+    assert attend(tmp_path, *argv, wait_s=0.1, known=True).ended == "running"
+    (tmp_path / "go").touch()
+    assert attend(tmp_path, *argv, known=True).stdout == b"out\n"
+
+
+def test_a_run_that_somebody_else_removes_is_unknown(tmp_path: Path) -> None:
+    argv = ["sleep", "100"]
+    assert attend(tmp_path, *argv, wait_s=0.0).ended == "running"
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(attend, tmp_path, *argv, known=True)
+        wait_for((place(tmp_path) / "process").exists)
+        assert attend(tmp_path, *argv, do="forget").ended == "forgotten"
+        # The one that waits may have read the answer just before.
+        assert waiting.result().ended in ("unknown", "exit")
+
+
+def test_a_run_ends_when_its_time_is_up(tmp_path: Path) -> None:
+    answer = attend(tmp_path, "sleep", "100", timeout_s=0.3)
+    assert (answer.ended, answer.dead) == ("timeout", True)
+
+
+def test_a_run_can_be_ended(tmp_path: Path) -> None:
+    argv = ["sh", "-c", 'echo $$ > "$1.new"; mv "$1.new" "$1"; sleep 100', "sh"]
+    argv.append(str(tmp_path / "pid"))
+    assert attend(tmp_path, *argv, wait_s=0.0).ended == "running"
+    wait_for((tmp_path / "pid").exists)
+    pid = int((tmp_path / "pid").read_text())
+    assert attend(tmp_path, *argv, do="forget").ended == "forgotten"
+    assert not alive(pid)
+    assert not place(tmp_path).exists()
+
+
+def test_a_run_whose_keeper_was_killed_is_lost_and_ended(tmp_path: Path) -> None:
+    assert attend(tmp_path, "sleep", "100", wait_s=0.0).ended == "running"
+    wait_for((place(tmp_path) / "process").exists)
+    pid = int((place(tmp_path) / "process").read_text().split()[0])
+    status = Path(f"/proc/{pid}/status").read_text()
+    keeper = int(status.partition("PPid:")[2].split()[0])
+    os.kill(keeper, signal.SIGKILL)
+    assert attend(tmp_path, "sleep", "100", known=True).ended == "lost"
+    wait_for(lambda: not alive(pid))
+
+
+def test_a_machine_that_was_restarted_is_noticed(tmp_path: Path) -> None:
+    assert attend(tmp_path, "true", boot_id="another").ended == "rebooted"
+    assert not place(tmp_path).exists()
+    assert attend(tmp_path, "true").status == 0
+    record = place(tmp_path) / "request"
+    record.write_text(json.dumps({"argv": ["true"], "boot_id": "an earlier one"}))
+    assert attend(tmp_path, "true").ended == "rebooted"
+
+
+def test_a_run_of_another_command_is_not_taken_for_it(tmp_path: Path) -> None:
+    assert attend(tmp_path, "true").ended == "exit"
+    assert attend(tmp_path, "false").ended == "other"
+
+
+def test_greeting_tells_which_start_of_the_machine_this_is() -> None:
+    answer = ask("greet")
+    assert (answer.ended, answer.boot_id) == ("greeted", supervisor.boot_id())

@@ -1,0 +1,170 @@
+"""Testbed files: what they say, and one clear line for each thing that they must not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tuner.errors import SpecError
+from tuner.services.openafs.file import TestbedFile, read_testbed
+from tuner.services.openafs.hosts import client_place, ssh_host
+from tuner.services.openafs.unit import UnitPlace
+
+DATA = Path(__file__).parents[3] / "data" / "testbeds"
+
+#: What no name, address or path in a testbed file may be, whoever wrote it.
+HOSTILE = (
+    "",
+    " ",
+    "-oProxyCommand=touch /tmp/x",
+    "--help",
+    "a b",
+    "a;reboot",
+    "a\nb",
+    "$(reboot)",
+    "`reboot`",
+    "a'b",
+    'a"b',
+    "a|b",
+    "a&b",
+    "a>b",
+    "a\0b",
+    "../x",
+    "ä",
+    "x" * 300,
+)
+PLACES = (
+    ("path",),
+    ("server", "name"),
+    ("server", "address"),
+    ("server", "instance"),
+    ("server", "log"),
+    ("server", "volumes", 0),
+    ("server", "other_volumes", 0),
+    ("server", "reach", "ssh", "address"),
+    ("server", "reach", "ssh", "user"),
+    ("server", "reach", "ssh", "jump", "address"),
+    ("server", "reach", "ssh", "jump", "user"),
+    ("clients", 0, "name"),
+    ("clients", 0, "control", "fuse", "mount"),
+    ("clients", 0, "control", "fuse", "cache"),
+    ("clients", 1, "reach", "netns", "cell"),
+    ("clients", 1, "reach", "netns", "node"),
+    ("other_clients", 0),
+    ("restore", "directory"),
+)
+
+
+def document() -> Any:
+    return yaml.safe_load((DATA / "everything.yaml").read_text())
+
+
+def read(tmp_path: Path, content: object) -> TestbedFile:
+    path = tmp_path / "testbed.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return read_testbed(path)
+
+
+def test_every_word_is_understood() -> None:
+    file = read_testbed(DATA / "everything.yaml")
+    assert file.restore.after == 1800.0
+    assert file.hours is not None
+    assert file.hours.start.hour == 20
+    ssh = file.server.reach.ssh
+    assert ssh is not None
+    host = ssh_host(ssh, DATA)
+    assert (host.address, host.user, host.port, host.sudo) == (
+        "fs9.example.org",
+        "tuner",
+        2222,
+        True,
+    )
+    assert host.key_file == DATA / "keys" / "tuner"
+    assert host.jump is not None
+    assert host.jump.key_file == DATA / "keys" / "hop"
+
+
+def test_root_needs_no_sudo_and_others_do() -> None:
+    for user, sudo in (("root", False), ("tuner", True)):
+        content = document()
+        content["server"]["reach"]["ssh"] = {"address": "fs9", "user": user}
+        ssh = TestbedFile.model_validate(content).server.reach.ssh
+        assert ssh is not None
+        assert ssh.by_sudo is sudo
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: ".".join(map(str, place)))
+def test_what_could_be_more_than_data_is_refused(
+    tmp_path: Path, place: tuple[str | int, ...]
+) -> None:
+    for value in HOSTILE:
+        content = document()
+        inner = content
+        for step in place[:-1]:
+            inner = inner[step]
+        inner[place[-1]] = value
+        with pytest.raises(SpecError) as refused:
+            read(tmp_path, content)
+        message = str(refused.value)
+        assert ".".join(map(str, place)) in message, value
+        assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"clients": []}, "clients: "),
+        ({"nosuch": 1}, "nosuch: unknown key"),
+        ({"server": None}, "server: "),
+        ({"hours": {"start": 1200, "end": "06:00"}}, "in quotes"),
+        ({"restore": {"after": "soon"}}, "restore.after: write a duration"),
+        ({"other_clients": ["fs9.example.org"]}, "is not an IP address"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, change: dict[str, object], said: str) -> None:
+    with pytest.raises(SpecError, match=said):
+        read(tmp_path, document() | change)
+
+
+def test_two_ways_to_one_host_are_refused(tmp_path: Path) -> None:
+    content = document()
+    content["clients"][2]["reach"] = {"local": {}, "netns": {"cell": "a", "node": "b"}}
+    with pytest.raises(SpecError, match=r"clients\.2\.reach: name exactly one way"):
+        read(tmp_path, content)
+
+
+def test_names_must_differ(tmp_path: Path) -> None:
+    content = document()
+    content["clients"][1]["name"] = "c1"
+    with pytest.raises(SpecError, match="every host needs a name of its own"):
+        read(tmp_path, content)
+
+
+def test_kernel_clients_by_their_units() -> None:
+    file = read_testbed(DATA / "kernel.yaml")
+    debian, redhat = (client_place(file, client) for client in file.clients)
+    assert isinstance(debian, UnitPlace)
+    assert isinstance(redhat, UnitPlace)
+    assert (debian.file, debian.variable) == ("/etc/openafs/afs.conf", "OPTIONS")
+    assert (redhat.file, redhat.variable) == ("/etc/sysconfig/openafs", "AFSD_ARGS")
+    assert {client.control.program for client in file.clients} == {"afsd"}
+
+
+@pytest.mark.parametrize(
+    ("control", "said"),
+    [
+        ({}, "name exactly one way: fuse, systemd or sysconfig"),
+        ({"fuse": {}, "systemd": {}}, "name exactly one way"),
+        ({"systemd": {}}, "all clients must run the same program"),
+        ({"systemd": {"variable": "A=b; c"}}, r"systemd\.variable: not a name"),
+        ({"systemd": {"file": "../afs.conf"}}, r"systemd\.file: not an absolute path"),
+    ],
+)
+def test_one_way_to_control_a_client(tmp_path: Path, control: dict[str, object], said: str) -> None:
+    content = document()
+    content["clients"][0]["control"] = control
+    with pytest.raises(SpecError, match=said):
+        read(tmp_path, content)

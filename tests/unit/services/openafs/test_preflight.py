@@ -1,0 +1,159 @@
+"""Whether hosts may be changed, decided from what they say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, time
+from pathlib import Path
+
+import pytest
+
+from tuner.services.openafs.facts import ClientFacts, HostFacts, ServerFacts
+from tuner.services.openafs.file import HoursSection, TestbedFile, read_testbed
+from tuner.services.openafs.preflight import Finding, preflight, within
+
+FILE_DIRECTORY = Path(__file__).parents[3] / "data" / "testbeds"
+FILE = read_testbed(FILE_DIRECTORY / "everything.yaml")
+EVENING = datetime(2026, 3, 1, 21, 0, tzinfo=UTC)
+GIB = 1 << 30
+
+
+def host(name: str, address: str) -> HostFacts:
+    return HostFacts(
+        host=name,
+        system="Debian",
+        kernel="6.1",
+        cpus=2,
+        memory_bytes=8 * GIB,
+        available_bytes=6 * GIB,
+        rmem_max_bytes=212992,
+        python="3.11.2",
+        clock_ahead_s=0.0,
+        asked_s=0.01,
+        addresses=frozenset({"127.0.0.1", address}),
+        free_bytes=(("/var", 10 * GIB),),
+    )
+
+
+SERVER = host("fs9", "192.0.2.9")
+CLIENTS = (host("c1", "192.0.2.1"), host("c2", "192.0.2.2"))
+PROGRAMS = ServerFacts(
+    state="(type is dafs) currently running normally",
+    commands=("/usr/lib/openafs/dafileserver",),
+    volumes=frozenset({"bench"}),
+    clients=frozenset({"192.0.2.1"}),
+    quota_kib=0,
+    used_kib=2,
+)
+
+
+def look(
+    server: HostFacts = SERVER,
+    programs: ServerFacts = PROGRAMS,
+    clients: tuple[HostFacts, ...] = CLIENTS,
+    file: TestbedFile = FILE,
+    now: datetime = EVENING,
+    needs: dict[str, int] | None = None,
+    caches: tuple[ClientFacts, ...] = (),
+) -> tuple[Finding, ...]:
+    return preflight(file, (server, programs), clients, needs or {}, now, caches)
+
+
+def test_a_spare_server_with_its_own_clients_is_fine() -> None:
+    assert look() == ()
+
+
+@pytest.mark.parametrize(
+    ("programs", "host_name", "said"),
+    [
+        (replace(PROGRAMS, volumes=frozenset({"bench", "home.ada"})), "fs9", "home.ada"),
+        (replace(PROGRAMS, volumes=frozenset()), "fs9", "does not serve bench"),
+        (replace(PROGRAMS, clients=frozenset({"198.51.100.7"})), "fs9", "198.51.100.7"),
+        (replace(PROGRAMS, state="temporarily disabled"), "fs9", "temporarily disabled"),
+        (replace(PROGRAMS, quota_kib=5000, used_kib=4000), "fs9", "quota"),
+    ],
+)
+def test_what_others_need_is_not_touched(programs: ServerFacts, host_name: str, said: str) -> None:
+    (finding,) = look(programs=programs)
+    assert finding.refuses
+    assert finding.host == host_name
+    assert said in finding.message
+
+
+def test_what_is_named_in_the_file_is_allowed() -> None:
+    others = replace(
+        PROGRAMS,
+        volumes=frozenset({"bench", "scratch"}),
+        clients=frozenset({"192.0.2.77", "192.0.2.9"}),
+    )
+    assert look(programs=others) == ()
+
+
+def test_many_volumes_are_counted_rather_than_listed() -> None:
+    many = replace(PROGRAMS, volumes=frozenset({"bench"} | {f"v{n}" for n in range(40)}))
+    (finding,) = look(programs=many)
+    assert "and 35 more" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("facts", "refuses", "said"),
+    [
+        (replace(SERVER, free_bytes=(("/var/cache", 5 << 20),)), True, "/var/cache: only 5 MiB"),
+        (replace(SERVER, clock_ahead_s=9.0), False, "9 s ahead of"),
+        (replace(SERVER, clock_ahead_s=-700.0), True, "700 s behind"),
+        (replace(SERVER, available_bytes=GIB), True, "may take 2.0 GiB of memory"),
+    ],
+)
+def test_a_host_that_is_not_fit_is_named(facts: HostFacts, refuses: bool, said: str) -> None:
+    (finding,) = look(server=facts, needs={"fs9": 2 * GIB})
+    assert finding.refuses is refuses
+    assert said in finding.message
+
+
+KERNEL = read_testbed(FILE_DIRECTORY / "kernel.yaml")
+DEBIAN = ClientFacts("c1", True, ("/afs", "/var/cache/openafs"))
+REDHAT = ClientFacts("c2", True, ("/afs", "/usr/vice/cache"))
+
+
+@pytest.mark.parametrize(
+    ("facts", "refuses", "said"),
+    [
+        (replace(DEBIAN, sees=False), True, "name the volume itself, as /afs/.:mount/"),
+        (replace(DEBIAN, cache_info=("/afs", "/cache")), True, "would be wiped"),
+        (replace(DEBIAN, holders=("17", "200")), True, "processes 17, 200 are in /afs"),
+        (replace(DEBIAN, tokens=True), False, "tokens, which every restart"),
+    ],
+)
+def test_a_client_that_cannot_be_restarted_safely_is_named(
+    facts: ClientFacts, refuses: bool, said: str
+) -> None:
+    assert look(file=KERNEL, caches=(DEBIAN, REDHAT)) == ()
+    (finding,) = look(file=KERNEL, caches=(facts, REDHAT))
+    assert (finding.host, finding.refuses) == ("c1", refuses)
+    assert said in finding.message
+
+
+def test_a_clock_is_not_doubted_for_a_slow_answer() -> None:
+    assert look(server=replace(SERVER, clock_ahead_s=5.0, asked_s=6.0)) == ()
+
+
+def test_outside_its_hours_nothing_begins() -> None:
+    (finding,) = look(now=EVENING.replace(hour=12))
+    assert finding.refuses
+    assert "from 20:00 to 06:00" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "inside", "outside"),
+    [
+        ("08:00", "17:00", ["08:00", "16:59"], ["07:59", "17:00", "23:00"]),
+        ("20:00", "06:00", ["20:00", "23:59", "00:00", "05:59"], ["06:00", "19:59"]),
+        ("00:00", "00:00", ["00:00", "12:00", "23:59"], []),
+    ],
+)
+def test_hours_may_go_over_midnight(
+    start: str, end: str, inside: list[str], outside: list[str]
+) -> None:
+    hours = HoursSection.model_validate({"start": start, "end": end})
+    assert all(within(hours, time.fromisoformat(now)) for now in inside)
+    assert not any(within(hours, time.fromisoformat(now)) for now in outside)

@@ -1,0 +1,289 @@
+"""The kernel client in the hands of a systemd unit: its file, and the order of things.
+
+The scripts run for real; what they would ask of the system are stand-ins that behave as real hosts
+were seen to: a stop that succeeds and leaves everything mounted, a start with a bad option.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from tuner.errors import ConfigurationError, TestbedError
+from tuner.hosts.local import LocalConnector
+from tuner.hosts.put_back import restore_all
+from tuner.services.openafs.unit import UnitClient, UnitPlace, options_in, with_options
+
+FOUND = '# local settings\nAFS_CLIENT=true\nOPTIONS="-chunksize 18 -afsdb"\n'
+
+#: Each keeps the state of the host in files of the directory that it is told in HERE.
+STAND_INS = {
+    "systemctl": """
+case $1 in
+stop)
+    echo stop >> "$HERE/calls"
+    [ -e "$HERE/busy" ] || rm -f "$HERE/mounted" "$HERE/loaded" ;;
+start)
+    echo start >> "$HERE/calls"
+    grep -q -e -nosuch "$HERE/afs.conf" && exit 1
+    touch "$HERE/mounted" "$HERE/loaded" ;;
+esac""",
+    "findmnt": '[ -e "$HERE/mounted" ]',
+    "lsmod": '[ ! -e "$HERE/loaded" ] || echo "openafs 1 0"',
+    "umount": '[ ! -e "$HERE/busy" ] && rm -f "$HERE/mounted"',
+    "afsd": 'echo "afsd $*" >> "$HERE/calls"',
+    "rmmod": '[ ! -e "$HERE/stuck" ] && rm -f "$HERE/loaded"',
+    "fs": """
+case $1 in
+getcrypt) echo "Security level is currently $(cat "$HERE/crypt")." ;;
+setcrypt) echo "setcrypt $2" >> "$HERE/calls" ;;
+esac""",
+    "journalctl": "echo afsd: Unknown option -nosuch",
+}
+
+
+@dataclass
+class Machine:
+    """A stand-in for a client host, in a directory."""
+
+    here: Path
+
+    def client(self) -> UnitClient:
+        here = str(self.here)
+        place = UnitPlace(
+            unit="openafs-client",
+            file=f"{here}/afs.conf",
+            variable="OPTIONS",
+            mount=f"{here}/afs",
+            cache=f"{here}/cache",
+            probe=here,
+            directory=f"{here}/restore",
+        )
+        return UnitClient.attach(LocalConnector(), place)
+
+    def set(self, *marks: str) -> None:
+        for mark in marks:
+            (self.here / mark).touch()
+
+    def calls(self) -> list[str]:
+        path = self.here / "calls"
+        return path.read_text().split("\n")[:-1] if path.exists() else []
+
+    def options(self) -> tuple[str, ...]:
+        return options_in((self.here / "afs.conf").read_text(), "OPTIONS")
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, body in STAND_INS.items():
+        path = programs / name
+        path.write_text(f"#!/bin/sh\n{body.strip()}\n")
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("HERE", str(tmp_path))
+    (tmp_path / "afs.conf").write_text(FOUND)
+    (tmp_path / "afs.conf").chmod(0o640)
+    (tmp_path / "crypt").write_text("crypt (data security)")
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "V1").write_text("cached")
+    found = Machine(tmp_path)
+    found.set("mounted", "loaded")
+    return found
+
+
+def test_options_are_changed_with_an_empty_cache_and_put_back(machine: Machine) -> None:
+    client = machine.client()
+    assert client.options == ("-chunksize", "18", "-afsdb")
+    client.start(["-afsdb", "-chunksize", "20"])
+    assert machine.options() == ("-afsdb", "-chunksize", "20")
+    assert machine.calls() == ["stop", "start", "setcrypt on"]
+    assert (machine.here / "afs.conf").stat().st_mode & 0o777 == 0o640
+    assert list((machine.here / "cache").iterdir()) == []
+    assert client.restore().endswith("started again as found: -chunksize 18 -afsdb")
+    assert (machine.here / "afs.conf").read_text() == FOUND
+    assert (machine.here / "mounted").exists()
+    assert not (machine.here / "restore" / "cache_manager").exists()
+
+
+def test_nothing_is_started_while_the_old_client_is_there(machine: Machine) -> None:
+    """Each start on a busy mount adds daemons, and the workload would run on the old options."""
+    client = machine.client()
+    machine.set("busy")
+    with pytest.raises(TestbedError, match="stays mounted, held by"):
+        client.start(["-chunksize", "20"])
+    assert machine.calls() == ["stop"]
+    assert (machine.here / "afs.conf").read_text() == FOUND
+    (machine.here / "busy").unlink()
+    client.restore()
+    assert (machine.here / "afs.conf").read_text() == FOUND
+
+
+def test_who_holds_the_files_is_named(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = machine.client()
+    (machine.here / "afs").mkdir()
+    monkeypatch.chdir(machine.here / "afs")
+    machine.set("busy")
+    with pytest.raises(TestbedError, match=rf"held by: .*\b{os.getpid()} \(.*was stopped"):
+        client.start(["-chunksize", "20"])
+    assert machine.calls() == []
+    assert client.restore().endswith("left as found: -chunksize 18 -afsdb")
+    assert (machine.here / "afs.conf").read_text() == FOUND
+    assert machine.calls() == []
+
+
+def test_encryption_is_what_it_was_whatever_a_start_makes_of_it(machine: Machine) -> None:
+    (machine.here / "crypt").write_text("clear")
+    machine.client().start(["-chunksize", "20"])
+    (machine.here / "crypt").write_text("crypt (data security)")
+    machine.client().restore()
+    assert machine.calls() == ["stop", "start", "setcrypt off"] * 2
+
+
+def test_a_link_that_leads_nowhere_is_no_volume(machine: Machine) -> None:
+    """What a mount point made through afsd.fuse is to the kernel's client."""
+    link = machine.here / "bench"
+    link.symlink_to("#bench.")
+    client = machine.client()
+    client.place = replace(client.place, probe=str(link))
+    script = machine.here / "restore" / "kernel-remount.sh"
+    script.write_text(script.read_text().replace("ready_s=60", "ready_s=0"))
+    with pytest.raises(ConfigurationError, match=r"does not serve .*/bench"):
+        client.start([])
+
+
+def test_a_module_that_stays_loaded_asks_for_a_reboot(machine: Machine) -> None:
+    client = machine.client()
+    machine.set("busy", "stuck")
+    (machine.here / "mounted").unlink()
+    with pytest.raises(TestbedError, match="only a reboot is safe"):
+        client.start([])
+    assert machine.calls() == ["stop", "afsd -shutdown"]
+
+
+def test_a_bad_option_is_the_configuration_s_fault(machine: Machine) -> None:
+    client = machine.client()
+    with pytest.raises(ConfigurationError, match="openafs-client does not start: afsd: Unknown"):
+        client.start(["-nosuch"])
+    assert machine.calls() == ["stop", "start", "stop"]
+    machine.set("loaded")  # a start that failed may leave its module
+    client.start(["-chunksize", "19"])
+    assert machine.options() == ("-chunksize", "19")
+
+
+def test_a_run_that_was_cut_off_is_undone_by_the_next(machine: Machine) -> None:
+    machine.client().start(["-chunksize", "20"])
+    again = machine.client()
+    assert again.options == ("-chunksize", "18", "-afsdb")
+    again.restore()
+    assert (machine.here / "afs.conf").read_text() == FOUND
+
+
+EDITED = FOUND + "# by hand\nAFS_AFSDB=false\n"
+
+
+def test_what_somebody_else_made_of_the_file_is_not_overwritten(machine: Machine) -> None:
+    """Neither by the next arm, which refuses, nor when it is put back: it is kept then."""
+    client = machine.client()
+    client.start(["-chunksize", "20"])
+    (machine.here / "afs.conf").write_text(EDITED)
+    with pytest.raises(TestbedError, match=r"somebody else has changed .*afs\.conf meanwhile"):
+        client.start(["-chunksize", "19"])
+    assert (machine.here / "afs.conf").read_text() == EDITED
+    assert machine.calls() == ["stop", "start", "setcrypt on"]
+    said = client.restore()
+    assert (machine.here / "afs.conf").read_text() == FOUND
+    (kept,) = (machine.here / "restore").glob("afs.conf.changed-*")
+    assert kept.read_text() == EDITED
+    assert f"somebody else had changed {machine.here}/afs.conf: kept as {kept}" in said
+
+
+def test_what_a_killed_run_was_about_to_write_is_nobody_else_s_work(machine: Machine) -> None:
+    machine.client().start(["-chunksize", "20"])
+    journal = machine.here / "restore" / "cache_manager"
+    (journal / "wanted").write_text("what the next arm would have been\n")
+    machine.client().start(["-chunksize", "19"])
+    assert "somebody else" not in machine.client().restore()
+    assert list((machine.here / "restore").glob("afs.conf.*")) == []
+
+
+def test_putting_back_by_hand_twice_restarts_once(machine: Machine) -> None:
+    machine.client().start(["-chunksize", "20"])
+    command = ["sh", str(machine.here / "restore" / "cache_manager" / "restore.sh")]
+    said = [LocalConnector().run(command).stdout for _ in range(2)]
+    assert said == ["started again as found\n", "left as found\n"]
+    assert machine.calls() == ["stop", "start", "setcrypt on"] * 2
+
+
+@pytest.mark.parametrize("name", ["configuration", "found", "crypt", "sums", "restore.sh"])
+@pytest.mark.parametrize("length", [0, 0.5])
+def test_a_damaged_journal_does_nothing(machine: Machine, name: str, length: float) -> None:
+    """Half of what was found is not what was found."""
+    client = machine.client()
+    client.start(["-chunksize", "20"])
+    changed = (machine.here / "afs.conf").read_text()
+    path = machine.here / "restore" / "cache_manager" / name
+    path.write_bytes(path.read_bytes()[: int(length * path.stat().st_size)])
+    with pytest.raises(TestbedError, match=r"restore/cache_manager/re.*: exit status"):
+        client.restore()
+    with pytest.raises(TestbedError, match="not put back: cache_manager: "):
+        restore_all(LocalConnector(), str(machine.here))
+    assert path.exists()
+    assert (machine.here / "afs.conf").read_text() == changed
+    assert machine.calls() == ["stop", "start", "setcrypt on"]
+    if name != "restore.sh":
+        with pytest.raises(TestbedError, match=r"journal .* is damaged"):
+            machine.client()
+
+
+def test_a_journal_that_somebody_removed_is_written_again_to_put_back(machine: Machine) -> None:
+    client = machine.client()
+    client.start(["-chunksize", "20"])
+    shutil.rmtree(machine.here / "restore")
+    client.restore()
+    assert (machine.here / "afs.conf").read_text() == FOUND
+
+
+def test_what_is_in_effect_is_asked_of_the_client_itself(machine: Machine, root: Path) -> None:
+    client = machine.client()
+    shows = machine.here / "bin" / "cmdebug"
+    (machine.here / "shown").write_text((root / "tests/data/openafs/cmdebug-cache.txt").read_text())
+    shows.write_text('#!/bin/sh\n[ "$*" = "127.0.0.1 -cache" ] && cat "$HERE/shown"\n')
+    shows.chmod(0o755)
+    assert client.shown()["cmdebug.chunk_files"] == 6250
+    for script in ("echo nobody answers; exit 1", "echo rubbish"):
+        shows.write_text(f"#!/bin/sh\n{script}\n")
+        with pytest.raises(ConfigurationError, match="localhost: the client is gone"):
+            client.shown()
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("", ()),
+        ("OPTIONS=AUTOMATIC\n", ()),
+        ("OPTIONS=-afsdb # usual\n", ("-afsdb",)),
+        ("OPTIONS='-a 1'\nexport OPTIONS=\"-b\t2\"\n", ("-b", "2")),
+        ("#OPTIONS=-x\nXOPTIONS=-y\n", ()),
+    ],
+)
+def test_options_are_those_of_the_last_assignment(text: str, options: tuple[str, ...]) -> None:
+    assert options_in(text, "OPTIONS") == options
+    assert options_in(with_options(text, "OPTIONS", ["-z", "3"]), "OPTIONS") == ("-z", "3")
+
+
+@pytest.mark.parametrize("value", ["$(reboot)", '"$MORE -x"', "`id`", "-a;reboot", "'unclosed"])
+def test_what_only_a_shell_could_read_is_refused(value: str) -> None:
+    with pytest.raises(ValueError, match="OPTIONS"):
+        options_in(f"OPTIONS={value}\n", "OPTIONS")
+
+
+@pytest.mark.parametrize("option", ["$(reboot)", "a b", "a;b", "`id`", 'a"', "a\nb", ""])
+def test_what_a_shell_could_take_for_more_than_a_word_is_never_written(option: str) -> None:
+    with pytest.raises(ConfigurationError, match="cannot stand in"):
+        with_options("", "OPTIONS", ["-a", option])

@@ -1,0 +1,134 @@
+"""The simulated testbed: its truth is what it was told, and time passes only when it lets it."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+import pytest
+
+import search_spaces
+from tuner.errors import ConfigurationError, TestbedError, WorkloadError
+from tuner.measure.workload import load_workload
+from tuner.model import Configuration, Value
+from tuner.services.simulated import Effect, Noise, SimulatedTestbed, World
+from tuner.services.testbed import Bench
+
+WORKLOAD = load_workload("mixed-use")
+SPACES = {
+    "fileserver": search_spaces.load("openafs-fileserver-1.8"),
+    "cache_manager": search_spaces.load("openafs-cache-manager-fuse-1.8"),
+}
+MANY = Configuration.of({"fileserver.threads": 100})
+
+
+def opened(
+    *effects: Effect, found: dict[str, Value] | None = None, **world: float
+) -> tuple[SimulatedTestbed, Bench]:
+    noise = Noise(world.get("noise", 0.014), world.get("block_noise", 0.0))
+    testbed = SimulatedTestbed(SPACES, World(effects, noise, int(world.get("seed", 1))), found)
+    return testbed, testbed.open(WORKLOAD, lambda said: None)
+
+
+def log_time(bench: Bench, block: int, trial: int, component: str = "metadata") -> float:
+    report = bench.engine.run(f"campaign-{block}-{trial}", 1, lambda: None, lambda stage: None)
+    return math.log(report.components[component].elapsed_s)
+
+
+@pytest.mark.parametrize(
+    ("effect", "value", "holds"),
+    [
+        (Effect("fileserver.threads", low=64), 64, True),
+        (Effect("fileserver.threads", low=64), 63, False),
+        (Effect("fileserver.threads", high=8), 9, False),
+        (Effect("fileserver.threads", value=16), 16, True),
+        (Effect("fileserver.threads", value=1), True, False),
+        (Effect("fileserver.threads"), None, False),
+        (Effect("fileserver.threads", low=0), "word", False),
+    ],
+)
+def test_when_an_effect_holds(effect: Effect, value: Value | None, holds: bool) -> None:
+    settings = {} if value is None else {"fileserver.threads": value}
+    assert effect.holds(Configuration.of(settings)) is holds
+
+
+def test_without_noise_times_are_the_truth() -> None:
+    effect = Effect("fileserver.threads", change=-0.2, components=("metadata",))
+    _, bench = opened(effect, noise=0.0)
+    assert log_time(bench, 1, 0) == 0.0
+    bench.target.apply(MANY, lambda doing: None)
+    assert log_time(bench, 1, 1) == pytest.approx(math.log(0.8))
+    assert log_time(bench, 1, 1, "large-write") == 0.0
+
+
+def test_noise_is_as_large_as_said() -> None:
+    _, bench = opened(noise=0.05)
+    drawn = [log_time(bench, block, 0) for block in range(400)]
+    assert statistics.stdev(drawn) == pytest.approx(0.05, rel=0.15)
+    assert statistics.fmean(drawn) == pytest.approx(0.0, abs=0.01)
+
+
+def test_what_a_block_shares_is_taken_out_by_pairing() -> None:
+    _, bench = opened(noise=0.0, block_noise=0.3)
+    for block in range(5):
+        assert log_time(bench, block, 0) == log_time(bench, block, 1)
+    assert len({log_time(bench, block, 0) for block in range(5)}) == 5
+
+
+def test_the_same_run_is_drawn_again() -> None:
+    once, again = opened(noise=0.05)[1], opened(noise=0.05)[1]
+    log_time(again, 9, 9)
+    assert log_time(once, 3, 2) == log_time(again, 3, 2)
+    assert log_time(once, 3, 2) != log_time(opened(noise=0.05, seed=2)[1], 3, 2)
+
+
+def test_time_passes_in_restarts_and_runs_only() -> None:
+    testbed, bench = opened(noise=0.0)
+    assert testbed.clock() == 0.0
+    bench.target.apply(Configuration(), lambda doing: None)
+    assert testbed.clock() == 0.0
+    assert bench.target.apply(MANY, lambda doing: None).actions == ("fileserver restart",)
+    assert testbed.clock() == 1.0
+    log_time(bench, 1, 1)
+    assert testbed.clock() == pytest.approx(1.0 + len(WORKLOAD.components))
+
+
+def test_failures_name_their_parameter_and_leave_work_to_do() -> None:
+    testbed, bench = opened(
+        Effect("fileserver.threads", low=64, fails="start"),
+        Effect("cache_manager.daemons", value=7, fails="workload"),
+    )
+    with pytest.raises(ConfigurationError, match=r"fileserver\.threads"):
+        bench.target.apply(MANY, lambda doing: None)
+    # A program that did not start is not as it was: what was found has to be put back.
+    assert bench.target.apply(Configuration(), lambda doing: None).actions == (
+        "fileserver restart",
+    )
+    bench.target.apply(Configuration.of({"cache_manager.daemons": 7}), lambda doing: None)
+    with pytest.raises(WorkloadError, match=r"cache_manager\.daemons"):
+        log_time(bench, 1, 1)
+    assert testbed.settings.as_dict() == {"cache_manager.daemons": 7}
+
+
+def test_restoring_puts_back_what_was_found() -> None:
+    found: dict[str, Value] = {"fileserver.threads": 12}
+    testbed, bench = opened(found=found)
+    assert bench.target.baseline.as_dict() == found
+    bench.target.apply(MANY, lambda doing: None)
+    assert len(bench.target.restore(lambda doing: None)) == 2
+    assert testbed.settings.as_dict() == found
+    assert testbed.close() is None
+    assert testbed.claim("some") is False
+
+
+def test_time_that_no_database_takes_does_not_pass() -> None:
+    testbed, bench = opened(noise=10.0, block_noise=10.0)
+    before_s = testbed.clock()
+
+    def years() -> None:
+        for block in range(1, 100):
+            log_time(bench, block, 1)
+
+    with pytest.raises(TestbedError, match="takes longer than ten years; give it less noise"):
+        years()
+    assert before_s <= testbed.clock() < 1e9

@@ -1,0 +1,212 @@
+"""The one way in which commands and files reach a host.
+
+A connector takes argument lists, never strings: whatever quoting a transport needs happens inside
+it. Whoever uses one says whether a command asks or changes something: a host that is held is only
+changed while it says itself that it may be (``hold.py``).
+"""
+
+from __future__ import annotations
+
+import shlex
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from tuner.errors import TestbedError, TransportError
+from tuner.hosts.guard import bare
+
+#: How much of a failed command's output an error repeats, and of the command its details.
+_TAIL_CHARACTERS = 400
+_COMMAND_CHARACTERS = 1000
+_NAME_CHARACTERS = 100
+
+#: Told mode and path; the content is its input.
+_WRITE = """\
+install --mode="$1" -- /dev/stdin "$2.new" && exec mv --no-target-directory -- "$2.new" "$2"
+"""
+
+_WRITING = ("sh", "-c", _WRITE, "sh")
+
+#: The most that a command may write to standard output, and to standard error.
+OUTPUT_LIMIT_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """A command that ran to its end. ``status``: exit status, negative for the signal that ended
+    it.
+    """
+
+    argv: tuple[str, ...]
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def tail(self) -> str:
+        """The end of what the command said, on one line: for errors and events."""
+        said = " ".join((self.stderr.strip() or self.stdout.strip()).split())
+        return said[-_TAIL_CHARACTERS:] or "it printed nothing"
+
+
+class CommandFailed(TestbedError):
+    """A command that must succeed did not."""
+
+    slug = "command-failed"
+
+    def __init__(self, host: str, result: CommandResult) -> None:
+        self.result = result
+        super().__init__(
+            f"{host}: {program(result.argv)}: exit status {result.status}: {result.tail}",
+            told(result, host),
+        )
+
+
+class CommandTimeout(TransportError):
+    """A command was reached but did not end within its time; it was killed."""
+
+    slug = "timeout"
+
+    def __init__(self, host: str, argv: Sequence[str], why: str) -> None:
+        details = {"host": host, "command": shown(argv)}
+        super().__init__(f"{host}: {program(argv)}: {why}", details)
+
+
+class OutputTooLarge(TestbedError):
+    """A command wrote more than is taken from one; nothing of it was kept."""
+
+    slug = "output-too-large"
+
+    def __init__(self, host: str, argv: Sequence[str]) -> None:
+        limit = OUTPUT_LIMIT_BYTES >> 20
+        super().__init__(f"{host}: {program(argv)}: it wrote more than {limit} MiB")
+
+
+class Connector(Protocol):
+    """A host, reached somehow; for several threads at once. Raises CommandTimeout when a command
+    does not end in time, OutputTooLarge when it writes too much, else TransportError when it does
+    not come back.
+    """
+
+    @property
+    def host(self) -> str:
+        """The host's name in messages."""
+        ...
+
+    def ask(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
+    ) -> CommandResult:
+        """Run a command that changes nothing to its end, whatever its exit status."""
+        ...
+
+    def change(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
+    ) -> CommandResult:
+        """Run a command that may change something to its end, whatever its exit status."""
+        ...
+
+    def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
+        """Write a file on the host, whole or not at all."""
+        ...
+
+    def get(self, path: str) -> bytes:
+        """The content of a file on the host. Raises CommandFailed when it cannot be read."""
+        ...
+
+
+class Direct(ABC):
+    """A connector with nobody between us and the host: to ask and to change is the same."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def run(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
+    ) -> CommandResult:
+        """Run a command to its end, whatever its exit status."""
+
+    def ask(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
+    ) -> CommandResult:
+        """See Connector.ask."""
+        return self.run(argv, input=input, timeout_s=timeout_s)
+
+    def change(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
+    ) -> CommandResult:
+        """See Connector.change."""
+        return self.run(argv, input=input, timeout_s=timeout_s)
+
+
+def check(connector: Connector, argv: Sequence[str], *, timeout_s: float = 60.0) -> str:
+    """Ask what must be answered; returns the command's standard output. Raises CommandFailed."""
+    result = connector.ask(argv, timeout_s=timeout_s)
+    if result.status != 0:
+        raise CommandFailed(connector.host, result)
+    return result.stdout
+
+
+def check_change(connector: Connector, argv: Sequence[str], *, timeout_s: float = 60.0) -> str:
+    """Change what must be changed; returns the command's standard output. Raises CommandFailed."""
+    result = connector.change(argv, timeout_s=timeout_s)
+    if result.status != 0:
+        raise CommandFailed(connector.host, result)
+    return result.stdout
+
+
+@contextmanager
+def understood(host: str) -> Iterator[None]:
+    """Around what reads a host's answers: one that is not what was asked for is a TestbedError."""
+    try:
+        yield
+    except (ArithmeticError, LookupError, TypeError, ValueError) as problem:
+        said = " ".join(str(problem).split())[:_TAIL_CHARACTERS]
+        raise TestbedError(f"{host}: its answer is not understood: {said}") from problem
+
+
+def told(result: CommandResult, host: str = "") -> dict[str, str | int]:
+    """What is kept of a command that failed; its input, which may be secret, never."""
+    found: dict[str, str | int] = {"host": host} if host else {}
+    return {
+        **found,
+        "command": shown(result.argv),
+        "exit_status": result.status,
+        "output": result.tail,
+    }
+
+
+def shown(argv: Sequence[str]) -> str:
+    """A command as kept with a failure: quoted for a shell, and cut where it becomes too long."""
+    return shlex.join(bare(argv))[:_COMMAND_CHARACTERS]
+
+
+def program(argv: Sequence[str]) -> str:
+    """What a command is called in messages: its beginning, since the rest may be long or secret."""
+    said = " ".join(bare(argv)[:2])
+    return said if len(said) <= _NAME_CHARACTERS else f"{said[:_NAME_CHARACTERS]}..."
+
+
+def decoded(
+    host: str, argv: Sequence[str], status: int, stdout: bytes, stderr: bytes
+) -> CommandResult:
+    """The result of a command from its bytes. Raises OutputTooLarge."""
+    if max(len(stdout), len(stderr)) > OUTPUT_LIMIT_BYTES:
+        raise OutputTooLarge(host, argv)
+    said = [data.decode(errors="replace") for data in (stdout, stderr)]
+    return CommandResult(tuple(bare(argv)), status, said[0], said[1])
+
+
+def write_whole(connector: Connector, path: str, content: bytes, mode: int) -> None:
+    """Write a file by a command: beside its place first, then moved there. Raises CommandFailed."""
+    argv = [*_WRITING, f"{mode:o}", path]
+    result = connector.change(argv, input=content)
+    if result.status != 0:
+        raise CommandFailed(connector.host, result)
+
+
+def written(argv: Sequence[str]) -> tuple[str, int] | None:
+    """Path and mode of the file that a command of ``write_whole`` writes; None for any other."""
+    *first, mode, path = argv if len(argv) > len(_WRITING) else ("", "", "")
+    return (path, int(mode, 8)) if tuple(first) == _WRITING else None

@@ -1,0 +1,91 @@
+"""A connector that asks but changes nothing: what would be changed is written down instead.
+
+It counts as done; directories that it would have made count as made, so that whoever looks sees
+what would be there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tuner.hosts.connector import CommandResult, Connector, written
+from tuner.hosts.conversation import Conversation
+from tuner.hosts.guard import bare
+
+
+@dataclass(slots=True)
+class DryConnector:
+    """See Connector. ``would``: what would have been done, in order, as argument lists; a file
+    that would be written is the list ``write``, path and size.
+    """
+
+    connector: Connector
+    would: list[tuple[str, tuple[str, ...]]]
+    _made: set[str] = field(default_factory=set)
+
+    @property
+    def host(self) -> str:
+        """See Connector.host."""
+        return self.connector.host
+
+    def ask(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
+    ) -> CommandResult:
+        """See Connector.ask."""
+        if argv[0] == "test" and argv[-1] in self._made:
+            return CommandResult(tuple(argv), 0, "", "")
+        return self.connector.ask(argv, input=input, timeout_s=timeout_s)
+
+    def change(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
+    ) -> CommandResult:
+        """See Connector.change: it is written down."""
+        argv = bare(argv)
+        if (file := written(argv)) is not None:
+            self.put(file[0], input, file[1])
+            return CommandResult(tuple(argv), 0, "", "")
+        if argv[0] == "mv":
+            self._made.add(argv[-1])
+        elif argv[0] == "rm":
+            self._made.discard(argv[-1])
+        self.would.append((self.host, tuple(argv)))
+        return CommandResult(tuple(argv), 0, "not run\n", "")
+
+    def run_long(
+        self, argv: Sequence[str], *, run_id: str, timeout_s: float = 3600.0
+    ) -> CommandResult:
+        """See SpeakingConnector.run_long."""
+        return self.change(argv, timeout_s=timeout_s)
+
+    def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
+        """See Connector.put."""
+        self.would.append((self.host, ("write", path, f"{len(content)} bytes, mode {mode:o}")))
+
+    def get(self, path: str) -> bytes:
+        """See Connector.get."""
+        return self.connector.get(path)
+
+    def converse(self, argv: Sequence[str]) -> Conversation:
+        """See SpeakingConnector.converse: the command is not started, and says nothing."""
+        self.would.append((self.host, tuple(bare(argv))))
+        return _Silence(tuple(bare(argv)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Silence:
+    """What was not started says nothing and comes to nothing."""
+
+    argv: tuple[str, ...]
+
+    def listen(self) -> str | None:
+        return None
+
+    def say(self, line: str) -> None:
+        pass
+
+    def kill(self) -> None:
+        pass
+
+    def end(self) -> CommandResult:
+        return CommandResult(self.argv, 0, "", "")

@@ -1,0 +1,163 @@
+"""What is said to a host's supervisor and what it answers, as bytes; see ``supervisor.py``.
+
+Owns the form of both, and nothing of how they travel.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tuner.errors import TransportError
+from tuner.hosts.connector import (
+    OUTPUT_LIMIT_BYTES,
+    CommandTimeout,
+    OutputTooLarge,
+    program,
+)
+
+#: Run by the host: reads the supervisor from standard input and becomes it. Nothing is left there,
+#: and no argument of a command ever meets a shell.
+BOOTSTRAP = (
+    "python3",
+    "-I",
+    "-S",
+    "-c",
+    "import sys; exec(sys.stdin.buffer.read(int(sys.stdin.buffer.readline())))",
+)
+_HEADER_LIMIT_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a supervisor told. ``ended``: ``exit`` for a command that ran to its end, else what
+    became of it or of the request; ``dead``: whether a command that was killed is gone.
+    """
+
+    ended: str
+    status: int
+    dead: bool
+    stdout: bytes
+    stderr: bytes
+    boot_id: str = ""
+
+    def finished(self, host: str, argv: Sequence[str], timeout_s: float) -> Answer:
+        """Itself when the command ran to its end. Raises CommandTimeout, OutputTooLarge, or
+        TransportError when it never ran.
+        """
+        what = f"{host}: {program(argv)}"
+        match self.ended:
+            case "exit":
+                return self
+            case "timeout":
+                held = "" if self.dead else "; it does not die, the kernel holds it"
+                raise CommandTimeout(host, argv, f"no end after {timeout_s:g} s{held}")
+            case "too-large":
+                raise OutputTooLarge(host, argv)
+        said = self.stderr.decode(errors="replace")
+        raise TransportError(f"{what}: the host could not run it ({self.ended}): {said}")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A question: ``do`` is ``run``, ``greet``, ``attend`` or ``forget``; ``fields`` as the
+    supervisor reads them; ``input``: the command's standard input. ``beat_s``: how often a sign of
+    life is wanted.
+    """
+
+    do: str
+    beat_s: float
+    fields: Mapping[str, object]
+    input: bytes = b""
+
+    def encode(self, mark: str) -> bytes:
+        """The bytes to send, the supervisor itself first."""
+        document = dict(self.fields)
+        document |= {
+            "do": self.do,
+            "mark": mark,
+            "beat_s": self.beat_s,
+            "limit_bytes": OUTPUT_LIMIT_BYTES,
+            "input_bytes": len(self.input),
+        }
+        source = supervisor()
+        head = b"%d\n%s%s\n" % (len(source), source, json.dumps(document).encode())
+        return head + self.input
+
+
+class _Header(BaseModel):
+    """The first line of an answer: how the command ended, and how much of it follows."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    ended: str = Field(max_length=20)
+    status: int = Field(ge=-64, le=255)
+    dead: bool
+    stdout_bytes: int = Field(ge=0, le=OUTPUT_LIMIT_BYTES)
+    stderr_bytes: int = Field(ge=0, le=OUTPUT_LIMIT_BYTES)
+    boot_id: str = Field(default="", max_length=100)
+
+    @classmethod
+    def read(cls, line: bytes | bytearray) -> _Header:
+        """Raises ValueError, in a sentence, when the line is no such header."""
+        try:
+            return cls.model_validate_json(bytes(line))
+        except ValidationError as problem:
+            error = problem.errors(include_url=False, include_input=False)[0]
+            where = ".".join(map(str, error["loc"])) or "its header"
+            raise ValueError(f"{where}: {error['msg']}") from None
+
+
+class AnswerReader:
+    """Finds the answer in what a host sends. Before its mark there may be anything: what login
+    scripts print, and signs of life.
+    """
+
+    def __init__(self) -> None:
+        self.mark = secrets.token_hex(16)
+        self._buffer = bytearray()
+        self._header: _Header | None = None
+        self._marked = False
+
+    def feed(self, data: bytes) -> Answer | None:
+        """Take what came; the answer when it is complete. Raises ValueError when it is none."""
+        self._buffer += data
+        if not self._marked:
+            before, found, after = self._buffer.partition(self.mark.encode())
+            self._marked = bool(found)
+            self._buffer = after if found else before[-len(self.mark) :]
+        if self._marked and self._header is None:
+            self._read_header()
+        head = self._header
+        if head is None or len(self._buffer) < head.stdout_bytes + head.stderr_bytes:
+            return None
+        body = bytes(self._buffer)
+        return Answer(
+            ended=head.ended,
+            status=head.status,
+            dead=head.dead,
+            stdout=body[: head.stdout_bytes],
+            stderr=body[head.stdout_bytes : head.stdout_bytes + head.stderr_bytes],
+            boot_id=head.boot_id,
+        )
+
+    def _read_header(self) -> None:
+        line, found, after = self._buffer.partition(b"\n")
+        if not found:
+            if len(line) > _HEADER_LIMIT_BYTES:
+                raise ValueError("its first line has no end")
+            return
+        self._header = _Header.read(line)
+        self._buffer = after
+
+
+@cache
+def supervisor() -> bytes:
+    """The program that a host runs for us."""
+    return files("tuner.hosts").joinpath("supervisor.py").read_bytes()

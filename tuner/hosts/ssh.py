@@ -1,0 +1,219 @@
+"""Connector to a host by SSH.
+
+Owns one exchange with a host's supervisor (``supervisor.py``) over a channel, and how long it may
+take. The host needs python3 (3.9 or newer) and a login shell that runs what it is given; nothing is
+installed there. A command that nobody waits for any more is killed on the host: the supervisor
+notices the end of the connection, and ends its own command when the time is up in any case.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
+
+import paramiko
+
+from tuner.errors import TestbedError, TransportError
+from tuner.hosts import detached
+from tuner.hosts.connector import (
+    OUTPUT_LIMIT_BYTES,
+    CommandFailed,
+    CommandResult,
+    Direct,
+    decoded,
+    program,
+    shown,
+    write_whole,
+)
+from tuner.hosts.exchange import BOOTSTRAP, Answer, AnswerReader, Request
+from tuner.hosts.link import AccessError, Link, OpenSocket, Patience, SshHost, open_socket
+from tuner.hosts.quoting import quote, refuse_null
+from tuner.hosts.ssh_conversation import SshConversation
+from tuner.interruption import uninterrupted
+
+#: Slower than this, input on its way to a host and answers from it are given up.
+_LEAST_BYTES_PER_S = 100_000
+_CHUNK_BYTES = 65536
+#: How much of what is said beside the answer is kept, for errors.
+_NOISE_BYTES = 4096
+_SAID_CHARACTERS = 400
+_STATUS_PATIENCE_S = 2.0
+
+
+class SshConnector(Direct):
+    """Runs commands on one host, all over one connection, for several threads at once.
+
+    With ``SshHost.sudo`` they run as root. Raises AccessError when the host is not let in or not
+    trusted, TransportError when a command did not reach it or did not come back; a plain command
+    is then ended on the host, but it may have done its work before.
+    """
+
+    def __init__(
+        self, host: SshHost, patience: Patience | None = None, opener: OpenSocket = open_socket
+    ) -> None:
+        self._host = host
+        self._patience = patience or Patience()
+        self._link = Link(host, self._patience, opener)
+        self._sudo = ("sudo", "-n", "--") if host.sudo else ()
+        #: Of the start of the machine that last answered.
+        self._boot_id = ""
+        self._command = quote([*self._sudo, *BOOTSTRAP])
+
+    def __enter__(self) -> SshConnector:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def host(self) -> str:
+        """The host's name in messages."""
+        return self._host.address
+
+    def run(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
+    ) -> CommandResult:
+        """See Connector.run. The limit counts from when the host has the command."""
+        done = self._run(argv, input, timeout_s)
+        return decoded(self.host, argv, done.status, done.stdout, done.stderr)
+
+    def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
+        """See Connector.put."""
+        write_whole(self, path, content, mode)
+
+    def get(self, path: str) -> bytes:
+        """See Connector.get."""
+        argv = ["cat", "--", path]
+        done = self._run(argv, b"", 60.0)
+        result = decoded(self.host, argv, done.status, done.stdout, done.stderr)
+        if result.status != 0:
+            raise CommandFailed(self.host, result)
+        return done.stdout
+
+    def converse(self, argv: Sequence[str]) -> SshConversation:
+        """See SpeakingConnector.converse."""
+        refuse_null(argv)
+        with ExitStack() as opening:
+            channel = opening.enter_context(self._link.channel())
+            with uninterrupted():
+                channel.exec_command(quote([*self._sudo, *argv]))
+            return SshConversation(self.host, argv, channel, opening.pop_all())
+        raise AssertionError("an exit stack hides no error")
+
+    def run_long(
+        self, argv: Sequence[str], *, run_id: str, timeout_s: float = 3600.0
+    ) -> CommandResult:
+        """See SpeakingConnector.run_long."""
+        reconnect_s = self._patience.reconnect_s
+        return self.run_detached(argv, run_id=run_id, timeout_s=timeout_s, reconnect_s=reconnect_s)
+
+    def run_detached(
+        self,
+        argv: Sequence[str],
+        *,
+        run_id: str,
+        input: bytes = b"",
+        timeout_s: float = 3600.0,
+        reconnect_s: float = 300.0,
+    ) -> CommandResult:
+        """Run a command that goes on when the connection is lost; see ``detached.run``."""
+        refuse_null(argv)
+        waiting = detached.Waiting(timeout_s, reconnect_s, self._patience.keepalive_s)
+        with self._named(argv):
+            answer = detached.run(
+                self._exchange, self.host, argv, run_id, input, waiting, self._boot_id
+            )
+        done = answer.finished(self.host, argv, timeout_s)
+        return decoded(self.host, argv, done.status, done.stdout, done.stderr)
+
+    def close(self) -> None:
+        """Let go of the connection. A command that still waits gets a TransportError."""
+        self._link.close()
+
+    def _run(self, argv: Sequence[str], input: bytes, timeout_s: float) -> Answer:
+        refuse_null(argv)
+        fields = {"argv": list(argv), "timeout_s": timeout_s}
+        request = Request("run", self._patience.keepalive_s, fields, input)
+        with self._named(argv):
+            answer = self._exchange(request, program(argv), timeout_s)
+        return answer.finished(self.host, argv, timeout_s)
+
+    @contextmanager
+    def _named(self, argv: Sequence[str]) -> Iterator[None]:
+        """Let a lost connection tell which command it cut off."""
+        try:
+            yield
+        except TransportError as problem:
+            problem.details = problem.details or {"host": self.host, "command": shown(argv)}
+            raise
+
+    def _exchange(self, request: Request, what: str, limit_s: float) -> Answer:
+        """Ask the host's supervisor something that takes it at most ``limit_s``."""
+        reader = AnswerReader()
+        sent = request.encode(reader.mark)
+        with self._link.channel() as channel:
+            sending_s = self._patience.silence_s + len(sent) / _LEAST_BYTES_PER_S
+            with self._link.dropped_after(sending_s, channel):
+                channel.exec_command(self._command)
+                channel.sendall(sent)
+            transfer_s = 2 * OUTPUT_LIMIT_BYTES / _LEAST_BYTES_PER_S
+            deadline = time.monotonic() + limit_s + self._patience.silence_s + transfer_s
+            try:
+                answer = self._listen(channel, reader, what, deadline)
+            except ValueError as problem:
+                raise TransportError(f"{self.host}: {what}: bad answer: {problem}") from problem
+            self._boot_id = answer.boot_id
+            return answer
+
+    def _listen(
+        self, channel: paramiko.Channel, reader: AnswerReader, what: str, deadline: float
+    ) -> Answer:
+        """Wait for the answer for as long as the host shows that it lives."""
+        noise = b""
+        awake = select.poll()
+        with uninterrupted():
+            awake.register(channel.fileno(), select.POLLIN)
+        while True:
+            silence_s = min(self._patience.silence_s, deadline - time.monotonic())
+            if silence_s <= 0 or not awake.poll(1000 * silence_s):
+                self._link.drop(channel)  # it would only keep others waiting as well
+                raise TransportError(
+                    f"{self.host}: {what}: the connection is dead: nothing came from the host for "
+                    f"{silence_s:.3g} s"
+                )
+            with uninterrupted():
+                over = channel.eof_received or channel.closed
+                while channel.recv_ready():
+                    answer = reader.feed(channel.recv(_CHUNK_BYTES))
+                    if answer is not None:
+                        return answer
+                while channel.recv_stderr_ready():
+                    noise = (noise + channel.recv_stderr(_CHUNK_BYTES))[-_NOISE_BYTES:]
+            if over:
+                raise self._no_answer(channel, what, noise.decode(errors="replace"))
+
+    def _no_answer(self, channel: paramiko.Channel, what: str, noise: str) -> TestbedError:
+        """Why the host's supervisor said nothing."""
+        channel.status_event.wait(_STATUS_PATIENCE_S)
+        said = " ".join(noise.split())[-_SAID_CHARACTERS:]
+        user = self._host.user
+        if "sudo:" in said:
+            return AccessError(
+                f"{self._host.account}: sudo refuses: {said}; let {user} run everything without a "
+                f"password ('{user} ALL=(ALL) NOPASSWD: ALL' in sudoers), or log in as root"
+            )
+        if channel.exit_status == -1:
+            return TransportError(f"{self.host}: {what}: the connection was lost: {said}")
+        return AccessError(
+            f"{self._host.account}: the account cannot run commands (exit status "
+            f"{channel.exit_status}: {said or 'it printed nothing'}); it needs a usual login shell "
+            "and python3"
+        )

@@ -1,0 +1,74 @@
+"""A conversation with a command on a host that is reached by SSH.
+
+It is started plainly, without a supervisor, and ends by itself when nobody speaks with it any more:
+what is spoken with here waits for a word before it does anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+import paramiko
+
+from tuner.errors import TransportError
+from tuner.hosts.connector import OUTPUT_LIMIT_BYTES, CommandResult, decoded, program, shown
+from tuner.interruption import uninterrupted
+
+_END_PATIENCE_S = 10.0
+
+
+class SshConversation:
+    """See Conversation. ``closing``: lets go of the channel."""
+
+    def __init__(
+        self,
+        host: str,
+        argv: Sequence[str],
+        channel: paramiko.Channel,
+        closing: contextlib.ExitStack,
+    ) -> None:
+        self._host = host
+        self._argv = tuple(argv)
+        self._channel = channel
+        self._closing = closing
+        self._said = channel.makefile_stderr("rb")
+        self._lines: list[bytes] = []
+
+    def listen(self) -> str | None:
+        """See Conversation.listen."""
+        try:
+            line: bytes = self._said.readline()
+        except OSError:
+            line = b""  # the connection is gone: ``end`` says so
+        if not line:
+            return None
+        self._lines.append(line)
+        return line.decode(errors="replace").rstrip("\n")
+
+    def say(self, line: str) -> None:
+        """See Conversation.say."""
+        with contextlib.suppress(OSError), uninterrupted():
+            self._channel.sendall(f"{line}\n".encode())
+
+    def kill(self) -> None:
+        """See Conversation.kill: the command finds its input at an end, and ends."""
+        self._closing.close()
+
+    def end(self) -> CommandResult:
+        """See Conversation.end."""
+        try:
+            stdout = self._channel.makefile("rb").read(OUTPUT_LIMIT_BYTES + 1)
+            self._channel.status_event.wait(_END_PATIENCE_S)
+            status = self._channel.exit_status
+        except OSError as problem:
+            raise self._lost(str(problem)) from problem
+        finally:
+            self._closing.close()
+        if status == -1:
+            raise self._lost("the connection was lost")
+        return decoded(self._host, self._argv, status, stdout, b"".join(self._lines))
+
+    def _lost(self, why: str) -> TransportError:
+        details = {"host": self._host, "command": shown(self._argv)}
+        return TransportError(f"{self._host}: {program(self._argv)}: {why}", details)

@@ -1,0 +1,1 @@
+"""OpenAFS: the fileserver and the cache managers of its clients, on hosts or in a private cell."""

@@ -1,0 +1,95 @@
+"""From hosts to a bench: the same parts, engine and probes, however the hosts are reached."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from search_spaces import Space
+from tuner.hosts.connector import Connector
+from tuner.hosts.conversation import SpeakingConnector
+from tuner.measure.diagnostics.watch import Watch
+from tuner.measure.driver import Engine
+from tuner.measure.references import ReferencePlan, install_references
+from tuner.measure.together import Together
+from tuner.measure.workload import Workload
+from tuner.services.openafs import fuse, unit
+from tuner.services.openafs.cache_manager import CacheManager
+from tuner.services.openafs.client import Client
+from tuner.services.openafs.counters import client_probe, server_probe
+from tuner.services.openafs.fileserver import Fileserver, FileserverPlace
+from tuner.services.openafs.fuse import FuseClient, FusePlace
+from tuner.services.openafs.unit import UnitClient, UnitPlace
+from tuner.services.part import Part
+from tuner.services.target import Target
+from tuner.services.testbed import Bench
+
+_FILESERVER = "dafileserver"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where things are on the hosts of a testbed.
+
+    ``directory``: for what fstune puts there; ``path``: where the clients see the volume.
+    ``page_cache``: what becomes of the server's before cold reads, in words.
+    """
+
+    directory: str
+    path: str
+    server: FileserverPlace
+    page_cache: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientHost:
+    """A client host and where its cache manager is."""
+
+    host: SpeakingConnector
+    place: FusePlace | UnitPlace
+
+    @property
+    def program(self) -> str:
+        """The client program."""
+        return fuse.PROGRAM if isinstance(self.place, FusePlace) else unit.PROGRAM
+
+    def attach(self) -> Client:
+        """Take over the cache manager as it is. Raises TestbedError."""
+        if isinstance(self.place, FusePlace):
+            return FuseClient.attach(self.host, self.place)
+        return UnitClient.attach(self.host, self.place)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a campaign wants of a testbed. ``fileserver``: None to leave the server alone."""
+
+    fileserver: Space | None
+    cache_manager: Space
+    references: tuple[ReferencePlan, ...] = ()
+
+
+def assemble(
+    server: Connector, clients: Sequence[ClientHost], layout: Layout, wanted: Wanted, work: Workload
+) -> Bench:
+    """Read the programs as they are and put engine and probes on the hosts; nothing is changed."""
+    hosts = [client.host for client in clients]
+    place = (layout.directory, layout.path)
+    references = install_references(hosts[0], *place, wanted.references, work)
+    parts: dict[str, Part] = {}
+    if wanted.fileserver is not None:
+        parts["fileserver"] = Fileserver.attach(server, layout.server, wanted.fileserver)
+    program = clients[0].program
+    cache = CacheManager.attach([c.attach() for c in clients], program, wanted.cache_manager)
+    parts["cache_manager"] = cache
+    alone = len(hosts) == 1
+    engine = (
+        Engine.install(hosts[0], *place, work) if alone else Together.install(hosts, *place, work)
+    )
+    watch = Watch(
+        work.spec,
+        (server_probe(server, server.host, _FILESERVER, layout.server.address),),
+        tuple(client_probe(host, host.host, program, layout.directory) for host in hosts),
+        layout.page_cache,
+    )
+    return Bench(Target(parts), engine, cache.make_cold, watch, references)

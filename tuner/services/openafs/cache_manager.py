@@ -1,0 +1,142 @@
+"""The OpenAFS cache managers of a testbed's clients: their options, their cold caches.
+
+Owns all clients together: they always run with the same tuned options. Every change begins with an
+empty cache, and the same is how a cache is made cold. How a client is started is its own matter
+(``client.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from search_spaces import Space, SpaceError
+from tuner.errors import TestbedError
+from tuner.hosts.connector import Connector, check, understood
+from tuner.model import Value
+from tuner.services.openafs import parse
+from tuner.services.openafs.client import Client
+from tuner.services.openafs.limits import memory_bytes
+from tuner.services.part import verified
+
+#: Debian's and Red Hat's.
+_CACHE_INFO = ("/etc/openafs/cacheinfo", "/usr/vice/etc/cacheinfo")
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class CacheManager:
+    """The cache managers under tuning, one a client. ``attach`` makes one of these for all."""
+
+    clients: Sequence[Client]
+    space: Space
+    identity: str
+    found: Mapping[str, Value]
+    facts: Mapping[str, int]
+    #: The options of each client that the space does not know.
+    rests: Sequence[tuple[str, ...]]
+    #: Values in effect on every client; None while they may differ from client to client.
+    mounted: tuple[str, ...] | None = field(default=None)
+
+    @classmethod
+    def attach(cls, clients: Sequence[Client], program: str, space: Space) -> CacheManager:
+        """Take over clients as they were found; nothing is changed.
+
+        ``program``: what they run, for provenance. Raises TestbedError when their options cannot be
+        read, or differ in what the space knows.
+        """
+        found: list[Mapping[str, Value]] = []
+        rests: list[tuple[str, ...]] = []
+        for client in clients:
+            try:
+                parsed = space.parse(list(client.options))
+            except SpaceError as problem:
+                raise TestbedError(
+                    f"{client.host.host}: the client's present options cannot be read: {problem}"
+                ) from problem
+            if found and parsed.values != found[0]:
+                raise TestbedError(
+                    f"{client.host.host} and {clients[0].host.host} run with different options "
+                    f"({parsed.values} and {found[0]}); a testbed's clients must be alike"
+                )
+            found.append(parsed.values)
+            rests.append(parsed.rest)
+        version = check(clients[0].host, ["fs", "-version"]).strip()
+        return cls(clients, space, f"{program} {version}", found[0], _facts(clients), rests)
+
+    def apply(self, values: Mapping[str, Value]) -> str | None:
+        """See Part.apply: a remount with an empty cache, unless these options are in effect."""
+        options = tuple(self.space.render(values))
+        if options == self.mounted:
+            return None
+        self._mount(options)
+        return "remount"
+
+    def make_cold(self) -> None:
+        """Empty every client's cache, its options unchanged.
+
+        The surest way: the cache manager ends, its cache is wiped, a new one starts.
+        """
+        as_found = tuple(self.space.render(self.found))
+        self._mount(as_found if self.mounted is None else self.mounted)
+
+    def restore(self) -> str:
+        """See Part.restore."""
+        self.mounted = None
+        return "; ".join(self._on_all(lambda client, rest: client.restore()))
+
+    def incarnation(self) -> str:
+        """See Part.incarnation: nothing starts it again, so a crash fails the workload by
+        itself.
+        """
+        return ""
+
+    def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
+        """See Part.read_back: from the cache manager's own answers, for every client."""
+        effective: dict[str, Value] = dict(values)
+        for client in self.clients:
+            effective = verified(self.space, values, self.facts, client.shown())
+        return effective
+
+    def _mount(self, options: tuple[str, ...]) -> None:
+        self.mounted = None
+        self._on_all(lambda client, rest: client.start((*rest, *options)))
+        self.mounted = options
+
+    def _on_all(self, do: Callable[[Client, tuple[str, ...]], T]) -> list[T]:
+        """The same on every client at once; the first failure when all have ended."""
+        with ThreadPoolExecutor(len(self.clients)) as pool:
+            return list(pool.map(do, self.clients, self.rests))
+
+
+def _facts(clients: Sequence[Client]) -> dict[str, int]:
+    """What the hosts of all clients allow: of each figure the smallest."""
+    each = [host_limits(client.host, client.cache) for client in clients]
+    return {name: min(facts[name] for facts in each) for name in each[0]}
+
+
+def host_limits(host: Connector, cache: str) -> dict[str, int]:
+    """What a client's host allows, by the names that the space uses."""
+    with understood(host.host):
+        partition = check(host, ["stat", "--file-system", "--format=%S %b", cache]).split()
+        return {
+            "memory_bytes": memory_bytes(host),
+            "cache_partition_bytes": int(partition[0]) * int(partition[1]),
+            "cacheinfo_blocks": cache_info(host)[2],
+        }
+
+
+def cache_info(host: Connector) -> tuple[str, str, int]:
+    """Mount point, cache directory and size in KiB, as the client's own file has them. Raises
+    TestbedError when there is none that can be read.
+    """
+    usual, other = _CACHE_INFO
+    found = host.ask(["cat", usual])
+    text = found.stdout if found.status == 0 else check(host, ["cat", other])
+    try:
+        return parse.cache_info(text)
+    except ValueError as problem:
+        raise TestbedError(f"{host.host}: {problem}") from problem

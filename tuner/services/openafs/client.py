@@ -1,0 +1,46 @@
+"""The client programs that are tuned, each behind the same few operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from tuner.hosts.connector import Connector
+from tuner.model import Value
+
+
+class Client(Protocol):
+    """The cache manager of one client host."""
+
+    @property
+    def host(self) -> Connector:
+        """The host that it runs on."""
+        ...
+
+    @property
+    def cache(self) -> str:
+        """Its cache directory."""
+        ...
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Its options as found."""
+        ...
+
+    def start(self, options: Sequence[str]) -> None:
+        """Begin anew with these options and an empty cache; returns when the volume can be seen.
+
+        Raises ConfigurationError when it does not start with them, TestbedError when the old one
+        does not end.
+        """
+        ...
+
+    def shown(self) -> dict[str, Value]:
+        """What it says of itself, by read-back key. Raises ConfigurationError when it does not run
+        any more.
+        """
+        ...
+
+    def restore(self) -> str:
+        """Put back what was found, unless it is in effect; what was done."""
+        ...

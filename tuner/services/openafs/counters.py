@@ -1,0 +1,50 @@
+"""What OpenAFS's programs count: the probes of a fileserver's host and of a client's.
+
+Owns the commands that ask them, and which of their numbers are kept under which name.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tuner.hosts.connector import Connector
+from tuner.measure.diagnostics import relay
+from tuner.measure.diagnostics.probe import COMMON, Probe, Source
+from tuner.services.openafs.rx import rx_counters, rx_gauges
+from tuner.services.openafs.xstat import cache_manager_counters, fileserver_counters
+
+#: $2: the fileserver's address.
+_SERVER = (
+    COMMON
+    + """
+echo "=== rxdebug"; timeout 5 rxdebug "$2" 7000 -rxstats -noconns
+echo "=== xstat"; timeout 5 xstat_fs_test "$2" -collID 2 3 -onceonly
+"""
+)
+#: $2: the relay. A cache manager in the kernel shows no program in ss, and has the usual port.
+_CLIENT = (
+    COMMON
+    + """
+port=$(ss -uanpH | grep -F ",pid=${pid:-none}," | awk '{ n = split($4, a, ":"); print a[n]; exit }')
+echo "=== rxdebug"; timeout 5 rxdebug 127.0.0.1 "${port:-7001}" -rxstats -noconns
+echo "=== xstat"
+set -- "$2" xstat_cm_test 127.0.0.1 -collID 2 -onceonly
+relay=$1; shift
+if [ "${port:-7001}" = 7001 ]; then timeout 5 "$@"; else python3 -I -S "$relay" "$port" "$@"; fi
+"""
+)
+_RX = Source("rxdebug", "rx", rx_counters, rx_gauges)
+_SERVER_SOURCES = (_RX, Source("xstat", "fs", fileserver_counters))
+_CLIENT_SOURCES = (_RX, Source("xstat", "cm", cache_manager_counters))
+
+
+def server_probe(host: Connector, where: str, program: str, address: str) -> Probe:
+    """A probe of a fileserver's host. ``address``: as its clients see it."""
+    return Probe(host, where, _SERVER, (program, address), _SERVER_SOURCES, "fs", "host")
+
+
+def client_probe(host: Connector, where: str, program: str, directory: str) -> Probe:
+    """A probe of a client's host; puts the relay into ``directory`` there."""
+    path = f"{directory}/relay.py"
+    host.put(path, Path(relay.__file__).read_bytes())
+    return Probe(host, where, _CLIENT, (program, path), _CLIENT_SOURCES, "cm", f"{where}.host")

@@ -1,0 +1,338 @@
+"""The OpenAFS fileserver: its command line in bosserver's hands, its restarts, what it really does.
+
+Owns one ``dafs`` instance. Flags change by bos stop, delete and create; the instance's other
+programs and every option that the search space does not know are kept as found.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from search_spaces import Space, SpaceError
+from tuner.errors import ConfigurationError, TestbedError, TransportError
+from tuner.hosts.connector import (
+    CommandFailed,
+    CommandTimeout,
+    Connector,
+    check,
+    check_change,
+    told,
+    understood,
+)
+from tuner.model import Value
+from tuner.services.journal import Journal
+from tuner.services.openafs import parse
+from tuner.services.openafs.limits import kernel_setting, memory_bytes, open_files
+from tuner.services.part import verified
+
+_RESTORE, _STOP = "fileserver-restore.sh", "fileserver-stop.sh"
+#: The note in the journal of what the instance was last given; the script knows it too.
+_GIVEN = "wanted"
+_START_TIMEOUT_S = 30.0
+#: How long a stop may take before one looks why, and the script that does at its slowest.
+_PROMPT_S, _END_TIMEOUT_S = 10.0, 200.0
+_POLL_S = 0.03
+_ASK_TIMEOUT_S = 5.0
+_ANSWER_TIMEOUT_S = 20.0
+#: bosserver cuts longer command lines when it reads its own configuration back.
+_LONGEST_COMMAND = 244
+
+
+@dataclass(frozen=True, slots=True)
+class FileserverPlace:
+    """Where the fileserver is: address as its clients see it, the directory where fstune may keep
+    its files on that host, instance name and log file.
+    """
+
+    address: str
+    directory: str
+    instance: str = "dafs"
+    log: str = "/var/log/openafs/FileLog"
+
+
+@dataclass(slots=True)
+class Fileserver:
+    """A fileserver under tuning. ``attach`` makes one."""
+
+    host: Connector
+    place: FileserverPlace
+    space: Space
+    #: The command lines as found: the fileserver's own, then its companions'.
+    original: tuple[str, ...]
+    identity: str
+    found: Mapping[str, Value]
+    facts: Mapping[str, int]
+    rest: tuple[str, ...]
+    running: tuple[str, ...] = ()
+    recorded: bool = False
+    #: The command lines that it was last given by us; nothing when it was given none.
+    given: tuple[str, ...] = ()
+
+    @classmethod
+    def attach(cls, host: Connector, place: FileserverPlace, space: Space) -> Fileserver:
+        """Read the instance as it is; nothing is changed.
+
+        A journal left on the host by a run that was cut off says what was really found; then that
+        counts. Raises TestbedError when bosserver or the instance is not there, or its options
+        cannot be read.
+        """
+        status = _status(host, place)
+        now = () if status is None else status.commands
+        journal = _journal(host, place)
+        recorded = journal.read("commands")
+        original = recorded or now
+        if not original:
+            raise TestbedError(f"{host.host}: bosserver has no instance {place.instance!r}")
+        program, *options = original[0].split()
+        try:
+            parsed = space.parse(options)
+        except SpaceError as problem:
+            raise TestbedError(
+                f"{host.host}: the fileserver's present options cannot be read: {problem}"
+            ) from problem
+        # bosserver's version is the fileserver's, and it answers even when that one is stopped.
+        version = check(host, ["rxdebug", place.address, str(parse.BOSSERVER_PORT), "-version"])
+        identity = f"{program.rpartition('/')[2]} {version.partition('version:')[2].strip()}"
+        facts = host_limits(host, " ".join([program, *parsed.rest]))
+        values, rest = parsed.values, parsed.rest
+        given = () if recorded is None else journal.noted(_GIVEN)
+        return cls(host, place, space, original, identity, values, facts, rest, now, given=given)
+
+    def apply(self, values: Mapping[str, Value]) -> str | None:
+        """See Part.apply: a restart, unless the fileserver runs with exactly this command line."""
+        commands = self._commands(values)
+        if commands == self.running:
+            return None
+        log_size = self._change(commands)
+        self._await_start(commands[0], log_size)
+        self.running = commands
+        return "restart"
+
+    def rehearse(self, values: Mapping[str, Value]) -> None:
+        """All commands of ``apply`` that change something, and no wait: for a dry connector."""
+        self._change(self._commands(values))
+
+    def _commands(self, values: Mapping[str, Value]) -> tuple[str, ...]:
+        program = self.original[0].split()[0]
+        words = [program, *self.rest, *self.space.render(values)]
+        for word in words:
+            # bosserver splits the line at spaces, and keeps it as one line of its configuration.
+            if word.split() != [word] or not (word.isascii() and word.isprintable()):
+                raise ConfigurationError(f"bosserver cannot pass on the option {word!r}")
+        command = " ".join(words)
+        if len(command) > _LONGEST_COMMAND:
+            raise ConfigurationError(
+                f"the command line has {len(command)} characters, bosserver keeps "
+                f"{_LONGEST_COMMAND}"
+            )
+        return (command, *self.original[1:])
+
+    def restore(self) -> str:
+        """See Part.restore."""
+        if self.recorded:
+            self._begin()  # somebody may have removed it
+        done = _journal(self.host, self.place).restore() or "left as found"
+        self.running, self.recorded, self.given = self.original, False, ()
+        return f"fileserver on {self.host.host} {done}: {self.original[0]}"
+
+    def incarnation(self) -> str:
+        """See Part.incarnation: bosserver counts, and starts again whatever crashes."""
+        status = _status(self.host, self.place)
+        return "gone" if status is None else f"{status.starts} starts, {status.summary}"
+
+    def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
+        """See Part.read_back: from the server's own counters, its socket and its log."""
+        try:
+            shown = self._shown()
+        except (TestbedError, ValueError) as problem:
+            silent = isinstance(problem, CommandTimeout)
+            if isinstance(problem, TransportError) and not silent:
+                raise
+            status = _status(self.host, self.place)
+            if status is not None and not status.last_error and status.running:
+                if not silent:
+                    raise TestbedError(f"{self.host.host}: no read-back: {problem}") from problem
+                self._end_hanging()
+                raise ConfigurationError(f"the fileserver does not answer: {problem}") from problem
+            how = "" if status is None else f": {status.last_error or status.summary}"
+            raise ConfigurationError(f"the fileserver does not stay up{how}") from problem
+        return verified(self.space, values, self.facts, shown)
+
+    def _shown(self) -> dict[str, Value]:
+        address = self.place.address
+        xstat = ["xstat_fs_test", address, "-onceonly", "-collID"]
+        asking = ([*xstat, "2"], [*xstat, "3"], ["ss", "-uamnH"])
+
+        def ask(argv: list[str]) -> str:
+            return check(self.host, argv, timeout_s=_ANSWER_TIMEOUT_S)
+
+        with ThreadPoolExecutor(len(asking)) as pool:
+            server, calls_served, sockets = pool.map(ask, asking)
+        # Not at the same time: each of the others keeps a thread busy.
+        calls = ask(["rxdebug", address, str(parse.FILESERVER_PORT), "-noconns"])
+        counted = parse.xstat(server) | parse.xstat(calls_served)
+        shown: dict[str, Value] = {f"xstat_fs.{name}": value for name, value in counted.items()}
+        shown["rxdebug.idle_threads"] = parse.idle_threads(calls)
+        shown["ss.rb"] = parse.udp_receive_buffer(sockets)
+        return shown
+
+    def _change(self, commands: tuple[str, ...]) -> int:
+        """Create the instance anew; returns how large its log was just before."""
+        self._record()
+        self.running = ()
+        try:
+            return self._create_anew(commands)
+        except CommandFailed:
+            # bosserver may have crashed over it, and have been started again. What it has kept is
+            # found out from the beginning.
+            self._answered()
+            return self._create_anew(commands)
+
+    def _create_anew(self, commands: tuple[str, ...]) -> int:
+        # A run that was cut off between delete and create has left no instance.
+        status = _status(self.host, self.place)
+        if status is not None:
+            if status.commands not in (self.given, self.original):
+                raise TestbedError(
+                    f"{self.host.host}: somebody else has changed the instance "
+                    f"{self.place.instance} meanwhile: {status.commands[0]}; nothing was stopped"
+                )
+            self._stop()
+            self._bos("delete")
+        # There is no instance now: what is noted is all that the next one can be.
+        _journal(self.host, self.place).note(_GIVEN, commands)
+        self.given = commands
+        size = self._log_size()
+        self._bos("create", "dafs", *commands)
+        return size
+
+    def _record(self) -> None:
+        """Before the first change: write down, on the host itself, what was found."""
+        if not self.recorded:
+            self._begin()
+            self.recorded = True
+
+    def _begin(self) -> None:
+        words = {"address": self.place.address, "instance": self.place.instance}
+        _journal(self.host, self.place).begin({"commands": self.original}, words)
+
+    def _answered(self) -> parse.InstanceStatus | None:
+        """What bosserver says of the instance; it may just be starting. Raises CommandFailed when
+        it does not answer.
+        """
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while True:
+            try:
+                return _status(self.host, self.place)
+            except CommandFailed:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_POLL_S)
+
+    def _stop(self) -> None:
+        try:
+            self._bos("stop", "-wait", timeout_s=_PROMPT_S)
+        except CommandTimeout:
+            self._end_hanging()
+
+    def _end_hanging(self) -> None:
+        """Stop the instance, be it that its fileserver has to be killed for that. Raises
+        TestbedError when not even that ends it.
+        """
+        argv = ["sh", f"{_journal(self.host, self.place).directory}/{_STOP}"]
+        argv += [self.place.address, self.place.instance]
+        result = self.host.change(argv, timeout_s=_END_TIMEOUT_S)
+        if result.status != 0:
+            said = f"{self.host.host}: the fileserver cannot be stopped: {result.tail}"
+            raise TestbedError(said, told(result, self.host.host))
+
+    def _bos(self, verb: str, *arguments: str, timeout_s: float = 60.0) -> None:
+        command = ["bos", verb, self.place.address, self.place.instance, *arguments, "-localauth"]
+        check_change(self.host, command, timeout_s=timeout_s)
+
+    def _log_size(self) -> int:
+        result = self.host.ask(["stat", "--format=%s", self.place.log])
+        with understood(self.host.host):
+            return int(result.stdout) if result.status == 0 else 0
+
+    def _await_start(self, command: str, log_size: int) -> None:
+        """Wait until the server serves; ConfigurationError with its own reason when it gives up."""
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while True:
+            log = self._log_since(log_size)
+            status = self._answered()
+            if status is None:
+                raise TestbedError(f"{self.host.host}: somebody deleted the fileserver's instance")
+            if log.started and status.running:
+                if log.command != command:
+                    raise ConfigurationError(
+                        f"FileLog shows another command line than asked for: {log.command}"
+                    )
+                return
+            late = time.monotonic() > deadline
+            if status.given_up or late:
+                when = f"within {_START_TIMEOUT_S:g} s" if late else "with these options"
+                ended = f": {status.last_error}" if status.last_error else ""
+                why = _last(log) or "it says nothing" if late else self._reason(command, log)
+                if late:
+                    self._end_hanging()
+                details = {"host": self.host.host, "command": command, "output": why}
+                said = f"the fileserver does not start {when}{ended}; {why}"
+                raise ConfigurationError(said, details)
+            time.sleep(_POLL_S)
+
+    def _reason(self, command: str, log: parse.StartLog) -> str:
+        """What the server itself says of a start that failed; ends its instance for that."""
+        if log.last_line:
+            return _last(log)
+        # It died before it opened its log, and bosserver throws away what it printed.
+        self._stop()
+        try:
+            # Should it stay after all, it must not keep the lock of whoever changes this host.
+            argv = ["sh", "-c", 'exec "$@" 9<&-', "sh", *command.split()]
+            said = self.host.change(argv, timeout_s=_ASK_TIMEOUT_S)
+        except TransportError:
+            return "it says nothing"
+        return f"it says: {said.tail}" if said.stderr or said.stdout else "it says nothing"
+
+    def _log_since(self, size: int) -> parse.StartLog:
+        """What FileLog gained since it had ``size`` bytes; all of it if it was begun anew."""
+        start = size if self._log_size() >= size else 0
+        result = self.host.ask(["tail", f"--bytes=+{start + 1}", self.place.log])
+        return parse.file_log(result.stdout if result.status == 0 else "")
+
+
+def _last(log: parse.StartLog) -> str:
+    return f"FileLog says: {log.last_line}" if log.last_line else ""
+
+
+def _journal(host: Connector, place: FileserverPlace) -> Journal:
+    return Journal(host, f"{place.directory}/fileserver", __package__, _RESTORE, (_STOP,))
+
+
+def _status(host: Connector, place: FileserverPlace) -> parse.InstanceStatus | None:
+    """What bosserver says of the instance; None when there is no such instance."""
+    argv = ["bos", "status", place.address, place.instance, "-long", "-localauth"]
+    result = host.ask(argv)
+    if "no such entity" in result.stderr:
+        return None
+    # It says nothing, and that all is well, when bosserver goes while it is asked.
+    if result.status != 0 or not result.stdout.strip():
+        raise CommandFailed(host.host, result)
+    try:
+        return parse.bos_status(result.stdout)
+    except ValueError as problem:
+        raise TestbedError(f"{host.host}: {problem}") from problem
+
+
+def host_limits(host: Connector, fixed_command: str) -> dict[str, int]:
+    """What a server's host allows, by the names that the space uses."""
+    return {
+        "net_core_rmem_max": kernel_setting(host, "net.core.rmem_max"),
+        "memory_bytes": memory_bytes(host),
+        "nofile": open_files(host),
+        "fixed_command_length": len(fixed_command),
+    }

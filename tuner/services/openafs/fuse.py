@@ -1,0 +1,223 @@
+"""afsd.fuse on one client host: found as it runs, started anew, put back.
+
+Its options as found are those of the running process. Every change is unmount, wipe, mount, done
+by one script on the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from tuner.errors import ConfigurationError, TestbedError
+from tuner.hosts.connector import (
+    CommandFailed,
+    CommandTimeout,
+    Connector,
+    check,
+    check_change,
+    told,
+)
+from tuner.model import Value
+from tuner.services.journal import Journal, script
+from tuner.services.openafs import parse
+
+PROGRAM = "afsd.fuse"
+
+_REMOUNT, _RESTORE = "fuse-remount.sh", "fuse-restore.sh"
+_DAEMONS, _FIND = "fuse-daemons.sh", "fuse-find.sh"
+_DOES_NOT_SERVE = 4
+#: Longer than the script takes at its slowest: two graces, a start and a first look.
+_REMOUNT_TIMEOUT_S = 130.0
+_ANSWER_TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class FusePlace:
+    """Where a client's cache manager is mounted, where it keeps its cache, a path that shows that
+    it serves, and where fstune may keep its files on that host.
+    """
+
+    mount: str
+    cache: str
+    probe: str
+    directory: str
+
+
+@dataclass(slots=True)
+class FuseClient:
+    """One afsd.fuse; see Client. ``command``: its command line as found; ``program``: the file that
+    it ran, by its whole path.
+    """
+
+    host: Connector
+    place: FusePlace
+    command: tuple[str, ...]
+    program: str
+    recorded: bool = False
+
+    @classmethod
+    def attach(cls, host: Connector, place: FusePlace) -> FuseClient:
+        """Read the cache manager as it runs; nothing is changed but a script of ours put there.
+
+        A journal left by a run that was cut off says what was really found; then that counts.
+        Raises TestbedError when there is neither, or when what is mounted is not root's alone: it
+        is run as root later.
+        """
+        journal = _journal(host, place)
+        kept = journal.read("command")
+        if kept is None:
+            command, program = _found(host, place)
+        else:
+            command, program = kept, check(host, ["cat", f"{journal.directory}/program"]).strip()
+        # It will be wiped.
+        if (used := _cache_of(command) or place.cache) != place.cache:
+            raise TestbedError(f"{host.host}: the cache of {PROGRAM} is {used}, not {place.cache}")
+        check_change(host, ["mkdir", "--parents", "--mode=0700", place.directory])
+        for name in (_DAEMONS, _REMOUNT):
+            host.put(f"{place.directory}/{name}", script(__package__, name), mode=0o700)
+        return cls(host, place, command, program)
+
+    @property
+    def cache(self) -> str:
+        """See Client.cache."""
+        return self.place.cache
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """See Client.options."""
+        return self.command[1:]
+
+    def start(self, options: Sequence[str]) -> None:
+        """See Client.start."""
+        place = self.place
+        self._record()
+        argv = ["sh", f"{place.directory}/{_REMOUNT}", place.mount, place.cache, place.probe]
+        argv += [self.program, *options]
+        result = self.host.change(argv, timeout_s=_REMOUNT_TIMEOUT_S)
+        if result.status == _DOES_NOT_SERVE:
+            said = f"the cache manager does not start: {result.tail}"
+            raise ConfigurationError(said, told(result, self.host.host))
+        if result.status != 0:
+            said = f"{self.host.host}: the client cannot be mounted: {result.tail}"
+            raise TestbedError(said, told(result, self.host.host))
+
+    def shown(self) -> dict[str, Value]:
+        """See Client.shown: the cache manager's own answer."""
+        pids = frozenset(one.pid for one in _look(self.host, self.place).found)
+        port = parse.udp_port_of(check(self.host, ["ss", "-uanpH"]), pids)
+        if port is None:
+            raise ConfigurationError(f"{self.host.host}: {PROGRAM} does not run any more")
+        asking = ["cmdebug", "127.0.0.1", "-port", str(port), "-cache"]
+        try:
+            text = check(self.host, asking, timeout_s=_ANSWER_TIMEOUT_S)
+            found = parse.cache_configuration(text)
+        except (CommandTimeout, CommandFailed, ValueError) as problem:
+            said = f"{self.host.host}: {PROGRAM} does not answer: {problem}"
+            raise ConfigurationError(said) from problem
+        return {f"cmdebug.{key}": value for key, value in found.items()}
+
+    def restore(self) -> str:
+        """See Client.restore."""
+        if self.recorded:
+            self._begin()  # somebody may have removed it
+        done = _journal(self.host, self.place).restore() or "left as found"
+        self.recorded = False
+        return f"{PROGRAM} on {self.host.host} {done}: {' '.join(self.options)}"
+
+    def _record(self) -> None:
+        """Before the first change: write down, on the host itself, what was found."""
+        if not self.recorded:
+            self._begin()
+            self.recorded = True
+
+    def _begin(self) -> None:
+        place = self.place
+        words = {"mount": place.mount, "cache": place.cache, "probe": place.probe}
+        words["program"] = self.program
+        _journal(self.host, place).begin({"command": self.command}, words)
+
+
+def _journal(host: Connector, place: FusePlace) -> Journal:
+    return Journal(
+        host, f"{place.directory}/cache_manager", __package__, _RESTORE, (_DAEMONS, _REMOUNT)
+    )
+
+
+def _cache_of(command: Sequence[str]) -> str | None:
+    """The cache directory that a command line names."""
+    values = [value for word, value in pairwise(command) if word == "-cachedir"]
+    return values[0] if values else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Daemon:
+    """A process of root that is the cache manager at a mount point."""
+
+    pid: int
+    program: str
+    command: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Sight:
+    """What goes by the name of the cache manager on a host. ``others``: sentences about what is not
+    believed. ``mounted``: whose the mount is by the kernel: ``root``, ``other`` or ``none``.
+    """
+
+    found: list[_Daemon] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+    mounted: str = ""
+
+
+def _found(host: Connector, place: FusePlace) -> tuple[tuple[str, ...], str]:
+    """Command line and program of the cache manager that is mounted there. Raises TestbedError when
+    there is not exactly one that may be believed: anybody may call a process afsd.fuse.
+    """
+    sight = _look(host, place)
+    if len(sight.found) == 1 and sight.mounted == "root":
+        return sight.found[0].command, sight.found[0].program
+    said = f"{host.host}: no {PROGRAM} of root is mounted at {place.mount}"
+    if len(sight.found) > 1:
+        numbers = ", ".join(str(one.pid) for one in sight.found)
+        said = f"{host.host}: more than one {PROGRAM} serves {place.mount} (processes {numbers})"
+    if sight.others:
+        said += f"; not believed: {'; '.join(sight.others)}"
+    raise TestbedError(f"{said}: mount it the way you want it to be found and left")
+
+
+def _look(host: Connector, place: FusePlace) -> _Sight:
+    """Look at the processes of that name. Raises TestbedError."""
+    given = script(__package__, _DAEMONS) + script(__package__, _FIND)
+    result = host.ask(["sh", "-s", PROGRAM, place.mount], input=given)
+    if result.status != 0:
+        raise CommandFailed(host.host, result)
+    try:
+        return _sight(result.stdout)
+    except ValueError as problem:
+        raise TestbedError(f"{host.host}: {_FIND}: not understood: {problem}") from problem
+
+
+def _sight(text: str) -> _Sight:
+    """Parse what the script prints; ValueError when it is not that."""
+    sight = _Sight()
+    for line in text.splitlines():
+        kind, _, rest = line.partition(" ")
+        subject, _, more = rest.partition(" ")
+        match kind:
+            case "mount":
+                sight.mounted = subject
+            case "found":
+                shown, _, program = more.partition(" ")
+                words = bytes.fromhex(shown).decode(errors="replace").split("\0")
+                sight.found.append(_Daemon(int(subject), program, tuple(words[:-1])))
+            case "decoy":
+                sight.others.append(f"process {int(subject)} is of user {more}, not of root")
+            case "refused":
+                sight.others.append(f"process {int(subject)}: {more}")
+            case _:
+                raise ValueError(f"not a process: {line[:200]!r}")
+    if not sight.mounted:
+        raise ValueError("its end is missing")
+    return sight

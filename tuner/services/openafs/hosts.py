@@ -1,0 +1,376 @@
+"""A testbed of real hosts: connected, looked at, held, and given back the way they were found.
+
+Owns the order in which that happens. Nothing on a host is changed before every host was looked at
+and speaks for it.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import repeat
+from pathlib import Path
+
+from deploy.cell import Cells
+from search_spaces import Space
+from search_spaces.sampling import Chance, draw
+from tuner.errors import ConflictError, TestbedError, WorkloadError
+from tuner.hosts.conversation import SpeakingConnector
+from tuner.hosts.dry import DryConnector
+from tuner.hosts.heartbeats import Heartbeats
+from tuner.hosts.hold import Hold, Owner, patience_s
+from tuner.hosts.link import Patience, SshHost
+from tuner.hosts.local import LocalConnector
+from tuner.hosts.node import NodeConnector
+from tuner.hosts.put_back import restore_all
+from tuner.hosts.ssh import SshConnector
+from tuner.measure.workload import Workload
+from tuner.services.openafs import cache_manager, fileserver
+from tuner.services.openafs.assembly import ClientHost, Layout, Wanted, assemble
+from tuner.services.openafs.cell import translated
+from tuner.services.openafs.facts import (
+    HostFacts,
+    ServerFacts,
+    client_facts,
+    host_facts,
+    server_facts,
+)
+from tuner.services.openafs.file import (
+    ClientSection,
+    FuseSection,
+    ReachSection,
+    SshSection,
+    TestbedFile,
+)
+from tuner.services.openafs.fileserver import Fileserver, FileserverPlace
+from tuner.services.openafs.fuse import FusePlace
+from tuner.services.openafs.preflight import Finding, preflight, within
+from tuner.services.openafs.unit import UnitPlace
+from tuner.services.target import Target
+from tuner.services.testbed import Bench
+
+#: So many configurations of a space are drawn to see how much memory the largest may take.
+_DRAWN = 300
+_PAGE_CACHE = "kept: the server's page cache is left alone"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the hosts of a testbed say of themselves, and what speaks against changing them."""
+
+    server: HostFacts
+    programs: ServerFacts
+    clients: tuple[HostFacts, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def refused(self) -> str | None:
+        """Everything for which a campaign must not begin, None when there is nothing."""
+        said = [f"{f.host}: {f.message}" for f in self.findings if f.refuses]
+        return "; ".join(said) or None
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What a campaign would do to the hosts of a testbed, and what it would tune there.
+
+    ``commands``: each that changes something, with its host.
+    """
+
+    commands: list[tuple[str, tuple[str, ...]]]
+    target: Target
+
+
+class Hosts:
+    """Connections to all hosts of a testbed, opened when first used."""
+
+    def __init__(self, file: TestbedFile, base: Path, state_directory: Path) -> None:
+        """``base``: where relative paths in the file begin."""
+        self._stack = ExitStack()
+        self._patience = patience(file.restore.after)
+        try:
+            self.server = self._connect(file.server.reach, base, state_directory)
+            self.clients = tuple(
+                self._connect(client.reach, base, state_directory) for client in file.clients
+            )
+        except BaseException:
+            self._stack.close()
+            raise
+
+    @property
+    def all(self) -> tuple[SpeakingConnector, ...]:
+        """The server, then the clients."""
+        return (self.server, *self.clients)
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self._stack.close()
+
+    def _connect(self, reach: ReachSection, base: Path, state: Path) -> SpeakingConnector:
+        if reach.ssh is not None:
+            host = ssh_host(reach.ssh, base)
+            return self._stack.enter_context(closing(SshConnector(host, self._patience)))
+        if reach.netns is not None:
+            return _node(state, reach.netns.cell, reach.netns.node)
+        return LocalConnector()
+
+
+class HostsTestbed:
+    """Hosts named by a testbed file; see Testbed. They stay up: only their settings change."""
+
+    clock = staticmethod(time.monotonic)
+
+    def __init__(
+        self,
+        file: TestbedFile,
+        base: Path,
+        state_directory: Path,
+        wanted: Wanted,
+    ) -> None:
+        self._file = file
+        self._base = base
+        self._state = state_directory
+        self._owner = Owner("none", socket.gethostname())
+        self._wanted = wanted
+        self._stack = ExitStack()
+        self._holds: tuple[Hold, ...] = ()
+        self._heartbeats: Heartbeats | None = None
+
+    def claim(self, campaign: str) -> bool:
+        """See Testbed.claim: hosts are never brought up."""
+        self._owner = Owner(campaign, socket.gethostname())
+        return False
+
+    def open(self, workload: Workload, say: Callable[[str], None]) -> Bench:
+        """See Testbed.open. Raises ConflictError when a campaign holds a host, or when something
+        speaks against changing one.
+        """
+        file = self._file
+        say(f"connecting to {1 + len(file.clients)} hosts")
+        hosts = Hosts(file, self._base, self._state)
+        self._stack.callback(hosts.close)
+        say("looking at the hosts")
+        seen = look(file, hosts, self._wanted)
+        if seen.refused is not None:
+            raise ConflictError(f"testbed {file.name} must not be used now: {seen.refused}")
+        self._take(hosts)
+        self._heartbeats = Heartbeats(self._holds)
+        server, *clients = self._holds
+        bench = assemble(server, self._clients(clients), layout(file), self._wanted, workload)
+        return replace(bench, target=replace(bench.target, settle=self._settle))
+
+    def _settle(self) -> None:
+        for hold in self._holds:
+            hold.settle()
+
+    def _take(self, hosts: Hosts) -> None:
+        """Hold the server, then all clients at once: who finds it taken has taken nothing."""
+        restore = self._file.restore
+
+        def take(number: int) -> None:
+            connector = hosts.all[number]
+            held[number] = Hold.take(connector, restore.directory, self._owner, restore.after)
+
+        held: dict[int, Hold] = {}
+        server, *clients = range(len(hosts.all))
+        try:
+            take(server)
+            with ThreadPoolExecutor(len(clients)) as pool:
+                list(pool.map(take, clients))
+        finally:
+            self._holds = tuple(held[number] for number in sorted(held))
+
+    def close(self) -> str | None:
+        """See Testbed.close."""
+        if self._heartbeats is not None:
+            self._heartbeats.close()
+            self._heartbeats = None
+        failure: TestbedError | None = None
+        said: list[str] = []
+        for hold in self._holds:
+            try:
+                if (left := hold.give_back()) is not None:
+                    said.append(left)
+            except TestbedError as problem:
+                failure = failure or problem
+        self._holds = ()
+        self._stack.close()
+        if failure is not None:
+            raise failure
+        return "; ".join(said) or None
+
+    def unavailable(self) -> str | None:
+        """See Testbed.unavailable: outside the hours of the file."""
+        hours = self._file.hours
+        if hours is None or within(hours, datetime.now().astimezone().time()):
+            return None
+        span = f"{hours.start:%H:%M} to {hours.end:%H:%M}"
+        return f"the hours of testbed {self._file.name} ({span})"
+
+    def _clients(self, clients: Sequence[Hold]) -> list[ClientHost]:
+        sections = zip(clients, self._file.clients, strict=True)
+        return [ClientHost(hold, client_place(self._file, section)) for hold, section in sections]
+
+
+def look(file: TestbedFile, hosts: Hosts, wanted: Wanted) -> Seen:
+    """Read every host; nothing is changed. Raises TestbedError when one does not answer."""
+    directory = file.restore.directory
+    section = file.server
+    paths = [[directory], *([directory, client.control.way.cache] for client in file.clients)]
+    with ThreadPoolExecutor(len(hosts.all)) as pool:
+        server, *others = pool.map(host_facts, hosts.all, paths)
+    clients = tuple(others)
+    programs = server_facts(hosts.server, section.address, section.instance, section.volumes[0])
+    with ThreadPoolExecutor(len(clients)) as pool:
+        caches = list(pool.map(client_facts, hosts.clients, repeat(file), file.clients))
+    now = datetime.now().astimezone()
+    needs = _needs(file, hosts, wanted, programs)
+    findings = preflight(file, (server, programs), clients, needs, now, caches)
+    return Seen(server, programs, clients, findings)
+
+
+def _needs(
+    file: TestbedFile, hosts: Hosts, wanted: Wanted, programs: ServerFacts
+) -> dict[str, int]:
+    """How much memory the largest configuration may take, by host."""
+    found: dict[str, int] = {}
+    for connector, client in zip(hosts.clients, file.clients, strict=True):
+        limits = cache_manager.host_limits(connector, client.control.way.cache)
+        found[connector.host] = _largest_bytes(wanted.cache_manager, limits)
+    if wanted.fileserver is not None:
+        limits = fileserver.host_limits(hosts.server, programs.commands[0])
+        found[hosts.server.host] = _largest_bytes(wanted.fileserver, limits)
+    return found
+
+
+def rehearse(file: TestbedFile, hosts: Hosts, wanted: Wanted, workload: Workload) -> Rehearsal:
+    """Every command that a campaign would run and that changes something, by host, in order: taking
+    the hosts, one arm with the settings as found, putting back, giving the hosts back.
+    """
+    would: list[tuple[str, tuple[str, ...]]] = []
+    dry = [DryConnector(connector, would) for connector in hosts.all]
+    owner = Owner("CAMPAIGN", socket.gethostname())
+    held = [Hold.take(one, file.restore.directory, owner, file.restore.after) for one in dry]
+    server, *clients = held
+    sections = zip(clients, file.clients, strict=True)
+    found = [ClientHost(hold, client_place(file, section)) for hold, section in sections]
+    bench = assemble(server, found, layout(file), wanted, workload)
+    for part in bench.target.parts.values():
+        (part.rehearse if isinstance(part, Fileserver) else part.apply)(part.found)
+    with suppress(WorkloadError):  # nothing ran, so nothing is reported
+        bench.engine.run("CAMPAIGN-1-0", 0, bench.make_cold, lambda stage: None)
+    bench.target.restore(lambda what: None)
+    for hold in held:
+        hold.give_back()
+    return Rehearsal(would, bench.target)
+
+
+def restore(hosts: Sequence[SpeakingConnector], directory: str) -> Iterator[str]:
+    """Put every host back from its journals and end what holds it; a sentence for each part, as
+    soon as it is done.
+
+    Goes on when one fails, then raises that failure (TestbedError).
+    """
+    failure: TestbedError | None = None
+    there: list[SpeakingConnector] = []
+    for connector in hosts:
+        try:
+            # Whoever holds the host is refused from now on, before anything is put back anywhere;
+            # what it began before is waited for.
+            connector.change(["rm", "--recursive", "--force", f"{directory}/lease"])
+            there.append(connector)
+        except TestbedError as problem:
+            failure = failure or problem
+    for connector in there:
+        try:
+            done = restore_all(connector, directory)
+            yield from done or [f"{connector.host}: nothing to put back"]
+            connector.change(["rm", "--recursive", "--force", f"{directory}/lease.expired"])
+        except TestbedError as problem:
+            failure = failure or problem
+    if failure is not None:
+        raise failure
+
+
+def layout(file: TestbedFile) -> Layout:
+    """Where things are on the hosts of a testbed file."""
+    server, directory = file.server, file.restore.directory
+    place = FileserverPlace(server.address, f"{directory}/restore", server.instance, server.log)
+    return Layout(directory, file.path, place, _PAGE_CACHE)
+
+
+def client_place(file: TestbedFile, client: ClientSection) -> FusePlace | UnitPlace:
+    """Where a client's cache manager is."""
+    way, directory = client.control.way, f"{file.restore.directory}/restore"
+    if isinstance(way, FuseSection):
+        return FusePlace(way.mount, way.cache, file.path, directory)
+    return UnitPlace(
+        unit=way.unit,
+        file=way.file,
+        variable=way.variable,
+        mount=way.mount,
+        cache=way.cache,
+        probe=file.path,
+        directory=directory,
+    )
+
+
+def patience(after_s: float) -> Patience:
+    """How long is waited for hosts by SSH that put themselves back ``after_s``: a dead connection
+    must be noticed, and made anew, well before.
+    """
+    usual = Patience()
+    return Patience(
+        connect_s=min(usual.connect_s, after_s / 4.0),
+        keepalive_s=min(usual.keepalive_s, after_s / 20.0),
+        reconnect_s=patience_s(after_s),
+    )
+
+
+def ssh_host(section: SshSection, base: Path) -> SshHost:
+    """How a host is reached by SSH; relative paths begin at ``base``."""
+
+    def located(path: Path) -> Path:
+        return base / path.expanduser()
+
+    jump = section.jump
+    through = None
+    if jump is not None:
+        through = SshHost(
+            jump.address,
+            jump.user,
+            jump.port,
+            None if jump.key is None else located(jump.key),
+            section.agent,
+            located(section.known_hosts),
+        )
+    return SshHost(
+        address=section.address,
+        user=section.user,
+        port=section.port,
+        key_file=None if section.key is None else located(section.key),
+        agent=section.agent,
+        known_hosts=located(section.known_hosts),
+        sudo=section.by_sudo,
+        jump=through,
+    )
+
+
+def _node(state_directory: Path, cell: str, node: str) -> NodeConnector:
+    with translated():
+        found = Cells(state_directory).load(cell)
+    nodes = {} if found is None else {one.name: one for one in found.nodes}
+    if node not in nodes:
+        raise TestbedError(f"no node {node!r} of a private cell {cell!r} is up; see 'fstune cell'")
+    return NodeConnector(nodes[node])
+
+
+def _largest_bytes(space: Space, limits: Mapping[str, int]) -> int:
+    """The most memory of many configurations that a proposer could come up with."""
+    drawn = (draw(space, Chance(seed, set_probability=0.8), limits) for seed in range(_DRAWN))
+    return max(space.memory_bytes(values, limits) for values in drawn)

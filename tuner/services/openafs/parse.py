@@ -1,0 +1,189 @@
+"""What OpenAFS's tools print, as records: pure functions of recorded output.
+
+Each raises ValueError, naming the tool, when the text is not what the tool prints.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+FILESERVER_PORT = 7000
+BOSSERVER_PORT = 7007
+
+_STARTING = "File server starting ("
+_STARTED = "File Server started"
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceStatus:
+    """What ``bos status -long`` says of one instance.
+
+    ``summary``: its state in bos's words. ``commands``: its command lines, the fileserver's first.
+    ``last_error``: how its last failing process ended, "" if none did. ``starts``: how many
+    processes of it were started since it was created.
+    """
+
+    summary: str
+    commands: tuple[str, ...]
+    last_error: str
+    starts: int
+
+    @property
+    def running(self) -> bool:
+        return "currently running normally" in self.summary
+
+    @property
+    def given_up(self) -> bool:
+        """Whether bosserver has stopped trying, or only tries again after ever longer pauses."""
+        return "disabled" in self.summary or "too many errors" in self.summary
+
+
+def bos_status(text: str) -> InstanceStatus:
+    """Parse ``bos status HOST INSTANCE -long``."""
+    summary = re.search(r"^Instance \S+, (.*?)$", text, re.MULTILINE)
+    commands = re.findall(r"^    Command \d+ is '(.*)'$", text, re.MULTILINE)
+    if summary is None or not commands:
+        raise ValueError(f"bos status: no instance in {text.strip()[:200]!r}")
+    error = re.search(r"^    Last error exit at (.*?)$", text, re.MULTILINE)
+    starts = re.search(
+        r"^    Process last started at .*\((\d+) proc starts?\)$", text, re.MULTILINE
+    )
+    return InstanceStatus(
+        " ".join(summary.group(1).rstrip(".").split()),
+        tuple(commands),
+        "" if error is None else error.group(1).partition(", ")[2],
+        0 if starts is None else int(starts.group(1)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StartLog:
+    """What FileLog says of the newest start. ``command``: its echoed command line, None when there
+    is none.
+    """
+
+    command: str | None
+    started: bool
+    last_line: str
+
+
+def file_log(text: str) -> StartLog:
+    """Parse the part of FileLog written since a restart was asked for (possibly several tries)."""
+    lines = text.splitlines()
+    newest = max((i for i, line in enumerate(lines) if _STARTING in line), default=None)
+    last = lines[-1] if lines else ""
+    if newest is None:
+        return StartLog(None, False, last)
+    command = lines[newest].partition(_STARTING)[2].rpartition(")")[0]
+    started = any(_STARTED in line for line in lines[newest:])
+    return StartLog(command, started, last)
+
+
+def xstat(text: str) -> dict[str, int]:
+    """Parse the "number name" lines of ``xstat_fs_test``; per-call lines are left out."""
+    pairs = re.findall(r"^\s+(\d{1,19}) ([A-Za-z]\w*)\s*$", text, re.MULTILINE)
+    if not pairs:
+        raise ValueError(f"xstat_fs_test: no values in {text.strip()[:200]!r}")
+    return {name: int(number) for number, name in pairs}
+
+
+def idle_threads(text: str) -> int:
+    """How many threads wait for a call, from ``rxdebug HOST PORT -noconns``."""
+    match = re.search(r"^(\d+) threads? (?:is|are) idle", text, re.MULTILINE)
+    if match is None:
+        raise ValueError(f"rxdebug: no idle threads in {text.strip()[:200]!r}")
+    return int(match.group(1))
+
+
+def clients_connected(text: str) -> frozenset[str]:
+    """The addresses from which clients have called lately, from ``rxdebug HOST PORT
+    -allconnections -onlyserver``.
+    """
+    if "Showing only server connections" not in text:
+        raise ValueError(f"rxdebug: no list of server connections in {text.strip()[:200]!r}")
+    return frozenset(re.findall(r"^Connection from host ([0-9.]+), port", text, re.MULTILINE))
+
+
+def volumes(text: str) -> frozenset[str]:
+    """The names of the volumes that a server has, from ``vos listvol HOST``; backup and read-only
+    copies go by the name of the volume itself.
+    """
+    if "Total volumes onLine" not in text:
+        raise ValueError(f"vos listvol: no list of volumes in {text.strip()[:200]!r}")
+    names = re.findall(r"^(\S+)\s+\d+ (?:RW|RO|BK)\s", text, re.MULTILINE)
+    # One that cannot be attached, or is busy, has no line of its own but is there.
+    nameless = re.findall(r"^\*+ (?:Could not attach volume|Volume) (\d+)", text, re.MULTILINE)
+    of_copies = {name.removesuffix(".readonly").removesuffix(".backup") for name in names}
+    return frozenset(of_copies | set(nameless))
+
+
+def volume_quota(text: str) -> tuple[int, int]:
+    """Quota (0: none) and use of a volume in KiB, from ``vos examine``."""
+    quota = re.search(r"^\s+MaxQuota\s+(\d+) K", text, re.MULTILINE)
+    used = re.search(r"^\S+\s+\d+ RW\s+(\d+) K", text, re.MULTILINE)
+    if quota is None or used is None:
+        raise ValueError(f"vos examine: no quota in {text.strip()[:200]!r}")
+    return int(quota[1]), int(used[1])
+
+
+def udp_receive_buffer(text: str, port: int = FILESERVER_PORT) -> int:
+    """The receive buffer in bytes of a UDP port as the kernel counts it, from ``ss -uamnH``."""
+    match = re.search(rf"\S+:{port}\s[^\n]*(?:\n\s*)?skmem:\([^)]*\brb(\d+)", text)
+    if match is None:
+        raise ValueError(f"ss: no UDP socket on port {port} in {text.strip()[:200]!r}")
+    return int(match.group(1))
+
+
+def udp_port_of(text: str, pids: frozenset[int]) -> int | None:
+    """The UDP port that one of these processes has open, from ``ss -uanpH``; None when none has.
+    By number: anybody may give a process any name.
+    """
+    sockets = re.findall(r"^\S+\s+\d+\s+\d+\s+\S+:(\d+)\s(.*)$", text, re.MULTILINE)
+    for port, users in sockets:
+        if pids.intersection(map(int, re.findall(r"\bpid=(\d+)\b", users))):
+            return int(port)
+    return None
+
+
+_CACHE_WORDS = {
+    "Chunk files": "chunk_files",
+    "Stat caches": "stat_caches",
+    "Data caches": "data_caches",
+    "Volume caches": "volume_caches",
+    "Chunk size": "chunk_size_bytes",
+    "Cache size": "cache_size_kib",
+}
+
+
+def cache_configuration(text: str) -> dict[str, int | bool]:
+    """Parse ``cmdebug -cache``; ``memory_cache`` says whether the cache is in memory."""
+    lines = dict(re.findall(r"^([A-Z][a-z]+ [a-z]+):\s+(\S+)", text, re.MULTILINE))
+    try:
+        found: dict[str, int | bool] = {key: int(lines[word]) for word, key in _CACHE_WORDS.items()}
+        found["memory_cache"] = lines["Cache type"] == "memory"
+    except (KeyError, ValueError) as problem:
+        said = text.strip()[:200]
+        raise ValueError(f"cmdebug: no cache configuration in {said!r} ({problem})") from problem
+    return found
+
+
+def encryption(text: str) -> str:
+    """What new connections get, from ``fs getcrypt``: "on", "off", or "" for any other text. It
+    says nothing about those that are there.
+    """
+    match = re.search(r"^Security level is currently (crypt|clear)\b", text, re.MULTILINE)
+    return "" if match is None else {"crypt": "on", "clear": "off"}[match[1]]
+
+
+def cache_info(text: str) -> tuple[str, str, int]:
+    """Mount point, cache directory and size in KiB, from a client's cacheinfo file."""
+    match = re.fullmatch(r"\s*([^:\s]+):([^:\s]+):(\d+)\s*", text)
+    if match is None:
+        raise ValueError(f"cacheinfo: no mount point, directory and size in {text.strip()[:200]!r}")
+    return match[1], match[2], int(match[3])
+
+
+def has_tokens(text: str) -> bool:
+    """Whether ``tokens`` lists any."""
+    return re.search(r"^.*[Tt]okens for ", text, re.MULTILINE) is not None

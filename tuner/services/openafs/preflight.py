@@ -1,0 +1,153 @@
+"""Whether a testbed may be changed: decided from what its hosts say, before anything is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, time
+
+from tuner.services.openafs.facts import ClientFacts, HostFacts, ServerFacts
+from tuner.services.openafs.file import FuseSection, HoursSection, TestbedFile, UnitSection
+
+#: Free space that fstune itself needs on a host, and what a cache or volume must have left besides.
+_LEAST_FREE_BYTES = 64 << 20
+#: Clocks further apart make times in logs misleading; tokens stop working at five minutes.
+_SKEW_WARN_S, _SKEW_REFUSE_S = 2.0, 240.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that speaks against changing a host. ``refuses``: a campaign must not begin."""
+
+    host: str
+    refuses: bool
+    message: str
+
+
+def preflight(
+    file: TestbedFile,
+    server: tuple[HostFacts, ServerFacts],
+    clients: Sequence[HostFacts],
+    needs_bytes: Mapping[str, int],
+    now: datetime,
+    caches: Sequence[ClientFacts] = (),
+) -> tuple[Finding, ...]:
+    """All that speaks against it. ``needs_bytes``: of memory, by host, for what may be tried."""
+    host, programs = server
+    findings = [
+        *_volumes(file, host.host, programs),
+        *_strangers(file, host, clients, programs),
+        *_state(host.host, programs),
+        *_quota(file, host.host, programs),
+    ]
+    for facts in (host, *clients):
+        findings += _machine(facts, needs_bytes.get(facts.host, 0))
+    for client, cache in zip(file.clients, caches, strict=False):
+        findings += _cache(file, client.control.way, cache)
+    if file.hours is not None and not within(file.hours, now.time()):
+        said = f"it is {now:%H:%M}; this testbed may be used from {_hours(file.hours)}"
+        findings.append(Finding(file.name, True, said))
+    return tuple(findings)
+
+
+def within(hours: HoursSection, now: time) -> bool:
+    """Whether a time of day is within the hours; equal start and end mean all day."""
+    if hours.start < hours.end:
+        return hours.start <= now < hours.end
+    return now >= hours.start or now < hours.end
+
+
+def _hours(hours: HoursSection) -> str:
+    return f"{hours.start:%H:%M} to {hours.end:%H:%M}"
+
+
+def _volumes(file: TestbedFile, host: str, programs: ServerFacts) -> list[Finding]:
+    declared = {*file.server.volumes, *file.server.other_volumes}
+    missing = sorted(set(file.server.volumes) - programs.volumes)
+    found = []
+    if others := sorted(programs.volumes - declared):
+        more = f" and {len(others) - 5} more" if len(others) > 5 else ""
+        found.append(
+            f"it serves volumes that are not the testbed's: {', '.join(others[:5])}{more}; every "
+            "restart would interrupt them: move them, or name them under server.other_volumes"
+        )
+    if missing:
+        found.append(f"it does not serve {', '.join(missing)}, named under server.volumes")
+    return [Finding(host, True, said) for said in found]
+
+
+def _strangers(
+    file: TestbedFile, server: HostFacts, clients: Sequence[HostFacts], programs: ServerFacts
+) -> list[Finding]:
+    ours = server.addresses.union(file.other_clients, *(c.addresses for c in clients))
+    strangers = sorted(programs.clients - ours)
+    if not strangers:
+        return []
+    said = (
+        f"it has clients that are not the testbed's: {', '.join(strangers[:5])}; a restart would "
+        "interrupt them: stop them, or name them under other_clients"
+    )
+    return [Finding(server.host, True, said)]
+
+
+def _state(host: str, programs: ServerFacts) -> list[Finding]:
+    if "currently running normally" in programs.state:
+        return []
+    return [Finding(host, True, f"the fileserver's instance is {programs.state}; start it first")]
+
+
+def _quota(file: TestbedFile, host: str, programs: ServerFacts) -> list[Finding]:
+    if programs.quota_kib == 0:
+        return []  # no quota
+    left = (programs.quota_kib - programs.used_kib) * 1024
+    if left >= _LEAST_FREE_BYTES:
+        return []
+    said = f"volume {file.server.volumes[0]} has {_size(left)} of its quota left"
+    return [Finding(host, True, f"{said}; raise it, or empty the volume")]
+
+
+def _cache(file: TestbedFile, way: FuseSection | UnitSection, facts: ClientFacts) -> list[Finding]:
+    found = []
+    if not facts.sees:
+        found.append(
+            f"{file.path} is no directory there; a mount point that was made through afsd.fuse is "
+            "none for other clients: name the volume itself, as /afs/.:mount/CELL:VOLUME"
+        )
+    if facts.cache_info not in (None, (way.mount, way.cache)):
+        found.append(
+            f"its cacheinfo file has {' and '.join(facts.cache_info or ())}, the testbed file "
+            f"{way.mount} and {way.cache}, which would be wiped"
+        )
+    if facts.holders:
+        found.append(
+            f"processes {', '.join(facts.holders[:5])} are in {way.mount}, so the client cannot "
+            "be restarted safely: end them"
+        )
+    said = [Finding(facts.host, True, one) for one in found]
+    if facts.tokens:
+        lost = "it has tokens, which every restart of its client loses"
+        said.append(Finding(facts.host, False, lost))
+    return said
+
+
+def _machine(facts: HostFacts, needs_bytes: int) -> list[Finding]:
+    found = []
+    for path, free in facts.free_bytes:
+        if free < _LEAST_FREE_BYTES:
+            found.append(Finding(facts.host, True, f"{path}: only {_size(free)} free"))
+    if facts.available_bytes < needs_bytes:
+        said = (
+            f"the largest configuration may take {_size(needs_bytes)} of memory, "
+            f"{_size(facts.available_bytes)} are available; narrow the search space"
+        )
+        found.append(Finding(facts.host, True, said))
+    skew = abs(facts.clock_ahead_s) - facts.asked_s
+    if skew > _SKEW_WARN_S:
+        ahead = "ahead of" if facts.clock_ahead_s > 0.0 else "behind"
+        said = f"its clock is {abs(facts.clock_ahead_s):.0f} s {ahead} this machine's; set it"
+        found.append(Finding(facts.host, skew > _SKEW_REFUSE_S, said))
+    return found
+
+
+def _size(count: int) -> str:
+    return f"{count / (1 << 30):.1f} GiB" if count >= 1 << 30 else f"{count / (1 << 20):.0f} MiB"

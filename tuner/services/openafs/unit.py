@@ -1,0 +1,197 @@
+"""The Linux kernel's cache manager on one client host, in the hands of a systemd unit.
+
+Its options stand in a file that the unit reads: ``OPTIONS=`` of Debian's afs.conf, ``AFSD_ARGS=``
+of Red Hat's sysconfig file. Every change writes that line and starts the unit anew, by a script
+that starts nothing before the old client is seen to be gone. A start sets encryption to what the
+host's own files say, so it is set anew to what was found.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tuner.errors import ConfigurationError, TestbedError
+from tuner.hosts.connector import (
+    CommandFailed,
+    CommandTimeout,
+    Connector,
+    check,
+    check_change,
+    told,
+)
+from tuner.model import Value
+from tuner.services.journal import Journal, script
+from tuner.services.openafs import parse
+
+PROGRAM = "afsd"
+
+_REMOUNT, _RESTORE = "kernel-remount.sh", "kernel-restore.sh"
+_WANTED = "wanted"
+#: The mark that there is something to put back; the scripts know it too.
+_STOPPED = "stopped"
+_DOES_NOT_SERVE = 4
+_ANSWER_TIMEOUT_S = 20.0
+#: Longer than the script takes at its slowest: stop, shutdown, start and a first look.
+_REMOUNT_TIMEOUT_S = 420.0
+#: What an option may be made of: it goes into a file that a shell reads.
+_PLAIN = re.compile(r"[A-Za-z0-9_./:=,+-]+")
+#: Debian's word for no options at all: afsd then chooses by itself.
+_AUTOMATIC = "AUTOMATIC"
+
+
+@dataclass(frozen=True, slots=True)
+class UnitPlace:
+    """Where a client's cache manager is: its unit, its configuration file and the variable in it,
+    mount point, cache, a path that shows that it serves, and where fstune may keep its files.
+    """
+
+    unit: str
+    file: str
+    variable: str
+    mount: str
+    cache: str
+    probe: str
+    directory: str
+
+
+@dataclass(slots=True)
+class UnitClient:
+    """One kernel client; see Client. ``configuration``: its file as found. ``crypt``: whether it
+    encrypted, "on" or "off"; "" when it does not say.
+    """
+
+    host: Connector
+    place: UnitPlace
+    configuration: str
+    crypt: str
+    recorded: bool = False
+
+    @classmethod
+    def attach(cls, host: Connector, place: UnitPlace) -> UnitClient:
+        """Read the client's configuration; nothing is changed but a script of ours put there.
+
+        A journal left by a run that was cut off says what was really found; then that counts.
+        Raises TestbedError when the options cannot be read.
+        """
+        journal = _journal(host, place)
+        kept = journal.read("found")
+        configuration = kept[0] if kept else check(host, ["cat", "--", place.file])
+        asking = ["cat", f"{journal.directory}/crypt"] if kept else ["fs", "getcrypt"]
+        said = host.ask(asking).stdout
+        crypt = said.strip() if kept else parse.encryption(said)
+        check_change(host, ["mkdir", "--parents", "--mode=0700", place.directory])
+        host.put(f"{place.directory}/{_REMOUNT}", script(__package__, _REMOUNT), mode=0o700)
+        client = cls(host, place, configuration, crypt)
+        _ = client.options  # they must be understood before anything is changed
+        return client
+
+    @property
+    def cache(self) -> str:
+        """See Client.cache."""
+        return self.place.cache
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """See Client.options: those in the configuration file."""
+        try:
+            return options_in(self.configuration, self.place.variable)
+        except ValueError as problem:
+            raise TestbedError(f"{self.host.host}: {self.place.file}: {problem}") from problem
+
+    def start(self, options: Sequence[str]) -> None:
+        """See Client.start."""
+        place = self.place
+        self._record()
+        wanted = with_options(self.configuration, place.variable, options)
+        content = f"{_journal(self.host, place).directory}/{_WANTED}"
+        self.host.put(content, wanted.encode(), mode=0o600)
+        argv = ["sh", f"{place.directory}/{_REMOUNT}", place.unit, place.mount, place.cache]
+        argv += [place.probe, place.file, content, self.crypt]
+        result = self.host.change(argv, timeout_s=_REMOUNT_TIMEOUT_S)
+        if result.status == _DOES_NOT_SERVE:
+            said = f"the cache manager does not start: {result.tail}"
+            raise ConfigurationError(said, told(result, self.host.host))
+        if result.status != 0:
+            said = f"{self.host.host}: the client cannot be restarted: {result.tail}"
+            raise TestbedError(said, told(result, self.host.host))
+
+    def shown(self) -> dict[str, Value]:
+        """See Client.shown: the cache manager's own answer."""
+        asking = ["cmdebug", "127.0.0.1", "-cache"]
+        try:
+            text = check(self.host, asking, timeout_s=_ANSWER_TIMEOUT_S)
+            found = parse.cache_configuration(text)
+        except (CommandTimeout, CommandFailed, ValueError) as problem:
+            raise ConfigurationError(
+                f"{self.host.host}: the client is gone: {problem}"
+            ) from problem
+        return {f"cmdebug.{key}": value for key, value in found.items()}
+
+    def restore(self) -> str:
+        """See Client.restore."""
+        if self.recorded and self._begin():  # somebody has removed it
+            self.host.put(f"{_journal(self.host, self.place).directory}/{_STOPPED}", b"")
+        done = _journal(self.host, self.place).restore() or "left as found"
+        self.recorded = False
+        return f"{self.place.unit} on {self.host.host} {done}: {' '.join(self.options)}"
+
+    def _record(self) -> None:
+        """Before the first change: write down, on the host itself, what was found."""
+        if not self.recorded:
+            self._begin()
+            self.recorded = True
+
+    def _begin(self) -> bool:
+        place = self.place
+        words = {"path": place.file, "unit": place.unit, "mount": place.mount}
+        words |= {"cache": place.cache, "probe": place.probe, "crypt": self.crypt}
+        files = {"configuration": self.configuration.encode()}
+        records = {"found": (self.configuration,)}
+        return _journal(self.host, place).begin(records, words, files)
+
+
+def options_in(text: str, variable: str) -> tuple[str, ...]:
+    """The options that the last assignment of ``variable`` gives.
+
+    Raises ValueError when it is more than plain words: then only a shell could say what it means.
+    """
+    value = None
+    for line in text.splitlines():
+        name, equals, rest = line.strip().partition("=")
+        if equals and name.removeprefix("export ").strip() == variable:
+            value = rest
+    if value is None:
+        return ()
+    try:
+        words = " ".join(shlex.split(value, comments=True)).split()
+    except ValueError as problem:
+        raise ValueError(f"{variable}={value}: {problem}") from problem
+    if words == [_AUTOMATIC]:
+        return ()
+    wrong = [word for word in words if not _PLAIN.fullmatch(word)]
+    if wrong:
+        raise ValueError(f"{variable} has {wrong[0]!r}, which is more than a plain option")
+    return tuple(words)
+
+
+def with_options(text: str, variable: str, options: Sequence[str]) -> str:
+    """The configuration with these options as the only assignment of ``variable``.
+
+    Raises ConfigurationError for an option that a shell could take for more than a word.
+    """
+    wrong = [word for word in options if not _PLAIN.fullmatch(word)]
+    if wrong:
+        raise ConfigurationError(f"{wrong[0]!r} cannot stand in the client's configuration file")
+    kept = [
+        line
+        for line in text.splitlines()
+        if line.strip().partition("=")[0].removeprefix("export ").strip() != variable
+    ]
+    return "\n".join([*kept, f'{variable}="{" ".join(options)}"']) + "\n"
+
+
+def _journal(host: Connector, place: UnitPlace) -> Journal:
+    return Journal(host, f"{place.directory}/cache_manager", __package__, _RESTORE, (_REMOUNT,))

@@ -1,0 +1,83 @@
+"""The extended statistics of OpenAFS's programs, as their test clients print them. Pure.
+
+``xstat_fs_test -collID 2 3`` asks a fileserver, ``xstat_cm_test -collID 2`` a cache manager. Both
+count what was transferred in KiB and keep the rest until it makes another.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tuner.services.openafs.parse import xstat
+
+_CALLS = {
+    "FetchData": "fetch_data",
+    "StoreData": "store_data",
+    "FetchStatus": "fetch_status",
+    "BulkStatus": "bulk_status",
+    "StoreStatus": "store_status",
+    "CreateFile": "create_file",
+    "RemoveFile": "remove_file",
+    "MakeDir": "make_directory",
+    "RemoveDir": "remove_directory",
+    "Rename": "rename",
+    "Link": "link",
+    "SetLock": "set_lock",
+}
+_FILESERVER = {
+    "AddCallBack": "callbacks_added",
+    "BreakCallBacks": "callbacks_broken",
+    "GotSomeSpaces": "callbacks_dropped_for_space",
+}
+_CACHE_MANAGER = {
+    "dcacheHits": "dcache_hits",
+    "dcacheMisses": "dcache_misses",
+    "vcacheHits": "vcache_hits",
+    "vcacheMisses": "vcache_misses",
+    "cacheFilesReused": "cache_files_reused",
+}
+_KIB = 1024.0
+
+
+def fileserver_counters(text: str) -> dict[str, float]:
+    """What a fileserver counted since it started: bytes that clients fetched and stored, calls by
+    kind with their time in seconds, and callbacks. Raises ValueError.
+    """
+    return {**_transfers(text), **_calls(text), **_named(text, _FILESERVER)}
+
+
+def cache_manager_counters(text: str) -> dict[str, float]:
+    """What a cache manager counted since it started: hits and misses of its data and its status
+    cache, and the bytes that it fetched and stored. Raises ValueError.
+    """
+    return {**_transfers(text), **_named(text, _CACHE_MANAGER)}
+
+
+def _named(text: str, names: dict[str, str]) -> dict[str, float]:
+    values = xstat(text)
+    lacking = names.keys() - values.keys()
+    if lacking:
+        raise ValueError(f"xstat: no {sorted(lacking)[0]} in {text.strip()[:200]!r}")
+    return {ours: float(values[theirs]) for theirs, ours in names.items()}
+
+
+def _transfers(text: str) -> dict[str, float]:
+    pairs = re.findall(r"^(\w+): \d+ xfers .*\n\s*\[bytes: sum=(-?\d{1,19})", text, re.MULTILINE)
+    found = {name: int(kib) for name, kib in pairs}
+    try:
+        return {
+            "fetched_bytes": found["FetchData"] * _KIB,
+            "stored_bytes": found["StoreData"] * _KIB,
+        }
+    except KeyError as problem:
+        raise ValueError(f"xstat: no transfers of {problem} in {text.strip()[:200]!r}") from None
+
+
+def _calls(text: str) -> dict[str, float]:
+    rows = re.findall(r"^\s*(\w+): (\d+) ops \(\d+ OK\); sum=([\d.]+)", text, re.MULTILINE)
+    found: dict[str, float] = {}
+    for name, count, seconds in rows:
+        if name in _CALLS:
+            found[f"{_CALLS[name]}_calls"] = float(count)
+            found[f"{_CALLS[name]}_s"] = float(seconds)
+    return found

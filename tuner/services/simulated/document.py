@@ -1,0 +1,248 @@
+"""How a simulated testbed is written down: the ``simulated:`` section of a campaign file, checked.
+
+Owns the words, their defaults, what is said about a mistake, and how a section becomes a world. The
+same section, with a name and search spaces, is a surface file (see ``tuner.simulate.surface``).
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Collection, Iterator, Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from search_spaces import Kind, Parameter, Space
+from tuner.documents import Duration, Name, ParameterValue, Section
+from tuner.errors import SpecError
+from tuner.model import Value
+from tuner.services.simulated.effects import Condition, Effect, Shape
+from tuner.services.simulated.noise import Load, Noise, Spikes, Wander
+from tuner.services.simulated.testbed import FACTS
+from tuner.services.simulated.world import Costs, World
+
+# Far beyond what anybody needs, and small enough that no time overflows.
+Change = Annotated[float, Field(gt=-1.0, le=1000.0)]
+Spread = Annotated[float, Field(ge=0.0, le=10.0)]
+Slope = Annotated[float, Field(ge=-10.0, le=10.0)]
+Place = Annotated[float, Field(ge=-1e12, le=1e12)]
+Correlation = Annotated[float, Field(ge=0.0, lt=1.0)]
+
+
+class ConditionSection(Section):
+    """What must hold besides; an unset parameter counts as the program's default."""
+
+    parameter: str
+    low: Place | None = None
+    high: Place | None = None
+    value: ParameterValue | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> ConditionSection:
+        bounds = (self.low, self.high)
+        if (self.value is None) == (bounds == (None, None)):
+            raise ValueError("give 'low', 'high' or both, or else 'value'")
+        return self
+
+
+class EffectSection(Section):
+    """A true effect of a simulated testbed; see ``Effect``."""
+
+    parameter: str
+    change: Change = 0.0
+    changes: dict[str, Change] = Field(default_factory=dict)
+    shape: Shape = Shape.STEP
+    low: Place | None = None
+    high: Place | None = None
+    value: ParameterValue | None = None
+    at: Place | None = None
+    width: Annotated[float, Field(ge=1e-3, le=1e12)] | None = None
+    falling: bool = False
+    components: tuple[str, ...] = ()
+    when: tuple[ConditionSection, ...] = ()
+    fails: Literal["", "start", "workload"] = ""
+
+    @model_validator(mode="after")
+    def _complete(self) -> EffectSection:
+        takes = {
+            Shape.STEP: {"low", "high", "value"},
+            Shape.PLATEAU: {"low", "high"},
+            Shape.PEAK: {"at", "width"},
+        }.get(self.shape, {"at"})
+        for key in ("low", "high", "value", "at", "width"):
+            given = getattr(self, key) is not None
+            if given and key not in takes:
+                raise ValueError(f"a {self.shape} takes no '{key}'")
+            if not given and key in takes and self.shape is not Shape.STEP:
+                raise ValueError(f"a {self.shape} needs '{key}'")
+        if self.falling and self.shape is not Shape.PLATEAU:
+            raise ValueError("only a plateau is falling")
+        if self.shape is not Shape.STEP and self.fails:
+            raise ValueError("what fails is a step")
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError(f"low {self.low:g} is above high {self.high:g}")
+        if self.shape is Shape.PLATEAU and self.low == self.high:
+            raise ValueError("a plateau needs a ramp: 'low' and 'high' are the same")
+        if self.changes and (self.change or self.components):
+            raise ValueError("'changes' stands for 'change' and 'components'; give one of them")
+        return self
+
+
+class WanderSection(Section):
+    """See ``Wander``."""
+
+    sd: Spread
+    correlation: Correlation = 0.6
+
+
+class SpikesSection(Section):
+    """See ``Spikes``."""
+
+    probability: float = Field(ge=0.0, le=1.0)
+    change: Change
+
+
+class LoadSection(Section):
+    """See ``Load``."""
+
+    mean: float = Field(ge=1e-6, le=1024.0)
+    sd: float = Field(ge=0.0, le=1024.0)
+    correlation: Correlation = 0.6
+    effect: Slope = 0.0
+
+
+class CostsSection(Section):
+    """Seconds. ``restart``: of each part, by component; 1 for one that is not here. ``workload``:
+    of a whole run; a second for each component when it is not given.
+    """
+
+    restart: dict[str, Duration] = Field(default_factory=dict)
+    workload: Duration | None = None
+
+
+class SimulatedSection(Section):
+    """A testbed that is only arithmetic, with known effects and noise: to try fstune, and to test
+    it. Campaigns that give it the same ``name`` take turns. See ``Noise`` for the kinds of noise.
+    """
+
+    name: Name | None = None
+    noise: Spread = 0.014
+    noise_factors: dict[str, Spread] = Field(default_factory=dict)
+    block_noise: Spread = 0.0
+    arm_noise: Spread = 0.0
+    wander: WanderSection | None = None
+    spikes: SpikesSection | None = None
+    drift: Slope = 0.0
+    others: LoadSection | None = None
+    stolen: LoadSection | None = None
+    seed: int = 1
+    effects: tuple[EffectSection, ...] = ()
+    costs: CostsSection = CostsSection()
+    references: dict[str, Annotated[float, Field(gt=0.0)]] = Field(default_factory=dict)
+    found: dict[str, ParameterValue] = Field(default_factory=dict)
+
+    def parameters(self) -> Iterator[tuple[str, str]]:
+        """Every parameter that it names, with its key."""
+        for number, effect in enumerate(self.effects):
+            yield f"effects.{number}", effect.parameter
+            for place, condition in enumerate(effect.when):
+                yield f"effects.{number}.when.{place}", condition.parameter
+        for name in self.found:
+            yield "found", name
+
+
+def world_of(
+    section: SimulatedSection,
+    spaces: Mapping[str, Space],
+    components: Collection[str],
+    where: str = "simulated",
+) -> World:
+    """The world of a section whose parameters are in ``spaces``. ``components``: of the workload;
+    ``where``: the section's key, in errors. Raises SpecError.
+    """
+    _check_components(section, components, where)
+    for part in section.costs.restart.keys() - spaces.keys():
+        raise SpecError(f"{where}.costs.restart: no part {part!r}: {', '.join(spaces)}")
+    scales = _Scales(spaces)
+    noise = Noise(
+        component=section.noise,
+        block=section.block_noise,
+        arm=section.arm_noise,
+        factors=section.noise_factors,
+        wander=None if section.wander is None else Wander(**section.wander.model_dump()),
+        spikes=None if section.spikes is None else Spikes(**section.spikes.model_dump()),
+        drift=section.drift,
+        others=None if section.others is None else Load(**section.others.model_dump()),
+        stolen=None if section.stolen is None else Load(**section.stolen.model_dump()),
+    )
+    workload_s = section.costs.workload
+    one_s = 1.0 if workload_s is None else workload_s / len(components)
+    return World(
+        effects=tuple(
+            scales.effect(effect, f"{where}.effects.{number}")
+            for number, effect in enumerate(section.effects)
+        ),
+        noise=noise,
+        seed=section.seed,
+        costs=Costs(section.costs.restart, component=one_s),
+        references=section.references,
+    )
+
+
+class _Scales:
+    """Knows the default and the scale of every parameter."""
+
+    def __init__(self, spaces: Mapping[str, Space]) -> None:
+        self._parameters: dict[str, Parameter] = {}
+        self._defaults: dict[str, Value] = {}
+        for component, space in spaces.items():
+            self._parameters |= {f"{component}.{p.name}": p for p in space.parameters}
+            unset = space.in_effect({}, FACTS)
+            self._defaults |= {f"{component}.{name}": value for name, value in unset.items()}
+
+    def effect(self, section: EffectSection, where: str) -> Effect:
+        """The effect of a section. Raises SpecError when its shape does not suit its parameter."""
+        name, shape = section.parameter, section.shape
+        kind, default = self._parameters[name].kind, self._defaults.get(name)
+        log = kind in (Kind.LOG_INT, Kind.POWER_OF_TWO)
+        if shape is not Shape.STEP:
+            if not kind.numeric:
+                raise SpecError(f"{where}: {name} has no scale for a {shape}; give it a 'value'")
+            if shape in (Shape.LINEAR, Shape.HUMP) and default is None:
+                raise SpecError(f"{where}: {name} has no default that a {shape} could start from")
+            for key in ("low", "high", "at", "width"):
+                least, number = 1.0 if key == "width" else 0.0, getattr(section, key)
+                if log and number is not None and number <= least:
+                    raise SpecError(
+                        f"{where}.{key}: the scale of {name} is logarithmic; write a number above "
+                        f"{least:g}"
+                    )
+            if shape in (Shape.LINEAR, Shape.HUMP) and section.at == default:
+                raise SpecError(f"{where}.at: {name} is {default} already when it is not set")
+        given = section.model_dump(exclude_none=True, exclude={"when"})
+        when = tuple(self._condition(condition) for condition in section.when)
+        return Effect(**given, when=when, default=default, log=log)
+
+    def _condition(self, section: ConditionSection) -> Condition:
+        default = self._defaults.get(section.parameter)
+        return Condition(
+            section.parameter,
+            -math.inf if section.low is None else section.low,
+            math.inf if section.high is None else section.high,
+            section.value,
+            default,
+        )
+
+
+def _check_components(section: SimulatedSection, known: Collection[str], where: str) -> None:
+    named = [(f"{where}.noise_factors", name) for name in section.noise_factors]
+    for number, effect in enumerate(section.effects):
+        key = f"{where}.effects.{number}"
+        named += [(f"{key}.components", name) for name in effect.components]
+        named += [(f"{key}.changes", name) for name in effect.changes]
+    for key, name in named:
+        if name not in known:
+            nearest = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {nearest[0]!r}?" if nearest else f": {', '.join(known)}"
+            raise SpecError(f"{key}: the workload has no component {name!r}{hint}")

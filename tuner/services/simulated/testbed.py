@@ -1,0 +1,224 @@
+"""The simulated testbed: parts that take any setting, an engine that draws its times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from search_spaces import Space
+from tuner.errors import ConfigurationError, TestbedError, WorkloadError
+from tuner.measure.diagnostics.watch import Watch
+from tuner.measure.driver import Report
+from tuner.measure.references import ReferencePlan
+from tuner.measure.workload import Workload
+from tuner.model import ComponentResult, Configuration, PageCache, Value
+from tuner.services.part import Part
+from tuner.services.simulated.noise import Run
+from tuner.services.simulated.world import World
+from tuner.services.target import Target
+from tuner.services.testbed import Bench
+
+#: What the simulated hosts allow.
+FACTS: Mapping[str, int] = {
+    "net_core_rmem_max": 4 << 20,
+    "memory_bytes": 16 << 30,
+    "nofile": 65536,
+    "fixed_command_length": 40,
+    "cache_partition_bytes": 16 << 30,
+    "cacheinfo_blocks": 200_000,
+}
+
+
+#: Ten years: no campaign takes as long, and a database takes no time much longer.
+_LONGEST_S = 10 * 366 * 86_400.0
+
+
+@dataclass(slots=True)
+class VirtualClock:
+    """Seconds that pass only when somebody lets them."""
+
+    now_s: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass. Raises TestbedError when it would be too long for any campaign."""
+        if self.now_s + seconds > _LONGEST_S:
+            raise TestbedError(
+                "the simulated testbed takes longer than ten years; give it less noise, smaller "
+                "effects or shorter costs"
+            )
+        self.now_s += seconds
+
+
+@dataclass(slots=True)
+class _SimulatedPart:
+    """A program that takes any valid setting at once. ``before``: those that are brought up before
+    it; whether it starts may depend on their settings too.
+    """
+
+    space: Space
+    world: World
+    clock: VirtualClock
+    facts: Mapping[str, int] = field(default_factory=lambda: dict(FACTS))
+    found: Mapping[str, Value] = field(default_factory=dict)
+    identity: str = "simulated"
+    values: Mapping[str, Value] = field(default_factory=dict)
+    running: bool = True
+    before: Mapping[str, _SimulatedPart] = field(default_factory=dict)
+
+    def apply(self, values: Mapping[str, Value]) -> str | None:
+        own = {f"{self.space.component}.{name}": value for name, value in values.items()}
+        up = Configuration.of(_settings(self.before).as_dict() | own)
+        culprit = self.world.failure(up, "start", parts={*self.before, self.space.component})
+        if culprit is not None:
+            self.clock.advance(self.world.costs.restart_s(self.space.component))
+            self.running = False
+            raise ConfigurationError(f"the simulated program does not start with this {culprit}")
+        if self.running and dict(values) == dict(self.values):
+            return None
+        self.clock.advance(self.world.costs.restart_s(self.space.component))
+        self.values, self.running = dict(values), True
+        return "restart"
+
+    def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
+        return dict(self.values)
+
+    def incarnation(self) -> str:
+        return ""
+
+    def restore(self) -> str:
+        self.values, self.running = dict(self.found), True
+        return f"{self.space.component}: as found"
+
+
+@dataclass(slots=True)
+class _SimulatedEngine:
+    """Runs a workload by drawing its times. The same campaign seed gives the same times again."""
+
+    parts: Mapping[str, _SimulatedPart]
+    world: World
+    draw: _Draw
+
+    def run(
+        self, run_id: str, seed: int, make_cold: Callable[[], None], stage: Callable[[str], None]
+    ) -> Report:
+        configuration = _settings(self.parts)
+        report = self.draw(run_id, configuration)
+        culprit = self.world.failure(configuration, "workload")
+        if culprit is not None:
+            raise WorkloadError(f"simulated mismatch in read of /sim/file, because of {culprit}")
+        return report
+
+    def end_runs(self, prefix: str) -> None:
+        """Nothing goes on by itself."""
+
+    def clean_leftovers(self, prefix: str) -> None:
+        """Nothing is ever left."""
+
+
+@dataclass(frozen=True, slots=True)
+class _SimulatedReference:
+    """A path whose times are drawn like those of the service."""
+
+    plan: ReferencePlan
+    ratio: float
+    draw: _Draw
+
+    def run(
+        self, run_id: str, seed: int, stage: Callable[[str], None]
+    ) -> tuple[Report, PageCache | None]:
+        return self.draw(run_id, Configuration(), self.ratio), None
+
+    def clean_leftovers(self, prefix: str) -> None:
+        """Nothing is ever left."""
+
+
+@dataclass(slots=True)
+class _Draw:
+    """Draws the times of runs and lets them pass."""
+
+    world: World
+    workload: Workload
+    clock: VirtualClock
+    _block: str = ""
+    _position: int = -1
+
+    def __call__(self, run_id: str, configuration: Configuration, ratio: float = 1.0) -> Report:
+        block, trial = run_id.rsplit("-", 2)[1:]
+        self._position = self._position + 1 if block == self._block else 0
+        self._block = block
+        run = Run(self.world.seed, block, trial, self._position)
+        drawn = self.world.times(run, configuration, self.workload.components, ratio)
+        self.clock.advance(drawn.total_s)
+        components = {
+            name: ComponentResult(elapsed_s, operations=1, bytes=0)
+            for name, elapsed_s in drawn.seconds.items()
+        }
+        return Report(components, drawn.cpu_s, "simulated", counted=drawn.counted)
+
+
+def _settings(parts: Mapping[str, _SimulatedPart]) -> Configuration:
+    """What is in effect in all parts together."""
+    return Configuration.of(
+        {f"{c}.{n}": v for c, part in parts.items() for n, v in part.values.items()}
+    )
+
+
+class SimulatedTestbed:
+    """A testbed with a known truth."""
+
+    def __init__(
+        self,
+        spaces: Mapping[str, Space],
+        world: World,
+        found: Mapping[str, Value] | None = None,
+        references: Sequence[ReferencePlan] = (),
+    ) -> None:
+        """``spaces`` by component; ``found``: what is set there, by qualified name."""
+        self.clock = VirtualClock()
+        self._world = world
+        self._references = references
+        of = Configuration.of(found or {})
+        self._parts: dict[str, _SimulatedPart] = {}
+        for component, space in spaces.items():
+            self._parts[component] = _SimulatedPart(
+                space, world, self.clock, found=of.part(component), before=dict(self._parts)
+            )
+
+    def claim(self, campaign: str) -> bool:
+        """See Testbed.claim."""
+        return False
+
+    def unavailable(self) -> str | None:
+        """See Testbed.unavailable."""
+        return None
+
+    def open(self, workload: Workload, say: Callable[[str], None]) -> Bench:
+        """See Testbed.open."""
+        for part in self._parts.values():
+            part.values = dict(part.found)
+        parts: dict[str, Part] = dict(self._parts)
+        draw = _Draw(self._world, workload, self.clock)
+        engine = _SimulatedEngine(self._parts, self._world, draw)
+        references = tuple(
+            _SimulatedReference(plan, self._world.references.get(plan.name, 1.0), draw)
+            for plan in self._references
+        )
+        watch = Watch(workload.spec)
+        return Bench(Target(parts), engine, lambda: None, watch, references)
+
+    def close(self) -> str | None:
+        """See Testbed.close."""
+        return None
+
+    @property
+    def world(self) -> World:
+        """Its truth."""
+        return self._world
+
+    @property
+    def settings(self) -> Configuration:
+        """What is in effect now."""
+        return _settings(self._parts)

@@ -1,0 +1,140 @@
+"""The truth of a simulated testbed: what is fast, what fails, how noisy it is, what it costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tuner.model import Configuration
+from tuner.services.simulated.effects import Effect
+from tuner.services.simulated.noise import Noise, Run
+
+#: Processor time of the programs as a share of a run without noise.
+_SERVER_SHARE = 0.30
+_CLIENT_SHARE = 0.40
+_ENGINE_SHARE = 0.15
+_IRQ_SHARE = 0.03
+_WAITING_SHARE = 0.02
+#: No time is longer or shorter than exp of this: worlds may be absurd, but none overflows.
+_MOST_LOG = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What things take, in seconds: a ``restart`` of each part, by component of the service (a part
+    that is not here: ``usual_restart``), and each component of a run of the ``workload`` without
+    effects and noise.
+    """
+
+    restart: Mapping[str, float] = field(default_factory=dict)
+    usual_restart: float = 1.0
+    component: float = 1.0
+
+    def restart_s(self, part: str) -> float:
+        """What a restart of a part takes."""
+        return self.restart.get(part, self.usual_restart)
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """One run: seconds of each component, and what the hosts counted meanwhile, by the names that
+    real hosts have (server and client on one machine); nothing where the world has no load to tell
+    of. ``cpu_s``: of the engine.
+    """
+
+    seconds: Mapping[str, float]
+    counted: Mapping[str, float | str]
+    cpu_s: float
+
+    @property
+    def total_s(self) -> float:
+        """What the run takes."""
+        return sum(self.seconds.values())
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The truth: effects, noise and costs.
+
+    ``references``: how many times as long a reference takes as a configuration without effects, by
+    its name; 1 when it is not here.
+    """
+
+    effects: tuple[Effect, ...] = ()
+    noise: Noise = field(default_factory=Noise)
+    seed: int = 1
+    costs: Costs = field(default_factory=Costs)
+    references: Mapping[str, float] = field(default_factory=dict)
+
+    def log_change(self, configuration: Configuration, component: str) -> float:
+        """The true log time ratio of one component to a configuration without effects."""
+        return self.log_changes(configuration, (component,))[0]
+
+    def log_changes(
+        self, configuration: Configuration, components: Sequence[str]
+    ) -> tuple[float, ...]:
+        """The true log time ratio of each component to a configuration without effects."""
+        values = configuration.as_dict()
+        held = [
+            (share, effect)
+            for effect in self.effects
+            if not effect.fails and (share := effect.share(values)) != 0.0
+        ]
+        return tuple(
+            sum(share * effect.log_change(component) for share, effect in held)
+            for component in components
+        )
+
+    def failure(
+        self, configuration: Configuration, kind: str, parts: Collection[str] | None = None
+    ) -> str | None:
+        """The parameter that makes a configuration fail in this way, if one does; with ``parts``,
+        by what is set in these alone.
+        """
+        values = configuration.as_dict()
+        for effect in self.effects:
+            concerned = parts is None or effect.parts.issubset(parts)
+            if concerned and effect.fails == kind and effect.share(values) != 0.0:
+                return effect.parameter
+        return None
+
+    def times(
+        self,
+        run: Run,
+        configuration: Configuration,
+        components: Sequence[str],
+        ratio: float = 1.0,
+    ) -> Times:
+        """Draw one run of the workload, ``ratio`` times as long as it would be."""
+        truth = self.log_changes(configuration, components)
+        drawn = self.noise.draw(run, components)
+        scale = self.costs.component * ratio
+        seconds = {
+            name: scale * _ratio(true + noise)
+            for name, true, noise in zip(components, truth, drawn.logs, strict=True)
+        }
+        work_s = scale * sum(map(_ratio, truth))
+        if drawn.others is None and drawn.stolen is None:
+            return Times(seconds, {}, 0.0)
+        total_s = sum(seconds.values())
+        server_s, client_s, engine_s, interrupts_s = (
+            share * work_s for share in (_SERVER_SHARE, _CLIENT_SHARE, _ENGINE_SHARE, _IRQ_SHARE)
+        )
+        ours_s = server_s + client_s + engine_s + 2.0 * interrupts_s
+        counted: dict[str, float | str] = {
+            "client1.cpu_s": client_s,
+            "client1.machine": "host",
+            "host.busy_s": ours_s + (drawn.others or 0.0) * total_s,
+            "host.elapsed_s": total_s,
+            "host.iowait_s": _WAITING_SHARE * total_s,
+            "host.irq_s": interrupts_s,
+            "host.softirq_s": interrupts_s,
+            "host.steal_s": (drawn.stolen or 0.0) * total_s,
+            "server.cpu_s": server_s,
+        }
+        return Times(seconds, counted, engine_s)
+
+
+def _ratio(log: float) -> float:
+    return math.exp(min(_MOST_LOG, max(-_MOST_LOG, log)))

@@ -1,0 +1,119 @@
+"""The target: all tuned parts together, one configuration at a time.
+
+Owns the order in which parts change and the final word on what is in effect. Only the parts whose
+settings change are restarted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from search_spaces import Risk
+from tuner.errors import TunerError
+from tuner.model import Configuration, Value
+from tuner.services.part import NotInEffect, Part
+
+#: A value may show a moment late (threads busy with a first call); a true difference stays.
+_READ_BACK_TRIES = 4
+_READ_BACK_PAUSE_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A configuration in effect. ``actions``: what had to be done (``fileserver restart``)."""
+
+    effective: Configuration
+    actions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The parts by component name, in the order in which they are brought up: servers before
+    clients. ``settle``: called before anything is put back.
+    """
+
+    parts: Mapping[str, Part]
+    settle: Callable[[], None] = lambda: None
+
+    @property
+    def baseline(self) -> Configuration:
+        """The configuration as found."""
+        values = {
+            f"{component}.{name}": value
+            for component, part in self.parts.items()
+            for name, value in part.found.items()
+        }
+        return Configuration.of(values)
+
+    @property
+    def identity(self) -> str:
+        """Programs and versions, for provenance."""
+        return ", ".join(dict.fromkeys(part.identity for part in self.parts.values()))
+
+    @property
+    def risks(self) -> dict[str, Risk]:
+        """The risk class of each parameter, by qualified name."""
+        return {
+            f"{component}.{parameter.name}": parameter.risk
+            for component, part in self.parts.items()
+            for parameter in part.space.parameters
+        }
+
+    def flags(self, configuration: Configuration) -> dict[str, tuple[str, ...]]:
+        """The rendered options of a configuration by component."""
+        return {
+            component: tuple(part.space.render(configuration.part(component)))
+            for component, part in self.parts.items()
+        }
+
+    def apply(self, configuration: Configuration, doing: Callable[[str], None]) -> Applied:
+        """Bring a configuration into effect and prove it. ``doing`` is told each step.
+
+        Raises ConfigurationError when a program does not start with it or does something else than
+        asked; which configuration is in effect then is undefined until the next ``apply`` or
+        ``restore``.
+        """
+        actions: list[str] = []
+        for component, part in self.parts.items():
+            doing(f"setting {component}")
+            action = part.apply(configuration.part(component))
+            if action is not None:
+                actions.append(f"{component} {action}")
+        effective: dict[str, Value] = {}
+        for component, part in self.parts.items():
+            doing(f"reading back {component}")
+            for name, value in _read_back(part, configuration.part(component)).items():
+                effective[f"{component}.{name}"] = value
+        return Applied(Configuration.of(effective), tuple(actions))
+
+    def incarnations(self) -> dict[str, str]:
+        """One life of each program, by component; see ``Part.incarnation``."""
+        return {component: part.incarnation() for component, part in self.parts.items()}
+
+    def restore(self, doing: Callable[[str], None]) -> list[str]:
+        """Put back every part; a sentence for each. Goes on when one fails, then raises that
+        failure.
+        """
+        self.settle()
+        said: list[str] = []
+        failure: TunerError | None = None
+        for component, part in self.parts.items():
+            doing(f"restoring {component}")
+            try:
+                said.append(part.restore())
+            except TunerError as problem:
+                failure = failure or problem  # the other parts must be restored all the same
+        if failure is not None:
+            raise failure
+        return said
+
+
+def _read_back(part: Part, values: Mapping[str, Value]) -> dict[str, Value]:
+    for _ in range(_READ_BACK_TRIES - 1):
+        try:
+            return part.read_back(values)
+        except NotInEffect:
+            time.sleep(_READ_BACK_PAUSE_S)
+    return part.read_back(values)

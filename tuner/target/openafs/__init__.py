@@ -1,1 +1,0 @@
-"""OpenAFS as a target: the fileserver process and the cache managers of its clients."""
