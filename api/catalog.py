@@ -8,7 +8,7 @@ import hashlib
 import json
 from datetime import UTC, datetime
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
 
@@ -23,6 +23,7 @@ from tuner.errors import NotFoundError, SpecError
 from tuner.measure.workload import load_workload
 from tuner.model import Answer, Campaign
 from tuner.report.recommend import RecommendationDocument, recommendation_document
+from tuner.services.kinds import offered
 from tuner.services.openafs.file import read_testbed
 
 router = APIRouter(
@@ -60,7 +61,7 @@ class TestbedDocument(Document):
 
     __test__ = False
     name: str
-    kind: Literal["cell", "hosts", "simulated"]
+    kind: str
     title: str
     hosts: int | None
 
@@ -143,13 +144,11 @@ def _workload(name: str) -> WorkloadDocument:
 @router.get("/testbeds", operation_id="list_testbeds")
 def list_testbeds(serving: Serving) -> list[TestbedDocument]:
     """The testbeds that campaigns started over HTTP may name."""
-    found = []
-    if "cell" in serving.settings.allow:
-        found.append(TestbedDocument(name="cell", kind="cell", title="a private cell", hosts=None))
-    if "simulated" in serving.settings.allow:
-        found.append(
-            TestbedDocument(name="simulated", kind="simulated", title="no server", hosts=None)
-        )
+    found = [
+        TestbedDocument(name=key, kind=key, title=title, hosts=None)
+        for key, title in offered().items()
+        if key in serving.settings.allow
+    ]
     directory = serving.settings.testbeds
     for file in sorted(directory.glob("*.yaml")) if directory is not None else ():
         try:

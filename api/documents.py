@@ -109,8 +109,8 @@ def names(campaign: Campaign) -> Names:
 
 
 def _testbed(named: dict[str, Any]) -> str:
-    kind = next(name for name in ("cell", "hosts", "simulated") if named.get(name))
-    return _file(named["hosts"]) if kind == "hosts" else kind
+    kind, section = next((key, section) for key, section in named.items() if section)
+    return _file(section) if isinstance(section, str) else kind
 
 
 def _file(name: str) -> str:

@@ -223,10 +223,9 @@ def allowed_spec(spec: CampaignSpec, serving: Service) -> CampaignSpec:
 
     A name is compared with names that are known, and never becomes a path. SpecError.
     """
-    for component in ("fileserver", "cache_manager"):
-        section = getattr(spec.spaces, component)
-        if section is not None and section.name not in search_spaces.names():
-            raise SpecError(f"spaces.{component}: there is no such packaged space; see /v1/spaces")
+    for part, section in spec.spaces.items():
+        if section.name not in search_spaces.names():
+            raise SpecError(f"spaces.{part}: there is no such packaged space; see /v1/spaces")
     if spec.workload.name not in workloads.packaged():
         raise SpecError("workload: there is no such packaged workload; see /v1/workloads")
     if spec.references:
@@ -236,12 +235,6 @@ def allowed_spec(spec: CampaignSpec, serving: Service) -> CampaignSpec:
 
 def _allowed_place(where: str, testbed: TestbedSection, serving: Service) -> TestbedSection:
     settings = serving.settings
-    if testbed.kind in ("cell", "simulated") and testbed.kind not in settings.allow:
-        raise SpecError(f"{where}.{testbed.kind}: not allowed here; see /v1/testbeds")
-    if testbed.hosts is None:
-        return testbed
     directory = settings.testbeds
     files = {} if directory is None else {f.stem: f for f in directory.glob("*.yaml")}
-    if testbed.hosts not in files:
-        raise SpecError(f"{where}.hosts: there is no such testbed; see /v1/testbeds")
-    return testbed.model_copy(update={"hosts": str(files[testbed.hosts].absolute())})
+    return testbed.of(testbed.way.allowed(testbed.section, where, settings.allow, files))

@@ -1,26 +1,23 @@
-"""Puts the parts of a campaign together: the only place that knows all of them by name.
+"""Puts a campaign together, whoever begins it: the command line, the API or a worker.
 
-What takes long to import, and has no use in every campaign or for whoever only prepares one, is
-imported where it is put in: hosts by SSH, and the runner with its optimiser.
+The runner with its optimiser takes long to import and has no use for whoever only prepares a
+campaign, so it is imported where it is put in.
 """
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import search_spaces
-from deploy.cell import CellError, CellSpec
-from search_spaces import Form, Space
+from search_spaces import Space
 from tuner.campaign.checking import check_plan
 from tuner.campaign.holding import held
 from tuner.campaign.identity import aspects
 from tuner.campaign.lanes import Site
 from tuner.campaign.rules import rules_of
-from tuner.campaign.spec import CampaignSpec, TestbedSection, check_parameters, load_space
+from tuner.campaign.spec import CampaignSpec, check_parameters, load_space
 from tuner.campaign.stopping import stop_signals
 from tuner.errors import SpecError
 from tuner.judge.pilot import Pilot
@@ -28,11 +25,7 @@ from tuner.measure.references import ReferencePlan
 from tuner.measure.workload import Workload, load_workload
 from tuner.model import Aspect, Campaign
 from tuner.report.observer import Observer
-from tuner.services.openafs.assembly import Wanted
-from tuner.services.openafs.cell import CellTestbed
-from tuner.services.openafs.file import TestbedFile, read_testbed
-from tuner.services.simulated import SimulatedTestbed
-from tuner.services.simulated.document import world_of
+from tuner.services.kind import Place, Wish
 from tuner.services.testbed import Testbed
 from tuner.settings import Settings
 from tuner.store import Store
@@ -45,18 +38,31 @@ if TYPE_CHECKING:
 class Prepared:
     """A campaign's specification with everything it names, looked up and checked.
 
-    ``places``: where it measures, and ``testbeds`` what is there, in the same order. ``aspects``:
-    what it measures with; ``spaces``: by component, narrowed as it says; ``parameters``: all of
-    them, by qualified name.
+    ``wish``: what it wants of its testbeds; ``places``: where it measures, and ``testbeds`` what is
+    there, in the same order. ``aspects``: what it measures with.
     """
 
     spec: CampaignSpec
-    workload: Workload
+    wish: Wish
     testbeds: tuple[Testbed, ...]
     places: tuple[Place, ...]
     aspects: Mapping[str, Aspect]
-    spaces: Mapping[str, Space]
-    parameters: frozenset[str]
+
+    @property
+    def workload(self) -> Workload:
+        """What is measured."""
+        return self.wish.workload
+
+    @property
+    def spaces(self) -> Mapping[str, Space]:
+        """The search spaces by part, as the campaign narrows them."""
+        return self.wish.spaces
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """All parameters, by qualified name."""
+        found = ((part, space.parameters) for part, space in self.spaces.items())
+        return frozenset(f"{part}.{each.name}" for part, several in found for each in several)
 
     @property
     def testbed(self) -> Testbed:
@@ -86,18 +92,6 @@ class Prepared:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a campaign measures. ``name``: whatever has it is the same testbed, and used by one
-    campaign at a time; empty for one that is the campaign's own. ``label``: a short one for people.
-    ``document``: what must not change while a campaign lasts, as JSON.
-    """
-
-    name: str
-    label: str
-    document: Mapping[str, object]
-
-
 def prepare(spec: CampaignSpec, state_directory: Path, *, owned: Collection[str] = ()) -> Prepared:
     """Look up what a specification names. Raises SpecError or TestbedError; nothing is done yet.
 
@@ -105,37 +99,29 @@ def prepare(spec: CampaignSpec, state_directory: Path, *, owned: Collection[str]
     "" for its only one.
     """
     workload = load_workload(spec.workload.name, spec.workload.scale)
-    spaces = {"cache_manager": load_space(spec.spaces.cache_manager, "cache_manager")}
-    if spec.spaces.fileserver is not None:
-        spaces = {"fileserver": load_space(spec.spaces.fileserver, "fileserver"), **spaces}
+    spaces = {part: load_space(section, part) for part, section in spec.spaces.items()}
     check_parameters(spec, spaces)
+    references = tuple(ReferencePlan(r.name, r.path, r.every) for r in spec.references)
+    wish = Wish(spaces, workload, references)
+    for where, section in spec.named_places():
+        section.way.check(section.section, where, wish)
     check_plan(spec, spaces)
-    _check_clients(spec, workload)
-    places = tuple(_place(section, state_directory) for section in spec.places)
+    places = tuple(section.way.place(section.section, state_directory) for section in spec.places)
     _check_places(spec, places)
     testbeds = tuple(
-        _testbed(
-            spec,
+        section.way.testbed(
+            section.section,
             where,
-            section,
-            spaces,
-            workload.components,
+            wish,
             state_directory,
-            ("" if spec.testbed is not None else place.name) in owned,
+            owned=("" if spec.testbed is not None else place.name) in owned,
         )
         for (where, section), place in zip(spec.named_places(), places, strict=True)
     )
     rules = rules_of(spec, workload)
     document = places[0].document if spec.testbed is not None else _documents(places)
-    return Prepared(
-        spec,
-        workload,
-        testbeds,
-        places,
-        aspects(spaces, workload, rules, document),
-        spaces,
-        frozenset(f"{c}.{p.name}" for c, space in spaces.items() for p in space.parameters),
-    )
+    measured_with = aspects(spaces, workload, rules, document)
+    return Prepared(spec, wish, testbeds, places, measured_with)
 
 
 def _documents(places: Sequence[Place]) -> dict[str, object]:
@@ -149,119 +135,10 @@ def _check_places(spec: CampaignSpec, places: Sequence[Place]) -> None:
         raise SpecError(f"testbeds: {twice[0]} is named twice")
     seen: dict[str, str] = {}
     for (where, section), place in zip(spec.named_places(), places, strict=True):
-        for address in [] if section.hosts is None else _addresses(_file(section)):
-            if address in seen:
-                raise SpecError(f"{where}: {place.label} and {seen[address]} share {address}")
-            seen[address] = place.label
-
-
-def _file(section: TestbedSection) -> TestbedFile:
-    """The testbed file of a place that names one."""
-    assert section.hosts is not None
-    return read_testbed(Path(section.hosts))
-
-
-def _addresses(file: TestbedFile) -> list[str]:
-    """The hosts of a testbed file, as they are reached; this one may serve several."""
-    reached = [file.server.reach, *(client.reach for client in file.clients)]
-    found = {f"host {reach.ssh.address}" for reach in reached if reach.ssh is not None}
-    nodes = (reach.netns for reach in reached if reach.netns is not None)
-    return sorted(found | {f"node {node.node} of cell {node.cell}" for node in nodes})
-
-
-def _place(testbed: TestbedSection, state_directory: Path) -> Place:
-    host = socket.gethostname()
-    if (cell := testbed.cell) is not None:
-        name = f"cell {cell.name} in {state_directory.absolute()} on {host}"
-        return Place(name, f"cell {cell.name}", {"host": host, **cell.model_dump()})
-    if testbed.hosts is not None:
-        file = _file(testbed)
-        # What is reached from this machine alone may have the same address on another one.
-        here = "" if file.server.reach.ssh is not None else f" from {host}"
-        name = f"fileserver {file.server.instance} at {file.server.address}{here}"
-        return Place(name, Path(testbed.hosts).stem, {"server": name, **_hosts(file)})
-    assert testbed.simulated is not None
-    name = testbed.simulated.name or ""
-    document = testbed.simulated.model_dump(mode="json")
-    return Place(name and f"simulated {name}", name, document)
-
-
-def _hosts(file: TestbedFile) -> dict[str, object]:
-    """The hosts of a testbed file, without what only says how to get there."""
-    return {
-        "path": file.path,
-        "volumes": list(file.server.volumes),
-        "clients": {
-            client.name: {
-                "control": client.control.model_dump(mode="json"),
-                "address": None if client.reach.ssh is None else client.reach.ssh.address,
-            }
-            for client in file.clients
-        },
-    }
-
-
-def _testbed(
-    spec: CampaignSpec,
-    where: str,
-    section: TestbedSection,
-    spaces: dict[str, Space],
-    components: Sequence[str],
-    state_directory: Path,
-    owned: bool,
-) -> Testbed:
-    cell, simulated = section.cell, section.simulated
-    references = tuple(ReferencePlan(r.name, r.path, r.every) for r in spec.references)
-    if cell is not None:
-        _check_programs(spaces)
-        try:
-            cell_spec = CellSpec(cell.name, cell.clients, cell.link)
-        except CellError as problem:
-            raise SpecError(f"{where}.cell: {problem}") from problem
-        wanted = Wanted(spaces.get("fileserver"), spaces["cache_manager"], references)
-        return CellTestbed(state_directory, cell_spec, wanted, owned=owned)
-    if section.hosts is not None:
-        from tuner.services.openafs.hosts import HostsTestbed
-
-        path = Path(section.hosts)
-        file = read_testbed(path)
-        _check_programs(spaces, file.clients[0].control.program)
-        wanted = Wanted(spaces.get("fileserver"), spaces["cache_manager"], references)
-        return HostsTestbed(file, path.parent, state_directory, wanted)
-    assert simulated is not None
-    world = world_of(simulated, spaces, components, f"{where}.simulated")
-    return SimulatedTestbed(spaces, world, simulated.found, references)
-
-
-def usual_wishes(file: TestbedFile) -> Wanted:
-    """What a campaign may want of hosts at most: all that the packaged spaces search."""
-    client = {"afsd": "linux", "afsd.fuse": "fuse"}[file.clients[0].control.program]
-    return Wanted(
-        search_spaces.load("openafs-fileserver-1.8"),
-        search_spaces.load(f"openafs-cache-manager-{client}-1.8"),
-    )
-
-
-def _check_clients(spec: CampaignSpec, workload: Workload) -> None:
-    """Whether the testbed has the clients that the workload makes sense on."""
-    least = workload.spec.least_clients
-    for where, section in spec.named_places():
-        if section.cell is not None and section.cell.clients < least:
-            raise SpecError(
-                f"{where}.cell.clients: workload {workload.spec.name} is for {least} clients at "
-                f"least, this cell has {section.cell.clients}"
-            )
-
-
-def _check_programs(spaces: dict[str, Space], client: str = "afsd.fuse") -> None:
-    """Whether the spaces are of the programs that a cell or a host by a testbed file runs."""
-    programs = {"fileserver": "dafileserver", "cache_manager": client}
-    for component, space in spaces.items():
-        if space.program != programs[component] or space.form is not Form.LIBCMD:
-            raise SpecError(
-                f"spaces.{component}: {space.name} is not for what this testbed runs "
-                f"({programs[component]} of OpenAFS 1.8)"
-            )
+        for host in section.way.hosts(section.section):
+            if host in seen:
+                raise SpecError(f"{where}: {place.label} and {seen[host]} share {host}")
+            seen[host] = place.label
 
 
 def conduct(

@@ -10,10 +10,11 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
 
 from search_spaces.reading import document as document_of
 from search_spaces.reading import text_of
@@ -70,6 +71,15 @@ Name = Annotated[str, BeforeValidator(_name)]
 _LONGEST_S = 36_600 * 86_400.0
 Duration = Annotated[float, BeforeValidator(_duration_s), Field(gt=0.0, le=_LONGEST_S)]
 Fraction = Annotated[float, BeforeValidator(_fraction), Field(gt=0.0, lt=1.0)]
+
+
+#: The type of the errors of ``wrong_key``.
+WRONG_KEY = "wrong_key"
+
+
+def wrong_key(key: str, reason: str) -> PydanticCustomError:
+    """What a validator of a mapping raises for one of its keys."""
+    return PydanticCustomError(WRONG_KEY, "{reason}", {"key": key, "reason": reason})
 
 
 class Section(BaseModel):
@@ -130,8 +140,10 @@ def problems(problem: ValidationError, model: type[BaseModel]) -> str:
 
 def _problem(error: Mapping[str, Any], model: type[BaseModel]) -> str:
     location: tuple[int | str, ...] = error["loc"]
-    where = ".".join(str(part) for part in location) or "the file"
     kind, given = error["type"], error["input"]
+    if kind == WRONG_KEY:
+        location = (*location, error["ctx"]["key"])
+    where = ".".join(str(part) for part in location) or "the file"
     if kind == "missing":
         return f"{where}: missing"
     if kind == "extra_forbidden":
@@ -142,7 +154,7 @@ def _problem(error: Mapping[str, Any], model: type[BaseModel]) -> str:
     if kind in ("model_type", "dict_type", "model_attributes_type"):
         return f"{where}: {_as_mapping(location, given, model)}"
     message = error["msg"].removeprefix("Value error, ")
-    ours = kind == "value_error"  # which says itself what was given
+    ours = kind in ("value_error", WRONG_KEY)  # which says itself what was given
     shown = f", not {given}" if isinstance(given, int | float) and not ours else ""
     return f"{where}: {message[0].lower()}{message[1:]}{shown}"
 
@@ -175,10 +187,14 @@ def _words_beside(location: Sequence[int | str], model: type[BaseModel]) -> list
 def _model_at(location: Sequence[int | str], model: type[BaseModel]) -> type[BaseModel] | None:
     """The section that a location leads to, None where it is none."""
     found: type[BaseModel] | None = model
+    is_mapping = False
     for part in location:
-        if isinstance(part, str):  # else the place in a list
+        if is_mapping:
+            is_mapping = False  # its keys are names of the user's, its values sections
+        elif isinstance(part, str):  # else the place in a list
             field = None if found is None else found.model_fields.get(part)
             found = None if field is None else next(_models_in(field.annotation), None)
+            is_mapping = field is not None and get_origin(field.annotation) is dict
     return found
 
 

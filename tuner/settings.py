@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
@@ -75,7 +75,7 @@ class ServiceSettings(_Settings):
     auth: bool = False
     hosts: frozenset[str] = frozenset()
     testbeds: Path | None = None
-    allow: frozenset[Literal["cell", "simulated"]] = frozenset()
+    allow: frozenset[str] = frozenset()
     trusted_proxies: frozenset[str] = frozenset()
     queue: bool = False
     requests_per_s: float = Field(default=50.0, gt=0.0)

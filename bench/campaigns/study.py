@@ -174,7 +174,7 @@ def campaign(setting: Setting, seed: int) -> Row:
 
 
 def _truth(spec: CampaignSpec, configuration: Configuration) -> float:
-    simulated = spec.places[0].simulated
+    simulated = spec.places[0].section
     assert simulated is not None
     effects = tuple(Effect(**e.model_dump(exclude_none=True)) for e in simulated.effects)
     # Every effect here is on all components alike.

@@ -18,7 +18,9 @@ STRINGS_TO_SHELLS = {
 }
 #: The one module that hands a string to a remote login shell, by way of ``quoting.quote``.
 SPEAKS_SSH = Path("tuner/hosts/ssh.py")
-#: Modules that keep a script in a field: which, each put together from constants alone.
+#: Modules that run a script that is kept in a field.
+RUN_SCRIPTS_OF_A_FIELD = ("tuner/measure/diagnostics/probe.py",)
+#: Modules with such scripts: which, each put together from constants alone.
 CONSTANT_ALL_THE_SAME = {
     "tuner/measure/diagnostics/probe.py": ("GLANCE", "COMMON"),
     "tuner/services/openafs/counters.py": ("_SERVER", "_CLIENT"),
@@ -113,10 +115,11 @@ def test_no_command_is_made_by_formatting(root: Path, repository_files: tuple[Pa
     found = [f"{m}:{n}" for m in modules for n in formatted((root / m).read_text())]
     places = [place for place in found if place.rpartition(":")[0] not in CONSTANT_ALL_THE_SAME]
     assert places == []
-    assert len(found) == len(CONSTANT_ALL_THE_SAME)
+    assert {place.rpartition(":")[0] for place in found} == set(RUN_SCRIPTS_OF_A_FIELD)
 
 
 def test_scripts_that_come_by_another_name_are_constants(root: Path) -> None:
+    known = {script for scripts in CONSTANT_ALL_THE_SAME.values() for script in scripts}
     for name, scripts in CONSTANT_ALL_THE_SAME.items():
         tree = ast.parse((root / name).read_text())
         values = {
@@ -127,14 +130,28 @@ def test_scripts_that_come_by_another_name_are_constants(root: Path) -> None:
         for script in scripts:
             for node in ast.walk(values[script]):
                 assert isinstance(node, ast.Constant | ast.BinOp | ast.Add | ast.Name | ast.Load)
-                assert not isinstance(node, ast.Name) or node.id in scripts
+                assert not isinstance(node, ast.Name) or node.id in known
         given = [
             node.args[2]
             for node in ast.walk(tree)
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "cls"
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "Probe"
         ]
-        assert given
+        assert given or name in RUN_SCRIPTS_OF_A_FIELD
         assert {ast.unparse(one) for one in given} <= set(scripts)
+
+
+def test_probes_are_made_where_their_scripts_are_looked_at(
+    root: Path, repository_files: tuple[Path, ...]
+) -> None:
+    made = {
+        str(name)
+        for name in repository_files
+        if name.parts[0] in ROOMS and name.suffix == ".py"
+        for node in ast.walk(ast.parse((root / name).read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Probe")
+    }
+    assert made
+    assert made <= set(CONSTANT_ALL_THE_SAME)
 
 
 def test_only_quoted_words_go_to_a_login_shell(

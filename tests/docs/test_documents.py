@@ -91,9 +91,8 @@ def test_the_example_campaign_is_accepted(tmp_path: Path) -> None:
     file = tmp_path / "example.yaml"
     file.write_text(example)
     spec = read_spec(file)
-    assert spec.spaces.fileserver is not None
-    load_space(spec.spaces.fileserver, "fileserver")
-    load_space(spec.spaces.cache_manager, "cache_manager")
+    load_space(spec.spaces["fileserver"], "fileserver")
+    load_space(spec.spaces["cache_manager"], "cache_manager")
     load_workload(spec.workload.name, spec.workload.scale)
 
 
@@ -170,7 +169,7 @@ def test_the_example_testbed_is_accepted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["quickstart.yaml", "simulated.yaml"])
 def test_the_campaigns_that_come_along_are_accepted(name: str) -> None:
     spec = read_spec(ROOT / "deploy" / name)
-    load_space(spec.spaces.cache_manager, "cache_manager")
+    load_space(spec.spaces["cache_manager"], "cache_manager")
     load_workload(spec.workload.name, spec.workload.scale)
 
 

@@ -14,8 +14,8 @@ from tuner.cli import app
 from tuner.cli.say import plain, say
 from tuner.errors import TestbedError
 from tuner.report.testbed import commands_page, findings_page, seen_page
+from tuner.services.kind import Finding
 from tuner.services.openafs.facts import HostFacts, ServerFacts
-from tuner.services.openafs.preflight import Finding
 
 #: Clears the screen, sets the title, asks the terminal to type, hides and turns text around.
 ATTACK = "\x1b[2J\x1b]0;root\x07\x9b31m\u202e\x08\r\x00ok"

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from search_spaces import Space
-from tuner.campaign.spec import CampaignSpec, SpaceSection
+from tuner.campaign.spec import CampaignSpec
 from tuner.errors import SpecError
-from tuner.model import Configuration, Value
-from tuner.services.simulated.testbed import FACTS
+from tuner.model import Configuration
 
 
 def check_plan(spec: CampaignSpec, spaces: Mapping[str, Space]) -> None:
@@ -22,24 +21,24 @@ def check_plan(spec: CampaignSpec, spaces: Mapping[str, Space]) -> None:
 
 
 def _wrong_first(spec: CampaignSpec, spaces: Mapping[str, Space]) -> Iterator[str]:
-    """What is wrong with the first configurations: on any host, or on a simulated one, whose limits
-    are known.
+    """What is wrong with the first configurations: on any host, or on those whose limits are
+    known already.
     """
     for number, values in enumerate(spec.first):
         for place in spec.places:
-            found: Mapping[str, Value] = {}
-            if place.simulated is not None:
-                found = place.simulated.found
+            known = place.way.known(place.section)
+            found = {} if known is None else known.found
             configuration = Configuration.of({**found, **values})
-            for component, space in spaces.items():
-                own = configuration.part(component)
-                simulated = place.simulated is not None
-                wrong = space.violations(own, FACTS) if simulated else space.impossible(own)
-                yield from (f"first.{number}: {component}: {said}" for said in wrong)
+            for part, space in spaces.items():
+                own = configuration.part(part)
+                wrong = (
+                    space.impossible(own) if known is None else space.violations(own, known.facts)
+                )
+                yield from (f"first.{number}: {part}: {said}" for said in wrong)
 
 
 def _nothing_to_try(spec: CampaignSpec, spaces: Mapping[str, Space]) -> Iterator[str]:
-    sections: list[SpaceSection] = [getattr(spec.spaces, component) for component in spaces]
+    sections = [spec.spaces[part] for part in spaces]
     given = spec.first or any(section.fix or section.presets for section in sections)
     if not given and not any(space.searched for space in spaces.values()):
         yield (

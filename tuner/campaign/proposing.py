@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from tuner.campaign.equivalence import Facts
 from tuner.campaign.guiding import ModelGuide
 from tuner.campaign.rules import Rules
-from tuner.campaign.spec import CampaignSpec, SpaceSection
+from tuner.campaign.spec import CampaignSpec
 from tuner.errors import SpecError
 from tuner.model import Configuration, Prior
 from tuner.propose.encoding import Tunable
@@ -64,10 +64,9 @@ def _presets(
 ) -> Iterator[tuple[Configuration, str]]:
     """The presets asked for, each moved into what its host allows, over the baseline."""
     for component, part in target.parts.items():
-        asked: SpaceSection = getattr(spec.spaces, component)
         others = {n: v for n, v in target.baseline if not n.startswith(f"{component}.")}
         for preset in part.space.presets:
-            if preset.name in asked.presets:
+            if preset.name in spec.spaces[component].presets:
                 values = part.space.fit(preset.values, facts[component])
                 own = {f"{component}.{name}": value for name, value in values.items()}
                 yield Configuration.of(others | own), f"preset {preset.name}"

@@ -267,9 +267,9 @@ class Runner:
         lanes = [lane for lane in self._lanes if lane.lost is None]
         targets = {lane.site.label: lane.bench.target for lane in lanes if lane.bench is not None}
         check_alike(targets)
-        if len([place for place in self._spec.places if place.cell is not None]) > 1:
-            said = "private cells are on one machine: what runs in one disturbs the others"
-            self._teller.once("shared-machine", f"warn: {said}", {"what": "cells"})
+        if len(self._spec.places) > 1 and (said := self._spec.places[0].way.several):
+            what = self._spec.places[0].key
+            self._teller.once("shared-machine", f"warn: {said}", {"what": what})
         self._facts = least_facts(targets)
         self._check_identity(programs(self._target.identity))
         self._failures = failures = Failures()

@@ -10,21 +10,32 @@ import difflib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    ValidationInfo,
+    create_model,
     field_validator,
     model_validator,
 )
 
 import search_spaces
 from search_spaces import Risk, Space, SpaceError
-from tuner.documents import Duration, Fraction, Name, ParameterValue, Section, read_document
+from tuner.documents import (
+    Duration,
+    Fraction,
+    Name,
+    ParameterValue,
+    Section,
+    read_document,
+    wrong_key,
+)
 from tuner.errors import SpecError
-from tuner.services.simulated.document import SimulatedSection
+from tuner.services.kind import Kind, Way
+from tuner.services.kinds import part_order, ways
 
 #: Who can propose configurations; see ``tuner.propose.samplers``.
 SamplerName = Literal["model", "tpe", "cmaes", "nsga2", "random", "grid"]
@@ -33,46 +44,57 @@ SamplerName = Literal["model", "tpe", "cmaes", "nsga2", "random", "grid"]
 _MOST_TESTBEDS = 32
 
 
-class CellSection(Section):
-    """A private cell on this machine, brought up for the campaign unless it is up already.
+if TYPE_CHECKING:
+    _Keys = Section
+else:
+    # A key for each way that a kind of service offers; of these exactly one is given.
+    _Keys = create_model(
+        "_Keys",
+        __base__=Section,
+        **{key: (way.section | None, None) for key, (_, way) in ways().items()},
+    )
 
-    The workload runs on all of its ``clients`` at once.
-    """
 
-    name: str = "default"
-    clients: int = Field(default=1, ge=1)
-    link: str | None = None
-
-
-class TestbedSection(Section):
-    """Where to measure: exactly one kind. ``hosts``: a testbed file, see
-    ``tuner.services.openafs.file``.
-    """
+class TestbedSection(_Keys):
+    """Where to measure: exactly one way to name a testbed; see ``tuner.services``."""
 
     __test__ = False
-    cell: CellSection | None = None
-    hosts: str | None = None
-    simulated: SimulatedSection | None = None
 
     @model_validator(mode="after")
-    def _one_kind(self) -> TestbedSection:
-        if sum(kind is not None for kind in (self.cell, self.hosts, self.simulated)) != 1:
-            raise ValueError("name exactly one kind: 'cell: {}', 'hosts: FILE' or 'simulated: {}'")
+    def _one_way(self) -> TestbedSection:
+        if sum(getattr(self, key) is not None for key in ways()) != 1:
+            *others, last = (f"'{way.example}'" for _, way in ways().values())
+            raise ValueError(f"name exactly one kind: {', '.join(others)} or {last}")
         return self
 
     @property
-    def kind(self) -> Literal["cell", "hosts", "simulated"]:
-        """Which of them it is."""
-        if self.cell is not None:
-            return "cell"
-        return "hosts" if self.hosts is not None else "simulated"
+    def key(self) -> str:
+        """The key of the way in which it is named."""
+        return next(key for key in ways() if getattr(self, key) is not None)
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of service that it is a testbed of."""
+        return ways()[self.key][0]
+
+    @property
+    def way(self) -> Way[Any]:
+        """The way in which it is named."""
+        return ways()[self.key][1]
+
+    @property
+    def section(self) -> Any:
+        """What stands under its key."""
+        return getattr(self, self.key)
 
     @property
     def named(self) -> str | None:
         """What tells it from others of its kind; None for one that is the campaign's own."""
-        if self.cell is not None:
-            return self.cell.name
-        return self.hosts if self.simulated is None else self.simulated.name
+        return self.way.name(self.section)
+
+    def of(self, section: object) -> TestbedSection:
+        """The same with another section under its key."""
+        return self.model_copy(update={self.key: section})
 
 
 class SpaceSection(Section):
@@ -100,14 +122,16 @@ def _named(value: object) -> object:
 NamedSpace = Annotated[SpaceSection, BeforeValidator(_named)]
 
 
-class SpacesSection(Section):
-    """Which parameters may be changed: for each component a packaged search space or a file.
+def _given(value: object) -> object:
+    """Campaigns of earlier releases are stored with a null for a part that was left alone."""
+    if not isinstance(value, dict):
+        return value
+    return {part: space for part, space in value.items() if space is not None}
 
-    A component without a space keeps the settings it was found with.
-    """
 
-    fileserver: NamedSpace | None = None
-    cache_manager: NamedSpace
+#: Which parameters may be changed: a packaged search space or a file for each part of the service.
+#: A part without one keeps the settings that it was found with.
+Spaces = Annotated[dict[str, NamedSpace], BeforeValidator(_given)]
 
 
 class WorkloadSection(Section):
@@ -220,7 +244,7 @@ class CampaignSpec(Section):
     name: Name
     testbed: TestbedSection | None = None
     testbeds: tuple[TestbedSection, ...] = Field(default=(), max_length=_MOST_TESTBEDS)
-    spaces: SpacesSection
+    spaces: Spaces
     workload: NamedWorkload
     pilot: PilotSection = PilotSection()
     search: SearchSection = SearchSection()
@@ -231,6 +255,15 @@ class CampaignSpec(Section):
     seed: int = Field(default=1, ge=0, lt=2**63)
     first: tuple[dict[str, ParameterValue], ...] = ()
     stop: Literal["budget", "certified"] = "budget"
+
+    @field_validator("spaces")
+    @classmethod
+    def _in_order(
+        cls, spaces: dict[str, SpaceSection], info: ValidationInfo
+    ) -> dict[str, SpaceSection]:
+        places = [info.data.get("testbed"), *info.data.get("testbeds", ())]
+        kinds = [place.kind for place in places if place is not None]
+        return by_part(spaces, kinds[0]) if kinds else spaces
 
     @field_validator("references")
     @classmethod
@@ -244,7 +277,7 @@ class CampaignSpec(Section):
     def _somewhere(self) -> CampaignSpec:
         if (self.testbed is None) == (not self.testbeds):
             raise ValueError("name one, 'testbed: ...', or several, 'testbeds: [...]'")
-        if len({place.kind for place in self.testbeds}) > 1:
+        if len({place.key for place in self.testbeds}) > 1:
             raise ValueError("testbeds: name testbeds of one kind only")
         named = [name for place in self.testbeds if (name := place.named) is not None]
         if len(set(named)) < len(named):
@@ -278,6 +311,20 @@ class CampaignSpec(Section):
         return cls.model_validate_json(text)
 
 
+def by_part(spaces: Mapping[str, SpaceSection], kind: Kind) -> dict[str, SpaceSection]:
+    """The spaces in the order of the service's parts. Raises the error of a part that it has not,
+    or that is missing.
+    """
+    known = part_order() if kind.parts is None else kind.parts
+    for part in () if kind.parts is None else spaces.keys() - set(known):
+        nearest = difflib.get_close_matches(part, known, n=1)
+        hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
+        raise wrong_key(part, f"unknown key; {hint}")
+    for part in kind.required - spaces.keys():
+        raise wrong_key(part, "missing")
+    return {part: spaces[part] for part in (*known, *spaces) if part in spaces}
+
+
 def read_spec(path: Path) -> CampaignSpec:
     """Read and check a campaign file. Raises SpecError: file, key and reason, in one line.
 
@@ -295,17 +342,11 @@ def _with_resolved_paths(spec: CampaignSpec, directory: Path) -> CampaignSpec:
     def space(section: SpaceSection) -> SpaceSection:
         return section.model_copy(update={"name": resolved(section.name)})
 
-    server = spec.spaces.fileserver
-    spaces = SpacesSection(
-        fileserver=None if server is None else space(server),
-        cache_manager=space(spec.spaces.cache_manager),
-    )
+    spaces = {part: space(section) for part, section in spec.spaces.items()}
     workload = spec.workload.model_copy(update={"name": resolved(spec.workload.name)})
 
     def place(section: TestbedSection) -> TestbedSection:
-        if section.hosts is None:
-            return section
-        return section.model_copy(update={"hosts": str(directory / section.hosts)})
+        return section.of(section.way.resolved(section.section, directory))
 
     found = {"spaces": spaces, "workload": workload}
     return spec.at([place(section) for section in spec.places]).model_copy(update=found)
@@ -315,25 +356,13 @@ def check_parameters(spec: CampaignSpec, spaces: Mapping[str, Space]) -> None:
     """Whether every parameter that a specification names is in its spaces. Raises SpecError."""
     known = [f"{c}.{p.name}" for c, space in spaces.items() for p in space.parameters]
     named = [(f"first.{n}", name) for n, values in enumerate(spec.first) for name in values]
-    for where, place in spec.named_places():
-        if (world := place.simulated) is not None:
-            named += [(f"{where}.simulated.{key}", name) for key, name in world.parameters()]
-            _check_references(spec, f"{where}.simulated.references", world)
     for component, space in spaces.items():
-        _check_presets(getattr(spec.spaces, component), space)
+        _check_presets(spec.spaces[component], space)
     for where, name in named:
         if name not in known:
             nearest = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
             raise SpecError(f"{where}: no parameter {name!r} in the campaign's search spaces{hint}")
-
-
-def _check_references(spec: CampaignSpec, where: str, world: SimulatedSection) -> None:
-    names = [reference.name for reference in spec.references]
-    for name in world.references.keys() - set(names):
-        nearest = difflib.get_close_matches(name, names, n=1)
-        hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-        raise SpecError(f"{where}: no reference {name!r}{hint}")
 
 
 def _check_presets(section: SpaceSection, space: Space) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 from rich.console import Console, RenderableType
 
 from tuner.campaign.rules import rules_of
-from tuner.campaign.spec import TestbedSection, read_spec
+from tuner.campaign.spec import read_spec
 from tuner.cli.options import StateDir, state_directory
 from tuner.compose import Prepared, prepare
 from tuner.errors import ConflictError, SpecError
@@ -18,6 +17,7 @@ from tuner.report.checked import budget_lines, plan_page
 from tuner.report.tables import show
 from tuner.report.testbed import commands_page, findings_page
 from tuner.report.words import clean
+from tuner.services.kind import Rehearsal
 
 app = typer.Typer(no_args_is_help=True, help="Campaign files: check one and show its plan.")
 
@@ -45,8 +45,9 @@ def check(
     console = Console()
     show(console, _page(prepared))
     for place in spec.places:
-        if place.hosts is not None:
-            _check_hosts(file, place.hosts, prepared, directory, console)
+        rehearsal = place.way.rehearse(place.section, prepared.wish, directory)
+        if rehearsal is not None:
+            _show_hosts(file, rehearsal, prepared, console)
 
 
 def _page(prepared: Prepared) -> RenderableType:
@@ -57,11 +58,11 @@ def _page(prepared: Prepared) -> RenderableType:
         (f"spaces.{component}.presets", {preset.name: preset.options or "nothing set"})
         for component, space in prepared.spaces.items()
         for preset in space.presets
-        if preset.name in getattr(spec.spaces, component).presets
+        if preset.name in spec.spaces[component].presets
     ]
     return plan_page(
         spec.name,
-        [_place(place) for place in spec.places],
+        [place.way.describe(place.section) for place in spec.places],
         f"{work.name}: {', '.join(component.name for component in work.components)}",
         prepared.spaces,
         [*presets, *((f"first.{n}", values) for n, values in enumerate(spec.first))],
@@ -71,43 +72,22 @@ def _page(prepared: Prepared) -> RenderableType:
     )
 
 
-def _place(place: TestbedSection) -> str:
-    if (cell := place.cell) is not None:
-        return (
-            f"private cell {cell.name} on this machine: brought up for the campaign unless it is "
-            "up, with the servers and clients inside restarted for each configuration"
-        )
-    if place.hosts is not None:
-        return f"hosts of {place.hosts}"
-    return "simulated: no host is touched"
-
-
-def _check_hosts(
-    file: Path, where: str, prepared: Prepared, directory: Path, console: Console
-) -> None:
-    """Read the hosts of a testbed file, and show what would be run there. Raises ConflictError or
-    SpecError when the campaign would be refused.
+def _show_hosts(file: Path, found: Rehearsal, prepared: Prepared, console: Console) -> None:
+    """Show what was found on the hosts of a testbed, and what would be run there. Raises
+    ConflictError or SpecError when the campaign would be refused.
     """
     from tuner.campaign.equivalence import least_facts
     from tuner.campaign.proposing import named_first
-    from tuner.services.openafs import hosts
-    from tuner.services.openafs.assembly import Wanted
-    from tuner.services.openafs.file import read_testbed
 
-    testbed = read_testbed(Path(where))
-    spaces = prepared.spaces
-    wanted = Wanted(spaces.get("fileserver"), spaces["cache_manager"])
-    with closing(hosts.Hosts(testbed, Path(where).parent, directory)) as connections:
-        seen = hosts.look(testbed, connections, wanted)
-        console.print()
-        show(console, findings_page(seen.findings))
-        if seen.refused is not None:
-            raise ConflictError(f"{file}: the campaign would be refused: {seen.refused}")
-        rehearsal = hosts.rehearse(testbed, connections, wanted, prepared.workload)
-    console.print(f"\nCommands that would change something on {clean(testbed.name)}", style="bold")
-    show(console, commands_page(rehearsal.commands))
-    facts = least_facts({testbed.name: rehearsal.target})
+    console.print()
+    show(console, findings_page(found.findings))
+    if found.target is None:
+        refused = "; ".join(f"{f.host}: {f.message}" for f in found.findings if f.refuses)
+        raise ConflictError(f"{file}: the campaign would be refused: {refused}")
+    console.print(f"\nCommands that would change something on {clean(found.name)}", style="bold")
+    show(console, commands_page(found.commands))
+    facts = least_facts({found.name: found.target})
     try:
-        named_first(rehearsal.target, facts, prepared.spec)
+        named_first(found.target, facts, prepared.spec)
     except SpecError as problem:
         raise SpecError(f"{file}: {problem}") from problem

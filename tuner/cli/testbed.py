@@ -11,12 +11,12 @@ from rich.console import Console
 
 from tuner.cli.options import StateDir, state_directory
 from tuner.cli.say import say
-from tuner.compose import usual_wishes
 from tuner.errors import ConflictError
 from tuner.measure.workload import load_workload
 from tuner.report.tables import show
 from tuner.report.testbed import commands_page, findings_page, seen_page
 from tuner.services.openafs import hosts
+from tuner.services.openafs.assembly import usual_wishes
 from tuner.services.openafs.file import read_testbed
 
 app = typer.Typer(no_args_is_help=True, help="Look at the hosts of a testbed file; put them back.")
@@ -41,7 +41,7 @@ def check(
     connections = hosts.Hosts(testbed, file.resolve().parent, state_directory(state_dir))
     console = Console()
     with closing(connections):
-        wanted = usual_wishes(testbed)
+        wanted = usual_wishes(testbed.clients[0].control.program)
         seen = hosts.look(testbed, connections, wanted)
         show(console, seen_page(testbed.name, seen.server, seen.programs, seen.clients))
         console.print()
@@ -49,7 +49,7 @@ def check(
         if dry_run:
             console.print()
             work = load_workload("mixed-use")
-            rehearsal = hosts.rehearse(testbed, connections, wanted, work)
+            rehearsal = hosts.rehearse(testbed, connections, wanted, work, seen.findings)
             show(console, commands_page(rehearsal.commands))
     console.print()
     if seen.refused is not None:

@@ -76,12 +76,13 @@ def worker(
         # Taken in here: other commands have no use for them, and it takes time.
         import asyncio
 
+        from tuner.services.kinds import ways
         from tuner.work.metrics import WorkerMetrics
-        from tuner.work.queueing import KINDS, queues_of
+        from tuner.work.queueing import queues_of
         from tuner.work.worker import Orders, Worker
 
         limit_s = Settings().takeover_after_s
-        queues = queues_of(testbeds or KINDS, directory)
+        queues = queues_of(testbeds or tuple(ways()), directory)
         orders = Orders(directory, address, queues, concurrency, limit_s, log)
         numbers = WorkerMetrics(concurrency)
         if metrics is not None:

@@ -11,8 +11,8 @@ from rich.text import Text
 from tuner.report.drawing import Printable
 from tuner.report.tables import Column, Listing
 from tuner.report.words import FASTER, QUIET, SLOWER, STRONG, clean, literal
+from tuner.services.kind import Finding
 from tuner.services.openafs.facts import HostFacts, ServerFacts
-from tuner.services.openafs.preflight import Finding
 
 _GIB = 1 << 30
 

@@ -97,7 +97,7 @@ def specification(surface: Surface, seed: int, settings: Settings) -> CampaignSp
         "name": surface.name,
         "seed": seed,
         "testbed": {"simulated": {**surface.file.simulated.model_dump(), "seed": seed, **noise}},
-        "spaces": surface.file.spaces.model_dump(),
+        "spaces": {part: space.model_dump() for part, space in surface.file.spaces.items()},
         "workload": surface.file.workload.model_dump(),
         "pilot": {"blocks": settings.pilot, "override": True},
         "search": search,

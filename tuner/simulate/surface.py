@@ -18,9 +18,10 @@ from pydantic import Field
 from search_spaces import Space, SpaceError
 from tuner.campaign.spec import (
     NamedWorkload,
-    SpacesSection,
+    Spaces,
     StatisticsSection,
     WorkloadSection,
+    by_part,
     load_space,
 )
 from tuner.documents import Name, Section, read_document
@@ -30,6 +31,7 @@ from tuner.measure.workload import Workload, load_workload
 from tuner.model import Configuration
 from tuner.services.simulated import World
 from tuner.services.simulated.document import SimulatedSection, world_of
+from tuner.services.simulated.kind import SIMULATED
 from tuner.services.simulated.testbed import FACTS
 from tuner.simulate.best import best_configuration
 from tuner.simulate.sampler import Sampler
@@ -45,7 +47,7 @@ class SurfaceFile(Section):
 
     name: Name
     about: str = Field(min_length=1)
-    spaces: SpacesSection
+    spaces: Spaces
     workload: NamedWorkload = WorkloadSection(name="mixed-use")
     statistics: StatisticsSection = StatisticsSection()
     simulated: SimulatedSection
@@ -186,9 +188,9 @@ def _known(names: Sequence[str]) -> str:
 
 
 def _ready(file: SurfaceFile) -> Surface:
-    spaces = {"cache_manager": load_space(file.spaces.cache_manager, "cache_manager")}
-    if file.spaces.fileserver is not None:
-        spaces = {"fileserver": load_space(file.spaces.fileserver, "fileserver"), **spaces}
+    spaces = {
+        part: load_space(section, part) for part, section in by_part(file.spaces, SIMULATED).items()
+    }
     workload = load_workload(file.workload.name, file.workload.scale)
     for key, name in file.simulated.parameters():
         _check_parameter(f"simulated.{key}", name, spaces)

@@ -12,31 +12,34 @@ from tuner.campaign.spec import CampaignSpec
 from tuner.compose import prepare
 from tuner.errors import SpecError
 from tuner.model import Campaign
+from tuner.services.kind import Workers
+from tuner.services.kinds import ways
 from tuner.store import NewEvent
 from tuner.store.queue import Queue
 
 #: The longest name of a queue.
 _LONGEST = 128
-KINDS = ("simulated", "hosts", "cell")
 
 
-def queue_named(kind: str, state_directory: Path) -> str:
-    """The queue of the campaigns on a kind of testbed, as this host and state directory have it.
-
-    ``simulated``: every worker has those. ``hosts``: the file, and the keys that it names, are this
-    host's; ``hosts@HOST`` is another one's. ``cell``: it is in this state directory. SpecError.
+def queue_named(key: str, state_directory: Path) -> str:
+    """The queue of the campaigns on testbeds named by a key, as this host and state directory have
+    it: what any worker has, has one for all; ``KEY@HOST`` is another host's. SpecError.
     """
     host = socket.gethostname()
-    match kind:
-        case "simulated":
+    kind, at, elsewhere = key.partition("@")
+    workers = ways()[kind][1].workers if kind in ways() else None
+    if at and elsewhere and workers is Workers.HOST:
+        return _short(key)
+    if at or workers is None:
+        also = [f"{each}@HOST" for each, (_, way) in ways().items() if way.workers is Workers.HOST]
+        raise SpecError(f"--testbeds {key}: it is {', '.join(ways())} or {' or '.join(also)}")
+    match workers:
+        case Workers.ANY:
             return kind
-        case "hosts":
-            return f"hosts@{host}"
-        case "cell":
-            return _short(f"cell@{host}:{state_directory.absolute()}")
-    if kind.startswith("hosts@"):
-        return _short(kind)
-    raise SpecError(f"--testbeds {kind}: it is {', '.join(KINDS)} or hosts@HOST")
+        case Workers.HOST:
+            return _short(f"{kind}@{host}")
+        case Workers.STATE:
+            return _short(f"{kind}@{host}:{state_directory.absolute()}")
 
 
 def enqueue(
@@ -51,7 +54,7 @@ def enqueue(
 
     spec = CampaignSpec.from_json(campaign.spec)
     prepared = prepare(spec, state_directory)
-    name = queue_named(spec.places[0].kind, state_directory)
+    name = queue_named(spec.places[0].key, state_directory)
     said = f"on the queue {name}, for a worker"
     event = NewEvent(datetime.now(UTC), "campaign-queued", said, {"queue": name})
     testbeds = sorted(place.name for place in prepared.places if place.name)

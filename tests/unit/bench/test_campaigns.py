@@ -33,7 +33,7 @@ def test_a_gain_is_found_and_told_as_it_is(tmp_path: Path) -> None:
 
 def test_each_campaign_has_a_winner_of_its_own() -> None:
     specs = [study.specification(setting("one is 5% faster"), seed) for seed in range(20)]
-    worlds = [spec.places[0].simulated for spec in specs]
+    worlds = [spec.places[0].section for spec in specs]
     assert len({world.effects[0].value for world in worlds if world is not None}) > 2
     assert len({str(spec.first) for spec in specs}) > 10
 

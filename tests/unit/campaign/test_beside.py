@@ -29,7 +29,7 @@ TWO = [
 def with_references(*effects: dict[str, object], **ratios: float) -> Any:
     described = spec(*effects, references=TWO)
     assert described.testbed is not None
-    world = described.testbed.simulated
+    world = described.testbed.section
     assert world is not None
     truth = {name.replace("_", "-"): ratio for name, ratio in ratios.items()}
     testbed = described.testbed.model_copy(

@@ -143,8 +143,7 @@ def test_narrowing_is_part_of_a_space() -> None:
     rules = rules_of(wide, workload)
     found = []
     for each in (wide, wide.model_validate(narrow)):
-        assert each.spaces.fileserver is not None
-        space = load_space(each.spaces.fileserver, "fileserver")
+        space = load_space(each.spaces["fileserver"], "fileserver")
         found.append(aspects({"fileserver": space}, workload, rules, {}))
     (said,) = differences(*found)
     assert said.startswith("space of the fileserver (parameters.threads.")

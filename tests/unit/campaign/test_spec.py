@@ -97,7 +97,7 @@ def test_paths_start_from_the_file(tmp_path: Path) -> None:
         "name: x\ntestbed: {cell: {}}\nspaces: {cache_manager: ./mine.yaml}\nworkload: sub/w.yaml\n"
     )
     spec = read_spec(path)
-    assert spec.spaces.cache_manager.name == str(tmp_path / "there" / "mine.yaml")
+    assert spec.spaces["cache_manager"].name == str(tmp_path / "there" / "mine.yaml")
     assert spec.workload.name == str(tmp_path / "there" / "sub" / "w.yaml")
 
 

@@ -36,7 +36,7 @@ def test_there_are_good_narrowings_beside_the_bad_ones() -> None:
 
 @pytest.mark.parametrize("path", GOOD, ids=lambda path: str(path.stem))
 def test_a_good_narrowing_is_obeyed(path: Path) -> None:
-    section = read_spec(path).spaces.fileserver
+    section = read_spec(path).spaces["fileserver"]
     assert section is not None
     space = load_space(section, "fileserver")
     ask = Chance(1, 0.8)

@@ -52,8 +52,8 @@ def campaign_on(testbed: str, **sections: object) -> CampaignSpec:
     first = ({"fileserver.threads": 20}, {"fileserver.threads": 200})
     made = spec(faster(-0.3), first=first, noise=0.0005, found=None, **(asked | sections))
     assert made.testbed is not None
-    assert made.testbed.simulated is not None
-    named = made.testbed.simulated.model_copy(update={"name": testbed})
+    assert made.testbed.section is not None
+    named = made.testbed.section.model_copy(update={"name": testbed})
     return made.model_copy(update={"testbed": made.testbed.model_copy(update={"simulated": named})})
 
 

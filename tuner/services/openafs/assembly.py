@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import search_spaces
 from search_spaces import Space
 from tuner.hosts.connector import Connector
 from tuner.hosts.conversation import SpeakingConnector
@@ -67,6 +68,17 @@ class Wanted:
     fileserver: Space | None
     cache_manager: Space
     references: tuple[ReferencePlan, ...] = ()
+
+
+def usual_wishes(program: str) -> Wanted:
+    """What a campaign may want of hosts at most: all that the packaged spaces search. ``program``:
+    of the clients.
+    """
+    client = {unit.PROGRAM: "linux", fuse.PROGRAM: "fuse"}[program]
+    return Wanted(
+        search_spaces.load("openafs-fileserver-1.8"),
+        search_spaces.load(f"openafs-cache-manager-{client}-1.8"),
+    )
 
 
 def assemble(

@@ -30,6 +30,7 @@ from tuner.hosts.node import NodeConnector
 from tuner.hosts.put_back import restore_all
 from tuner.hosts.ssh import SshConnector
 from tuner.measure.workload import Workload
+from tuner.services.kind import Finding, Rehearsal
 from tuner.services.openafs import cache_manager, fileserver
 from tuner.services.openafs.assembly import ClientHost, Layout, Wanted, assemble
 from tuner.services.openafs.cell import translated
@@ -49,9 +50,8 @@ from tuner.services.openafs.file import (
 )
 from tuner.services.openafs.fileserver import Fileserver, FileserverPlace
 from tuner.services.openafs.fuse import FusePlace
-from tuner.services.openafs.preflight import Finding, preflight, within
+from tuner.services.openafs.preflight import preflight, within
 from tuner.services.openafs.unit import UnitPlace
-from tuner.services.target import Target
 from tuner.services.testbed import Bench
 
 #: So many configurations of a space are drawn to see how much memory the largest may take.
@@ -73,17 +73,6 @@ class Seen:
         """Everything for which a campaign must not begin, None when there is nothing."""
         said = [f"{f.host}: {f.message}" for f in self.findings if f.refuses]
         return "; ".join(said) or None
-
-
-@dataclass(frozen=True, slots=True)
-class Rehearsal:
-    """What a campaign would do to the hosts of a testbed, and what it would tune there.
-
-    ``commands``: each that changes something, with its host.
-    """
-
-    commands: list[tuple[str, tuple[str, ...]]]
-    target: Target
 
 
 class Hosts:
@@ -248,9 +237,16 @@ def _needs(
     return found
 
 
-def rehearse(file: TestbedFile, hosts: Hosts, wanted: Wanted, workload: Workload) -> Rehearsal:
-    """Every command that a campaign would run and that changes something, by host, in order: taking
-    the hosts, one arm with the settings as found, putting back, giving the hosts back.
+def rehearse(
+    file: TestbedFile,
+    hosts: Hosts,
+    wanted: Wanted,
+    workload: Workload,
+    findings: Sequence[Finding],
+) -> Rehearsal:
+    """What ``look`` found, and every command that a campaign would run and that changes something,
+    by host, in order: taking the hosts, one arm with the settings as found, putting back, giving
+    the hosts back.
     """
     would: list[tuple[str, tuple[str, ...]]] = []
     dry = [DryConnector(connector, would) for connector in hosts.all]
@@ -267,7 +263,7 @@ def rehearse(file: TestbedFile, hosts: Hosts, wanted: Wanted, workload: Workload
     bench.target.restore(lambda what: None)
     for hold in held:
         hold.give_back()
-    return Rehearsal(would, bench.target)
+    return Rehearsal(file.name, findings, would, bench.target)
 
 
 def restore(hosts: Sequence[SpeakingConnector], directory: str) -> Iterator[str]:

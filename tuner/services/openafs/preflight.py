@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, time
 
+from tuner.services.kind import Finding
 from tuner.services.openafs.facts import ClientFacts, HostFacts, ServerFacts
 from tuner.services.openafs.file import FuseSection, HoursSection, TestbedFile, UnitSection
 
@@ -13,15 +13,6 @@ from tuner.services.openafs.file import FuseSection, HoursSection, TestbedFile, 
 _LEAST_FREE_BYTES = 64 << 20
 #: Clocks further apart make times in logs misleading; tokens stop working at five minutes.
 _SKEW_WARN_S, _SKEW_REFUSE_S = 2.0, 240.0
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that speaks against changing a host. ``refuses``: a campaign must not begin."""
-
-    host: str
-    refuses: bool
-    message: str
 
 
 def preflight(

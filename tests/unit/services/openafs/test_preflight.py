@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tuner.services.kind import Finding
 from tuner.services.openafs.facts import ClientFacts, HostFacts, ServerFacts
 from tuner.services.openafs.file import HoursSection, TestbedFile, read_testbed
-from tuner.services.openafs.preflight import Finding, preflight, within
+from tuner.services.openafs.preflight import preflight, within
 
 FILE_DIRECTORY = Path(__file__).parents[3] / "data" / "testbeds"
 FILE = read_testbed(FILE_DIRECTORY / "everything.yaml")

@@ -1,0 +1,167 @@
+"""What a kind of service is: its parts, and the ways to name a testbed of it in a campaign file.
+
+A new kind is a folder of its own that makes one ``Kind``; the engine asks for nothing else. What
+the parts of an open testbed can do is in ``part``, ``target`` and ``testbed``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+from search_spaces import Space
+from tuner.errors import SpecError
+from tuner.measure.references import ReferencePlan
+from tuner.measure.workload import Workload
+from tuner.model import Value
+from tuner.services.target import Target
+from tuner.services.testbed import Testbed
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a campaign measures. ``name``: whatever has it is the same testbed, and used by one
+    campaign at a time; empty for one that is the campaign's own. ``label``: a short one for people.
+    ``document``: what must not change while a campaign lasts, as JSON.
+    """
+
+    name: str
+    label: str
+    document: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a campaign wants of a testbed. ``spaces``: by part, as the campaign narrows them."""
+
+    spaces: Mapping[str, Space]
+    workload: Workload
+    references: tuple[ReferencePlan, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a testbed before it is looked at. ``found``: the settings in effect, by
+    qualified name; ``facts``: what its hosts allow.
+    """
+
+    found: Mapping[str, Value]
+    facts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that speaks against changing a host. ``refuses``: a campaign must not begin."""
+
+    host: str
+    refuses: bool
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What a campaign would meet and do on a testbed. ``name``: of the testbed; ``commands``: each
+    that would change something, with its host; ``target``: None where a finding refuses.
+    """
+
+    name: str
+    findings: Sequence[Finding]
+    commands: Sequence[tuple[str, tuple[str, ...]]] = ()
+    target: Target | None = None
+
+
+class Workers(StrEnum):
+    """Which workers of a queue can reach a testbed: ``any``; those on the same ``host``, whose
+    files it takes; those with the same ``state`` directory there.
+    """
+
+    ANY = "any"
+    HOST = "host"
+    STATE = "state"
+
+
+class Way(ABC, Generic[S]):
+    """One way to name a testbed: a key under ``testbed:`` in a campaign file.
+
+    ``section``: the pydantic type of what stands there, S. ``example``: how that is written, for
+    error messages. ``workers``: which can reach it. ``title``: what it is, where a service can
+    offer it over HTTP by its key alone. ``several``: what is said of a campaign that uses more than
+    one of these at once, empty where they do not disturb each other.
+    """
+
+    key: ClassVar[str]
+    section: ClassVar[Any]
+    example: ClassVar[str]
+    workers: ClassVar[Workers]
+    title: ClassVar[str] = ""
+    several: ClassVar[str] = ""
+
+    @abstractmethod
+    def name(self, section: S) -> str | None:
+        """What tells it from others named in this way; None for one that is the campaign's own."""
+
+    @abstractmethod
+    def describe(self, section: S) -> str:
+        """What a campaign would do there, in a few words."""
+
+    @abstractmethod
+    def place(self, section: S, state_directory: Path) -> Place:
+        """Where it is. Raises SpecError for a testbed that is not described rightly."""
+
+    @abstractmethod
+    def testbed(
+        self, section: S, where: str, wish: Wish, state_directory: Path, *, owned: bool
+    ) -> Testbed:
+        """The testbed, not opened yet. ``where``: the section's key in the file; ``owned``: it was
+        brought up by an earlier run of the same campaign. Raises SpecError or TestbedError.
+        """
+
+    def resolved(self, section: S, directory: Path) -> S:
+        """The section with its relative paths taken from a directory."""
+        return section
+
+    def check(self, section: S, where: str, wish: Wish) -> None:
+        """Raise SpecError unless the section suits what is wanted."""
+
+    def hosts(self, section: S) -> Sequence[str]:
+        """The hosts that it uses, by how they are reached: no two testbeds may share one."""
+        return ()
+
+    def known(self, section: S) -> Known | None:
+        """What is known of it before it is looked at; None for nothing."""
+        return None
+
+    def allowed(
+        self, section: S, where: str, allow: Collection[str], files: Mapping[str, Path]
+    ) -> S:
+        """The section of a request over HTTP, if an operator allows it. ``allow``: the keys of what
+        may be used; ``files``: the testbed files of the service, by name. Raises SpecError.
+        """
+        if not self.title or self.key not in allow:
+            raise SpecError(f"{where}.{self.key}: not allowed here; see /v1/testbeds")
+        return section
+
+    def rehearse(self, section: S, wish: Wish, state_directory: Path) -> Rehearsal | None:
+        """Look at its hosts and work out what a campaign would do, changing nothing; None for a
+        testbed that has no hosts yet.
+        """
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of service. ``parts``: its tuned programs in the order in which they are brought up,
+    servers before clients; None for a kind that takes any. ``required``: those of which a campaign
+    must name the search space.
+    """
+
+    name: str
+    parts: tuple[str, ...] | None
+    required: frozenset[str]
+    ways: tuple[Way[Any], ...]

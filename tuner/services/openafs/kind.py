@@ -1,0 +1,191 @@
+"""OpenAFS as a kind of service: its parts, and the private cell and the hosts it can be tuned on.
+
+What takes long to import and has no use in every campaign (hosts by SSH) is imported where it is
+needed.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from pydantic import Field
+
+from deploy.cell import CellError, CellSpec
+from search_spaces import Form, Space
+from tuner.documents import Section
+from tuner.errors import SpecError
+from tuner.services.kind import Kind, Place, Rehearsal, Way, Wish, Workers
+from tuner.services.openafs.assembly import Wanted
+from tuner.services.openafs.cell import CellTestbed
+from tuner.services.openafs.file import TestbedFile, read_testbed
+from tuner.services.testbed import Testbed
+
+FILESERVER, CACHE_MANAGER = "fileserver", "cache_manager"
+
+
+class CellSection(Section):
+    """A private cell on this machine, brought up for the campaign unless it is up already.
+
+    The workload runs on all of its ``clients`` at once.
+    """
+
+    name: str = "default"
+    clients: int = Field(default=1, ge=1)
+    link: str | None = None
+
+
+class CellWay(Way[CellSection]):
+    """``cell: {}``: a private cell on this machine."""
+
+    key = "cell"
+    section = CellSection
+    example = "cell: {}"
+    workers = Workers.STATE
+    title = "a private cell"
+    several = "private cells are on one machine: what runs in one disturbs the others"
+
+    def name(self, section: CellSection) -> str | None:
+        """See Way.name."""
+        return section.name
+
+    def describe(self, section: CellSection) -> str:
+        """See Way.describe."""
+        return (
+            f"private cell {section.name} on this machine: brought up for the campaign unless it "
+            "is up, with the servers and clients inside restarted for each configuration"
+        )
+
+    def place(self, section: CellSection, state_directory: Path) -> Place:
+        """See Way.place."""
+        host = socket.gethostname()
+        name = f"cell {section.name} in {state_directory.absolute()} on {host}"
+        return Place(name, f"cell {section.name}", {"host": host, **section.model_dump()})
+
+    def testbed(
+        self, section: CellSection, where: str, wish: Wish, state_directory: Path, *, owned: bool
+    ) -> Testbed:
+        """See Way.testbed."""
+        _check_programs(wish.spaces, "afsd.fuse")
+        try:
+            cell = CellSpec(section.name, section.clients, section.link)
+        except CellError as problem:
+            raise SpecError(f"{where}.{self.key}: {problem}") from problem
+        return CellTestbed(state_directory, cell, _wanted(wish), owned=owned)
+
+    def check(self, section: CellSection, where: str, wish: Wish) -> None:
+        """See Way.check: whether it has the clients that the workload makes sense on."""
+        work = wish.workload.spec
+        if section.clients < work.least_clients:
+            raise SpecError(
+                f"{where}.{self.key}.clients: workload {work.name} is for {work.least_clients} "
+                f"clients at least, this cell has {section.clients}"
+            )
+
+
+class HostsWay(Way[str]):
+    """``hosts: FILE``: hosts of a testbed file, see ``file``."""
+
+    key = "hosts"
+    section = str
+    example = "hosts: FILE"
+    workers = Workers.HOST
+
+    def name(self, section: str) -> str | None:
+        """See Way.name."""
+        return section
+
+    def describe(self, section: str) -> str:
+        """See Way.describe."""
+        return f"hosts of {section}"
+
+    def resolved(self, section: str, directory: Path) -> str:
+        """See Way.resolved."""
+        return str(directory / section)
+
+    def place(self, section: str, state_directory: Path) -> Place:
+        """See Way.place."""
+        file = read_testbed(Path(section))
+        # What is reached from this machine alone may have the same address on another one.
+        here = "" if file.server.reach.ssh is not None else f" from {socket.gethostname()}"
+        name = f"fileserver {file.server.instance} at {file.server.address}{here}"
+        return Place(name, Path(section).stem, {"server": name, **_document(file)})
+
+    def testbed(
+        self, section: str, where: str, wish: Wish, state_directory: Path, *, owned: bool
+    ) -> Testbed:
+        """See Way.testbed."""
+        from tuner.services.openafs.hosts import HostsTestbed
+
+        path = Path(section)
+        file = read_testbed(path)
+        _check_programs(wish.spaces, file.clients[0].control.program)
+        return HostsTestbed(file, path.parent, state_directory, _wanted(wish))
+
+    def hosts(self, section: str) -> Sequence[str]:
+        """See Way.hosts; this machine may serve several testbeds."""
+        file = read_testbed(Path(section))
+        reached = [file.server.reach, *(client.reach for client in file.clients)]
+        found = {f"host {reach.ssh.address}" for reach in reached if reach.ssh is not None}
+        nodes = (reach.netns for reach in reached if reach.netns is not None)
+        return sorted(found | {f"node {node.node} of cell {node.cell}" for node in nodes})
+
+    def allowed(
+        self, section: str, where: str, allow: Collection[str], files: Mapping[str, Path]
+    ) -> str:
+        """See Way.allowed: a name that is known, which never becomes a path."""
+        if section not in files:
+            raise SpecError(f"{where}.{self.key}: there is no such testbed; see /v1/testbeds")
+        return str(files[section].absolute())
+
+    def rehearse(self, section: str, wish: Wish, state_directory: Path) -> Rehearsal:
+        """See Way.rehearse."""
+        from tuner.services.openafs import hosts
+
+        path, wanted = Path(section), _wanted(wish)
+        file = read_testbed(path)
+        with closing(hosts.Hosts(file, path.parent, state_directory)) as connections:
+            seen = hosts.look(file, connections, wanted)
+            if seen.refused is not None:
+                return Rehearsal(file.name, seen.findings)
+            return hosts.rehearse(file, connections, wanted, wish.workload, seen.findings)
+
+
+def _wanted(wish: Wish) -> Wanted:
+    return Wanted(wish.spaces.get(FILESERVER), wish.spaces[CACHE_MANAGER], wish.references)
+
+
+def _document(file: TestbedFile) -> dict[str, object]:
+    """The hosts of a testbed file, without what only says how to get there."""
+    return {
+        "path": file.path,
+        "volumes": list(file.server.volumes),
+        "clients": {
+            client.name: {
+                "control": client.control.model_dump(mode="json"),
+                "address": None if client.reach.ssh is None else client.reach.ssh.address,
+            }
+            for client in file.clients
+        },
+    }
+
+
+def _check_programs(spaces: Mapping[str, Space], client: str) -> None:
+    """Whether the spaces are of the programs that a cell or a host of a testbed file runs."""
+    programs = {FILESERVER: "dafileserver", CACHE_MANAGER: client}
+    for part, space in spaces.items():
+        if space.program != programs[part] or space.form is not Form.LIBCMD:
+            raise SpecError(
+                f"spaces.{part}: {space.name} is not for what this testbed runs "
+                f"({programs[part]} of OpenAFS 1.8)"
+            )
+
+
+OPENAFS = Kind(
+    "openafs",
+    (FILESERVER, CACHE_MANAGER),
+    frozenset({CACHE_MANAGER}),
+    (CellWay(), HostsWay()),
+)

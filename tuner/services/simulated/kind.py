@@ -1,0 +1,76 @@
+"""The simulated service as a kind: it takes the parts of any other."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from tuner.errors import SpecError
+from tuner.services.kind import Kind, Known, Place, Way, Wish, Workers
+from tuner.services.simulated.document import SimulatedSection, world_of
+from tuner.services.simulated.testbed import FACTS, SimulatedTestbed
+from tuner.services.testbed import Testbed
+
+
+class SimulatedWay(Way[SimulatedSection]):
+    """``simulated: {}``: no host is touched."""
+
+    key = "simulated"
+    section = SimulatedSection
+    example = "simulated: {}"
+    workers = Workers.ANY
+    title = "no server"
+
+    def name(self, section: SimulatedSection) -> str | None:
+        """See Way.name."""
+        return section.name
+
+    def describe(self, section: SimulatedSection) -> str:
+        """See Way.describe."""
+        return "simulated: no host is touched"
+
+    def place(self, section: SimulatedSection, state_directory: Path) -> Place:
+        """See Way.place."""
+        name = section.name or ""
+        return Place(name and f"simulated {name}", name, section.model_dump(mode="json"))
+
+    def testbed(
+        self,
+        section: SimulatedSection,
+        where: str,
+        wish: Wish,
+        state_directory: Path,
+        *,
+        owned: bool,
+    ) -> Testbed:
+        """See Way.testbed."""
+        world = world_of(section, wish.spaces, wish.workload.components, f"{where}.{self.key}")
+        return SimulatedTestbed(wish.spaces, world, section.found, wish.references)
+
+    def check(self, section: SimulatedSection, where: str, wish: Wish) -> None:
+        """See Way.check: whether every parameter and reference that it names is there."""
+        references = [reference.name for reference in wish.references]
+        for name in section.references.keys() - set(references):
+            hint = _hint(name, references)
+            raise SpecError(f"{where}.{self.key}.references: no reference {name!r}{hint}")
+        known = [
+            f"{part}.{p.name}" for part, space in wish.spaces.items() for p in space.parameters
+        ]
+        for key, name in section.parameters():
+            if name not in known:
+                raise SpecError(
+                    f"{where}.{self.key}.{key}: no parameter {name!r} in the campaign's search "
+                    f"spaces{_hint(name, known)}"
+                )
+
+    def known(self, section: SimulatedSection) -> Known:
+        """See Way.known."""
+        return Known(section.found, FACTS)
+
+
+def _hint(name: str, known: list[str]) -> str:
+    nearest = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {nearest[0]!r}?" if nearest else ""
+
+
+SIMULATED = Kind("simulated", None, frozenset(), (SimulatedWay(),))
