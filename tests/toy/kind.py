@@ -1,0 +1,167 @@
+"""toyd as a kind of service: one part, and one way to name a testbed, ``toy: {directory: DIR}``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from search_spaces import Space
+from tests.toy import toyd
+from tuner.documents import Section
+from tuner.errors import ConfigurationError
+from tuner.hosts.local import LocalConnector
+from tuner.measure.diagnostics.watch import Watch
+from tuner.measure.driver import Engine
+from tuner.measure.references import install_references
+from tuner.measure.workload import Workload
+from tuner.model import Value
+from tuner.services.kind import Kind, Place, Way, Wish, Workers
+from tuner.services.part import Part, verified
+from tuner.services.target import Target
+from tuner.services.testbed import Bench, Testbed
+
+_STARTS_WITHIN_S = 30.0
+
+
+@dataclass
+class Toyd:
+    """See Part: the program of one directory."""
+
+    directory: Path
+    space: Space
+    facts: Mapping[str, int] = field(default_factory=dict)
+    identity: str = "toyd 1.0"
+    process: subprocess.Popen[bytes] | None = None
+
+    def __post_init__(self) -> None:
+        self.before = self._configuration.read_text()
+        self.found: Mapping[str, Value] = self.space.parse(self.before.split()).values
+        self._start()
+
+    @property
+    def _configuration(self) -> Path:
+        return self.directory / "toyd.conf"
+
+    def apply(self, values: Mapping[str, Value]) -> str | None:
+        text = "".join(f"{word}\n" for word in self.space.render(values))
+        if text == self._configuration.read_text():
+            return None
+        self._restart(text)
+        return "restart"
+
+    def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
+        shown: dict[str, Value] = {name: int(value) for name, value in self._status().items()}
+        return verified(self.space, values, self.facts, shown)
+
+    def incarnation(self) -> str:
+        return self._status()["pid"]
+
+    def restore(self) -> str:
+        if self._configuration.read_text() == self.before:
+            return "toyd left as found"
+        self._restart(self.before)
+        return "toyd put back"
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait()
+            self.process = None
+
+    def _status(self) -> dict[str, str]:
+        lines = (self.directory / "toyd.status").read_text().splitlines()
+        return dict(line.split("=") for line in lines)
+
+    def _restart(self, text: str) -> None:
+        self.stop()
+        self._configuration.write_text(text)
+        self._start()
+
+    def _start(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, toyd.__file__, str(self.directory)], stderr=subprocess.DEVNULL
+        )
+        until_s = time.monotonic() + _STARTS_WITHIN_S
+        while not (self.directory / "toyd.status").exists():
+            if self.process.poll() is not None or time.monotonic() > until_s:
+                raise ConfigurationError("toyd does not start with these settings")
+            time.sleep(0.01)
+
+
+class ToyTestbed:
+    """See Testbed: a directory of this machine."""
+
+    clock = staticmethod(time.monotonic)
+
+    def __init__(self, directory: Path, wish: Wish) -> None:
+        self._directory = directory
+        self._wish = wish
+        self._part: Toyd | None = None
+
+    def claim(self, campaign: str) -> bool:
+        return False
+
+    def unavailable(self) -> str | None:
+        return None
+
+    def open(self, workload: Workload, say: Callable[[str], None]) -> Bench:
+        host, (directory, path) = LocalConnector(), self._paths()
+        engine = Engine.install(host, directory, path, workload)
+        references = install_references(host, directory, path, self._wish.references, workload)
+        self._part = Toyd(self._directory, self._wish.spaces["toyd"])
+        parts: dict[str, Part] = {"toyd": self._part}
+        return Bench(Target(parts), engine, lambda: None, Watch(workload.spec), references)
+
+    def close(self) -> str | None:
+        if self._part is None:
+            return None
+        self._part.stop()
+        self._part = None
+        return "toyd stopped"
+
+    def _paths(self) -> tuple[str, str]:
+        """For what fstune puts there, and what is measured."""
+        paths = self._directory / "fstune", self._directory / "data"
+        for path in paths:
+            path.mkdir(exist_ok=True)
+        return str(paths[0]), str(paths[1])
+
+
+class ToySection(Section):
+    """Where toyd is kept."""
+
+    directory: Path
+
+
+class ToyWay(Way[ToySection]):
+    """``toy: {directory: DIR}``."""
+
+    key = "toy"
+    section = ToySection
+    example = "toy: {directory: DIR}"
+    workers = Workers.HOST
+
+    def name(self, section: ToySection) -> str | None:
+        return str(section.directory)
+
+    def describe(self, section: ToySection) -> str:
+        return f"toyd in {section.directory}"
+
+    def place(self, section: ToySection, state_directory: Path) -> Place:
+        name = str(section.directory)
+        return Place(f"toyd in {name}", section.directory.name, {"directory": name})
+
+    def testbed(
+        self, section: ToySection, where: str, wish: Wish, state_directory: Path, *, owned: bool
+    ) -> Testbed:
+        return ToyTestbed(section.directory, wish)
+
+    def resolved(self, section: ToySection, directory: Path) -> ToySection:
+        return ToySection(directory=directory / section.directory)
+
+
+TOY = Kind("toy", ("toyd",), frozenset({"toyd"}), (ToyWay(),))

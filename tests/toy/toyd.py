@@ -1,0 +1,45 @@
+"""toyd: a program that reads ``toyd.conf``, says in ``toyd.status`` what is in effect, and waits.
+
+``python toyd.py DIRECTORY``. It refuses a setting that it does not know and a buffer of less than
+1,024 bytes, and takes no more than 64 workers, whatever it is told.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+DEFAULTS = {"workers": 4, "buffer": 4096}
+MOST_WORKERS = 64
+LEAST_BUFFER = 1024
+
+
+def settings(text: str) -> dict[str, int]:
+    """The settings that a configuration file makes. Raises ValueError for a line that is none."""
+    found = dict(DEFAULTS)
+    for line in text.splitlines():
+        name, _, value = line.partition("=")
+        if name not in DEFAULTS:
+            raise ValueError(f"toyd.conf: no setting {name!r}")
+        found[name] = int(value)
+    if found["buffer"] < LEAST_BUFFER:
+        raise ValueError("toyd.conf: the buffer is too small")
+    return found | {"workers": min(found["workers"], MOST_WORKERS)}
+
+
+def main(directory: Path) -> None:
+    """Read, say, wait."""
+    found = settings((directory / "toyd.conf").read_text())
+    lines = [f"pid={os.getpid()}", *(f"{name}={value}" for name, value in found.items())]
+    fresh = directory / "toyd.status.new"
+    fresh.write_text("\n".join(lines) + "\n")
+    fresh.rename(directory / "toyd.status")
+    signal.sigwait({signal.SIGTERM})
+    (directory / "toyd.status").unlink()
+
+
+if __name__ == "__main__":
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    main(Path(sys.argv[1]))

@@ -1,0 +1,223 @@
+"""What every kind of service must do, and a kind that is no part of fstune tuned in a campaign."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import TypeAdapter
+
+import search_spaces
+from search_spaces.sampling import Chance, draw
+from tests.toy.kind import TOY, Toyd
+from tuner.errors import ConfigurationError, SpecError
+from tuner.measure.workload import load_workload
+from tuner.model import Configuration
+from tuner.services import kinds as module
+from tuner.services.kind import Kind, Way, Wish
+from tuner.services.kinds import kinds, offered, part_order, ways
+from tuner.services.openafs.kind import OPENAFS
+from tuner.services.simulated.kind import SIMULATED
+from tuner.services.testbed import Bench
+from tuner.services.testbed import Testbed as AnyTestbed
+
+ROOT = Path(__file__).resolve().parents[3]
+FSTUNE = Path(sys.executable).with_name("fstune")
+TOYD = ROOT / "tests" / "toy" / "toyd.yaml"
+KINDS = (OPENAFS, SIMULATED, TOY)
+WAYS = [pytest.param(kind, way, id=way.key) for kind in KINDS for way in kind.ways]
+SPACES = {
+    "fileserver": "openafs-fileserver-1.8",
+    "cache_manager": "openafs-cache-manager-fuse-1.8",
+    "toyd": str(TOYD),
+}
+WORKLOAD = load_workload("mixed-use", 0.01)
+
+
+def section_of(way: Way[Any], directory: Path) -> Any:
+    """What its example says, with a file and a directory that are there."""
+    given = yaml.safe_load(way.example)[way.key]
+    if given == "FILE":
+        given = str(ROOT / "tests" / "data" / "testbeds" / "everything.yaml")
+    if given == {"directory": "DIR"}:
+        given = {"directory": str(directory)}
+    return TypeAdapter(way.section).validate_python(given)
+
+
+def wish_of(kind: Kind) -> Wish:
+    parts = ("fileserver", "cache_manager") if kind.parts is None else kind.parts
+    return Wish({part: search_spaces.load(SPACES[part]) for part in parts}, WORKLOAD)
+
+
+@pytest.mark.parametrize(("kind", "way"), WAYS)
+def test_a_way_says_where_a_testbed_is(kind: Kind, way: Way[Any], tmp_path: Path) -> None:
+    section = section_of(way, tmp_path)
+    again = TypeAdapter(way.section).validate_json(TypeAdapter(way.section).dump_json(section))
+    assert again == section
+    place = way.place(section, tmp_path)
+    assert json.loads(json.dumps(place.document)) == dict(place.document)
+    assert place.name == way.place(again, tmp_path).name
+    # What is the campaign's own has neither name.
+    assert bool(place.name) == bool(way.name(section))
+    assert way.describe(section)
+    assert way.resolved(section, Path("/")) == section
+    way.check(section, "testbed", wish_of(kind))
+
+
+@pytest.mark.parametrize(("kind", "way"), WAYS)
+def test_nothing_is_allowed_over_http_unless_named(
+    kind: Kind, way: Way[Any], tmp_path: Path
+) -> None:
+    section = section_of(way, tmp_path)
+    with pytest.raises(SpecError, match=f"testbed.{way.key}: "):
+        way.allowed(section, "testbed", [], {})
+    if way.title:
+        assert way.allowed(section, "testbed", [way.key], {}) == section
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_parts_are_in_order_and_their_own(kind: Kind) -> None:
+    parts = kind.parts or ()
+    assert len(set(parts)) == len(parts)
+    assert kind.required <= set(parts)
+    assert [part for part in part_order() if part in parts] == [*parts] or kind is TOY
+
+
+def test_what_comes_with_fstune() -> None:
+    assert kinds()[:2] == (OPENAFS, SIMULATED)
+    assert {"cell", "hosts", "simulated"} <= ways().keys()
+    assert offered().keys() == {"cell", "simulated"}
+
+
+def test_two_kinds_cannot_use_one_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Entry:
+        def load(self) -> Kind:
+            return SIMULATED
+
+    monkeypatch.setattr(module, "entry_points", lambda group: [Entry()])
+    with pytest.raises(ValueError, match="two kinds of services use the key 'simulated'"):
+        module.kinds.__wrapped__()
+
+
+# An open testbed. A private cell has the same looked at in tests/integration.
+
+
+@pytest.fixture(params=[SIMULATED, TOY], ids=lambda kind: kind.name)
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[AnyTestbed, Bench]]:
+    kind: Kind = request.param
+    (tmp_path / "toyd.conf").write_text("workers=8\n")
+    way, wish = kind.ways[0], wish_of(kind)
+    testbed = way.testbed(section_of(way, tmp_path), "testbed", wish, tmp_path, owned=False)
+    assert testbed.unavailable() is None
+    assert testbed.claim("campaign") is False
+    bench = testbed.open(WORKLOAD, lambda said: None)
+    yield testbed, bench
+    testbed.close()
+    assert testbed.close() is None or kind is SIMULATED
+
+
+def test_any_configuration_is_in_effect_and_put_back(opened: tuple[AnyTestbed, Bench]) -> None:
+    _, bench = opened
+    target = bench.target
+    before = target.baseline
+    for number in range(4):
+        wanted = Configuration.of(
+            {
+                f"{part}.{name}": value
+                for part, tuned in target.parts.items()
+                for name, value in draw(tuned.space, Chance(number, 0.8), dict(tuned.facts)).items()
+            }
+        )
+        lives = target.incarnations()
+        applied = target.apply(wanted, lambda what: None)
+        assert applied.effective.as_dict().keys() == wanted.as_dict().keys()
+        again = target.apply(wanted, lambda what: None)
+        assert again.actions == ()
+        assert again.effective == applied.effective
+        changed = {action.split()[0] for action in applied.actions}
+        assert all(target.incarnations()[part] != lives[part] for part in changed if lives[part])
+    assert len(target.restore(lambda what: None)) == len(target.parts)
+    assert target.apply(before, lambda what: None).actions == ()
+
+
+def test_a_run_gives_every_component(opened: tuple[AnyTestbed, Bench]) -> None:
+    _, bench = opened
+    report = bench.engine.run("campaign-1-0", 1, bench.make_cold, lambda stage: None)
+    assert report.components.keys() == set(WORKLOAD.components)
+    bench.engine.clean_leftovers("campaign")
+
+
+# The toy kind alone.
+
+
+def test_toyd_takes_no_more_than_it_takes(tmp_path: Path) -> None:
+    (tmp_path / "toyd.conf").write_text("")
+    way = TOY.ways[0]
+    testbed = way.testbed(section_of(way, tmp_path), "testbed", wish_of(TOY), tmp_path, owned=False)
+    try:
+        target = testbed.open(WORKLOAD, lambda said: None).target
+        part = target.parts["toyd"]
+        assert isinstance(part, Toyd)
+        many = Configuration.of({"toyd.workers": 200})
+        clamped = Configuration.of({"toyd.workers": 64})
+        assert target.apply(many, lambda what: None).effective == clamped
+        with pytest.raises(ConfigurationError, match="toyd does not start"):
+            part.apply({"workers": 9, "buffer": 1})
+        target.restore(lambda what: None)
+    finally:
+        testbed.close()
+    assert (tmp_path / "toyd.conf").read_text() == ""
+
+
+def test_a_kind_of_another_package_is_tuned(tmp_path: Path) -> None:
+    """By the command line as users have it: fstune finds the kind by its entry point."""
+    service = tmp_path / "service"
+    service.mkdir()
+    (service / "toyd.conf").write_text("workers=8\n")
+    file = tmp_path / "campaign.yaml"
+    document = {
+        "name": "toy",
+        "testbed": {"toy": {"directory": "service"}},
+        "spaces": {"toyd": str(TOYD)},
+        "workload": {"name": "mixed-use", "scale": 0.01},
+        "pilot": {"blocks": 3, "override": True},
+        "search": {"arms": 2, "max_trials": 3},
+        "certification": {"blocks": 3},
+        "budget": {"wall_time": "2h", "measurements": 30},
+        "first": [{"toyd.workers": 16}],
+    }
+    file.write_text(yaml.safe_dump(document))
+    path = [str(ROOT), str(ROOT / "tests" / "toy" / "installed")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
+
+    def fstune(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [FSTUNE, *arguments, "--state-dir", str(tmp_path / "state")],
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+
+    checked = fstune("campaign", "check", str(file))
+    assert (checked.returncode, checked.stderr) == (0, "")
+    assert "toyd in" in checked.stdout
+    result = fstune("run", str(file))
+    assert (result.returncode, result.stderr) == (0, ""), result.stdout[-2000:]
+    shown = fstune("recommend", "--format", "json")
+    assert json.loads(shown.stdout)["configuration"].keys() <= {"toyd.workers", "toyd.buffer"}
+    assert "testbed ready: toyd 1.0" in result.stdout
+    assert (service / "toyd.conf").read_text() == "workers=8\n"
+    assert not (service / "toyd.status").exists()
+    document["spaces"] = {"toyd": str(TOYD), "toydd": str(TOYD)}
+    file.write_text(yaml.safe_dump(document))
+    assert "spaces.toydd: unknown key; did you mean 'toyd'?" in fstune("run", str(file)).stderr
