@@ -56,7 +56,7 @@ def run_of(
     started it dies. ``options``: of ``fstune resume``, besides.
     """
     directory = state_directory.absolute()
-    entry = "tuner.work.leash" if leashed else "tuner.cli"
+    entry = "tuner.cli.leash" if leashed else "tuner.cli"
     arguments = ["resume", campaign, *options]
     arguments += ["--override-pilot"] if override_pilot else []
     environment = dict(os.environ, FSTUNE_STATE_DIR=str(directory), NO_COLOR="1")
