@@ -66,8 +66,9 @@ def run(
 ) -> None:
     """Run a campaign to its end: pilot, search, certify, recommend, put the testbed back.
 
-    Ctrl-C pauses it; 'fstune resume' goes on. Nothing measured is lost, whatever stops it. At a
-    server it goes on without being watched.
+    Ctrl-C pauses it when the current run of the workload has ended, a second one at once; 'fstune
+    resume' goes on. Nothing measured is lost, whatever stops it. At a server it goes on without
+    being watched.
     """
     if not queue and (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
@@ -215,7 +216,7 @@ def _conduct(
         if log is None
         else LogProgress(sys.stderr, log, campaign.id)
     )
-    seen = log is not None or isinstance(progress, LiveProgress)
+    acknowledge = progress.notice if isinstance(progress, LiveProgress) else _acknowledge
     with progress as observer:
         return conduct(
             store,
@@ -223,7 +224,7 @@ def _conduct(
             prepared,
             observer,
             pilot_only=pilot_only,
-            stopping=None if seen else _acknowledge,
+            stopping=None if log is not None else acknowledge,
         )
 
 
