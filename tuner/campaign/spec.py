@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 import search_spaces
+import workloads
 from search_spaces import Risk, Space, SpaceError
 from tuner.documents import Duration, Fraction, Name, ParameterValue, Section, read_document
 from tuner.errors import SpecError
@@ -281,14 +282,48 @@ def read_spec(path: Path) -> CampaignSpec:
 
     Relative paths in it (spaces, workload, testbed) are taken from the file's own directory.
     """
-    spec = read_document(path, CampaignSpec, "a campaign file")
-    return _with_resolved_paths(spec, path.resolve().parent)
+    directory = path.resolve().parent
+
+    def besides(document: Mapping[str, object]) -> list[str]:
+        return _unknown_names(document, directory)
+
+    spec = read_document(path, CampaignSpec, "a campaign file", besides)
+    return _with_resolved_paths(spec, directory)
+
+
+def _resolved(name: str, directory: Path) -> str:
+    is_path = "/" in name or name.endswith((".yaml", ".yml", ".json"))
+    return str(directory / name) if is_path else name
+
+
+def _unknown_names(document: Mapping[str, object], directory: Path) -> list[str]:
+    """The workload and the spaces that a document names although there are none, as far as it can
+    be read.
+    """
+
+    def named(section: object) -> str:
+        name = section.get("name") if isinstance(section, dict) else section
+        return _resolved(name, directory) if isinstance(name, str) else ""
+
+    wrong = []
+    if workload := named(document.get("workload")):
+        try:
+            workloads.load(workload)
+        except workloads.SpecError as problem:
+            wrong.append(f"workload {workload}: {problem}")
+    sections = document.get("spaces")
+    for component, section in sections.items() if isinstance(sections, dict) else ():
+        if component in SpacesSection.model_fields and (space := named(section)):
+            try:
+                search_spaces.load(space)
+            except SpaceError as problem:
+                wrong.append(f"spaces.{component}: {problem}")
+    return wrong
 
 
 def _with_resolved_paths(spec: CampaignSpec, directory: Path) -> CampaignSpec:
     def resolved(name: str) -> str:
-        is_path = "/" in name or name.endswith((".yaml", ".yml", ".json"))
-        return str(directory / name) if is_path else name
+        return _resolved(name, directory)
 
     def space(section: SpaceSection) -> SpaceSection:
         return section.model_copy(update={"name": resolved(section.name)})
@@ -309,40 +344,44 @@ def _with_resolved_paths(spec: CampaignSpec, directory: Path) -> CampaignSpec:
     return spec.at([place(section) for section in spec.places]).model_copy(update=found)
 
 
-def check_parameters(spec: CampaignSpec, spaces: Mapping[str, Space]) -> None:
-    """Whether every parameter that a specification names is in its spaces. Raises SpecError."""
+def wrong_names(spec: CampaignSpec, spaces: Mapping[str, Space]) -> list[str]:
+    """What a specification names and its spaces do not have, a sentence each."""
     known = [f"{c}.{p.name}" for c, space in spaces.items() for p in space.parameters]
     named = [(f"first.{n}", name) for n, values in enumerate(spec.first) for name in values]
+    wrong = []
     for where, place in spec.named_places():
         if (world := place.simulated) is not None:
             named += [(f"{where}.simulated.{key}", name) for key, name in world.parameters()]
-            _check_references(spec, f"{where}.simulated.references", world)
+            references = [reference.name for reference in spec.references]
+            wrong += [
+                f"{where}.simulated.references: no reference {name!r}{_hint(name, references)}"
+                for name in world.references.keys() - set(references)
+            ]
     for component, space in spaces.items():
-        _check_presets(getattr(spec.spaces, component), space)
-    for where, name in named:
-        if name not in known:
-            nearest = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-            raise SpecError(f"{where}: no parameter {name!r} in the campaign's search spaces{hint}")
+        wrong += _wrong_presets(getattr(spec.spaces, component), space)
+    return wrong + [
+        f"{where}: no parameter {name!r} in the campaign's search spaces{_hint(name, known)}"
+        for where, name in named
+        if name not in known
+    ]
 
 
-def _check_references(spec: CampaignSpec, where: str, world: SimulatedSection) -> None:
-    names = [reference.name for reference in spec.references]
-    for name in world.references.keys() - set(names):
-        nearest = difflib.get_close_matches(name, names, n=1)
-        hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-        raise SpecError(f"{where}: no reference {name!r}{hint}")
+def _hint(name: str, known: Sequence[str]) -> str:
+    """The known name that may be meant; one without its component is taken for the whole one."""
+    whole = [each for each in known if each.endswith(f".{name}")]
+    nearest = whole or difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {nearest[0]!r}?" if nearest else ""
 
 
-def _check_presets(section: SpaceSection, space: Space) -> None:
-    """Whether each preset exists."""
-    where = f"spaces.{space.component}"
-    of = {preset.name: preset for preset in space.presets}
-    for name in section.presets:
-        if name not in of:
-            nearest = difflib.get_close_matches(name, of, n=1)
-            hint = f"did you mean {nearest[0]!r}?" if nearest else f"it has {', '.join(of)}"
-            raise SpecError(f"{where}.presets: {space.name} has no preset {name!r}; {hint}")
+def _wrong_presets(section: SpaceSection, space: Space) -> list[str]:
+    """The presets that are named and do not exist, a sentence each."""
+    of = [preset.name for preset in space.presets]
+    where = f"spaces.{space.component}.presets: {space.name} has no preset"
+    return [
+        f"{where} {name!r}{_hint(name, of) or '; it has ' + ', '.join(of)}"
+        for name in section.presets
+        if name not in of
+    ]
 
 
 def load_space(section: SpaceSection, component: str) -> Space:

@@ -20,7 +20,13 @@ from tuner.campaign.holding import held
 from tuner.campaign.identity import aspects
 from tuner.campaign.lanes import Site
 from tuner.campaign.rules import rules_of
-from tuner.campaign.spec import CampaignSpec, TestbedSection, check_parameters, load_space
+from tuner.campaign.spec import (
+    CampaignSpec,
+    SpaceSection,
+    TestbedSection,
+    load_space,
+    wrong_names,
+)
 from tuner.campaign.stopping import stop_signals
 from tuner.errors import SpecError
 from tuner.judge.pilot import Pilot
@@ -104,11 +110,9 @@ def prepare(spec: CampaignSpec, state_directory: Path, *, owned: Collection[str]
     ``owned``: the names of places whose private cell, if it is up, was brought up by this campaign;
     "" for its only one.
     """
-    workload = load_workload(spec.workload.name, spec.workload.scale)
-    spaces = {"cache_manager": load_space(spec.spaces.cache_manager, "cache_manager")}
-    if spec.spaces.fileserver is not None:
-        spaces = {"fileserver": load_space(spec.spaces.fileserver, "fileserver"), **spaces}
-    check_parameters(spec, spaces)
+    workload, spaces = _looked_up(spec)
+    if wrong := wrong_names(spec, spaces):
+        raise SpecError("; ".join(wrong))
     check_plan(spec, spaces)
     _check_clients(spec, workload)
     places = tuple(_place(section, state_directory) for section in spec.places)
@@ -136,6 +140,28 @@ def prepare(spec: CampaignSpec, state_directory: Path, *, owned: Collection[str]
         spaces,
         frozenset(f"{c}.{p.name}" for c, space in spaces.items() for p in space.parameters),
     )
+
+
+def _looked_up(spec: CampaignSpec) -> tuple[Workload, dict[str, Space]]:
+    """The workload and the spaces that a specification names. Raises SpecError for all of those
+    together that cannot be used.
+    """
+    found, wrong = dict[str, Space](), list[str]()
+    workload: Workload | None = None
+    try:
+        workload = load_workload(spec.workload.name, spec.workload.scale)
+    except SpecError as problem:
+        wrong.append(str(problem))
+    for component in ("fileserver", "cache_manager"):
+        section: SpaceSection | None = getattr(spec.spaces, component)
+        try:
+            if section is not None:
+                found[component] = load_space(section, component)
+        except SpecError as problem:
+            wrong.append(str(problem))
+    if workload is None or wrong:
+        raise SpecError("; ".join(wrong))
+    return workload, found
 
 
 def _documents(places: Sequence[Place]) -> dict[str, object]:
