@@ -23,6 +23,7 @@ from tuner.cli.options import (
     CampaignReference,
     Database,
     Log,
+    Quiet,
     Server,
     StateDir,
     open_or_make_store,
@@ -44,9 +45,6 @@ from tuner.states import OVER
 from tuner.store import Store
 
 CampaignFile = Annotated[Path, typer.Argument(help="The campaign file (YAML).")]
-
-
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress, only how it ended.")]
 
 OverridePilot = Annotated[
     bool,
@@ -73,7 +71,7 @@ def run(
     if not queue and (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
 
-        remote.run(address, file, log, override_pilot=override_pilot)
+        remote.run(address, file, log, override_pilot=override_pilot, quiet=quiet)
         return
     directory = state_directory(state_dir)
     prepared = _prepared(file, directory, override_pilot)
@@ -126,7 +124,7 @@ def resume(
     if not queue and (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
 
-        remote.resume(address, campaign, log, override_pilot=override_pilot)
+        remote.resume(address, campaign, log, override_pilot=override_pilot, quiet=quiet)
         return
     directory = state_directory(state_dir)
     with open_store(state_dir, database) as store:
@@ -161,7 +159,7 @@ def branch(
     if not queue and (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
 
-        remote.branch(address, campaign, file, log, override_pilot=override_pilot)
+        remote.branch(address, campaign, file, log, override_pilot=override_pilot, quiet=quiet)
         return
     directory = state_directory(state_dir)
     prepared = _prepared(file, directory, override_pilot)
