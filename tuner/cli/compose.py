@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import search_spaces
 from deploy.cell import CellError, CellSpec
 from search_spaces import Form, Space
-from tuner.campaign.checking import check_plan
+from tuner.campaign.checking import Hosts, check_plan
 from tuner.campaign.holding import held
 from tuner.campaign.identity import aspects
 from tuner.campaign.lanes import Site
@@ -28,7 +28,7 @@ from tuner.campaign.spec import (
     wrong_names,
 )
 from tuner.campaign.stopping import stop_signals
-from tuner.errors import SpecError
+from tuner.errors import SpecError, TestbedError
 from tuner.judge.pilot import Pilot
 from tuner.measure.references import ReferencePlan
 from tuner.measure.workload import Workload, load_workload
@@ -37,7 +37,7 @@ from tuner.report.observer import Observer
 from tuner.settings import Settings
 from tuner.store import Store
 from tuner.testbed.assembly import Wanted
-from tuner.testbed.cell import CellTestbed
+from tuner.testbed.cell import FOUND_IN_NEW, CellTestbed, is_up, limits_of_new
 from tuner.testbed.file import TestbedFile, read_testbed
 from tuner.testbed.simulated import SimulatedTestbed
 from tuner.testbed.simulated.document import world_of
@@ -113,7 +113,7 @@ def prepare(spec: CampaignSpec, state_directory: Path, *, owned: Collection[str]
     workload, spaces = _looked_up(spec)
     if wrong := wrong_names(spec, spaces):
         raise SpecError("; ".join(wrong))
-    check_plan(spec, spaces)
+    check_plan(spec, spaces, [_known(place, state_directory) for place in spec.places])
     _check_clients(spec, workload)
     places = tuple(_place(section, state_directory) for section in spec.places)
     _check_places(spec, places)
@@ -140,6 +140,17 @@ def prepare(spec: CampaignSpec, state_directory: Path, *, owned: Collection[str]
         spaces,
         frozenset(f"{c}.{p.name}" for c, space in spaces.items() for p in space.parameters),
     )
+
+
+def _known(testbed: TestbedSection, state_directory: Path) -> Hosts | None:
+    """The hosts of a private cell that is not up yet: they will be on this machine."""
+    if testbed.cell is None:
+        return None
+    try:
+        up = is_up(state_directory, testbed.cell.name)
+    except (TestbedError, OSError):
+        return None  # what is wrong with it is told where it is used
+    return None if up else Hosts(limits_of_new(), FOUND_IN_NEW)
 
 
 def _looked_up(spec: CampaignSpec) -> tuple[Workload, dict[str, Space]]:
