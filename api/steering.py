@@ -20,8 +20,9 @@ from api.service import OPERATE, Found, Operator, Service, Serving, Visitor
 from tuner.campaign.branching import priors
 from tuner.campaign.holding import is_gone
 from tuner.campaign.rules import rules_of
-from tuner.campaign.spec import CampaignSpec, TestbedSection
+from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.steering import steer
+from tuner.campaign.testbed_section import TestbedSection
 from tuner.compose import Prepared, prepare
 from tuner.errors import ConflictError, SpecError
 from tuner.model import Campaign, Prior, Wish

@@ -17,7 +17,7 @@ from tuner.campaign.holding import held
 from tuner.campaign.identity import aspects
 from tuner.campaign.lanes import Site
 from tuner.campaign.rules import rules_of
-from tuner.campaign.spec import CampaignSpec, check_parameters, load_space
+from tuner.campaign.spec import CampaignSpec, load_space, wrong_names
 from tuner.campaign.stopping import stop_signals
 from tuner.errors import SpecError
 from tuner.judge.pilot import Pilot
@@ -98,14 +98,14 @@ def prepare(spec: CampaignSpec, state_directory: Path, *, owned: Collection[str]
     ``owned``: the names of places whose private cell, if it is up, was brought up by this campaign;
     "" for its only one.
     """
-    workload = load_workload(spec.workload.name, spec.workload.scale)
-    spaces = {part: load_space(section, part) for part, section in spec.spaces.items()}
-    check_parameters(spec, spaces)
-    references = tuple(ReferencePlan(r.name, r.path, r.every) for r in spec.references)
-    wish = Wish(spaces, workload, references)
+    wish = _looked_up(spec)
+    wrong = wrong_names(spec, wish.spaces)
     for where, section in spec.named_places():
-        section.way.check(section.section, where, wish)
-    check_plan(spec, spaces)
+        wrong += section.way.mistakes(section.section, where, wish)
+    if wrong:
+        raise SpecError("; ".join(wrong))
+    known = [place.way.known(place.section, state_directory) for place in spec.places]
+    check_plan(spec, wish.spaces, known)
     places = tuple(section.way.place(section.section, state_directory) for section in spec.places)
     _check_places(spec, places)
     testbeds = tuple(
@@ -118,10 +118,29 @@ def prepare(spec: CampaignSpec, state_directory: Path, *, owned: Collection[str]
         )
         for (where, section), place in zip(spec.named_places(), places, strict=True)
     )
-    rules = rules_of(spec, workload)
+    rules = rules_of(spec, wish.workload)
     document = places[0].document if spec.testbed is not None else _documents(places)
-    measured_with = aspects(spaces, workload, rules, document)
+    measured_with = aspects(wish.spaces, wish.workload, rules, document)
     return Prepared(spec, wish, testbeds, places, measured_with)
+
+
+def _looked_up(spec: CampaignSpec) -> Wish:
+    """What a specification names. Raises SpecError for all that cannot be used, together."""
+    found, wrong = dict[str, Space](), list[str]()
+    workload: Workload | None = None
+    try:
+        workload = load_workload(spec.workload.name, spec.workload.scale)
+    except SpecError as problem:
+        wrong.append(str(problem))
+    for part, section in spec.spaces.items():
+        try:
+            found[part] = load_space(section, part)
+        except SpecError as problem:
+            wrong.append(str(problem))
+    if workload is None or wrong:
+        raise SpecError("; ".join(wrong))
+    references = tuple(ReferencePlan(r.name, r.path, r.every) for r in spec.references)
+    return Wish(found, workload, references)
 
 
 def _documents(places: Sequence[Place]) -> dict[str, object]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
@@ -73,6 +73,14 @@ Duration = Annotated[float, BeforeValidator(_duration_s), Field(gt=0.0, le=_LONG
 Fraction = Annotated[float, BeforeValidator(_fraction), Field(gt=0.0, lt=1.0)]
 
 
+def meant(name: str, known: Sequence[str]) -> str:
+    """A hint at the known name that may be meant, empty without one; a name without its part is
+    taken for the whole one."""
+    whole = [each for each in known if each.endswith(f".{name}")]
+    nearest = whole or difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {nearest[0]!r}?" if nearest else ""
+
+
 #: The type of the errors of ``wrong_key``.
 WRONG_KEY = "wrong_key"
 
@@ -91,8 +99,14 @@ class Section(BaseModel):
 Document = TypeVar("Document", bound=Section)
 
 
-def read_document(path: Path, model: type[Document], what: str) -> Document:
-    """Read and check a file. ``what``: what it should be, in errors ("a campaign file").
+def read_document(
+    path: Path,
+    model: type[Document],
+    what: str,
+    besides: Callable[[Mapping[str, object]], Sequence[str]] = lambda document: (),
+) -> Document:
+    """Read and check a file. ``what``: what it should be, in errors ("a campaign file");
+    ``besides``: mistakes of another kind, to be told together with those that are found here.
 
     Raises SpecError: file, key and reason, in one line.
     """
@@ -107,13 +121,23 @@ def read_document(path: Path, model: type[Document], what: str) -> Document:
     except RecursionError:
         raise SpecError(f"{path}: not {what}: it is nested too deeply") from None
     except (yaml.YAMLError, ValueError) as problem:
-        raise SpecError(f"{path}: not YAML: {' '.join(str(problem).split())}") from problem
+        raise SpecError(f"{path}: not YAML: {yaml_mistake(problem)}") from problem
     if not isinstance(document, dict):
         raise SpecError(f"{path}: {what} is a mapping that starts with 'name:'")
     try:
         return model.model_validate(document)
     except ValidationError as problem:
-        raise SpecError(f"{path}: {problems(problem, model)}") from None
+        said = "; ".join([problems(problem, model), *besides(document)])
+        raise SpecError(f"{path}: {said}") from None
+
+
+def yaml_mistake(problem: Exception) -> str:
+    """Where a text is no YAML, and why, in one line."""
+    if isinstance(problem, yaml.MarkedYAMLError) and problem.problem_mark is not None:
+        mark = problem.problem_mark
+        why = ": ".join(part for part in (problem.context, problem.problem) if part)
+        return f"line {mark.line + 1}, column {mark.column + 1}: {' '.join(why.split())}"
+    return " ".join(str(problem).split())
 
 
 #: Mistakes of one file that are told at once.
@@ -138,6 +162,23 @@ def problems(problem: ValidationError, model: type[BaseModel]) -> str:
     return "; ".join([*told[:_MOST_TOLD], *([f"and {more} more"] if more > 0 else [])])
 
 
+#: What to write where something of another type was found.
+_INSTEAD = {
+    **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_parsing", "float_type"), "a number"),
+    **dict.fromkeys(("bool_parsing", "bool_type"), "true or false"),
+    **dict.fromkeys(("tuple_type", "list_type"), "a list, such as [1, 2]"),
+    "string_type": "text, in quotes",
+}
+#: What was given is shown up to here.
+_LONGEST_SHOWN = 30
+
+
+def _short(given: object) -> str:
+    shown = repr(given)
+    return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}..."
+
+
 def _problem(error: Mapping[str, Any], model: type[BaseModel]) -> str:
     location: tuple[int | str, ...] = error["loc"]
     kind, given = error["type"], error["input"]
@@ -153,6 +194,9 @@ def _problem(error: Mapping[str, Any], model: type[BaseModel]) -> str:
         return f"{where}: unknown key; {hint}"
     if kind in ("model_type", "dict_type", "model_attributes_type"):
         return f"{where}: {_as_mapping(location, given, model)}"
+    if kind in _INSTEAD:
+        given_back = f", not {_short(given)}" if isinstance(given, int | float | str) else ""
+        return f"{where}: write {_INSTEAD[kind]}{given_back}"
     message = error["msg"].removeprefix("Value error, ")
     ours = kind in ("value_error", WRONG_KEY)  # which says itself what was given
     shown = f", not {given}" if isinstance(given, int | float) and not ours else ""

@@ -6,6 +6,9 @@ an SSH connection.
 
 An interrupt can also be lost: what strikes in a finalizer, or while a compiled module is imported,
 is dropped there. So it is remembered, and raised again at the next ``check``.
+
+A stop that is asked for patiently lets what is under way be finished where somebody said that this
+is worth it (``finishing``).
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from contextlib import contextmanager
 _depth = 0
 _pending: str | None = None
 _asked: str | None = None
+_finishing = 0
+_patient = False
 
 
 def interrupt(reason: str) -> None:
@@ -24,11 +29,22 @@ def interrupt(reason: str) -> None:
 
     For signal handlers, which run in the main thread.
     """
-    global _asked, _pending
-    _asked = reason
+    global _asked, _patient, _pending
+    _asked, _patient = reason, False
     if not _depth:
         raise KeyboardInterrupt(reason)
     _pending = reason
+
+
+def interrupt_patiently(reason: str) -> None:
+    """As ``interrupt``, but what is being finished may end first: the next ``check`` after it
+    raises then.
+    """
+    global _asked, _patient
+    if _finishing:
+        _asked, _patient = reason, True
+    else:
+        interrupt(reason)
 
 
 def check() -> None:
@@ -36,14 +52,40 @@ def check() -> None:
 
     For places where work may end; not for those where it is cleaned up after.
     """
+    if _patient and _finishing:
+        return
     if _asked is not None and threading.current_thread() is threading.main_thread():
         raise KeyboardInterrupt(_asked)
 
 
+def asked() -> bool:
+    """Whether an interrupt was asked for, patiently or not: nothing new should begin."""
+    return _asked is not None
+
+
 def forget() -> None:
     """Whoever was to be interrupted has ended."""
-    global _asked
-    _asked = None
+    global _asked, _patient
+    _asked, _patient = None, False
+
+
+def is_finishing() -> bool:
+    """Whether something is under way that a patient interrupt lets finish."""
+    return _finishing > 0
+
+
+@contextmanager
+def finishing() -> Iterator[None]:
+    """Let the body end before ``interrupt_patiently`` strikes. ``interrupt`` still does at once."""
+    global _finishing
+    if threading.current_thread() is not threading.main_thread():
+        yield  # whoever waits for that thread decides
+        return
+    _finishing += 1
+    try:
+        yield
+    finally:
+        _finishing -= 1
 
 
 @contextmanager

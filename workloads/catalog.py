@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +39,9 @@ def load(name_or_path: str) -> SpecSource:
             raise SpecError("", f"{path} is longer than {_MOST_BYTES >> 20} MiB")
         return SpecSource(path, content.decode("utf-8"))
     except FileNotFoundError:
+        near = difflib.get_close_matches(name_or_path, packaged(), n=1)
         known = f"; packaged: {', '.join(packaged()) or 'none in this build'}"
+        known += f"; did you mean {near[0]!r}?" if near else ""
         meant_a_file = path.suffix or len(path.parts) > 1
         raise SpecError(
             "", f"no workload and no file {name_or_path!r}{'' if meant_a_file else known}"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tuner.campaign.spec import read_spec
+from tuner.compose import prepare
 from tuner.errors import SpecError
 
 CAMPAIGN = """
@@ -41,6 +42,42 @@ def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
         assert mistake in said
 
 
+def test_misspelt_names_are_told_with_the_other_mistakes(tmp_path: Path) -> None:
+    misspelt = CAMPAIGN.replace("mixed-use", "mixd-use").replace("fuse-1.8", "fuze-1.8")
+    said = refusal(tmp_path, "serch: {}", campaign=misspelt)
+    assert "serch: unknown key; did you mean 'search'?" in said
+    assert "workload mixd-use: no workload and no file 'mixd-use'" in said
+    assert "did you mean 'mixed-use'?" in said
+    assert "did you mean 'openafs-cache-manager-fuse-1.8'?" in said
+
+
+def test_misspelt_names_alone_are_told_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "campaign.yaml"
+    file.write_text(CAMPAIGN.replace("mixed-use", "mixd-use").replace("fuse-1.8", "fuze-1.8"))
+    with pytest.raises(SpecError) as refused:
+        prepare(read_spec(file), tmp_path)
+    assert "did you mean 'mixed-use'?" in str(refused.value)
+    assert "did you mean 'openafs-cache-manager-fuse-1.8'?" in str(refused.value)
+
+
+def test_every_unknown_parameter_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "campaign.yaml"
+    file.write_text(f"{CAMPAIGN}first: [{{chunksize: 20}}, {{cache_manager.daemns: 5}}]\n")
+    with pytest.raises(SpecError) as refused:
+        prepare(read_spec(file), tmp_path)
+    for words in ("first.0: no parameter 'chunksize'", "mean 'cache_manager.chunksize'?"):
+        assert words in str(refused.value)
+    for words in ("first.1: no parameter", "mean 'cache_manager.daemons'?"):
+        assert words in str(refused.value)
+
+
+def test_what_is_no_yaml_is_shown_by_its_place(tmp_path: Path) -> None:
+    said = refusal(tmp_path, "\tseed: 1")
+    assert said.startswith("not YAML: line 7, column 1: while scanning")
+    assert "unicode string" not in said
+    assert "^" not in said
+
+
 def test_many_mistakes_stay_one_line(tmp_path: Path) -> None:
     said = refusal(tmp_path, *(f"unknown_{n}: 1" for n in range(30)))
     assert said.count("unknown key") == 8
@@ -56,6 +93,10 @@ def test_many_mistakes_stay_one_line(tmp_path: Path) -> None:
         ("statistics: {delta: 2}", "2% or 0.02; for 2 percent write 2%"),
         ("statistics: {delta: 200%}", "statistics.delta: write a share between 0 and 1"),
         ("statistics: {delta: 0}", "statistics.delta: write a share between 0 and 1"),
+        ("seed: abc", "seed: write a whole number, not 'abc'"),
+        ("seed: 1.5", "seed: write a whole number, not 1.5"),
+        ("first: {cache_manager.chunksize: 20}", "first: write a list, such as [1, 2]"),
+        ("pilot: {override: maybe}", "pilot.override: write true or false, not 'maybe'"),
         ("budget: {wall_time: soon}", "write a duration such as 90s, 8m, 6h, 1h30m or 3d"),
         ("budget: {wall_time: 30m1h}", "write each unit once, the largest first"),
         ("budget: {wall_time: 1h1h}", "write each unit once, the largest first"),

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from tuner.campaign.ledger import Ledger
 from tuner.campaign.steps import RunBlock
 from tuner.errors import WorkloadError
+from tuner.interruption import finishing
 from tuner.model import ReferenceRun
 from tuner.report.observer import Observer
 from tuner.services.testbed import Reference
@@ -40,7 +41,10 @@ class Beside:
         observer: Observer,
         event: MakeEvent,
         seed: int,
+        check_stop: Callable[[], None],
     ) -> None:
+        """``check_stop``: called before each run; what it raises ends the block."""
+        self._check_stop = check_stop
         self._store = store
         self._id = campaign
         self._references = references
@@ -69,8 +73,9 @@ class Beside:
         name = reference.plan.name
         started, before_s = datetime.now(UTC), self._ledger.spent_on("workload")
         seed = workload_seed(self._seed, step.number)
+        self._check_stop()
         try:
-            with self._ledger.on("workload"):
+            with finishing(), self._ledger.on("workload"):
                 report, page_cache = reference.run(
                     f"{self._id}-{step.number}-ref{number + 1}",
                     seed,

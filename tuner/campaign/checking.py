@@ -6,33 +6,40 @@ campaign that has nothing to try. What only the hosts know is checked once they 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from search_spaces import Space
 from tuner.campaign.spec import CampaignSpec
 from tuner.errors import SpecError
 from tuner.model import Configuration
+from tuner.services.kind import Known
 
 
-def check_plan(spec: CampaignSpec, spaces: Mapping[str, Space]) -> None:
-    """Raise SpecError, naming every mistake, unless a campaign has something valid to try."""
-    if wrong := [*_wrong_first(spec, spaces), *_nothing_to_try(spec, spaces)]:
+def check_plan(
+    spec: CampaignSpec, spaces: Mapping[str, Space], known: Sequence[Known | None]
+) -> None:
+    """Raise SpecError, naming every mistake, unless a campaign has something valid to try.
+
+    ``known``: of each of its testbeds; None where nothing is.
+    """
+    if wrong := [*_wrong_first(spec, spaces, known), *_nothing_to_try(spec, spaces)]:
         raise SpecError("; ".join(dict.fromkeys(wrong)))
 
 
-def _wrong_first(spec: CampaignSpec, spaces: Mapping[str, Space]) -> Iterator[str]:
+def _wrong_first(
+    spec: CampaignSpec, spaces: Mapping[str, Space], known: Sequence[Known | None]
+) -> Iterator[str]:
     """What is wrong with the first configurations: on any host, or on those whose limits are
-    known already.
+    known.
     """
     for number, values in enumerate(spec.first):
-        for place in spec.places:
-            known = place.way.known(place.section)
-            found = {} if known is None else known.found
+        for hosts in known:
+            found = {} if hosts is None else hosts.found
             configuration = Configuration.of({**found, **values})
             for part, space in spaces.items():
                 own = configuration.part(part)
                 wrong = (
-                    space.impossible(own) if known is None else space.violations(own, known.facts)
+                    space.impossible(own) if hosts is None else space.violations(own, hosts.facts)
                 )
                 yield from (f"first.{number}: {part}: {said}" for said in wrong)
 

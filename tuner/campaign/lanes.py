@@ -12,7 +12,7 @@ from tuner.campaign.measuring import BlockRunner
 from tuner.campaign.steps import RunBlock
 from tuner.campaign.stopping import undisturbed
 from tuner.errors import CampaignHalted, TestbedError, TunerError
-from tuner.interruption import check
+from tuner.interruption import asked, check, finishing
 from tuner.measure.workload import Workload
 from tuner.model import Event
 from tuner.report.observer import Observer, Standing
@@ -117,7 +117,7 @@ def at_once(
 
     ``halt`` is set when one ends with anything but a failure of its testbed: the others should end
     as well then. What interrupts this thread (KeyboardInterrupt) halts them too, ends what runs on
-    the testbeds, and is raised when all have ended.
+    the testbeds, and is raised when all have ended; a patient interrupt lets the runs finish.
     """
     ended: list[BaseException | None] = [None] * len(work)
 
@@ -135,13 +135,17 @@ def at_once(
     ]
     begun: list[threading.Thread] = []
     try:
-        for thread in threads:
-            begun.append(thread)
-            thread.start()
-        for thread in threads:
-            while thread.is_alive():
-                thread.join(_POLL_S)
-                check()
+        with finishing():
+            for thread in threads:
+                begun.append(thread)
+                thread.start()
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(_POLL_S)
+                    check()
+                    if asked():
+                        halt.set()
+        check()
     except BaseException:
         halt.set()
         with undisturbed(say):

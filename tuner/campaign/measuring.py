@@ -27,6 +27,7 @@ from tuner.errors import (
     WorkloadError,
     evidence,
 )
+from tuner.interruption import finishing
 from tuner.measure.diagnostics.watch import ArmWatch
 from tuner.measure.driver import Report
 from tuner.model import BASELINE, Block, Event, Measurement, TimeUse, Trial
@@ -94,7 +95,8 @@ class BlockRunner:
     ) -> None:
         """``spent``: what the campaign has spent, to write down. ``testbed``: its name.
         ``safe_point``: called between two arms; what it raises ends the block, as does what
-        ``check_stop`` raises, before a workload run and after one that failed.
+        ``check_stop`` raises, before a workload run and after one that failed. A patient stop lets
+        a workload run finish.
         """
         self._spent_by_all = spent
         self._testbed = testbed
@@ -113,7 +115,7 @@ class BlockRunner:
         self._remarked: set[str] = set()
         self._usual = Usual.stored(store, campaign, testbed, rules)
         self._beside = Beside(
-            store, campaign, bench.references, ledger, observer, event, rules.seed
+            store, campaign, bench.references, ledger, observer, event, rules.seed, check_stop
         )
 
     def beginning(self, step: RunBlock) -> tuple[Block, NewEvent]:
@@ -138,7 +140,7 @@ class BlockRunner:
 
         Raises TestbedError when a host does not do its part or, for the second time in a row, does
         not answer; CampaignHalted when not even the baseline can be put back. The block is void
-        then, as it is on Ctrl-C.
+        then, as it is on a stop signal.
         """
         began = self._ledger.clock()
         try:
@@ -266,16 +268,17 @@ class BlockRunner:
         # All arms of a block do the same work; the next block does another.
         seed = workload_seed(self._seed, step.number)
         watch = ArmWatch(self._bench.watch, seed)
-        watch.begin()
-        with self._ledger.on("workload"):
-            report = self._bench.engine.run(
-                f"{self._id}-{step.number}-{trial.number}{which}",
-                seed,
-                lambda: self._make_cold(watch, doing),
-                lambda stage: self._stage(watch, stage, doing),
-            )
-        self._check_lives(lives)
-        diagnostics = self._diagnosed(watch, report)
+        with finishing():
+            watch.begin()
+            with self._ledger.on("workload"):
+                report = self._bench.engine.run(
+                    f"{self._id}-{step.number}-{trial.number}{which}",
+                    seed,
+                    lambda: self._make_cold(watch, doing),
+                    lambda stage: self._stage(watch, stage, doing),
+                )
+            self._check_lives(lives)
+            diagnostics = self._diagnosed(watch, report)
         apply_after, workload_after = self._spent()
         return Measurement(
             trial=trial.number,

@@ -31,13 +31,7 @@ from tuner.campaign.steering import StopRequested
 from tuner.campaign.steps import Explore, Finish, Halt, Phase, Plan, RunBatch, RunBlock
 from tuner.campaign.stopping import undisturbed
 from tuner.campaign.telling import Teller
-from tuner.errors import (
-    CampaignHalted,
-    ConflictError,
-    TestbedError,
-    TunerError,
-    evidence,
-)
+from tuner.errors import CampaignHalted, ConflictError, TestbedError, TunerError, evidence
 from tuner.interruption import check
 from tuner.judge.pilot import Pilot
 from tuner.measure.workload import Workload
@@ -324,6 +318,7 @@ class Runner:
     def _conduct(self) -> None:
         while True:
             check()
+            self._doing("deciding what to measure next")
             trials = self._store.trials(self._id)
             now = self._plan(trials)
             self.pilot = now.pilot

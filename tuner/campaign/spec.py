@@ -10,91 +10,40 @@ import difflib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
     ValidationInfo,
-    create_model,
     field_validator,
     model_validator,
 )
 
 import search_spaces
+import workloads
 from search_spaces import Risk, Space, SpaceError
+from tuner.campaign.testbed_section import TestbedSection
 from tuner.documents import (
     Duration,
     Fraction,
     Name,
     ParameterValue,
     Section,
+    meant,
     read_document,
     wrong_key,
 )
 from tuner.errors import SpecError
-from tuner.services.kind import Kind, Way
-from tuner.services.kinds import part_order, ways
+from tuner.services.kind import Kind
+from tuner.services.kinds import part_order
 
 #: Who can propose configurations; see ``tuner.propose.samplers``.
 SamplerName = Literal["model", "tpe", "cmaes", "nsga2", "random", "grid"]
 
 #: Testbeds that one process can drive.
 _MOST_TESTBEDS = 32
-
-
-if TYPE_CHECKING:
-    _Keys = Section
-else:
-    # A key for each way that a kind of service offers; of these exactly one is given.
-    _Keys = create_model(
-        "_Keys",
-        __base__=Section,
-        **{key: (way.section | None, None) for key, (_, way) in ways().items()},
-    )
-
-
-class TestbedSection(_Keys):
-    """Where to measure: exactly one way to name a testbed; see ``tuner.services``."""
-
-    __test__ = False
-
-    @model_validator(mode="after")
-    def _one_way(self) -> TestbedSection:
-        if sum(getattr(self, key) is not None for key in ways()) != 1:
-            *others, last = (f"'{way.example}'" for _, way in ways().values())
-            raise ValueError(f"name exactly one kind: {', '.join(others)} or {last}")
-        return self
-
-    @property
-    def key(self) -> str:
-        """The key of the way in which it is named."""
-        return next(key for key in ways() if getattr(self, key) is not None)
-
-    @property
-    def kind(self) -> Kind:
-        """The kind of service that it is a testbed of."""
-        return ways()[self.key][0]
-
-    @property
-    def way(self) -> Way[Any]:
-        """The way in which it is named."""
-        return ways()[self.key][1]
-
-    @property
-    def section(self) -> Any:
-        """What stands under its key."""
-        return getattr(self, self.key)
-
-    @property
-    def named(self) -> str | None:
-        """What tells it from others of its kind; None for one that is the campaign's own."""
-        return self.way.name(self.section)
-
-    def of(self, section: object) -> TestbedSection:
-        """The same with another section under its key."""
-        return self.model_copy(update={self.key: section})
 
 
 class SpaceSection(Section):
@@ -316,13 +265,13 @@ def by_part(spaces: Mapping[str, SpaceSection], kind: Kind) -> dict[str, SpaceSe
     or that is missing.
     """
     known = part_order() if kind.parts is None else kind.parts
-    for part in () if kind.parts is None else spaces.keys() - set(known):
+    for part in spaces.keys() - set(known):
         nearest = difflib.get_close_matches(part, known, n=1)
         hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
         raise wrong_key(part, f"unknown key; {hint}")
     for part in kind.required - spaces.keys():
         raise wrong_key(part, "missing")
-    return {part: spaces[part] for part in (*known, *spaces) if part in spaces}
+    return {part: spaces[part] for part in known if part in spaces}
 
 
 def read_spec(path: Path) -> CampaignSpec:
@@ -330,14 +279,48 @@ def read_spec(path: Path) -> CampaignSpec:
 
     Relative paths in it (spaces, workload, testbed) are taken from the file's own directory.
     """
-    spec = read_document(path, CampaignSpec, "a campaign file")
-    return _with_resolved_paths(spec, path.resolve().parent)
+    directory = path.resolve().parent
+
+    def besides(document: Mapping[str, object]) -> list[str]:
+        return _unknown_names(document, directory)
+
+    spec = read_document(path, CampaignSpec, "a campaign file", besides)
+    return _with_resolved_paths(spec, directory)
+
+
+def _resolved(name: str, directory: Path) -> str:
+    is_path = "/" in name or name.endswith((".yaml", ".yml", ".json"))
+    return str(directory / name) if is_path else name
+
+
+def _unknown_names(document: Mapping[str, object], directory: Path) -> list[str]:
+    """The workload and the spaces that a document names although there are none, as far as it can
+    be read.
+    """
+
+    def named(section: object) -> str:
+        name = section.get("name") if isinstance(section, dict) else section
+        return _resolved(name, directory) if isinstance(name, str) else ""
+
+    wrong = []
+    if workload := named(document.get("workload")):
+        try:
+            workloads.load(workload)
+        except workloads.SpecError as problem:
+            wrong.append(f"workload {workload}: {problem}")
+    sections = document.get("spaces")
+    for component, section in sections.items() if isinstance(sections, dict) else ():
+        if component in part_order() and (space := named(section)):
+            try:
+                search_spaces.load(space)
+            except SpaceError as problem:
+                wrong.append(f"spaces.{component}: {problem}")
+    return wrong
 
 
 def _with_resolved_paths(spec: CampaignSpec, directory: Path) -> CampaignSpec:
     def resolved(name: str) -> str:
-        is_path = "/" in name or name.endswith((".yaml", ".yml", ".json"))
-        return str(directory / name) if is_path else name
+        return _resolved(name, directory)
 
     def space(section: SpaceSection) -> SpaceSection:
         return section.model_copy(update={"name": resolved(section.name)})
@@ -352,28 +335,29 @@ def _with_resolved_paths(spec: CampaignSpec, directory: Path) -> CampaignSpec:
     return spec.at([place(section) for section in spec.places]).model_copy(update=found)
 
 
-def check_parameters(spec: CampaignSpec, spaces: Mapping[str, Space]) -> None:
-    """Whether every parameter that a specification names is in its spaces. Raises SpecError."""
+def wrong_names(spec: CampaignSpec, spaces: Mapping[str, Space]) -> list[str]:
+    """What a specification names and its spaces do not have, a sentence each."""
     known = [f"{c}.{p.name}" for c, space in spaces.items() for p in space.parameters]
     named = [(f"first.{n}", name) for n, values in enumerate(spec.first) for name in values]
+    wrong = []
     for component, space in spaces.items():
-        _check_presets(spec.spaces[component], space)
-    for where, name in named:
-        if name not in known:
-            nearest = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-            raise SpecError(f"{where}: no parameter {name!r} in the campaign's search spaces{hint}")
+        wrong += _wrong_presets(spec.spaces[component], space)
+    return wrong + [
+        f"{where}: no parameter {name!r} in the campaign's search spaces{meant(name, known)}"
+        for where, name in named
+        if name not in known
+    ]
 
 
-def _check_presets(section: SpaceSection, space: Space) -> None:
-    """Whether each preset exists."""
-    where = f"spaces.{space.component}"
-    of = {preset.name: preset for preset in space.presets}
-    for name in section.presets:
-        if name not in of:
-            nearest = difflib.get_close_matches(name, of, n=1)
-            hint = f"did you mean {nearest[0]!r}?" if nearest else f"it has {', '.join(of)}"
-            raise SpecError(f"{where}.presets: {space.name} has no preset {name!r}; {hint}")
+def _wrong_presets(section: SpaceSection, space: Space) -> list[str]:
+    """The presets that are named and do not exist, a sentence each."""
+    of = [preset.name for preset in space.presets]
+    where = f"spaces.{space.component}.presets: {space.name} has no preset"
+    return [
+        f"{where} {name!r}{meant(name, of) or '; it has ' + ', '.join(of)}"
+        for name in section.presets
+        if name not in of
+    ]
 
 
 def load_space(section: SpaceSection, component: str) -> Space:

@@ -9,17 +9,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from tuner.interruption import forget, interrupt
+from tuner.interruption import forget, interrupt, interrupt_patiently, is_finishing
 
 _STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Signals so soon after one another are one request: a closed terminal sends several.
 _SAME_REQUEST_S = 1.0
 
-#: What the first signal is answered with.
+#: What a signal is answered with.
 STOPPING = (
-    "stopping: the current run is cut off and measured again on resume; the testbed is put back "
+    "stopping: what is under way is cut off and measured again on resume; the testbed is put back "
     "first, which takes seconds"
 )
+FINISHING = "finishing the current run, then the testbed is put back; Ctrl-C once more to stop now"
 
 Handler = Callable[[int, FrameType | None], object] | int | None
 
@@ -28,19 +29,27 @@ Handler = Callable[[int, FrameType | None], object] | int | None
 def stop_signals(say: Callable[[str], None] = lambda said: None) -> Iterator[None]:
     """Turn stop signals into KeyboardInterrupt, so that one path cleans up for all of them.
 
-    ``say``: is told of the first at once, in the signal handler: it must not wait for a lock that
-    the main thread may hold.
+    The first Ctrl-C lets a run of the workload that is under way finish; a second one, and every
+    other stop signal, does not. ``say``: is told of each at once, in the signal handler: it must
+    not wait for a lock that the main thread may hold.
     """
-    last_s = float("-inf")
+    last_s, asked, stopping = float("-inf"), False, False
 
     def stop(number: int, frame: FrameType | None) -> None:
-        nonlocal last_s
+        nonlocal last_s, asked, stopping
         before_s, last_s = last_s, time.monotonic()
-        if last_s - before_s < _SAME_REQUEST_S:
-            return  # it must not interrupt the answer to the one before
-        if before_s == float("-inf"):
-            say(f"{signal.Signals(number).name}: {STOPPING}")
-        interrupt(signal.Signals(number).name)
+        if last_s - before_s < _SAME_REQUEST_S and (stopping or number == signal.SIGINT):
+            return  # the same request: it must not interrupt the answer to the one before
+        name = signal.Signals(number).name
+        if not asked and number == signal.SIGINT and is_finishing():
+            asked = True
+            say(f"{name}: {FINISHING}")
+            interrupt_patiently(name)
+            return
+        if not stopping:
+            say(f"{name}: {STOPPING}")
+        asked = stopping = True
+        interrupt(name)
 
     with _handling(stop):
         try:

@@ -51,7 +51,8 @@ class Format(StrEnum):
 def show_campaign(
     campaign: CampaignReference = "last",
     everything: Annotated[
-        bool, typer.Option("--all", help="List all trials, and the diagnostics too.")
+        bool,
+        typer.Option("--all", "--verbose", "-v", help="List all trials, and the diagnostics too."),
     ] = False,
     as_json: AsJson = False,
     state_dir: StateDir = None,

@@ -185,6 +185,9 @@ def _imported(name: str, where: str) -> Any:
     command = typer.main.get_group(alone).commands[name]
     for one in (command, *getattr(command, "commands", {}).values()):
         one.help = _flowing(one.help or "")
+        for argument in one.params:
+            if argument.param_type_name == "argument" and argument.metavar is None:
+                argument.metavar = argument.name.upper()
     return command
 
 

@@ -22,6 +22,7 @@ from tuner.cli.options import (
     CampaignReference,
     Database,
     Log,
+    Quiet,
     Server,
     StateDir,
     open_or_make_store,
@@ -45,9 +46,6 @@ from tuner.store import Store
 
 CampaignFile = Annotated[Path, typer.Argument(help="The campaign file (YAML).")]
 
-
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress, only how it ended.")]
-
 OverridePilot = Annotated[
     bool,
     typer.Option("--override-pilot", help="Continue despite the pilot's warning."),
@@ -66,13 +64,14 @@ def run(
 ) -> None:
     """Run a campaign to its end: pilot, search, certify, recommend, put the testbed back.
 
-    Ctrl-C pauses it; 'fstune resume' goes on. Nothing measured is lost, whatever stops it. At a
-    server it goes on without being watched.
+    Ctrl-C pauses it when the current run of the workload has ended, a second one at once; 'fstune
+    resume' goes on. Nothing measured is lost, whatever stops it. At a server it goes on without
+    being watched.
     """
     if not queue and (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
 
-        remote.run(address, file, log, override_pilot=override_pilot)
+        remote.run(address, file, log, override_pilot=override_pilot, quiet=quiet)
         return
     directory = state_directory(state_dir)
     prepared = _prepared(file, directory, override_pilot)
@@ -125,7 +124,7 @@ def resume(
     if not queue and (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
 
-        remote.resume(address, campaign, log, override_pilot=override_pilot)
+        remote.resume(address, campaign, log, override_pilot=override_pilot, quiet=quiet)
         return
     directory = state_directory(state_dir)
     with open_store(state_dir, database) as store:
@@ -160,7 +159,7 @@ def branch(
     if not queue and (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
 
-        remote.branch(address, campaign, file, log, override_pilot=override_pilot)
+        remote.branch(address, campaign, file, log, override_pilot=override_pilot, quiet=quiet)
         return
     directory = state_directory(state_dir)
     prepared = _prepared(file, directory, override_pilot)
@@ -215,7 +214,7 @@ def _conduct(
         if log is None
         else LogProgress(sys.stderr, log, campaign.id)
     )
-    seen = log is not None or isinstance(progress, LiveProgress)
+    acknowledge = progress.notice if isinstance(progress, LiveProgress) else _acknowledge
     with progress as observer:
         return conduct(
             store,
@@ -223,7 +222,7 @@ def _conduct(
             prepared,
             observer,
             pilot_only=pilot_only,
-            stopping=None if seen else _acknowledge,
+            stopping=None if log is not None else acknowledge,
         )
 
 

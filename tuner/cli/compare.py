@@ -58,7 +58,7 @@ def compare_command(load_trial: TrialLoader) -> Callable[..., None]:
         samples: Annotated[
             list[str],
             typer.Argument(
-                metavar="SAMPLE...",
+                metavar="SAMPLE",
                 help="Files of numbers, one a line; - for standard input; CAMPAIGN:TRIAL for a "
                 "stored trial. Each later one is compared with the first.",
                 show_default=False,

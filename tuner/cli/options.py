@@ -53,6 +53,8 @@ Log = Annotated[
     ),
 ]
 
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress, only how it ended.")]
+
 CampaignReference = Annotated[
     str,
     typer.Argument(

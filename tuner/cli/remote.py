@@ -87,35 +87,45 @@ class _ServerSource:
         )
 
 
-def run(server: str, file: Path, log: LogForm | None, *, override_pilot: bool) -> None:
+def run(server: str, file: Path, log: LogForm | None, *, override_pilot: bool, quiet: bool) -> None:
     """Begin a campaign there, and watch it."""
     spec = _spec(file, override_pilot)
     with _campaigns(server) as campaigns:
-        _begun(campaigns, campaigns.create(spec), log)
+        _begun(campaigns, campaigns.create(spec), log, quiet=quiet)
 
 
 def branch(
-    server: str, campaign: str, file: Path, log: LogForm | None, *, override_pilot: bool
+    server: str,
+    campaign: str,
+    file: Path,
+    log: LogForm | None,
+    *,
+    override_pilot: bool,
+    quiet: bool,
 ) -> None:
     """Begin a campaign there that is guided by another, and watch it."""
     spec = _spec(file, override_pilot)
     with _campaigns(server) as campaigns:
-        _begun(campaigns, campaigns.branch(campaign, spec), log)
+        _begun(campaigns, campaigns.branch(campaign, spec), log, quiet=quiet)
 
 
-def resume(server: str, campaign: str, log: LogForm | None, *, override_pilot: bool) -> None:
+def resume(
+    server: str, campaign: str, log: LogForm | None, *, override_pilot: bool, quiet: bool
+) -> None:
     """Have a campaign taken up there, and watch it from here on."""
     with _campaigns(server) as campaigns:
         found = campaigns.campaign(campaign).id
         told = campaigns.events(found)
         campaigns.resume(found, override_pilot=override_pilot)
-        watched(_ServerSource(campaigns, found), told[-1].number if told else 0, log)
+        after = told[-1].number if told else 0
+        watched(_ServerSource(campaigns, found), after, log, quiet=quiet)
 
 
-def watch(server: str, campaign: str, log: LogForm | None) -> None:
+def watch(server: str, campaign: str, log: LogForm | None, *, quiet: bool) -> None:
     """Watch a campaign of there from its beginning."""
     with _campaigns(server) as campaigns:
-        watched(_ServerSource(campaigns, campaigns.campaign(campaign).id), 0, log)
+        found = campaigns.campaign(campaign).id
+        watched(_ServerSource(campaigns, found), 0, log, quiet=quiet)
 
 
 def steer(server: str, campaign: str, wish: Wish) -> None:
@@ -206,9 +216,9 @@ def export_to(server: str, campaign: str, output: BinaryIO) -> None:
         campaigns.export(campaigns.campaign(campaign).id, output)
 
 
-def _begun(campaigns: Campaigns, begun: Campaign, log: LogForm | None) -> None:
+def _begun(campaigns: Campaigns, begun: Campaign, log: LogForm | None, *, quiet: bool) -> None:
     say(f"fstune: campaign {begun.id} runs at {campaigns.client.url}", err=True)
-    watched(_ServerSource(campaigns, begun.id), 0, log)
+    watched(_ServerSource(campaigns, begun.id), 0, log, quiet=quiet)
 
 
 def _spec(file: Path, override_pilot: bool) -> CampaignSpec:

@@ -137,10 +137,19 @@ def delete(
             what = "waits for a worker" if waits else "is in use"
             raise ConflictError(f"campaign {found.id} {what}; first: fstune cancel {found.id}")
         what = f"campaign {found.id} ({found.name}, {found.state})"
-        if not yes and not typer.confirm(plain(f"Delete {what}?")):
+        if not yes and not _confirmed(f"Delete {what}?"):
+            say(f"fstune: {what} is kept; --yes deletes it without asking", err=True)
             raise typer.Exit(1)
         delete_campaign(store, found.id)
     say(f"{what} is deleted")
+
+
+def _confirmed(question: str) -> bool:
+    try:
+        return typer.confirm(plain(question))
+    except typer.Abort:  # nobody is there to answer
+        say("", err=True)
+        return False
 
 
 def _ask(

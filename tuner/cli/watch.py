@@ -21,6 +21,7 @@ from tuner.cli.options import (
     CampaignReference,
     Database,
     Log,
+    Quiet,
     Server,
     StateDir,
     open_store,
@@ -222,18 +223,18 @@ class _Teller:
         self._progress.standing(standing)
 
 
-def watched(source: Source, after: int, log: LogForm | None) -> None:
+def watched(source: Source, after: int, log: LogForm | None, *, quiet: bool = False) -> None:
     """Show a campaign from the event after a number on until it stops, then tell how, and end the
     command as it did. Ctrl-C ends the watching alone.
     """
     campaign = source.campaign()
     console = Console()
     progress: Progress = (
-        progress_for(console, title=f"{campaign.name} · {campaign.id}")
+        progress_for(console, title=f"{campaign.name} · {campaign.id}", quiet=quiet)
         if log is None
         else LogProgress(sys.stderr, log, campaign.id)
     )
-    live = log is None and console.is_terminal and not console.is_dumb_terminal
+    live = log is None and not quiet and console.is_terminal and not console.is_dumb_terminal
     try:
         with progress:
             teller = _Teller(source, progress, live=live)
@@ -301,6 +302,7 @@ def _kinds() -> dict[str, type[TunerError]]:
 def watch(
     campaign: CampaignReference = "last",
     log: Log = None,
+    quiet: Quiet = False,
     state_dir: StateDir = None,
     database: Database = None,
     server: Server = None,
@@ -312,7 +314,7 @@ def watch(
     if (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
 
-        remote.watch(address, campaign, log)
+        remote.watch(address, campaign, log, quiet=quiet)
         return
     with open_store(state_dir, database) as store:
-        watched(StoreSource(store, store.campaign(campaign).id), 0, log)
+        watched(StoreSource(store, store.campaign(campaign).id), 0, log, quiet=quiet)

@@ -21,6 +21,7 @@ from tuner.cli.say import say
 from tuner.errors import SpecError, WorkloadError
 from tuner.measure.workload import load_workload
 from tuner.report.tables import Column, Listing, show
+from tuner.report.words import counted
 from workloads import rundir, zipapp
 from workloads.engine import Manner, run_stage
 from workloads.failure import WorkloadFailure
@@ -219,7 +220,9 @@ def _row(phase: Phase) -> tuple[str, ...]:
         how.extend(f"{100 * weight / total:.3g}% {name}" for name, weight in phase.mix.choose)
         how.extend(step.operation for step in phase.mix.cycle)
     else:
-        how.append(f"{phase.fileset.files} files in {phase.fileset.directories} directories")
+        files, directories = phase.fileset.files, phase.fileset.directories
+        below = "1 directory" if directories == 1 else f"{directories} directories"
+        how.append(f"{counted(files, 'file')} in {below}")
     if phase.passes > 1:
         how.append(f"{phase.passes} passes")
     if phase.order != "sequential":

@@ -9,6 +9,7 @@ import yaml
 
 import workloads
 from search_spaces.reading import document
+from tuner.documents import yaml_mistake
 from tuner.errors import SpecError
 
 
@@ -48,5 +49,4 @@ def _read(name: str) -> object:
     except RecursionError:
         raise workloads.SpecError("", "it is nested too deeply") from None
     except (yaml.YAMLError, ValueError) as problem:
-        text = " ".join(str(problem).split())
-        raise workloads.SpecError("", f"not YAML: {text}") from problem
+        raise workloads.SpecError("", f"not YAML: {yaml_mistake(problem)}") from problem

@@ -79,6 +79,7 @@ class LiveProgress:
         self._events: deque[Event] = deque(maxlen=_EVENTS)
         self._standing: tuple[Standing, float] | None = None
         self._doing: tuple[str, float] = ("", 0.0)
+        self._notice = ""
         self._over = False
         self._drawn_width = 0
         self._live = Live(
@@ -113,6 +114,11 @@ class LiveProgress:
         with self._lock:
             self._doing = (what, self._clock())
 
+    def notice(self, said: str) -> None:
+        """Show this to the end, whatever goes on meanwhile. Signal handlers may call it."""
+        with self._lock:
+            self._notice = said
+
     def standing(self, standing: Standing) -> None:
         """Show this standing; its clocks go on from here."""
         with self._lock:
@@ -130,14 +136,18 @@ class LiveProgress:
     def _frame(self, width: int, height: int) -> RenderableType:
         with self._lock:
             known, doing, events = self._standing, self._doing, tuple(self._events)
+            notice = self._notice
         now = self._clock()
         foot = [] if self._over else [_doing(*doing, now)]
+        if foot and notice:
+            foot.insert(0, Text(clean(notice), style=STRONG))
         if known is None:
             return Group(_line(Text(clean(self._title), style=STRONG)), *foot)
         standing, told = known
         head = _head(self._title, self._at(standing, now - told), width)
         # Two empty lines, the headings of the table, and the line that the cursor stands on.
-        room = max(1, height - len(head) - len(foot) - 4)
+        lines = len(foot) + (len(notice) // width if notice else 0)
+        room = max(1, height - len(head) - lines - 4)
         rows = standing.rows[:room]
         if len(rows) < len(standing.rows):
             rows = rows[:-1]

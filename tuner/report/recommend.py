@@ -19,6 +19,7 @@ from tuner.report.applying import applying
 from tuner.report.beside import Comparison, comparison_sentence, references_section
 from tuner.report.drawing import Fitted, Printable
 from tuner.report.findings import claim, findings, flag_line
+from tuner.report.summary import so_far
 from tuner.report.words import QUIET, STRONG, clean, percent_faster, unbounded
 
 SCHEMA: Final = "fstune-recommendation/1"
@@ -210,7 +211,7 @@ def recommendation_page(
     about = f"  campaign {clean(campaign.id)}" + (f", for {clean(client)}" if client else "")
     title = Text.assemble((clean(campaign.name), STRONG), (about, QUIET))
     told = findings(recommendation, advice=applying(recommendation, spaces or {}), verbose=verbose)
-    whole = Group(title, "", told, *references_section(references))
+    whole = Group(title, "", told, *so_far(campaign), *references_section(references))
     return Printable(Fitted(lambda _: whole))
 
 

@@ -17,8 +17,12 @@ from tuner.report.beside import Comparison, references_section
 from tuner.report.drawing import Fitted, Printable, paragraph, share_bar
 from tuner.report.findings import findings, section
 from tuner.report.words import QUIET, STRONG, clean, counted, duration
+from tuner.states import CampaignState
 
 _BAR_CELLS = 30
+#: Cells that an account, its time and its share take; bars get what is left, or nothing.
+_WIDTH_OF_NUMBERS = 40
+_LEAST_FOR_BARS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +56,21 @@ def campaign_summary(
             parts.append(paragraph(campaign.reason))
     else:
         parts.append(findings(recommendation, advice=applying(recommendation, spaces or {})))
+        parts += so_far(campaign)
     parts += references_section(references)
     parts.append(section("Effort", Text(effort_text(effort)), *_time(campaign.time_use)))
     if restored:
         parts.append(section("Restored", *map(paragraph, restored)))
     whole = Group(*parts)
     return Printable(Fitted(lambda _: whole))
+
+
+def so_far(campaign: Campaign) -> list[RenderableType]:
+    """That an answer is not the last word of its campaign, where it is not."""
+    if campaign.state is CampaignState.FINISHED:
+        return []
+    more = "" if campaign.state is CampaignState.CANCELLED else "; it may find more as it goes on"
+    return ["", paragraph(f"So far: the campaign is {campaign.state}{more}")]
 
 
 def effort_text(effort: Effort) -> str:
@@ -88,11 +101,17 @@ def _title(campaign: Campaign) -> Text:
 def _time(use: TimeUse) -> tuple[RenderableType, ...]:
     if use.wall_s <= 0.0:
         return ()
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    for justify in ("left", "right", "right", "left"):
-        grid.add_column(justify=justify, no_wrap=True)
-    for what, seconds in time_rows(use):
-        share = seconds / use.wall_s
-        grid.add_row(what, duration(seconds), f"{100.0 * share:.1f}%", share_bar(share, _BAR_CELLS))
-    grid.add_row(Text("in all", style=STRONG), Text(duration(use.wall_s), style=STRONG))
-    return ("", grid)
+
+    def grid(width: int) -> RenderableType:
+        cells = min(_BAR_CELLS, width - _WIDTH_OF_NUMBERS)
+        found = Table.grid(padding=(0, 2, 0, 0))
+        for justify in ("left", "right", "right", "left"):
+            found.add_column(justify=justify, no_wrap=True)
+        for what, seconds in time_rows(use):
+            share = seconds / use.wall_s
+            bar = share_bar(share, cells) if cells >= _LEAST_FOR_BARS else ""
+            found.add_row(what, duration(seconds), f"{100.0 * share:.1f}%", bar)
+        found.add_row(Text("in all", style=STRONG), Text(duration(use.wall_s), style=STRONG))
+        return found
+
+    return ("", Fitted(grid))

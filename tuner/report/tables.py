@@ -19,12 +19,14 @@ from rich.text import Text
 from tuner.judge.words import blocks as blocks_text
 from tuner.model import (
     BASELINE,
+    Answer,
     Block,
     BlockCount,
     BlockKind,
     Campaign,
     Configuration,
     Event,
+    Recommendation,
     Trial,
 )
 from tuner.report.beside import Comparison, clients_text, references_section
@@ -148,7 +150,7 @@ def campaign_page(
     ]
     if campaign.recommendation is not None:
         r = campaign.recommendation
-        parts.append(section("Answer", headline(r), paragraph(claim(r))))
+        parts.append(section("Answer", _headline(r), paragraph(claim(r))))
     parts += references_section(references)
     if clients:
         parts.append(section("Clients", clients_text(clients)))
@@ -168,6 +170,12 @@ def campaign_page(
     if events:
         parts += _listed("Last events", _events(events[-EVENTS_SHOWN:]))
     return Printable(Group(*parts))
+
+
+def _headline(recommendation: Recommendation) -> RenderableType:
+    """The answer in one line, or in several where that is too long."""
+    told = headline(recommendation)
+    return paragraph(told.plain, str(told.style))
 
 
 def _best_trials(
@@ -272,11 +280,16 @@ def trials_table(
         Column("Reason"),
     )
     base = campaign.baseline or Configuration()
-    return Listing(columns, tuple(_trial(t, base, estimates) for t in trials))
+    r = campaign.recommendation
+    best = r.trial if r is not None and r.answer is Answer.RECOMMENDED else None
+    return Listing(columns, tuple(_trial(t, base, estimates, best) for t in trials))
 
 
 def _trial(
-    trial: Trial, baseline: Configuration, estimates: Mapping[int, Estimate]
+    trial: Trial,
+    baseline: Configuration,
+    estimates: Mapping[int, Estimate],
+    recommended: int | None = None,
 ) -> tuple[Text, ...]:
     is_baseline = trial.number == BASELINE
     cells = [Text(str(trial.number), style=NAME), state_text(trial.state)]
@@ -288,7 +301,8 @@ def _trial(
             cells.append(Text(signed(known.ratio), style=tone(known.lower, known.upper)))
             cells.append(Text(signed_interval(known.lower, known.upper)))
     changed = "baseline" if is_baseline else changes(baseline, trial.configuration)
-    return (*cells, literal(changed), literal(trial.reason, QUIET))
+    reason = "recommended" if trial.number == recommended else trial.reason
+    return (*cells, literal(changed), literal(reason, QUIET))
 
 
 def _compared(campaign: Campaign) -> tuple[int, ...]:

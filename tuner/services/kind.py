@@ -126,14 +126,15 @@ class Way(ABC, Generic[S]):
         """The section with its relative paths taken from a directory."""
         return section
 
-    def check(self, section: S, where: str, wish: Wish) -> None:
-        """Raise SpecError unless the section suits what is wanted."""
+    def mistakes(self, section: S, where: str, wish: Wish) -> Sequence[str]:
+        """Why the section does not suit what is wanted, a sentence each."""
+        return ()
 
     def hosts(self, section: S) -> Sequence[str]:
         """The hosts that it uses, by how they are reached: no two testbeds may share one."""
         return ()
 
-    def known(self, section: S) -> Known | None:
+    def known(self, section: S, state_directory: Path) -> Known | None:
         """What is known of it before it is looked at; None for nothing."""
         return None
 
@@ -157,7 +158,7 @@ class Way(ABC, Generic[S]):
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of service. ``parts``: its tuned programs in the order in which they are brought up,
-    servers before clients; None for a kind that takes any. ``required``: those of which a campaign
+    servers before clients; None for a kind that takes those of all others. ``required``: those of which a campaign
     must name the search space.
     """
 

@@ -28,7 +28,7 @@ def open_database(state_directory: Path, address: str | None = None) -> Database
     except OSError as error:
         raise StoreError(
             f"{directory}: the state directory cannot be made ({error.strerror}); "
-            "name another with FSTUNE_STATE_DIR"
+            "name another with --state-dir or FSTUNE_STATE_DIR"
         ) from error
     return SQLite(directory / FILE)
 

@@ -83,7 +83,7 @@ def resolve(connection: Connection, reference: str, where: str) -> str:
     query = select(table.c.id, table.c.name).order_by(*_NEWEST_FIRST)
     names: dict[str, str] = {row.id: row.name for row in connection.execute(query)}
     if not names:
-        raise NotFoundError(f"there is no campaign in {where}")
+        raise NotFoundError(f"there is no campaign in {where}; begin one: fstune run FILE")
     if reference == "last":
         # One that was refused before its first block must not hide the one that the user means.
         begun = select(tables.block.c.number).where(tables.block.c.campaign == table.c.id).exists()

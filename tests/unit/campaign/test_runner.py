@@ -266,7 +266,7 @@ def test_a_first_configuration_that_the_hosts_refuse_ends_the_campaign_restored(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As on hosts whose limits the file does not tell.
-    monkeypatch.setattr(compose, "check_plan", lambda spec, spaces: None)
+    monkeypatch.setattr(compose, "check_plan", lambda *given: None)
     outcome = begin(spec(first=({THREADS: 1_000_000_000},))).run()
     assert outcome.campaign.state is CampaignState.FAILED
     assert isinstance(outcome.error, SpecError)

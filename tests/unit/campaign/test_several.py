@@ -24,7 +24,7 @@ from tests.unit.campaign.campaigns import (
 )
 from tests.unit.campaign.conftest import ON_BOTH, Begin
 from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.stopping import stop_signals
+from tuner.campaign.stopping import FINISHING, stop_signals
 from tuner.errors import ConflictError, TestbedError, TransportError
 from tuner.model import Answer, Block, BlockKind, Configuration
 from tuner.services.simulated import SimulatedTestbed
@@ -188,6 +188,35 @@ def test_ctrl_c_pauses_and_every_testbed_is_restored(begin: Begin) -> None:
     assert outcome.campaign.reason == "stopped by SIGINT"
     assert not any(b.state is BlockState.RUNNING for b in campaign.blocks)
     assert len(outcome.restored) == 2 * len(NAMES)
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+
+
+def test_the_first_ctrl_c_lets_the_runs_of_all_testbeds_finish(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = begin(several(faster()))
+    real = simulated._SimulatedEngine.run
+    begun, ended, all_run = list[str](), list[str](), threading.Barrier(len(NAMES))
+
+    def run(engine: simulated._SimulatedEngine, run_id: str, *rest: Any) -> Any:
+        begun.append(run_id)
+        if len(begun) <= len(NAMES) and all_run.wait(60.0) == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        report = real(engine, run_id, *rest)
+        ended.append(run_id)
+        return report
+
+    monkeypatch.setattr(simulated._SimulatedEngine, "run", run)
+    heard: list[str] = []
+    with stop_signals(heard.append):
+        outcome = campaign.run()
+    assert outcome.campaign.reason == "stopped by SIGINT"
+    assert heard == [f"SIGINT: {FINISHING}"]
+    assert sorted(ended) == sorted(begun)
+    assert len(outcome.restored) == 2 * len(NAMES)
+    stored = [m for block in campaign.blocks for m in block.measurements]
+    assert len(stored) == len(ended)
+    monkeypatch.undo()
     assert campaign.run().campaign.state is CampaignState.FINISHED
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import threading
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
 from tests.unit.campaign.campaigns import Recorder, faster, sends, spec
 from tests.unit.campaign.conftest import Begin
-from tuner.campaign.stopping import stop_signals, undisturbed
+from tuner.campaign.stopping import FINISHING, STOPPING, stop_signals, undisturbed
 from tuner.model import Answer, Configuration
+from tuner.services.simulated import testbed as simulated
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store
 
@@ -179,3 +183,85 @@ def test_other_threads_leave_signals_alone() -> None:
     thread.start()
     thread.join()
     assert problems == []
+
+
+@pytest.fixture
+def in_run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Return what sends signals in the middle of the ``at``-th run of the workload; the list that
+    comes back gets the runs that ended.
+    """
+
+    def prepare(at: int, *numbers: signal.Signals) -> list[str]:
+        begun, ended = itertools.count(1), list[str]()
+        real = simulated._SimulatedEngine.run
+
+        def run(self: Any, run_id: str, *rest: Any) -> Any:
+            if next(begun) == at:
+                for number in numbers:
+                    os.kill(os.getpid(), number)
+            report = real(self, run_id, *rest)
+            ended.append(run_id)
+            return report
+
+        monkeypatch.setattr(simulated._SimulatedEngine, "run", run)
+        return ended
+
+    return prepare
+
+
+@pytest.mark.parametrize("at", [1, 2, 3, 11])
+def test_the_first_ctrl_c_lets_the_current_run_finish(
+    begin: Begin, in_run: Callable[..., list[str]], at: int
+) -> None:
+    campaign = begin(spec(faster(), found=FOUND.as_dict()))
+    heard: list[str] = []
+    ended = in_run(at, signal.SIGINT)
+    with stop_signals(heard.append):
+        outcome = campaign.run()
+    assert outcome.campaign.state is CampaignState.PAUSED
+    assert "SIGINT" in outcome.campaign.reason
+    assert heard == [f"SIGINT: {FINISHING}"]
+    assert len(ended) == at
+    assert sum(len(block.measurements) for block in campaign.blocks) == at
+    last = campaign.blocks[-1]
+    whole = len(last.measurements) == len(last.order)
+    assert last.state is (BlockState.COMPLETE if whole else BlockState.VOID)
+    assert campaign.testbed is not None
+    assert campaign.testbed.settings == FOUND
+    with stop_signals():
+        assert campaign.run().campaign.state is CampaignState.FINISHED
+
+
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_cuts_the_run_off(
+    begin: Begin,
+    in_run: Callable[..., list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    second: signal.Signals,
+) -> None:
+    """That of a service manager at once; Ctrl-C when it is not still the same one."""
+    if second is signal.SIGINT:
+        monkeypatch.setattr("tuner.campaign.stopping._SAME_REQUEST_S", 0.0)
+    campaign = begin(spec(faster(), found=FOUND.as_dict()))
+    heard: list[str] = []
+    ended = in_run(2, signal.SIGINT, second)
+    with stop_signals(heard.append):
+        outcome = campaign.run()
+    assert outcome.campaign.state is CampaignState.PAUSED
+    assert second.name in outcome.campaign.reason
+    assert heard == [f"SIGINT: {FINISHING}", f"{second.name}: {STOPPING}"]
+    assert len(ended) == 1
+    assert sum(len(block.measurements) for block in campaign.blocks) == 1
+    assert campaign.testbed is not None
+    assert campaign.testbed.settings == FOUND
+    with stop_signals():
+        assert campaign.run().campaign.state is CampaignState.FINISHED
+
+
+def test_ctrl_c_where_nothing_is_measured_stops_now(begin: Begin) -> None:
+    campaign = begin(spec(faster(), found=FOUND.as_dict()))
+    heard: list[str] = []
+    with stop_signals(heard.append):
+        outcome = campaign.run(sends(2, signal.SIGINT))
+    assert outcome.campaign.state is CampaignState.PAUSED
+    assert heard == [f"SIGINT: {STOPPING}"]

@@ -44,6 +44,19 @@ def test_a_first_guess_that_goes_beyond_the_simulated_hosts(tmp_path: Path) -> N
     assert "first.0: cache_manager: " in refusal(tmp_path, text, "run")
 
 
+def test_a_first_guess_that_goes_beyond_this_machine_is_refused_before_a_cell_is_up(
+    tmp_path: Path,
+) -> None:
+    too_large = "first: [{cache_manager.memcache: true, cache_manager.blocks: 2000000000}]"
+    assert "first.0: cache_manager: " in refusal(tmp_path, CELL + too_large, "run")
+    # Against what is found there, too: a new client has a small cache.
+    beyond_found = "first: [{cache_manager.files: 262144}]"
+    said = refusal(tmp_path, CELL + beyond_found, "campaign", "check")
+    assert "first.0: cache_manager: " in said
+    fits = "first: [{cache_manager.chunksize: 20}, {cache_manager.blocks: 150000}]"
+    assert "First guesses" in checked(tmp_path, CELL + fits)
+
+
 def test_a_campaign_with_nothing_to_try(tmp_path: Path) -> None:
     said = refusal(tmp_path, CAMPAIGN.replace("[chunksize]", "[]"), "run")
     assert "spaces: nothing is searched" in said

@@ -73,6 +73,9 @@ def test_lists_of_what_comes_along_as_json(group: str) -> None:
 
 def test_a_campaign_is_deleted_with_everything(state: Path) -> None:
     assert fstune(state, "delete", "day", answer="n\n").exit_code == 1
+    nobody = fstune(state, "delete", "day")
+    assert nobody.exit_code == 1
+    assert "is kept; --yes deletes it without asking" in nobody.output
     assert "day" in names(state)
     assert fstune(state, "delete", "day", "--yes").exit_code == 0
     assert names(state) == ["second night", "first night"]
@@ -126,3 +129,25 @@ def test_ctrl_c_is_answered_at_once_and_quiet_shows_only_the_end(
     assert said[0].startswith("SIGINT: stopping: ")
     assert "block 1" not in done.output
     assert "the campaign is paused" in done.output
+
+
+def test_whoever_has_no_campaign_is_told_how_to_begin_one(tmp_path: Path) -> None:
+    with Store.open(tmp_path):
+        pass
+    for command in ("show", "recommend", "resume"):
+        assert "; begin one: fstune run FILE" in str(fstune(tmp_path, command).exception)
+
+
+def test_arguments_are_called_as_in_the_reference() -> None:
+    for command, usage in (("run", "{FILE}"), ("show", "[CAMPAIGN]"), ("compare", "{SAMPLE}...")):
+        assert usage in CliRunner().invoke(app, [command, "-h"]).output
+
+
+def test_a_campaign_is_watched_quietly(tmp_path: Path, campaign_file: Path) -> None:
+    ran = fstune(tmp_path, "run", str(campaign_file), "-q")
+    watched = fstune(tmp_path, "watch", "-q")
+    assert watched.exit_code == ran.exit_code == 0
+    assert "block 1" not in watched.output
+    assert "Recommended" in watched.output
+    everything = fstune(tmp_path, "show", "-v").output
+    assert everything == fstune(tmp_path, "show", "--all").output

@@ -237,3 +237,15 @@ def test_what_is_printed_meanwhile_stands_above_the_view() -> None:
         screen.console.print("a warning")
     assert screen.text.count("a warning") == 1
     assert screen.text.find("a warning") < screen.text.rfind("search")
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_a_notice_stays_whole_whatever_goes_on(width: int) -> None:
+    screen = Screen(width)
+    live = live_on(screen)
+    live.standing(STANDING)
+    live.notice("SIGINT: finishing the current run, then the testbed is put back")
+    live.doing("trial 3: workload, stage read")
+    shown = " ".join(line.strip() for line in drawn(screen, live))
+    assert "SIGINT: finishing the current run, then the testbed is put back" in shown
+    assert "trial 3: workload, stage read" in shown

@@ -17,6 +17,7 @@ from tests.unit.report.samples import (
     shown,
 )
 from tuner.model import Recommendation, TimeUse
+from tuner.report.recommend import recommendation_page
 from tuner.report.summary import Effort, campaign_summary
 from tuner.states import CampaignState
 
@@ -143,3 +144,28 @@ def test_colours_say_nothing_that_words_do_not() -> None:
     screen.console.print(page)
     assert "\x1b[" in screen.text
     assert "mixed on [red]fs1" in printed(page)
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_where_the_time_went_is_whole_on_a_narrow_terminal(width: int) -> None:
+    took = TimeUse(wall_s=4347.0, testbed_s=31.0, apply_s=1209.0, workload_s=2998.0)
+    page = campaign_summary(campaign(time_use=took), RECOMMENDED, effort=EFFORT)
+    told = printed(page, width)
+    for account in ("workload 49 min 58 s 69.0%", "restarts 20 min 09 s", "in all 1 h 12 min"):
+        assert account in told
+    assert ("█" in told.partition("Effort")[2]) is (width > 40)
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (CampaignState.RUNNING, "So far: the campaign is running; it may find more"),
+        (CampaignState.PAUSED, "So far: the campaign is paused; it may find more"),
+        (CampaignState.CANCELLED, "So far: the campaign is cancelled"),
+    ],
+)
+def test_an_answer_that_is_not_the_last_word_says_so(state: CampaignState, words: str) -> None:
+    going_on = campaign(state=state)
+    assert words in printed(campaign_summary(going_on, RECOMMENDED, effort=EFFORT), 80)
+    assert words in printed(recommendation_page(going_on, RECOMMENDED), 80)
+    assert "So far" not in printed(recommendation_page(campaign(), RECOMMENDED), 80)

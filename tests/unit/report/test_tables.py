@@ -103,6 +103,11 @@ def test_a_summary_has_the_best_trials_and_no_diagnostics() -> None:
     assert "and 89 more, see 'fstune show 7f3a2b --all'" in "\n".join(lines)
 
 
+def test_the_answer_is_whole_on_a_narrow_terminal() -> None:
+    told = printed(campaign_page(campaign(), [], [], []), 30)
+    assert "Recommended: 12.4% faster than the baseline" in told
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_pages_fit_a_terminal(width: int) -> None:
     page = campaign_page(campaign(), TRIALS, BLOCKS, [event()], estimates=ESTIMATES)
@@ -131,6 +136,7 @@ def test_a_campaign_is_told_with_trials_estimates_and_reasons() -> None:
     assert "Seed 7" in told
     assert "Recommended: 12.4% faster than the baseline" in told
     assert "4 complete +12.3% +8.1% to +16.7%" in told
+    assert told.count(" recommended") == 1
     assert f"3 pruned label=[/] threads=64 vnodes=5000 {REASON}" in told
     assert "Last events" not in told
 

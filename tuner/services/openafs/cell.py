@@ -6,12 +6,16 @@ become ours.
 
 from __future__ import annotations
 
+import os
+import resource
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from deploy.cell import Cell, CellError, Cells, CellSpec
+from deploy.cell.cell import DEFAULT_CLIENT_OPTIONS
 from deploy.cell.client import CACHE_DIRECTORY, MOUNT_POINT, VOLUME_PATH
 from deploy.cell.network import SERVER_ADDRESS
 from deploy.cell.node import SHARED
@@ -23,6 +27,9 @@ from tuner.services.openafs.fileserver import FileserverPlace
 from tuner.services.openafs.fuse import FusePlace
 from tuner.services.testbed import Bench
 
+#: What the clients of a new cell are mounted with, by qualified name.
+FOUND_IN_NEW = {"cache_manager.blocks": int(DEFAULT_CLIENT_OPTIONS[1])}
+
 #: Where the nodes keep what is needed to put them back.
 RESTORE = f"{SHARED}/restore"
 FUSE_PLACE = FusePlace(MOUNT_POINT, CACHE_DIRECTORY, VOLUME_PATH, RESTORE)
@@ -32,6 +39,29 @@ LAYOUT = Layout(
     server=FileserverPlace(SERVER_ADDRESS, RESTORE),
     page_cache="not controllable: the volumes are in memory",
 )
+
+
+def limits_of_new() -> dict[str, int]:
+    """What the nodes of a new cell on this machine will allow, by the names that spaces use."""
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    nofile = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return {
+        "net_core_rmem_max": int(Path("/proc/sys/net/core/rmem_max").read_text()),
+        "memory_bytes": memory_bytes,
+        "nofile": sys.maxsize if nofile == resource.RLIM_INFINITY else nofile,
+        # Known when the server runs; nothing is refused for it before.
+        "fixed_command_length": 0,
+        # The kernel's default for file systems in memory, which those of the nodes are.
+        "cache_partition_bytes": memory_bytes // 2,
+        "cacheinfo_blocks": FOUND_IN_NEW["cache_manager.blocks"],
+    }
+
+
+def is_up(state_directory: Path, name: str) -> bool:
+    """Whether there is a cell of this name, so that its nodes say themselves what they allow."""
+    with translated():
+        existing = Cells(state_directory).load(name)
+    return existing is not None and existing.is_alive()
 
 
 @contextmanager

@@ -16,10 +16,10 @@ from pydantic import Field
 from deploy.cell import CellError, CellSpec
 from search_spaces import Form, Space
 from tuner.documents import Section
-from tuner.errors import SpecError
-from tuner.services.kind import Kind, Place, Rehearsal, Way, Wish, Workers
+from tuner.errors import SpecError, TestbedError
+from tuner.services.kind import Kind, Known, Place, Rehearsal, Way, Wish, Workers
 from tuner.services.openafs.assembly import Wanted
-from tuner.services.openafs.cell import CellTestbed
+from tuner.services.openafs.cell import FOUND_IN_NEW, CellTestbed, is_up, limits_of_new
 from tuner.services.openafs.file import TestbedFile, read_testbed
 from tuner.services.testbed import Testbed
 
@@ -75,14 +75,23 @@ class CellWay(Way[CellSection]):
             raise SpecError(f"{where}.{self.key}: {problem}") from problem
         return CellTestbed(state_directory, cell, _wanted(wish), owned=owned)
 
-    def check(self, section: CellSection, where: str, wish: Wish) -> None:
-        """See Way.check: whether it has the clients that the workload makes sense on."""
+    def mistakes(self, section: CellSection, where: str, wish: Wish) -> Sequence[str]:
+        """See Way.mistakes: it must have the clients that the workload makes sense on."""
         work = wish.workload.spec
-        if section.clients < work.least_clients:
-            raise SpecError(
-                f"{where}.{self.key}.clients: workload {work.name} is for {work.least_clients} "
-                f"clients at least, this cell has {section.clients}"
-            )
+        if section.clients >= work.least_clients:
+            return ()
+        return [
+            f"{where}.{self.key}.clients: workload {work.name} is for {work.least_clients} clients "
+            f"at least, this cell has {section.clients}"
+        ]
+
+    def known(self, section: CellSection, state_directory: Path) -> Known | None:
+        """See Way.known: a cell that is not up yet will be on this machine."""
+        try:
+            up = is_up(state_directory, section.name)
+        except (TestbedError, OSError):
+            return None  # what is wrong with it is told where it is used
+        return None if up else Known(FOUND_IN_NEW, limits_of_new())
 
 
 class HostsWay(Way[str]):

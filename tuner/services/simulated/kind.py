@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
+from collections.abc import Sequence
 from pathlib import Path
 
-from tuner.errors import SpecError
+from tuner.documents import meant
 from tuner.services.kind import Kind, Known, Place, Way, Wish, Workers
 from tuner.services.simulated.document import SimulatedSection, world_of
 from tuner.services.simulated.testbed import FACTS, SimulatedTestbed
@@ -47,30 +47,27 @@ class SimulatedWay(Way[SimulatedSection]):
         world = world_of(section, wish.spaces, wish.workload.components, f"{where}.{self.key}")
         return SimulatedTestbed(wish.spaces, world, section.found, wish.references)
 
-    def check(self, section: SimulatedSection, where: str, wish: Wish) -> None:
-        """See Way.check: whether every parameter and reference that it names is there."""
+    def mistakes(self, section: SimulatedSection, where: str, wish: Wish) -> Sequence[str]:
+        """See Way.mistakes: every parameter and reference that it names must be there."""
         references = [reference.name for reference in wish.references]
-        for name in section.references.keys() - set(references):
-            hint = _hint(name, references)
-            raise SpecError(f"{where}.{self.key}.references: no reference {name!r}{hint}")
-        known = [
-            f"{part}.{p.name}" for part, space in wish.spaces.items() for p in space.parameters
+        spaces = wish.spaces.items()
+        known = [f"{part}.{each.name}" for part, space in spaces for each in space.parameters]
+        return [
+            *(
+                f"{where}.{self.key}.references: no reference {name!r}{meant(name, references)}"
+                for name in section.references.keys() - set(references)
+            ),
+            *(
+                f"{where}.{self.key}.{key}: no parameter {name!r} in the campaign's search spaces"
+                f"{meant(name, known)}"
+                for key, name in section.parameters()
+                if name not in known
+            ),
         ]
-        for key, name in section.parameters():
-            if name not in known:
-                raise SpecError(
-                    f"{where}.{self.key}.{key}: no parameter {name!r} in the campaign's search "
-                    f"spaces{_hint(name, known)}"
-                )
 
-    def known(self, section: SimulatedSection) -> Known:
+    def known(self, section: SimulatedSection, state_directory: Path) -> Known:
         """See Way.known."""
         return Known(section.found, FACTS)
-
-
-def _hint(name: str, known: list[str]) -> str:
-    nearest = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {nearest[0]!r}?" if nearest else ""
 
 
 SIMULATED = Kind("simulated", None, frozenset(), (SimulatedWay(),))
