@@ -1,4 +1,4 @@
-"""The ``testbed:`` section of a campaign file: one key for each way that a kind of service offers."""
+"""The ``testbed:`` section of a campaign file: a key for each way that a kind of service offers."""
 
 from __future__ import annotations
 

@@ -158,8 +158,8 @@ class Way(ABC, Generic[S]):
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of service. ``parts``: its tuned programs in the order in which they are brought up,
-    servers before clients; None for a kind that takes those of all others. ``required``: those of which a campaign
-    must name the search space.
+    servers before clients; None for a kind that takes those of all others. ``required``: those of
+    which a campaign must name the search space.
     """
 
     name: str
