@@ -73,6 +73,8 @@ def test_a_whole_campaign_in_plain_lines(
 
     result = fstune("run", campaign_file)
     assert (result.returncode, result.stderr) == (0, "")
+    (hint,) = re.findall(r"fstune report (\S+) --html FILE", result.stdout)
+    assert said("report", hint).startswith("# Recommended")
     assert CONTROL.findall(result.stdout) == []
     lines = result.stdout.splitlines()
     moment = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ")
