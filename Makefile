@@ -32,6 +32,7 @@ help: ## list the targets
 tune: setup ## tune the fileserver of a private cell on this machine
 	@$(VENV)/bin/fstune db upgrade
 	@$(VENV)/bin/fstune run deploy/quickstart.yaml
+	@$(VENV)/bin/fstune report last --html build
 
 setup: $(STAMP) ## make .venv with every dependency at its locked version
 	@:

@@ -14,10 +14,10 @@ import tuner
 from api import campaigns, catalog, health, pages, problems, running, steering
 from api.exports import Exports
 from api.limits import Buckets, Headed, Limited
-from api.seen import Sight
 from api.service import Service
 from api.starting import Starter
 from api.watching import Feeds
+from tuner.page.seen import Sight
 from tuner.settings import ServiceSettings, Settings
 from tuner.store import Store
 from tuner.store.access import Access
@@ -63,7 +63,11 @@ def create_app(
     )
     for told_by in (health, campaigns, running, steering, catalog, pages):
         app.include_router(told_by.router)
-    app.mount("/static", StaticFiles(packages=[("api", "static")]), name="static")
+    app.mount(
+        "/static",
+        StaticFiles(packages=[("api", "static"), ("tuner.page", "static")]),
+        name="static",
+    )
     problems.install(app, pages.problem_page)
     _document_problems(app)
     hosts = None if told.auth else told.hosts

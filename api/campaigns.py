@@ -27,6 +27,8 @@ from api.watching import Heard
 from tuner.campaign.comparing import stored_comparisons
 from tuner.errors import NotFoundError, SpecError
 from tuner.model import Campaign
+from tuner.page.forms import ReportForm, file_name, report_text
+from tuner.page.html import policy
 from tuner.report.recommend import RecommendationDocument, recommendation_document
 
 router = APIRouter(
@@ -97,7 +99,7 @@ def list_verdicts(campaign: Found, serving: Serving) -> list[VerdictDocument]:
     found = serving.sight.verdicts(campaign.id)
     if found is None:
         raise NotFoundError(f"the workload of campaign {campaign.id} is gone or is another now")
-    return list(found)
+    return [VerdictDocument.of(one.trial, one.kind, one.verdict) for one in found]
 
 
 @router.get("/{campaign}/drift", operation_id="get_drift")
@@ -142,6 +144,36 @@ def recommended(serving: Service, campaign: Campaign) -> RecommendationDocument:
 def export_campaign(campaign: Found, serving: Serving) -> Response:
     """A whole campaign as one file, which `fstune import` takes. One that runs goes on."""
     return serving.exports.sent(campaign.id)
+
+
+@router.get(
+    "/{campaign}/report",
+    operation_id="get_report",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The report, one file. Its name is in `Content-Disposition`.",
+            "content": {
+                media_type: {"schema": {"type": "string"}}
+                for media_type in ("text/html", "text/markdown", "application/json")
+            },
+        }
+    },
+)
+def get_report(
+    campaign: Found,
+    serving: Serving,
+    form: Annotated[
+        ReportForm, Query(alias="format", description="As which kind of file.")
+    ] = ReportForm.HTML,
+) -> Response:
+    """A campaign written up for somebody who was not there, whatever state it is in."""
+    name = file_name(campaign.id, form)
+    headers = {"Content-Disposition": f'inline; filename="{name}"'}
+    if form is ReportForm.HTML:
+        headers["Content-Security-Policy"] = f"{policy()}; frame-ancestors 'none'"
+    text = report_text(serving.sight, campaign.id, form)
+    return Response(text, media_type=form.media_type, headers=headers)
 
 
 @router.get("/{campaign}/events", operation_id="list_events")

@@ -15,13 +15,14 @@ from fastapi import APIRouter, Path, Query
 import search_spaces
 import workloads
 from api import problems
-from api.documents import Document, names
+from api.documents import Document
 from api.paging import Limit
 from api.service import READ, Service, Serving
 from search_spaces import describe
 from tuner.errors import NotFoundError, SpecError
 from tuner.measure.workload import load_workload
 from tuner.model import Answer, Campaign
+from tuner.page.named import names
 from tuner.report.recommend import RecommendationDocument, recommendation_document
 from tuner.services.kinds import offered
 from tuner.services.openafs.file import read_testbed
@@ -214,7 +215,7 @@ def _best(serving: Service, campaign: Campaign, identity: str, now: datetime) ->
         identity=identity,
         fingerprint=hashlib.sha256(identity.encode()).hexdigest()[:16],
         workload=named.workload,
-        spaces=named.spaces,
+        spaces=dict(named.spaces),
         certificate=document.claim,
         recommendation=document,
     )

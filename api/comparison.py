@@ -8,12 +8,12 @@ from statistics import fmean
 
 from markupsafe import Markup
 
-from api import drawing
-from api.doing import KINDS, called
-from api.seen import Seen
 from tuner.campaign.comparing import estimate
 from tuner.errors import NotFoundError
 from tuner.model import BASELINE, BlockKind
+from tuner.page import svg
+from tuner.page.named import KINDS, called
+from tuner.page.seen import Seen
 from tuner.report.words import faster, signed, signed_interval
 
 #: A complete block: its kind, and the log score of every trial in it.
@@ -68,7 +68,7 @@ def _compared(kind: str, scored: Sequence[Mapping[int, float]], a: int, b: int) 
         interval = "" if e is None else signed_interval(e.lower, e.upper)
         rows.append((called(number), str(len(shown)), effect, interval))
     title = f"{called(a)} and {called(b)}, a dot for each block of the {kind}"
-    return Compared(kind, _difference(scored, a, b), drawing.dots(groups, title), tuple(rows))
+    return Compared(kind, _difference(scored, a, b), svg.dots(groups, title), tuple(rows))
 
 
 def _difference(scored: Sequence[Mapping[int, float]], a: int, b: int) -> str:

@@ -10,13 +10,13 @@ import json
 import math
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from tuner.campaign.drift import DriftPoint
 from tuner.judge.verdict import Outcome, Verdict
 from tuner.model import Block, BlockKind, Campaign, Configuration, Event, Measurement, Trial, Value
+from tuner.page.named import names
 from tuner.report.status import Absence
 from tuner.states import BlockState, CampaignState, TrialState
 
@@ -75,7 +75,7 @@ class CampaignDocument(Document):
             seed=campaign.seed,
             testbed=named.testbed,
             workload=named.workload,
-            spaces=named.spaces,
+            spaces=dict(named.spaces),
             answer=None if answer is None else str(answer.answer),
             trial=None if answer is None else answer.trial,
             ratio=None if answer is None else answer.ratio,
@@ -83,38 +83,6 @@ class CampaignDocument(Document):
             if campaign.state is CampaignState.RUNNING
             else TimeUseDocument.model_validate(campaign.time_use),
         )
-
-
-class Names(Document):
-    """What a campaign names; "" for what its specification does not say."""
-
-    testbed: str
-    workload: str
-    spaces: dict[str, str]
-
-
-def names(campaign: Campaign) -> Names:
-    """What a stored campaign names. Of a file only its name is told, never where it is."""
-    try:
-        spec: Any = json.loads(campaign.spec)
-        testbeds = spec["testbeds"] if spec.get("testbeds") else [spec["testbed"]]
-        spaces = {c: s["name"] for c, s in spec["spaces"].items() if s is not None}
-        return Names(
-            testbed=", ".join(dict.fromkeys(map(_testbed, testbeds))),
-            workload=_file(spec["workload"]["name"]),
-            spaces={component: _file(name) for component, name in spaces.items()},
-        )
-    except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
-        return Names(testbed="", workload="", spaces={})
-
-
-def _testbed(named: dict[str, Any]) -> str:
-    kind, section = next((key, section) for key, section in named.items() if section)
-    return _file(section) if isinstance(section, str) else kind
-
-
-def _file(name: str) -> str:
-    return name.rpartition("/")[2].removesuffix(".yaml") if "/" in name else name
 
 
 class TrialDocument(Document):

@@ -5,28 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from api.seen import Seen
 from tuner.campaign.budget import Spent
-from tuner.model import BASELINE, Block, BlockKind, Measurement, Trial
+from tuner.model import BASELINE, Block, Measurement, Trial
+from tuner.page.named import KINDS, called
+from tuner.page.seen import Seen
 from tuner.report.words import changes, counted
 from tuner.states import CampaignState, EventKind, TrialState
 
-KINDS = {
-    BlockKind.PILOT: "pilot",
-    BlockKind.SEARCH: "search",
-    BlockKind.CERTIFY: "certification",
-}
 _ASKED = {
     EventKind.PAUSE_REQUESTED: "It was asked to pause, and does so after the arm in hand.",
     EventKind.CANCEL_REQUESTED: "It was asked to end, and does so after the arm in hand.",
     EventKind.RESUME_REQUESTED: "It was asked to go on; its run begins.",
 }
 _ANSWERED = ("campaign-", "start-failed", "testbed-ready")
-
-
-def called(trial: int) -> str:
-    """What a trial is called in a sentence."""
-    return "the baseline" if trial == BASELINE else f"trial {trial}"
 
 
 def doing(seen: Seen, *, absent: bool = False) -> str:

@@ -10,9 +10,9 @@ from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-from api import drawing, view
+from api import view
 from api.campaigns import older_than, recommended
 from api.comparison import compared
 from api.documents import CampaignDocument
@@ -35,6 +35,7 @@ from api.steering import resumed, steered
 from tuner.campaign.presence import absence, status
 from tuner.errors import NotFoundError
 from tuner.model import Campaign, Wish
+from tuner.page.rows import effects, settings
 from tuner.report.status import Status
 from tuner.report.words import duration, moment, value_text
 from tuner.states import CampaignState
@@ -48,14 +49,13 @@ _SEE_OTHER = 303
 _FOR_PROGRAMS = ("/v1/", "/healthz", "/readyz", "/metrics", "/static/", "/openapi.json")
 
 _templates = Environment(
-    loader=PackageLoader("api"),
+    loader=ChoiceLoader([PackageLoader("api"), PackageLoader("tuner.page")]),
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
 )
 _templates.filters.update(duration=duration, moment=moment, value=value_text)
-_templates.globals["drawing"] = drawing
 
 
 def rendered(name: str, who: Visitor | None, status: int = 200, **what: Any) -> HTMLResponse:
@@ -123,8 +123,8 @@ def recommendation_page(campaign: Found, serving: Serving, who: Reader) -> HTMLR
         who,
         campaign=campaign,
         document=document,
-        rows=view.settings(answer.baseline, answer.configuration),
-        effects=view.effects(answer),
+        rows=settings(answer.baseline, answer.configuration),
+        effects=effects(answer.components),
     )
 
 

@@ -16,10 +16,10 @@ from fastapi.security import APIKeyCookie, HTTPBearer
 
 from api.exports import Exports
 from api.problems import RequestError
-from api.seen import Sight
 from api.starting import Starter
 from api.watching import Feeds
 from tuner.model import Campaign
+from tuner.page.seen import Sight
 from tuner.settings import ServiceSettings
 from tuner.store import Store
 from tuner.store.access import Access

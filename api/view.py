@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from statistics import stdev
 
 from markupsafe import Markup
 
-from api import drawing
-from api.documents import names
-from api.doing import called, doing, expected_end, now, used
+from api.doing import doing, expected_end, now, used
 from api.effects import parameter_effects
-from api.seen import Seen
 from tuner.campaign.rules import Rules
 from tuner.judge.score import margin
 from tuner.model import (
@@ -21,14 +17,16 @@ from tuner.model import (
     Answer,
     BlockKind,
     Campaign,
-    Configuration,
     Event,
     Recommendation,
     Trial,
 )
+from tuner.page import svg
+from tuner.page.named import called, names
+from tuner.page.rows import EffectRow, drift_drawing, varies
+from tuner.page.seen import Seen
 from tuner.report.diagnostics import Row, diagnostics_rows
 from tuner.report.drawing import Estimate
-from tuner.report.findings import floor_text
 from tuner.report.status import Absence
 from tuner.report.words import (
     changes,
@@ -36,10 +34,6 @@ from tuner.report.words import (
     percent_faster,
     signed,
     signed_interval,
-    value_text,
-)
-from tuner.report.words import (
-    differences as settings_differences,
 )
 from tuner.states import OVER, CampaignState, TrialState
 
@@ -63,17 +57,6 @@ class TrialRow:
     interval: str
     drawing: Markup
     out: bool
-
-
-@dataclass(frozen=True, slots=True)
-class EffectRow:
-    """An effect on one component."""
-
-    name: str
-    effect: str
-    interval: str
-    drawing: Markup
-    floor: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +116,8 @@ def of(seen: Seen, absence: Absence | None = None) -> View:
     marks = () if delta is None else (-delta, delta)
     known = _best_known(seen)
     shown = _ordered(seen)[:_TRIALS_SHOWN]
-    axis = drawing.Axis.around([known[t.number][0] for t in shown if t.number in known], *marks)
-    components_axis = drawing.Axis.around(seen.components.values())
+    axis = svg.Axis.around([known[t.number][0] for t in shown if t.number in known], *marks)
+    components_axis = svg.Axis.around(seen.components.values())
     progress, progress_text = _progress(seen)
     parameters_axis, parameters, parameters_left_out = _parameters(seen)
     counted_of = (BASELINE,) if seen.leader == BASELINE else (BASELINE, seen.leader)
@@ -153,14 +136,14 @@ def of(seen: Seen, absence: Absence | None = None) -> View:
         progress=progress,
         progress_text=progress_text,
         answer=_answer(campaign.recommendation),
-        axis=drawing.heading(axis),
+        axis=svg.heading(axis),
         trials=tuple(_trial(t, seen, known, axis, marks) for t in shown),
         trials_left_out=len(seen.trials) - len(shown),
         numbers=tuple(trial.number for trial in seen.trials),
         incumbent=_incumbent(seen),
         incumbent_text=_incumbent_text(seen),
         components_of=called(seen.leader),
-        components_axis=drawing.heading(components_axis),
+        components_axis=svg.heading(components_axis),
         components=tuple(
             _component(name, e, components_axis, rules) for name, e in seen.components.items()
         ),
@@ -169,7 +152,7 @@ def of(seen: Seen, absence: Absence | None = None) -> View:
         parameters_left_out=parameters_left_out,
         diagnostics_of=tuple(called(number).capitalize() for number in counted_of),
         diagnostics=diagnostics_rows(seen.recent, counted_of),
-        drift=_drift(seen),
+        drift=drift_drawing(seen.drift),
         noise=_noise(seen),
         events=tuple(reversed(seen.events[-_EVENTS_SHOWN:])),
         events_left_out=max(0, seen.newest - _EVENTS_SHOWN),
@@ -199,7 +182,7 @@ def _trial(
     trial: Trial,
     seen: Seen,
     known: dict[int, tuple[Estimate, int]],
-    axis: drawing.Axis,
+    axis: svg.Axis,
     marks: Sequence[float],
 ) -> TrialRow:
     e, count = known.get(trial.number, (None, 0))
@@ -218,7 +201,7 @@ def _trial(
         blocks=count,
         effect="" if e is None else signed(e.ratio),
         interval="" if e is None else signed_interval(e.lower, e.upper),
-        drawing=drawing.interval(axis, e, "", marks),
+        drawing=svg.interval(axis, e, "", marks),
         out=trial.state in _OUT,
     )
 
@@ -228,14 +211,14 @@ def _recommended(campaign: Campaign) -> bool:
     return answer is not None and answer.answer is Answer.RECOMMENDED
 
 
-def _component(name: str, e: Estimate, axis: drawing.Axis, rules: Rules | None) -> EffectRow:
+def _component(name: str, e: Estimate, axis: svg.Axis, rules: Rules | None) -> EffectRow:
     floor = "" if rules is None else f"at most {100.0 * rules.race.floor:g}% slower"
     marks = () if rules is None else (margin(rules.race.floor),)
     return EffectRow(
         name=name,
         effect=signed(e.ratio),
         interval=signed_interval(e.lower, e.upper),
-        drawing=drawing.interval(axis, e, "", marks),
+        drawing=svg.interval(axis, e, "", marks),
         floor=floor,
     )
 
@@ -257,18 +240,18 @@ def _parameters(
     found = parameter_effects(seen.trials, seen.estimates.get(BlockKind.SEARCH, {}))
     shown = found[:_PARAMETERS_SHOWN]
     ratios = [m.ratio for effect in shown for m in effect.marginals]
-    axis = drawing.Axis.around(Estimate(ratio, ratio, ratio) for ratio in ratios)
+    axis = svg.Axis.around(Estimate(ratio, ratio, ratio) for ratio in ratios)
     rows = tuple(
         (
             effect.name,
             tuple(
-                ValueRow(m.values, m.trials, m.blocks, signed(m.ratio), drawing.mean(axis, m.ratio))
+                ValueRow(m.values, m.trials, m.blocks, signed(m.ratio), svg.mean(axis, m.ratio))
                 for m in effect.marginals
             ),
         )
         for effect in shown
     )
-    return drawing.heading(axis), rows, len(found) - len(shown)
+    return svg.heading(axis), rows, len(found) - len(shown)
 
 
 def _answer(answer: Recommendation | None) -> str:
@@ -285,7 +268,7 @@ def _incumbent(seen: Seen) -> Markup:
     for step in seen.steps:
         e = step.estimate
         points.append(
-            drawing.Point(
+            svg.Point(
                 step.block,
                 0.0 if e is None else _percent(e.ratio) or 0.0,
                 None if e is None else _percent(e.upper),
@@ -295,7 +278,7 @@ def _incumbent(seen: Seen) -> Markup:
         )
     if not points:
         return Markup("")
-    return drawing.series(points, _incumbent_text(seen), "%", 0.0, steps=True)
+    return svg.series(points, _incumbent_text(seen), "%", 0.0, steps=True)
 
 
 def _percent(ratio: float) -> float | None:
@@ -317,60 +300,7 @@ def _incumbent_text(seen: Seen) -> str:
     )
 
 
-def _drift(seen: Seen) -> Markup:
-    points = [drawing.Point(p.block, 100.0 * (p.ratio - 1.0), kind=str(p.kind)) for p in seen.drift]
-    if not points:
-        return Markup("")
-    spread = max(abs(p.y) for p in points)
-    title = f"The baseline's time by block, within {spread:.1f}% of its mean"
-    return drawing.series(points, title, "%", 0.0, steps=False)
-
-
 def _noise(seen: Seen) -> tuple[str, ...]:
     """What is known of how noisy the testbed is."""
     found = [e.message for e in seen.events if e.kind in ("pilot", "pilot-warning", "guard")]
-    ratios = [point.ratio for point in seen.drift]
-    if len(ratios) > 1:
-        found.append(
-            f"From block to block the baseline varies by {100.0 * stdev(ratios):.1f}% "
-            "(standard deviation); what moves all arms of a block alike is taken out."
-        )
-    return tuple(found)
-
-
-@dataclass(frozen=True, slots=True)
-class SettingRow:
-    """A setting before and after."""
-
-    name: str
-    before: str
-    after: str
-    changed: bool
-
-
-def settings(before: Configuration, after: Configuration) -> tuple[SettingRow, ...]:
-    """Every setting of two configurations, those that differ first."""
-    differing = {d.name for d in settings_differences(before, after)[0]}
-    old, new = before.as_dict(), after.as_dict()
-    rows = [
-        SettingRow(name, value_text(old.get(name)), value_text(new.get(name)), name in differing)
-        for name in sorted(old.keys() | new.keys())
-    ]
-    return tuple(sorted(rows, key=lambda row: not row.changed))
-
-
-def effects(answer: Recommendation) -> tuple[Markup, tuple[EffectRow, ...]]:
-    """The effects on components that a recommendation tells of, and their axis."""
-    known = {name: Estimate(e.ratio, e.lower, e.upper) for name, e in answer.components.items()}
-    axis = drawing.Axis.around(known.values())
-    rows = tuple(
-        EffectRow(
-            name=name,
-            effect=signed(e.ratio),
-            interval=signed_interval(e.lower, e.upper),
-            drawing=drawing.interval(axis, e, ""),
-            floor=floor_text(answer.components[name]),
-        )
-        for name, e in known.items()
-    )
-    return drawing.heading(axis), rows
+    return (*found, *filter(None, [varies(seen.drift)]))

@@ -18,6 +18,7 @@ from tuner.cli.app import app
 from tuner.errors import INTERRUPTED, NO_IMPROVEMENT, TunerError
 from tuner.measure.workload import load_workload
 from tuner.model import Campaign
+from tuner.page.document import ReportDocument
 from tuner.report.listed import campaign_document
 from tuner.report.recommend import RecommendationDocument
 from tuner.report.status import RunningCampaign, Status
@@ -26,6 +27,16 @@ from tuner.states import CampaignState
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+#: What is in a report, but for what a recommendation has in it too.
+REPORT_PARTS = (
+    "Applying",
+    "Counter",
+    "Disturbance",
+    "Drift",
+    "Fact",
+    "SettingChange",
+    "TrialVerdict",
+)
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 
 
@@ -142,6 +153,9 @@ def test_every_key_of_a_json_document_is_documented() -> None:
     assert {field.name for field in fields(Status)} <= documented
     assert {field.name for field in fields(RunningCampaign)} <= documented
     assert RecommendationDocument.model_json_schema()["properties"].keys() <= documented
+    report = ReportDocument.model_json_schema()
+    for part in (report, *(report["$defs"][name] for name in REPORT_PARTS)):
+        assert part["properties"].keys() <= documented
 
 
 def test_the_reference_of_commands_is_what_the_program_says() -> None:

@@ -291,6 +291,7 @@ PAGES = (
     "/campaigns/last",
     "/campaigns/last/recommendation",
     "/campaigns/last/compare?b=2",
+    "/v1/campaigns/last/report",
     "/campaigns/nosuch",
 )
 
@@ -317,6 +318,44 @@ def test_pages_fit_and_can_be_read(
         assert barriers(page) == [], path
     # The browser itself says so of the page that is not there.
     assert [c for c in complaints if "404" not in c] == []
+    context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 360])
+def test_a_report_is_read_from_a_file_without_a_network(
+    browser: Browser, finished: Service, tmp_path: Path, scheme: str, width: int
+) -> None:
+    finished.fstune("report", "last", "--html", str(tmp_path))
+    (file,) = tmp_path.glob("fstune-report-*.html")
+    context = browser.new_context(
+        viewport={"width": width, "height": 740},
+        color_scheme="dark" if scheme == "dark" else "light",
+        offline=True,
+    )
+    context.set_default_timeout(PATIENCE_MS)
+    page = context.new_page()
+    asked: list[str] = []
+    complaints: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: complaints.append(message.text))
+    page.goto(file.as_uri())
+    expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("Recommended|No improve"))
+    # Its style is in effect: nothing else would fold the rows of a forest plot into one picture.
+    expect(page.locator("svg.interval .dot").first).to_be_visible()
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert ground == ("rgb(20, 23, 26)" if scheme == "dark" else "rgb(251, 251, 250)")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert barriers(page) == []
+    every = page.get_by_role("region", name="Table of every verdict")
+    expect(every).to_be_hidden()
+    page.get_by_text(re.compile("^Every verdict")).click()
+    expect(every).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert barriers(page) == []
+    picture(page, tmp_path, f"report-{scheme}-{width}")
+    assert [url for url in asked if url != file.as_uri()] == []
+    assert complaints == []
     context.close()
 
 

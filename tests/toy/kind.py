@@ -148,6 +148,9 @@ class ToyWay(Way[ToySection]):
     def name(self, section: ToySection) -> str | None:
         return str(section.directory)
 
+    def summary(self, section: ToySection) -> str:
+        return f"toyd in {section.directory.name}"
+
     def describe(self, section: ToySection) -> str:
         return f"toyd in {section.directory}"
 

@@ -24,7 +24,9 @@ from tuner.cli.options import (
 )
 from tuner.cli.output import AsJson
 from tuner.cli.say import say
-from tuner.errors import NO_IMPROVEMENT
+from tuner.errors import NO_IMPROVEMENT, SpecError
+from tuner.formats.form import Part
+from tuner.formats.registry import written
 from tuner.model import Answer, Campaign
 from tuner.report.beside import Comparison
 from tuner.report.listed import shown_json
@@ -46,6 +48,15 @@ class Format(StrEnum):
     TEXT = "text"
     JSON = "json"
     FLAGS = "flags"
+    BOS = "bos"
+    BOSCONFIG = "bosconfig"
+    SERVER_CONF = "openafs-server.conf"
+    CLIENT_CONF = "openafs-client.conf"
+    AFS_CONF = "afs.conf"
+    CACHEINFO = "cacheinfo"
+    SYSCONFIG = "sysconfig"
+    ANSIBLE = "ansible"
+    SCRIPT = "script"
 
 
 def show_campaign(
@@ -96,6 +107,15 @@ def show_campaign(
 def recommend(
     campaign: CampaignReference = "last",
     form: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TEXT,
+    component: Annotated[
+        str | None,
+        typer.Option(
+            "--component",
+            help="Print the settings of this part alone (fileserver, cache_manager); for the "
+            "formats after 'flags'.",
+            show_default=False,
+        ),
+    ] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show the evidence in numbers, too.")
     ] = False,
@@ -106,7 +126,9 @@ def recommend(
     """Print what a finished campaign recommends, and on what evidence.
 
     'json' is for programs; 'flags' prints the options to set, those of each program on a line below
-    a comment with its name. The exit status is 3 when nothing is better than the baseline.
+    a comment with its name. The formats after it are files and commands of administrators
+    (docs/formats.md); they hold what was tuned, not what you have set besides. The exit status is 3
+    when nothing is better than the baseline.
     """
     if (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
@@ -130,8 +152,31 @@ def recommend(
             say(document.json_text())
         case Format.FLAGS:
             say(recommendation_flags(found.recommendation), nl=False)
+        case _:
+            _print_written(form, found, component)
     if found.recommendation.answer is Answer.NO_IMPROVEMENT:
         raise typer.Exit(NO_IMPROVEMENT)
+
+
+def _print_written(form: Format, found: Campaign, component: str | None) -> None:
+    """Print the settings as a file or commands. What must be known besides is not in the text."""
+    answer, spaces = found.recommendation, stored_spaces(found.spec)
+    assert answer is not None
+    kept = answer.answer is Answer.NO_IMPROVEMENT
+    flags = answer.baseline_flags if kept else answer.flags
+    if component is not None and component not in flags:
+        raise SpecError(f"--component {component}: it is none of {', '.join(flags)}")
+    parts = [
+        Part(name, spaces[name].program, tuple(words))
+        for name, words in flags.items()
+        if name in spaces and component in (None, name)
+    ]
+    told = written(form, parts)
+    if kept:
+        say("fstune: no improvement found: these options are in force; keep them", err=True)
+    for sentence in (*told.left_out, told.mind):
+        say(f"fstune: {sentence}", err=True)
+    say(told.text, nl=False)
 
 
 def _stored_recommendation(

@@ -87,6 +87,10 @@ _COMMANDS: Mapping[str, _Listed] = {
         "tuner.cli.answers:recommend",
         "Print what a finished campaign recommends, and on what evidence.",
     ),
+    "report": _Listed(
+        "tuner.cli.report:report",
+        "Write a campaign up for somebody who was not there: question, answer, evidence, threats.",
+    ),
     "export": _Listed(
         "tuner.cli.archive:export",
         "Write a whole campaign to a file: measurements, decisions, events.",

@@ -80,6 +80,7 @@ def tell_end(
     if campaign.state is not CampaignState.FINISHED:
         say(f"fstune: paused; go on with: fstune resume {campaign.id}{options}", err=True)
         raise typer.Exit(INTERRUPTED)
+    say(f"\nTo hand it on, with plots: fstune report {campaign.id} --html FILE{options}")
 
 
 def no_answer(campaign: Campaign, absence: str = "") -> NotFoundError:

@@ -19,6 +19,7 @@ from tuner.cli.watch import watched
 from tuner.documents import read_document
 from tuner.model import Block, BlockKind, Campaign, Event, Trial, Wish
 from tuner.new_file import new_file
+from tuner.page.forms import ReportForm
 from tuner.remote.address import address_of
 from tuner.remote.campaigns import Campaigns
 from tuner.remote.client import Client
@@ -214,6 +215,14 @@ def export_to(server: str, campaign: str, output: BinaryIO) -> None:
     """Write a whole campaign of a server to an open file."""
     with _campaigns(server) as campaigns:
         campaigns.export(campaigns.campaign(campaign).id, output)
+
+
+def report(server: str, campaign: str, form: ReportForm, output: BinaryIO) -> str:
+    """Write the report of a campaign of a server to an open file; returns its identifier."""
+    with _campaigns(server) as campaigns:
+        found = campaigns.campaign(campaign).id
+        campaigns.report(found, form, output)
+    return found
 
 
 def _begun(campaigns: Campaigns, begun: Campaign, log: LogForm | None, *, quiet: bool) -> None:

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 from tuner.campaign.spec import CampaignSpec
 from tuner.errors import NotFoundError
 from tuner.model import Block, BlockKind, Campaign, Event, Trial, Wish
+from tuner.page.forms import ReportForm
 from tuner.remote.client import Client, campaign_path
 from tuner.remote.records import (
     read_answer,
@@ -74,6 +75,10 @@ class Campaigns:
     def drift(self, campaign: str) -> list[float]:
         """The baseline's time in each block over its mean of all."""
         return read_ratios(self.client.get(campaign_path(campaign, "drift")))
+
+    def report(self, campaign: str, form: ReportForm, output: BinaryIO) -> None:
+        """Write its report to a file, which is empty but for it then."""
+        self.client.download(f"{campaign_path(campaign, 'report')}?format={form}", output)
 
     def recommendation(self, campaign: str) -> RecommendationDocument:
         """Its answer; NotFoundError before it has one."""

@@ -42,6 +42,20 @@ _PROGRAMS: Mapping[str, _Program] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How one program gets the recommended settings. ``put``: what goes where; ``then``: what puts
+    it into effect; ``options`` and ``undo``: the new words and those as found, as lines for a shell
+    ("" for none).
+    """
+
+    component: str
+    put: str
+    then: str
+    options: str
+    undo: str
+
+
 def applying(
     recommendation: Recommendation, spaces: Mapping[str, Space]
 ) -> Sequence[RenderableType]:
@@ -49,14 +63,19 @@ def applying(
     r = recommendation
     if r.answer is not Answer.RECOMMENDED:
         return ()
-    meanings = [*_meanings(r, spaces), *_costs(r, spaces)]
-    todo = [line for component in spaces for line in _todo(component, r, spaces[component])]
+    meaning = meanings(r, spaces)
+    todo = [line for step in steps(r, spaces) for line in _todo(step)]
     found: list[RenderableType] = []
-    if meanings:
-        found.append(section("What these settings are", *map(paragraph, meanings)))
+    if meaning:
+        found.append(section("What these settings are", *map(paragraph, meaning)))
     if todo:
         found.append(section("To apply, and to undo", *map(paragraph, todo)))
     return found
+
+
+def meanings(recommendation: Recommendation, spaces: Mapping[str, Space]) -> list[str]:
+    """What each changed setting is and was, and what all of them cost in memory, in sentences."""
+    return [*_meanings(recommendation, spaces), *_costs(recommendation, spaces)]
 
 
 def _meanings(r: Recommendation, spaces: Mapping[str, Space]) -> list[str]:
@@ -94,16 +113,23 @@ def _costs(r: Recommendation, spaces: Mapping[str, Space]) -> list[str]:
     return found
 
 
-def _todo(component: str, r: Recommendation, space: Space) -> list[str]:
-    new, old = r.flags.get(component, ()), r.baseline_flags.get(component, ())
-    if new == old:
-        return []
-    program = _PROGRAMS.get(
-        space.program, _Program(f"the settings of {space.program}: {describe.form(space)}", "")
-    )
-    then = program.then or f"restart {space.program}"
-    back = flag_line(old) or "no options"
+def steps(recommendation: Recommendation, spaces: Mapping[str, Space]) -> list[Step]:
+    """How to apply a recommendation and to undo it; nothing for a program that stays as found."""
+    found = []
+    for component, space in spaces.items():
+        new = recommendation.flags.get(component, ())
+        old = recommendation.baseline_flags.get(component, ())
+        if new == old:
+            continue
+        unknown = _Program(f"the settings of {space.program}: {describe.form(space)}", "")
+        program = _PROGRAMS.get(space.program, unknown)
+        then = program.then or f"restart {space.program}"
+        found.append(Step(component, program.where, then, flag_line(new), flag_line(old)))
+    return found
+
+
+def _todo(step: Step) -> list[str]:
     return [
-        f"{component}: put the options below into {program.where}; then {then}",
-        f"{component}, undo: the same with what was found: {back}",
+        f"{step.component}: put the options below into {step.put}; then {step.then}",
+        f"{step.component}, undo: the same with what was found: {step.undo or 'no options'}",
     ]

@@ -25,11 +25,13 @@ from tuner.report.words import QUIET, STRONG, clean, percent_faster, unbounded
 SCHEMA: Final = "fstune-recommendation/1"
 
 
-class _Part(BaseModel):
+class Part(BaseModel):
+    """A part of a document for programs: frozen, and nothing in it that is not declared."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
 
-class Effect(_Part):
+class Effect(Part):
     """An effect against the baseline: ratios of times, and percent faster (negative = slower).
 
     ``lower_percent`` belongs to ``upper_ratio``. None: no bound, or not measured.
@@ -56,7 +58,7 @@ class Component(Effect):
     floor_held: bool
 
 
-class Reference(_Part):
+class Reference(Part):
     """The service's time over that of a path that is not tuned; None: not bounded yet.
 
     ``settings``: of the service. ``clients``: so many ran its workload at once, one the
@@ -74,14 +76,14 @@ class Reference(_Part):
     text: str
 
 
-class Options(_Part):
+class Options(Part):
     """The command-line options of one program: one by one, and as a line for a POSIX shell."""
 
     arguments: list[str]
     line: str
 
 
-class RecommendationDocument(_Part):
+class RecommendationDocument(Part):
     """A recommendation for other programs. Values are by qualified name; a parameter that is not
     mentioned is left to the program. ``client``: for which client it was measured."""
 
@@ -133,12 +135,12 @@ def recommendation_document(
         flags=_options(r.flags),
         baseline_flags=_options(r.baseline_flags),
         improvement=Improvement(
-            **_effect(r.ratio, r.lower, r.upper),
+            **effect(r.ratio, r.lower, r.upper),
             confidence=r.confidence,
             largest_compatible_percent=None if largest is None else _rounded(100.0 * largest),
         ),
         components={
-            name: Component(**_effect(e.ratio, e.lower, e.upper), floor_held=e.floor_held)
+            name: Component(**effect(e.ratio, e.lower, e.upper), floor_held=e.floor_held)
             for name, e in r.components.items()
         },
         blocks=r.blocks,
@@ -173,9 +175,10 @@ def _options(flags: Mapping[str, tuple[str, ...]]) -> dict[str, Options]:
     return {c: Options(arguments=list(a), line=flag_line(a)) for c, a in flags.items()}
 
 
-def _effect(
+def effect(
     ratio: float | None, lower: float | None, upper: float | None
 ) -> dict[str, float | None]:
+    """The fields of an ``Effect``, from ratios of times; what has no bound becomes None."""
     return {
         "percent": _percent(ratio),
         "lower_percent": _percent(upper),

@@ -92,7 +92,8 @@ class Way(ABC, Generic[S]):
     ``section``: the pydantic type of what stands there, S. ``example``: how that is written, for
     error messages. ``workers``: which can reach it. ``title``: what it is, where a service can
     offer it over HTTP by its key alone. ``several``: what is said of a campaign that uses more than
-    one of these at once, empty where they do not disturb each other.
+    one of these at once, empty where they do not disturb each other. ``threat``: why an answer from
+    there need not hold elsewhere; ``real``: there are programs that run.
     """
 
     key: ClassVar[str]
@@ -101,10 +102,16 @@ class Way(ABC, Generic[S]):
     workers: ClassVar[Workers]
     title: ClassVar[str] = ""
     several: ClassVar[str] = ""
+    threat: ClassVar[str] = ""
+    real: ClassVar[bool] = True
 
     @abstractmethod
     def name(self, section: S) -> str | None:
         """What tells it from others named in this way; None for one that is the campaign's own."""
+
+    @abstractmethod
+    def summary(self, section: S) -> str:
+        """What it is, in a few words that anybody may read: no directories."""
 
     @abstractmethod
     def describe(self, section: S) -> str:

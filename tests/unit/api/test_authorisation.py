@@ -34,6 +34,7 @@ NEEDS: dict[tuple[str, str], Scope | None] = {
     ("GET", "/v1/campaigns/{campaign}/verdicts"): READ,
     ("GET", "/v1/campaigns/{campaign}/drift"): READ,
     ("GET", "/v1/campaigns/{campaign}/recommendation"): READ,
+    ("GET", "/v1/campaigns/{campaign}/report"): READ,
     ("GET", "/v1/campaigns/{campaign}/events"): READ,
     ("GET", "/v1/campaigns/{campaign}/events/stream"): READ,
     ("GET", "/v1/campaigns/{campaign}/export"): READ,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from api.drawing import WIDTH, Axis, Point, interval, series
+from tuner.page.svg import WIDTH, Axis, Point, interval, series
 from tuner.report.drawing import Estimate
 
 PAGE = {"Accept": "text/html"}

@@ -12,8 +12,8 @@ import pytest
 from api import view
 from api.comparison import compared
 from api.doing import doing, expected_end, now
-from api.seen import Seen, Sight
 from tuner.model import BASELINE, Block, BlockKind, Event, TimeUse
+from tuner.page.seen import Seen, Sight
 from tuner.report.status import Absence
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store

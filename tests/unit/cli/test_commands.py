@@ -73,6 +73,8 @@ def test_a_whole_campaign_in_plain_lines(
 
     result = fstune("run", campaign_file)
     assert (result.returncode, result.stderr) == (0, "")
+    (hint,) = re.findall(r"fstune report (\S+) --html FILE", result.stdout)
+    assert said("report", hint).startswith("# Recommended")
     assert CONTROL.findall(result.stdout) == []
     lines = result.stdout.splitlines()
     moment = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ")
@@ -88,6 +90,13 @@ def test_a_whole_campaign_in_plain_lines(
     flags = said("recommend", "--format", "flags")
     assert f"-p {found['fileserver.threads']}" in flags
     assert [line[0] for line in flags.splitlines()] == ["#", "-", "#"]
+    entry = said("recommend", "--format", "bosconfig").splitlines()
+    (options,) = [line.split()[2:] for line in entry if "/dafileserver" in line]
+    assert options == flags.splitlines()[1].split()
+    one = ("recommend", "--format", "openafs-server.conf", "--component")
+    assert f"\np = {found['fileserver.threads']}\n" in said(*one, "fileserver")
+    assert "holds options of dafileserver" in said(*one, "cache_manager", status=2)
+    assert "none of fileserver, cache_manager" in said(*one, "printer", status=2)
 
     again = said("resume", status=4)
     assert again.count("\n") == 1

@@ -67,6 +67,7 @@ def test_a_way_says_where_a_testbed_is(kind: Kind, way: Way[Any], tmp_path: Path
     # What is the campaign's own has neither name.
     assert bool(place.name) == bool(way.name(section))
     assert way.describe(section)
+    assert str(tmp_path.parent) not in way.summary(section)
     assert way.resolved(section, Path("/")) == section
     assert way.mistakes(section, "testbed", wish_of(kind)) in ((), [])
 

@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from tuner.errors import WorkloadError
+from tuner.measure.diagnostics.probe import Probe, Reading
 from tuner.measure.diagnostics.proof import Proof, cold_proofs, first_reads, stored_proof
 from tuner.measure.diagnostics.sample import Sample, difference
 from tuner.measure.together import part_seed
-from tuner.services.openafs.probe import Probe, Reading
 from workloads import Spec
 
 Diagnostics = dict[str, float | str]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tuner.hosts.connector import Connector
 from tuner.measure.diagnostics import relay
-from tuner.services.openafs.probe import COMMON, Probe, Source
+from tuner.measure.diagnostics.probe import COMMON, Probe, Source
 from tuner.services.openafs.rx import rx_counters, rx_gauges
 from tuner.services.openafs.xstat import cache_manager_counters, fileserver_counters
 

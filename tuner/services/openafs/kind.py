@@ -45,11 +45,22 @@ class CellWay(Way[CellSection]):
     example = "cell: {}"
     workers = Workers.STATE
     title = "a private cell"
+    threat = (
+        "It was measured on a private cell: servers and clients share one machine, and volumes "
+        "and caches lie in its memory. What wins there need not win on disks and over a "
+        "network of yours."
+    )
     several = "private cells are on one machine: what runs in one disturbs the others"
 
     def name(self, section: CellSection) -> str | None:
         """See Way.name."""
         return section.name
+
+    def summary(self, section: CellSection) -> str:
+        """See Way.summary."""
+        link = f", link {section.link}" if section.link else ""
+        clients = f"{section.clients} client{'' if section.clients == 1 else 's'}"
+        return f"private cell {section.name} on one machine, {clients}{link}"
 
     def describe(self, section: CellSection) -> str:
         """See Way.describe."""
@@ -105,6 +116,10 @@ class HostsWay(Way[str]):
     def name(self, section: str) -> str | None:
         """See Way.name."""
         return section
+
+    def summary(self, section: str) -> str:
+        """See Way.summary."""
+        return f"hosts of the testbed file {Path(section).stem}"
 
     def describe(self, section: str) -> str:
         """See Way.describe."""

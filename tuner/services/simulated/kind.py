@@ -20,10 +20,19 @@ class SimulatedWay(Way[SimulatedSection]):
     example = "simulated: {}"
     workers = Workers.ANY
     title = "no server"
+    threat = (
+        "Nothing real was measured: the testbed is simulated, so the answer is about its "
+        "arithmetic and about no fileserver."
+    )
+    real = False
 
     def name(self, section: SimulatedSection) -> str | None:
         """See Way.name."""
         return section.name
+
+    def summary(self, section: SimulatedSection) -> str:
+        """See Way.summary."""
+        return "simulated: a service that exists only as arithmetic"
 
     def describe(self, section: SimulatedSection) -> str:
         """See Way.describe."""

@@ -14,6 +14,7 @@ from tuner.measure.diagnostics.machine import (
     udp_counters,
     uptime_counters,
 )
+from tuner.measure.diagnostics.probe import sections
 from tuner.measure.diagnostics.process import (
     context_switches,
     cpu_s,
@@ -21,7 +22,6 @@ from tuner.measure.diagnostics.process import (
     process_life,
 )
 from tuner.services.openafs.counters import client_probe, server_probe
-from tuner.services.openafs.probe import sections
 from tuner.services.openafs.rx import rx_counters, rx_gauges
 from tuner.services.openafs.xstat import cache_manager_counters, fileserver_counters
 

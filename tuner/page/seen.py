@@ -12,7 +12,6 @@ from datetime import datetime
 
 import numpy as np
 
-from api.documents import VerdictDocument
 from tuner.campaign.comparing import estimate
 from tuner.campaign.drift import DriftPoint, drift
 from tuner.campaign.overview import read_on
@@ -20,7 +19,7 @@ from tuner.campaign.rules import Rules, stored_rules
 from tuner.campaign.scores import ScoreTable
 from tuner.campaign.standing import against_baseline
 from tuner.errors import SpecError
-from tuner.judge.verdict import assess
+from tuner.judge.verdict import Verdict, assess
 from tuner.model import BASELINE, Block, BlockKind, Campaign, Event, Trial
 from tuner.report.drawing import Estimate
 from tuner.states import BlockState
@@ -84,6 +83,15 @@ class Seen:
         return self.rules is not None
 
 
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A trial against the baseline on the blocks of one kind."""
+
+    trial: int
+    kind: BlockKind
+    verdict: Verdict
+
+
 class Sight:
     """Looks at campaigns of a store, and remembers the last ones. Any thread may ask."""
 
@@ -97,7 +105,7 @@ class Sight:
         """The campaign with this whole identifier, as it is now. NotFoundError."""
         return self._look(campaign).seen()
 
-    def verdicts(self, campaign: str) -> tuple[VerdictDocument, ...] | None:
+    def verdicts(self, campaign: str) -> tuple[Judged, ...] | None:
         """Every trial against the baseline, on the blocks of each kind, by kind and number; None
         when nothing can be worked out. NotFoundError.
         """
@@ -139,7 +147,7 @@ class _Look:
         self._started: dict[int, datetime] = {}
         self._incumbents: list[tuple[int, int]] = [(0, BASELINE)]
         self._estimates: dict[BlockKind, dict[int, tuple[Estimate, int]]] = {}
-        self._verdicts: dict[tuple[BlockKind, int], tuple[int, VerdictDocument]] = {}
+        self._verdicts: dict[tuple[BlockKind, int], tuple[int, Judged]] = {}
 
     @property
     def arms(self) -> int:
@@ -159,7 +167,7 @@ class _Look:
                 self._seen = self._made(newest)
             return self._seen
 
-    def verdicts(self) -> tuple[VerdictDocument, ...] | None:
+    def verdicts(self) -> tuple[Judged, ...] | None:
         """See ``Sight.verdicts``."""
         self.seen()
         with self._lock:
@@ -173,11 +181,11 @@ class _Look:
 
     def _verdict(
         self, rules: Rules, kind: BlockKind, trial: int, values: Sequence[float]
-    ) -> VerdictDocument:
+    ) -> Judged:
         count, known = self._verdicts.get((kind, trial), (0, None))
         if known is None or count != len(values):
             verdict = assess(values, delta=rules.race.delta, max_n=_most(rules, kind))
-            known = VerdictDocument.of(trial, kind, verdict)
+            known = Judged(trial, kind, verdict)
             self._verdicts[kind, trial] = (len(values), known)
         return known
 

@@ -1,0 +1,55 @@
+"""The command that writes reports."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tuner.cli.app import app
+from tuner.errors import ConflictError, SpecError
+from tuner.page.document import ReportDocument
+from tuner.store import Store
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> str:
+    """Return a campaign that has not begun, in the state directory ``tmp_path``."""
+    with Store.open(tmp_path) as store:
+        return store.create_campaign("of reports", "{}", 1, datetime.now(UTC)).id
+
+
+def fstune(directory: Path, *options: str) -> Result:
+    return CliRunner().invoke(app, ["report", *options, "--state-dir", str(directory)])
+
+
+def test_a_directory_gets_a_file_named_after_the_campaign(tmp_path: Path, campaign: str) -> None:
+    done = fstune(tmp_path, "--html", str(tmp_path))
+    assert done.exit_code == 0, done.output
+    file = tmp_path / f"fstune-report-{campaign}.html"
+    assert str(file) in done.output
+    page = file.read_text()
+    assert page.startswith("<!doctype html>")
+    assert "of reports" in page
+
+
+def test_a_file_that_is_there_stays_as_it_is(tmp_path: Path, campaign: str) -> None:
+    file = tmp_path / "kept"
+    file.write_text("mine")
+    assert isinstance(fstune(tmp_path, "--html", str(file)).exception, ConflictError)
+    assert file.read_text() == "mine"
+
+
+def test_markdown_and_json_are_printed(tmp_path: Path, campaign: str) -> None:
+    printed = fstune(tmp_path).output
+    assert printed == fstune(tmp_path, campaign, "--markdown").output
+    assert printed.startswith("# No answer yet")
+    told = ReportDocument.model_validate_json(fstune(tmp_path, "--json").output)
+    assert told.campaign == campaign
+    assert fstune(tmp_path, "--html", "-").output.rstrip().endswith("</html>")
+
+
+def test_one_form_is_chosen(tmp_path: Path, campaign: str) -> None:
+    assert isinstance(fstune(tmp_path, "--markdown", "--json").exception, SpecError)

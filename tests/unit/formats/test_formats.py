@@ -1,0 +1,170 @@
+"""Every format is read back to the configuration it was written from, or refuses it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from search_spaces import Chance, Space, draw, load
+from tuner.cli.answers import Format as Choice
+from tuner.errors import SpecError
+from tuner.formats.form import FILESERVER, KERNEL_CLIENT, Format, Part, pairs
+from tuner.formats.registry import FORMATS, written
+
+ROOT = Path(__file__).parents[3]
+
+
+def everything(name: str) -> Space:
+    space = load(name)
+    risks = ("durability", "security", "availability")
+    return space.narrow(only=[p.name for p in space.parameters], allow_risk=risks)
+
+
+SPACES = [
+    everything(name)
+    for name in (
+        "openafs-fileserver-1.8",
+        "openafs-cache-manager-linux-1.8",
+        "openafs-cache-manager-fuse-1.8",
+    )
+]
+HELD = [
+    pytest.param(form, space, id=f"{form.name}-{space.name}")
+    for form in FORMATS.values()
+    for space in SPACES
+    if space.program in form.programs
+]
+
+
+def test_every_space_has_formats_and_every_format_a_space() -> None:
+    assert {param.values[0].name for param in HELD} == FORMATS.keys()  # type: ignore[union-attr]
+    assert {param.values[1].name for param in HELD} == {space.name for space in SPACES}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("form", "space"), HELD)
+@given(seed=st.integers(0, 2**32), often=st.sampled_from([0.0, 0.1, 0.5, 1.0]))
+def test_what_is_written_is_read_back(form: Format, space: Space, seed: int, often: float) -> None:
+    values = draw(space, Chance(seed, often))
+    words = tuple(space.render(values))
+    held = form.holds(words)
+    text = form.write(Part(space.component, space.program, words))
+    assert form.read(text) == held
+    # What the program makes of it is the configuration, as far as the format holds it.
+    flags = {name for name, _ in pairs(held)}
+    of = {n: v for n, v in values.items() if flags & set(space[n].flags)}
+    assert space.parse(held).values == of
+    if form.name != "cacheinfo":
+        assert of == {n: v for n, v in values.items() if space.render({n: v})}
+
+
+AWKWARD = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1)
+
+
+@pytest.mark.parametrize("form", FORMATS.values(), ids=lambda form: form.name)
+@given(word=AWKWARD)
+def test_an_awkward_word_is_read_back_or_refused(form: Format, word: str) -> None:
+    words = ("-blocks" if form.name == "cacheinfo" else "-cachedir", word)
+    program = sorted(form.programs)[0]
+    try:
+        text = form.write(Part("x", program, words))
+    except SpecError:
+        return
+    assert form.read(text) == words
+
+
+@pytest.mark.parametrize("form", FORMATS.values(), ids=lambda form: form.name)
+@pytest.mark.parametrize(
+    "word", ["a b", "$(id)", "`id`", "a\nb", "{{ x }}", "'", '"', ";", "#", ""]
+)
+def test_what_would_mean_something_else_is_refused(form: Format, word: str) -> None:
+    words = ("-blocks" if form.name == "cacheinfo" else "-cachedir", word)
+    with pytest.raises(SpecError, match="choose another format"):
+        form.write(Part("x", sorted(form.programs)[0], words))
+
+
+SERVER = Part("fileserver", FILESERVER, ("-p", "128", "-jumbo"))
+CLIENT = Part("cache_manager", KERNEL_CLIENT, ("-blocks", "6", "-daemons", "6", "-memcache"))
+
+
+def test_what_a_format_does_not_hold_is_told() -> None:
+    told = written("cacheinfo", [SERVER, CLIENT])
+    assert told.text == "/afs:/var/cache/openafs:6\n"
+    assert told.left_out == (
+        "fileserver: cacheinfo does not hold -p 128 -jumbo",
+        "cache_manager: cacheinfo does not hold -daemons 6 -memcache",
+    )
+
+
+def test_a_format_for_nothing_here_is_refused() -> None:
+    with pytest.raises(SpecError, match="it holds options of dafileserver"):
+        written("bosconfig", [CLIENT])
+
+
+def test_a_script_is_for_one_program() -> None:
+    with pytest.raises(SpecError, match="--component"):
+        written("script", [SERVER, CLIENT])
+
+
+def test_tasks_of_two_programs_are_one_list() -> None:
+    told = written("ansible", [SERVER, CLIENT])
+    tasks = yaml.safe_load(told.text)
+    assert len(tasks) == 5
+    assert all("shell" not in key for task in tasks for key in task)
+
+
+def test_a_script_for_a_client_sets_its_options_and_keeps_the_rest(tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    log = tmp_path / "log"
+    systemctl = programs / "systemctl"
+    systemctl.write_text(f'#!/bin/sh\necho "$@" > {shlex.quote(str(log))}\n')
+    systemctl.chmod(0o755)
+    file = tmp_path / "afs.conf"
+    file.write_text("# kept\nAFS_CLIENT=true\nOPTIONS=AUTOMATIC\n")
+    script = tmp_path / "set.sh"
+    script.write_text(written("script", [CLIENT]).text)
+    environment = {"PATH": f"{programs}:/usr/bin:/bin"}
+    for _ in range(2):
+        subprocess.run(["sh", script, file], env=environment, check=True, timeout=60)
+        line = 'OPTIONS="-blocks 6 -daemons 6 -memcache"'
+        assert file.read_text().splitlines() == ["# kept", "AFS_CLIENT=true", line]
+    assert log.read_text() == "restart openafs-client\n"
+
+
+def test_a_script_for_a_server_runs_bos_with_its_argument(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    bos = tmp_path / "bos"
+    bos.write_text(f"#!/bin/sh\nprintf '%s|' \"$@\" >> {shlex.quote(str(log))}\n")
+    bos.chmod(0o755)
+    script = tmp_path / "set.sh"
+    script.write_text(written("script", [SERVER]).text)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    assert subprocess.run(["sh", script], env=environment, check=False, timeout=60).returncode
+    assert not log.exists()
+    subprocess.run(["sh", script, "fs1 $x"], env=environment, check=True, timeout=60)
+    assert "create|fs1 $x|dafs|dafs|/usr/lib/openafs/dafileserver -p 128 -jumbo|" in log.read_text()
+
+
+def test_the_command_line_offers_every_format() -> None:
+    own = {Choice.TEXT, Choice.JSON, Choice.FLAGS}
+    assert {str(choice) for choice in Choice if choice not in own} == FORMATS.keys()
+
+
+def test_the_document_lists_every_format_as_it_is() -> None:
+    text = (ROOT / "docs" / "formats.md").read_text()
+    rows = re.findall(r"^\| `(.+?)` \| (.+?) \| (.+?) \| (.+?) \|$", text, re.MULTILINE)
+    assert rows == [
+        (form.name, form.about, form.where, ", ".join(sorted(form.programs, key=_order)))
+        for form in FORMATS.values()
+    ]
+
+
+def _order(program: str) -> tuple[bool, str]:
+    return program != FILESERVER, program

@@ -1,0 +1,210 @@
+"""Reports: what they tell of campaigns that found something, found nothing, or never ended."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.api.conftest import CAMPAIGN, fstune
+from tuner.campaign.spec import CampaignSpec, read_spec
+from tuner.model import Answer, BlockKind
+from tuner.page.document import ReportDocument
+from tuner.page.gathered import report_document
+from tuner.page.html import policy, report_html
+from tuner.page.markdown import report_markdown, text
+from tuner.page.seen import Sight
+from tuner.states import CampaignState
+from tuner.store import NewEvent, Store
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> \"'`| *x* [y](z) &lt; </style>"
+
+
+class Elements(HTMLParser):
+    """Everything in a page: names of elements, attributes, text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.attributes: list[tuple[str, str]] = []
+        self.policies: list[str] = []
+        self.styles: list[str] = []
+        self.text: list[str] = []
+        self._inside: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.add(tag)
+        self._inside.append(tag)
+        given = {name: value or "" for name, value in attrs}
+        self.attributes += given.items()
+        if given.get("http-equiv") == "Content-Security-Policy":
+            self.policies.append(given["content"])
+
+    def handle_data(self, data: str) -> None:
+        (self.styles if self._inside[-1:] == ["style"] else self.text).append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside.append("")
+
+
+def test_a_report_tells_the_answer_and_all_that_it_rests_on(
+    document: ReportDocument, store: Store
+) -> None:
+    answer = store.campaign("last").recommendation
+    assert answer is not None
+    assert answer.answer is Answer.RECOMMENDED
+    assert document.answer.startswith("Recommended: ")
+    assert document.trial == answer.trial
+    assert [s.name for s in document.settings] == ["cache_manager.daemons"]
+    assert document.components.keys() == answer.components.keys()
+    assert {step.component for step in document.applying} == {"cache_manager"}
+    judged = {(one.trial, one.kind) for one in document.verdicts}
+    assert (answer.trial, BlockKind.CERTIFY) in judged
+    blocks = store.blocks(document.campaign)
+    measured = {(m.trial, b.kind) for b in blocks for m in b.measurements if m.trial}
+    assert judged == measured
+    assert len(document.drift) == len(blocks)
+    assert any("simulated" in threat for threat in document.threats)
+    assert any(fact.what == "Seed" for fact in document.measured)
+
+
+def test_every_form_tells_the_same(document: ReportDocument) -> None:
+    page = "".join(Elements(report_html(document)).text)
+    told = report_markdown(document)
+    for sentence in (document.question, document.answer, *document.sure, *document.threats):
+        assert sentence in page
+        assert text(sentence) in told
+    for one in document.verdicts:
+        assert one.changes in page
+        assert text(one.changes) in told
+    assert ReportDocument.model_validate_json(document.json_text()) == document
+
+
+def test_the_campaign_file_in_a_report_is_the_campaign(
+    document: ReportDocument, store: Store, tmp_path: Path
+) -> None:
+    file = tmp_path / "campaign.yaml"
+    file.write_text(document.campaign_file)
+    assert read_spec(file) == CampaignSpec.from_json(store.campaign("last").spec)
+
+
+def test_a_report_does_not_say_where_files_are(tmp_path: Path) -> None:
+    spec = '{"name": "x", "testbed": {"hosts": "/secret/lab.yaml"}, "workload": {"name": "/a/w"}}'
+    with Store.open(tmp_path) as store:
+        made = store.create_campaign("x", spec, 1, datetime.now(UTC))
+        told = report_document(Sight(store), made.id).json_text()
+    assert "lab.yaml" in told
+    assert "/secret" not in told
+    assert "/a/" not in told
+
+
+def replaced(value: Any, key: str = "") -> Any:
+    """A document with every text from outside replaced; words of ours stay."""
+    if isinstance(value, dict):
+        return {name: replaced(each, name) for name, each in value.items()}
+    if isinstance(value, list):
+        return [replaced(each) for each in value]
+    # Ours are enumerated: their type is another.
+    return HOSTILE if type(value) is str and key != "schema" else value
+
+
+@pytest.fixture(scope="module")
+def hostile(document: ReportDocument) -> ReportDocument:
+    """Return a report whose every text attacks its reader."""
+    whole = replaced(document.model_dump(by_alias=True))
+    disturbance = {"at": document.as_of, "kind": HOSTILE, "message": HOSTILE}
+    counter = {"what": HOSTILE, "baseline": HOSTILE, "trial": HOSTILE}
+    whole |= {
+        "disturbances": [disturbance],
+        "counters": [counter],
+        "components": dict.fromkeys([HOSTILE], next(iter(whole["components"].values()))),
+    }
+    return ReportDocument.model_validate(whole)
+
+
+def test_hostile_text_is_text_in_the_page(hostile: ReportDocument) -> None:
+    seen = Elements(report_html(hostile))
+    assert not seen.names & {"script", "img", "iframe", "object", "form", "a href"}
+    assert [name for name, _ in seen.attributes if name.startswith("on")] == []
+    assert "".join(seen.text).count(HOSTILE) > 20
+
+
+def test_hostile_text_is_text_in_markdown(hostile: ReportDocument) -> None:
+    lines = report_markdown(hostile).splitlines()
+    # An indented line is shown as it is.
+    marked = [line for line in lines if not line.startswith("    ")]
+    assert [line for line in marked if "<" in line or re.search(r"(?<!\\)[`\[]", line)] == []
+    assert [line for line in marked if line.startswith("#") and "script" in line] == [marked[0]]
+
+
+def test_a_page_refers_to_nothing_and_allows_nothing_but_its_own_style(
+    document: ReportDocument,
+) -> None:
+    seen = Elements(report_html(document))
+    leading = [(n, v) for n, v in seen.attributes if n in ("src", "href", "srcset", "action")]
+    assert all(value == "data:," or value.startswith("#") for _, value in leading)
+    assert re.findall(r"url\(|@import", seen.styles[0]) == []
+    (found,) = seen.policies
+    digest = base64.b64encode(hashlib.sha256("".join(seen.styles).encode()).digest()).decode()
+    assert f"style-src 'sha256-{digest}'" in found
+    assert found == policy()
+    assert "default-src 'none'" in found
+    assert "script-src" not in found
+    assert not any(name == "style" for name, _ in seen.attributes)
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path) as store:
+        yield store
+
+
+@pytest.mark.parametrize(
+    ("states", "said"),
+    [
+        ((), "No answer yet: the campaign is created"),
+        (("running",), "No answer yet: the campaign is running"),
+        (("running", "paused"), "No answer yet: the campaign is paused"),
+        (("running", "failed"), "No answer: the campaign failed before it had one"),
+        (("cancelled",), "No answer: the campaign was cancelled before it had one"),
+    ],
+)
+def test_a_campaign_without_an_answer_has_a_report_that_says_so(
+    empty: Store, states: tuple[str, ...], said: str
+) -> None:
+    now = datetime.now(UTC)
+    campaign = empty.create_campaign(HOSTILE, "{}", 1, now).id
+    for state in states:
+        event = NewEvent(now, f"campaign-{state}", HOSTILE)
+        empty.move_campaign(campaign, CampaignState(state), f"it {HOSTILE}", event)
+    document = report_document(Sight(empty), campaign)
+    assert document.answer == said
+    assert document.sure == ["Nothing is claimed: no configuration has been certified."]
+    assert document.recommendation is None
+    assert document.applying == []
+    page = Elements(report_html(document))
+    assert said in "".join(page.text)
+    assert "script" not in page.names
+    assert said in report_markdown(document)
+
+
+def test_what_looks_good_is_not_claimed_before_it_is_certified(tmp_path: Path) -> None:
+    file = tmp_path / "campaign.yaml"
+    # Ends before anything can be certified.
+    file.write_text(CAMPAIGN.replace("wall_time: 20m", "wall_time: 20m, measurements: 12"))
+    fstune(tmp_path, "run", str(file))
+    with Store.open(tmp_path) as store:
+        document = report_document(Sight(store), store.campaign("last").id)
+    assert document.answer == "No improvement found: keep the baseline"
+    assert document.applying == []
+    assert "To apply" not in report_html(document)
+    assert any("no improvement is claimed" in s or "may be" in s for s in document.sure)

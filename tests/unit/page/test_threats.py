@@ -1,0 +1,126 @@
+"""Threats to validity: each is told when the campaign's data has it, and only then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.unit.report.samples import AT, RECOMMENDED, campaign
+from tuner.campaign.drift import DriftPoint
+from tuner.campaign.spec import CampaignSpec
+from tuner.model import BlockKind, Configuration, Event, TimeUse, Trial
+from tuner.page.threats import Evidence, threats
+from tuner.report.summary import Effort
+from tuner.states import TrialState
+
+SPEC = CampaignSpec.model_validate(
+    {
+        "name": "x",
+        "testbed": {"hosts": "lab.yaml"},
+        "spaces": {"cache_manager": {"name": "openafs-cache-manager-linux-1.8"}},
+        "workload": "mixed-use",
+    }
+)
+
+
+def drifting(*ratios: float) -> tuple[DriftPoint, ...]:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    return tuple(
+        DriftPoint(n, BlockKind.SEARCH, start + timedelta(minutes=n), ratio)
+        for n, ratio in enumerate(ratios, start=1)
+    )
+
+
+#: Two kernel clients, hours of work, one setting changed, every floor held: little to say.
+QUIET = Evidence(
+    campaign=campaign(
+        replace(
+            RECOMMENDED,
+            baseline=Configuration.of({"fileserver.threads": 12}),
+            configuration=Configuration.of({"fileserver.threads": 64}),
+        ),
+        time_use=TimeUse(wall_s=9e4, workload_s=8e4),
+    ),
+    spec=SPEC,
+    programs="dafileserver 1.8.9; afsd 1.8.9",
+    clients=2,
+    trials=(),
+    effort=Effort(trials=3, blocks=30, measurements=0),
+    events=(),
+    drift=drifting(*[1.0] * 9),
+    spaces={"cache_manager": "openafs-cache-manager-linux-1.8"},
+    readable=True,
+)
+
+
+def with_spec(**sections: object) -> Evidence:
+    return replace(
+        QUIET, spec=CampaignSpec.model_validate({**SPEC.model_dump(mode="json"), **sections})
+    )
+
+
+def told(kind: str) -> Evidence:
+    return replace(QUIET, events=(Event(1, AT, kind, "it was told"),))
+
+
+def answered(**changes: object) -> Evidence:
+    answer = QUIET.campaign.recommendation
+    assert answer is not None
+    changed = replace(answer, **changes)  # type: ignore[arg-type]
+    return replace(QUIET, campaign=replace(QUIET.campaign, recommendation=changed))
+
+
+FAILED = Trial(1, Configuration(), 1, "model", TrialState.FAILED)
+COMPONENTS = {n: replace(e, floor_held=n != "read") for n, e in RECOMMENDED.components.items()}
+
+
+def test_a_quiet_campaign_has_none() -> None:
+    assert threats(QUIET) == []
+
+
+@pytest.mark.parametrize(
+    ("evidence", "word"),
+    [
+        (with_spec(testbed={"simulated": {}}), "simulated"),
+        (with_spec(testbed={"cell": {}}), "private cell"),
+        (replace(QUIET, programs="afsd.fuse 1.8.9"), "afsd.fuse"),
+        (replace(QUIET, clients=1), "One client"),
+        (replace(QUIET, effort=Effort(3, 30, 100)), "kernel"),
+        (
+            replace(QUIET, campaign=replace(QUIET.campaign, time_use=TimeUse(600.0, 0, 0, 500.0))),
+            "ran for 8 min 20 s",
+        ),
+        (with_spec(workload={"name": "mixed-use", "scale": 0.1}), "0.1 times"),
+        (with_spec(pilot={"blocks": 0}), "no pilot"),
+        (with_spec(statistics={"floor": 0.25}), "25% slower"),
+        (with_spec(statistics={"adjust": True}), "taken off"),
+        (answered(blocks=3), "rests on 3 blocks"),
+        (answered(components=COMPONENTS), "not settled: read"),
+        (answered(configuration=RECOMMENDED.configuration), "Several settings"),
+        (replace(QUIET, trials=(FAILED,)), "1 configuration did not run"),
+        (replace(QUIET, readable=False), "workload's file is gone"),
+        (replace(QUIET, drift=drifting(1.2, 0.8, 1.0, 1.0, 1.2, 0.8)), "varied by"),
+        (replace(QUIET, drift=drifting(*[1.0] * 6, *[1.04] * 3)), "4.0% slower from"),
+        (replace(QUIET, effort=Effort(3, 30, 0, 2)), "2 blocks did not count"),
+        (told("campaign-paused"), "paused 1 time"),
+        (told("guard"), "warned: it was told"),
+        (told("testbed-effect"), "warned: it was told"),
+    ],
+)
+def test_each_threat_is_told_by_itself(evidence: Evidence, word: str) -> None:
+    (threat,) = threats(evidence)
+    assert word in threat
+
+
+def test_many_warnings_are_cut_short() -> None:
+    events = tuple(Event(n, AT, "guard", f"warning {n}") for n in range(1, 31))
+    found = threats(replace(QUIET, events=events))
+    assert len(found) == 9
+    assert "22 times more" in found[-1]
+
+
+def test_threats_stand_before_there_is_any_answer() -> None:
+    nothing = replace(QUIET, campaign=campaign(None), spec=None, drift=(), clients=0)
+    assert threats(replace(nothing, campaign=replace(nothing.campaign, time_use=TimeUse()))) == []

@@ -1,0 +1,82 @@
+"""``fstune report``: a campaign as a document to hand on."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tuner.cli.options import (
+    CampaignReference,
+    Database,
+    Server,
+    StateDir,
+    open_store,
+    server_address,
+)
+from tuner.cli.output import AsJson
+from tuner.cli.say import say
+from tuner.errors import SpecError
+from tuner.new_file import new_file
+from tuner.page.forms import ReportForm, file_name, report_text
+
+
+def report(
+    campaign: CampaignReference = "last",
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html",
+            help="Write one self-contained HTML file, which must not exist. A directory gets a "
+            "file named after the campaign; - is standard output.",
+            show_default=False,
+        ),
+    ] = None,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print Markdown, as without any option.")
+    ] = False,
+    as_json: AsJson = False,
+    state_dir: StateDir = None,
+    database: Database = None,
+    server: Server = None,
+) -> None:
+    """Write a campaign up for somebody who was not there: question, answer, evidence, threats.
+
+    The HTML file has its plots in it and needs no network: attach it to a change request. A
+    campaign that still runs, failed or found nothing has a report too, which says so.
+    """
+    if sum((html is not None, markdown, as_json)) > 1:
+        raise SpecError("--html, --markdown, --json: choose one")
+    form = ReportForm.JSON if as_json else ReportForm.MARKDOWN
+    if html is not None:
+        form = ReportForm.HTML
+    name, text = _report(campaign, form, state_dir, database, server)
+    if html is None or str(html) == "-":
+        say(text, nl=False)
+        return
+    file = html / file_name(name, form) if html.is_dir() else html
+    with new_file(file) as output:
+        output.write(text.encode())
+    say(f"campaign {name}: report written to {file}")
+
+
+def _report(
+    campaign: str,
+    form: ReportForm,
+    state_dir: Path | None,
+    database: str | None,
+    server: str | None,
+) -> tuple[str, str]:
+    """The whole identifier of a campaign, and its report."""
+    if (address := server_address(server, state_dir, database)) is not None:
+        from tuner.cli import remote
+
+        output = BytesIO()
+        return remote.report(address, campaign, form, output), output.getvalue().decode()
+    from tuner.page.seen import Sight
+
+    with open_store(state_dir, database) as store:
+        name = store.campaign(campaign).id
+        return name, report_text(Sight(store), name, form)

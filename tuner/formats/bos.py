@@ -1,0 +1,77 @@
+"""A demand-attach fileserver for bosserver: as ``bos`` commands, and as an entry of BosConfig.
+
+bosserver splits a command at blanks and knows no quotes, whoever hands it over.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from tuner.formats.form import FILESERVER, Part, Whole, plain, shell
+
+#: Where Debian has the programs, and what comes after the fileserver in the order that bos wants.
+_PLACE = "/usr/lib/openafs"
+_COMPANIONS = ("davolserver", "salvageserver", "dasalvager")
+INSTANCE = "dafs"
+
+
+def server_commands(part: Part) -> list[str]:
+    """The command lines of the instance, the fileserver's first."""
+    line = plain([f"{_PLACE}/{part.program}", *part.words])
+    return [line, *(f"{_PLACE}/{name}" for name in _COMPANIONS)]
+
+
+def steps(part: Part, server: str) -> list[list[str]]:
+    """The commands that give the instance its options, one after the other. bos changes them no
+    other way than by a new instance; volumes are not touched.
+    """
+    about = [server, INSTANCE]
+    return [
+        ["bos", "stop", *about, "-wait", "-localauth"],
+        ["bos", "delete", *about, "-localauth"],
+        ["bos", "create", *about, "dafs", *server_commands(part), "-localauth"],
+    ]
+
+
+def words_of(create: list[str]) -> tuple[str, ...]:
+    """The fileserver's options in a ``bos create`` command."""
+    return tuple(create[create.index("dafs", 4) + 1].split()[1:])
+
+
+class Bos(Whole):
+    """See ``about``."""
+
+    name = "bos"
+    about = "`bos` commands that make the instance anew with the options; SERVER is its address"
+    where = "a shell on the server"
+    programs = frozenset({FILESERVER})
+    comment = "#"
+
+    def write(self, part: Part) -> str:
+        """See Format.write."""
+        return "".join(f"{shell(step)}\n" for step in steps(part, "SERVER"))
+
+    def read(self, text: str) -> tuple[str, ...]:
+        """See Format.read."""
+        commands = [shlex.split(line) for line in text.splitlines()]
+        return words_of(next(c for c in commands if c[:2] == ["bos", "create"]))
+
+
+class BosConfig(Whole):
+    """See ``about``."""
+
+    name = "bosconfig"
+    about = "the entry of the instance in BosConfig; bosserver must be down while it is edited"
+    where = "/etc/openafs/BosConfig"
+    programs = frozenset({FILESERVER})
+    comment = ""
+
+    def write(self, part: Part) -> str:
+        """See Format.write."""
+        parms = [f"parm {command}" for command in server_commands(part)]
+        return "\n".join([f"bnode dafs {INSTANCE} 1", *parms, "end"]) + "\n"
+
+    def read(self, text: str) -> tuple[str, ...]:
+        """See Format.read."""
+        first = next(line for line in text.splitlines() if line.startswith("parm "))
+        return tuple(first.split()[2:])

@@ -1,0 +1,40 @@
+"""The size of the cache in cacheinfo: the one option that this file holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tuner.errors import SpecError
+from tuner.formats.form import FUSE_CLIENT, KERNEL_CLIENT, Part, pairs, plain
+
+_SIZE = "-blocks"
+#: As Debian's packages have them.
+_MOUNT, _CACHE = "/afs", "/var/cache/openafs"
+
+
+class CacheInfo:
+    """See ``about``."""
+
+    name = "cacheinfo"
+    about = "the cache's size in cacheinfo, with mount point and directory as Debian has them"
+    where = "/etc/openafs/cacheinfo"
+    programs = frozenset({KERNEL_CLIENT, FUSE_CLIENT})
+    comment = ""
+    together = False
+    mind = "-blocks on the command line goes first; compare mount point and directory with yours"
+
+    def holds(self, words: Sequence[str]) -> tuple[str, ...]:
+        """See Format.holds."""
+        return tuple(w for name, values in pairs(words) if name == _SIZE for w in (name, *values))
+
+    def write(self, part: Part) -> str:
+        """See Format.write."""
+        held = self.holds(part.words)
+        size = plain(held[1:])
+        if held and not size.isdecimal():
+            raise SpecError(f"{size!r} is no size of a cache; choose another format")
+        return f"{_MOUNT}:{_CACHE}:{size}\n" if held else ""
+
+    def read(self, text: str) -> tuple[str, ...]:
+        """See Format.read."""
+        return (_SIZE, text.strip().split(":")[2]) if text.strip() else ()

@@ -1,0 +1,74 @@
+"""OpenAFS's own configuration files of 1.8: ``name = value`` in the section of a program.
+
+What stands on the command line goes first. An option without a value counts as given whatever is
+written after it ("no" too): so it is there with "yes", or it is not there.
+"""
+
+from __future__ import annotations
+
+from configparser import ConfigParser
+from io import StringIO
+
+from tuner.errors import SpecError
+from tuner.formats.form import FILESERVER, FUSE_CLIENT, KERNEL_CLIENT, Part, Whole, pairs, plain
+
+_GIVEN = "yes"
+
+
+class _Exact(ConfigParser):
+    """Names as they are: ``L`` and ``l`` are two options."""
+
+    def __init__(self) -> None:
+        super().__init__(interpolation=None, delimiters=("=",), comment_prefixes=("#",))
+
+    def optionxform(self, optionstr: str) -> str:
+        """See ConfigParser."""
+        return optionstr
+
+
+class _Sectioned(Whole):
+    section = ""
+    comment = "#"
+    mind = "an option on the command line goes first; restart the program"
+
+    def write(self, part: Part) -> str:
+        """See Format.write."""
+        values = {}
+        for name, given in pairs(part.words):
+            if len(given) > 1 or given in ((_GIVEN,), ("",)):
+                said = f"{name}: its values cannot be told in the section {self.section}"
+                raise SpecError(f"{said}; choose another format")
+            values[plain([name.removeprefix("-")])] = plain(given) or _GIVEN
+        file, text = _Exact(), StringIO()
+        file[self.section] = values
+        file.write(text)
+        return text.getvalue().rstrip("\n") + "\n"
+
+    def read(self, text: str) -> tuple[str, ...]:
+        """See Format.read."""
+        file = _Exact()
+        file.read_string(text)
+        found: list[str] = []
+        for name, value in file[self.section].items():
+            found += [f"-{name}"] if value == _GIVEN else [f"-{name}", value]
+        return tuple(found)
+
+
+class ServerConf(_Sectioned):
+    """See ``about``."""
+
+    name = "openafs-server.conf"
+    section = "fileserver"
+    about = "OpenAFS's own file for servers, 1.8 and later"
+    where = "/etc/openafs/server/openafs-server.conf"
+    programs = frozenset({FILESERVER})
+
+
+class ClientConf(_Sectioned):
+    """See ``about``."""
+
+    name = "openafs-client.conf"
+    section = "afsd"
+    about = "OpenAFS's own file for clients, 1.8 and later"
+    where = "/etc/openafs/openafs-client.conf"
+    programs = frozenset({KERNEL_CLIENT, FUSE_CLIENT})

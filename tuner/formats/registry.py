@@ -1,0 +1,63 @@
+"""All formats, by name, and a configuration in one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tuner.errors import SpecError
+from tuner.formats.ansible import Ansible
+from tuner.formats.assigned import AfsConf, Sysconfig
+from tuner.formats.bos import Bos, BosConfig
+from tuner.formats.cacheinfo import CacheInfo
+from tuner.formats.form import Format, Part, pairs
+from tuner.formats.openafs_conf import ClientConf, ServerConf
+from tuner.formats.script import Script
+
+_ALL: tuple[Format, ...] = (
+    Bos(),
+    BosConfig(),
+    ServerConf(),
+    ClientConf(),
+    AfsConf(),
+    CacheInfo(),
+    Sysconfig(),
+    Ansible(),
+    Script(),
+)
+FORMATS: Mapping[str, Format] = {each.name: each for each in _ALL}
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A configuration in a format. ``left_out``: sentences on what it does not hold; ``mind``: what
+    to mind before it is used.
+    """
+
+    text: str
+    left_out: tuple[str, ...]
+    mind: str
+
+
+def written(name: str, parts: Sequence[Part]) -> Written:
+    """The parts in the format of that name, as far as it can hold them.
+
+    Raises SpecError when it can hold none of them, or not as they are.
+    """
+    form = FORMATS[name]
+    known = [part for part in parts if part.program in form.programs]
+    if not known:
+        holds = " and ".join(sorted(form.programs))
+        raise SpecError(f"{name}: it holds options of {holds}, and none are tuned here")
+    if len(known) > 1 and not form.together:
+        raise SpecError(f"{name}: it is for one program at a time; choose it with --component")
+    left_out, text = [], ""
+    for part in parts:
+        held = form.holds(part.words) if part in known else ()
+        rest = [w for name, of in pairs(part.words) for w in (name, *of) if name not in held]
+        if rest:
+            left_out.append(f"{part.component}: {name} does not hold {' '.join(rest)}")
+        if part in known:
+            head = f"{form.comment} {part.component}\n" if len(known) > 1 and form.comment else ""
+            text += head + form.write(part)
+    return Written(text, tuple(left_out), f"{name}: {form.mind}")

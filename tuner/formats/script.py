@@ -1,0 +1,57 @@
+"""A script for a POSIX shell that sets the options. Its only argument says where."""
+
+from __future__ import annotations
+
+import shlex
+
+from tuner.formats import bos
+from tuner.formats.assigned import assigned, assignment
+from tuner.formats.form import FILESERVER, KERNEL_CLIENT, Part, Whole, shell
+
+_SERVER = "SERVER"
+_CLIENT = """#!/bin/sh
+# Sets the options of afsd in FILE, /etc/openafs/afs.conf unless it is named, and starts it anew.
+# They take the place of all that are there: add those that you have besides.
+set -eu
+file=${1:-/etc/openafs/afs.conf}
+kept=$(grep -v '^OPTIONS=' -- "$file" || test $? = 1)
+"""
+_WRITE = """printf '%s\\n' "$kept" "$line" > "$file"
+systemctl restart openafs-client
+"""
+
+
+class Script(Whole):
+    """See ``about``."""
+
+    name = "script"
+    about = "a script for a POSIX shell that sets the options and restarts what is needed"
+    where = "the server, with its address; a client with Debian's packages"
+    programs = frozenset({FILESERVER, KERNEL_CLIENT})
+    comment = "#"
+    together = False
+
+    def write(self, part: Part) -> str:
+        """See Format.write."""
+        if part.program == FILESERVER:
+            head = f"#!/bin/sh\n# Gives the fileserver at {_SERVER} its options.\n"
+            head += "# They take the place of all that it has: add those that you have besides.\n"
+            head += "set -eu\n"
+            lines = [_at_argument(step) for step in bos.steps(part, _SERVER)]
+            return head + "".join(f"{line}\n" for line in lines)
+        return f"{_CLIENT}line={shell([assignment('OPTIONS', part)])}\n{_WRITE}"
+
+    def read(self, text: str) -> tuple[str, ...]:
+        """See Format.read."""
+        for line in text.splitlines():
+            if line.startswith("line="):
+                return assigned(shlex.split(line.removeprefix("line="))[0])
+            if line.startswith("bos create "):
+                return bos.words_of(shlex.split(line))
+        raise ValueError("no line gives options")
+
+
+def _at_argument(step: list[str]) -> str:
+    """A command with the script's argument in place of the server."""
+    place = step.index(_SERVER)
+    return f'{shell(step[:place])} "${{1:?name the server}}" {shell(step[place + 1 :])}'

@@ -1,0 +1,124 @@
+"""A campaign's report as one document: what its HTML, its Markdown and its JSON all tell.
+
+Owns the document's schema. Percentages in it follow tuner.judge.words: positive = faster.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final, Literal
+
+from pydantic import Field
+
+from tuner.judge.verdict import Outcome
+from tuner.model import BlockKind
+from tuner.report.recommend import Effect, Part, RecommendationDocument
+from tuner.states import CampaignState
+
+SCHEMA: Final = "fstune-report/1"
+
+
+class Fact(Part):
+    """Something that was measured with, or on: what it is, and which."""
+
+    what: str
+    text: str
+
+
+class SettingChange(Part):
+    """A setting that differs from the baseline, as a person reads it."""
+
+    name: str
+    before: str
+    after: str
+
+
+class TrialVerdict(Effect):
+    """A trial against the baseline on the blocks of one kind, valid however often it is looked at.
+
+    ``changes``: its settings as a difference to the baseline. ``ended``: why it is in its state.
+    """
+
+    trial: int
+    kind: BlockKind
+    outcome: Outcome
+    blocks: int
+    changes: str
+    state: str
+    ended: str
+
+
+class Drift(Part):
+    """The baseline in one block: its time over its own mean of all."""
+
+    block: int
+    kind: BlockKind
+    started: datetime
+    ratio: float
+
+
+class Disturbance(Part):
+    """Something that went against the measurements, in the campaign's own words."""
+
+    at: datetime
+    kind: str
+    message: str
+
+
+class Counter(Part):
+    """What was counted around the runs: a median of the baseline's, and one of the trial's."""
+
+    what: str
+    baseline: str
+    trial: str
+
+
+class Applying(Part):
+    """How one program gets the settings. ``undo``: its options as found; "" is none."""
+
+    component: str
+    put: str
+    then: str
+    options: str
+    undo: str
+
+
+class ReportDocument(Part):
+    """A campaign, to be handed to somebody who was not there.
+
+    ``as_of``: when it last changed. ``sure``: sentences on how sure the answer is. ``trial``: the
+    one that settings, components and counters are about: the recommended one, else the incumbent.
+    ``equal``: so many settings are as in the baseline. ``unmeasured``: trials that no complete
+    block has measured. ``campaign_file``: YAML, files in it by their names alone.
+    """
+
+    schema_: Literal["fstune-report/1"] = Field(default=SCHEMA, alias="schema")
+    fstune: str
+    campaign: str
+    campaign_name: str
+    state: CampaignState
+    as_of: datetime
+    question: str
+    answer: str
+    reason: str
+    sure: list[str]
+    recommendation: RecommendationDocument | None
+    trial: int
+    measured: list[Fact]
+    settings: list[SettingChange]
+    equal: int
+    meanings: list[str]
+    components: dict[str, Effect]
+    verdicts: list[TrialVerdict]
+    unmeasured: int
+    drift: list[Drift]
+    disturbances: list[Disturbance]
+    counters: list[Counter]
+    threats: list[str]
+    applying: list[Applying]
+    campaign_file: str
+    commands: list[str]
+
+    def json_text(self) -> str:
+        """The document as JSON, ending with a newline."""
+        return self.model_dump_json(by_alias=True, indent=2) + "\n"

@@ -1,0 +1,50 @@
+"""The kinds of files that a report can be."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tuner.page.seen import Sight
+
+
+class ReportForm(StrEnum):
+    """A kind of file."""
+
+    HTML = "html"
+    MARKDOWN = "markdown"
+    JSON = "json"
+
+    @property
+    def media_type(self) -> str:
+        """What it is called over HTTP."""
+        return {"html": "text/html", "markdown": "text/markdown", "json": "application/json"}[self]
+
+    @property
+    def ending(self) -> str:
+        """How the names of such files end."""
+        return {"html": "html", "markdown": "md", "json": "json"}[self]
+
+
+def file_name(campaign: str, form: ReportForm) -> str:
+    """A name for the report of a campaign. An identifier that was imported may be any text."""
+    return f"fstune-report-{re.sub(r'[^A-Za-z0-9-]', '_', campaign)}.{form.ending}"
+
+
+def report_text(sight: Sight, campaign: str, form: ReportForm) -> str:
+    """The report of a campaign, by its whole identifier. NotFoundError."""
+    # Commands that ask a server need none of this.
+    from tuner.page.gathered import report_document
+    from tuner.page.html import report_html
+    from tuner.page.markdown import report_markdown
+
+    document = report_document(sight, campaign)
+    match form:
+        case ReportForm.HTML:
+            return report_html(document)
+        case ReportForm.MARKDOWN:
+            return report_markdown(document)
+        case ReportForm.JSON:
+            return document.json_text()

@@ -1,0 +1,169 @@
+"""A report as one HTML file: style and drawings in it, no program, nothing from elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from tuner.campaign.drift import DriftPoint
+from tuner.judge.verdict import Outcome
+from tuner.model import BASELINE, Answer, BlockKind
+from tuner.page import svg
+from tuner.page.document import ReportDocument, TrialVerdict
+from tuner.page.named import KINDS, called
+from tuner.page.rows import SettingRow, drift_drawing, effect_rows, varies
+from tuner.report.drawing import Estimate
+from tuner.report.recommend import Effect
+from tuner.report.words import confidence_text, moment, signed, signed_interval
+
+#: So many trials are drawn; the others are in a table that is folded away.
+_DRAWN = 12
+
+#: What each outcome is called in a table.
+OUTCOMES = {
+    Outcome.BETTER: "faster",
+    Outcome.WORSE: "slower",
+    Outcome.WORSE_BY_DELTA: "slower by more than delta",
+    Outcome.EQUIVALENT: "equivalent",
+    Outcome.UNDECIDED: "undecided",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictRow:
+    """A verdict as a table has it."""
+
+    of: TrialVerdict
+    kind: str
+    outcome: str
+    effect: str
+    interval: str
+    drawing: Markup
+
+
+@cache
+def _style() -> str:
+    return files("tuner.page").joinpath("static/fstune.css").read_text(encoding="utf-8")
+
+
+@cache
+def policy() -> str:
+    """The content security policy of a report: its own style, and nothing else whatsoever."""
+    digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
+    return (
+        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; form-action 'none'; "
+        "base-uri 'none'"
+    )
+
+
+@cache
+def _templates() -> Environment:
+    made = Environment(
+        loader=PackageLoader("tuner.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["moment"] = moment
+    return made
+
+
+def report_html(document: ReportDocument) -> str:
+    """The file. Everything that comes from outside is escaped."""
+    d = document
+    floors, level = {}, "95% interval"
+    if d.recommendation is not None:
+        level = confidence_text(d.recommendation.improvement.confidence)
+        floors = {
+            name: _floor(of.floor_held, of.lower_ratio)
+            for name, of in d.recommendation.components.items()
+        }
+    estimates = {name: found for name, e in d.components.items() if (found := estimate(e))}
+    components_axis, components = effect_rows(estimates, floors)
+    mattering = _mattering(d)
+    known = [found for one in mattering if (found := estimate(one))]
+    axis = svg.Axis.around(known)
+    drift = [DriftPoint(p.block, p.kind, p.started, p.ratio) for p in d.drift]
+    text = (
+        _templates()
+        .get_template("report.html")
+        .render(
+            d=d,
+            # The digest in the policy is of exactly this text.
+            style=Markup(_style()),
+            policy=Markup(policy()),
+            subject=subject(d),
+            settings=[SettingRow(s.name, s.before, s.after, True) for s in d.settings],
+            components=components,
+            components_axis=components_axis,
+            components_legend=f"{subject(d)}: percent faster (to the right), with the {level}.",
+            axis=svg.heading(axis),
+            shown=[_row(one, axis) for one in mattering],
+            verdicts=[_row(one) for one in d.verdicts],
+            drift=drift_drawing(drift),
+            varies=varies(drift),
+        )
+    )
+    return f"{text}\n"
+
+
+def subject(document: ReportDocument) -> str:
+    """What the trial is that settings and components are about."""
+    d, answer = document, document.recommendation
+    if answer is not None and answer.answer is Answer.RECOMMENDED:
+        return "Recommended"
+    if d.trial == BASELINE:
+        return "Baseline"
+    return f"{called(d.trial).capitalize()}, not recommended"
+
+
+def estimate(effect: Effect) -> Estimate | None:
+    """The ratios of an effect as what is drawn; None where nothing was measured."""
+    if effect.ratio is None:
+        return None
+    lower = 0.0 if effect.lower_ratio is None else effect.lower_ratio
+    return Estimate(
+        effect.ratio, lower, math.inf if effect.upper_ratio is None else effect.upper_ratio
+    )
+
+
+def _floor(held: bool, lower: float | None) -> str:
+    if held:
+        return "met"
+    return "slower" if lower is not None and lower > 1.0 else "not settled"
+
+
+def _mattering(d: ReportDocument) -> Sequence[TrialVerdict]:
+    """The trial that the report is about, what was certified or tried to be, and what looked best
+    in the search.
+    """
+
+    def key(one: TrialVerdict) -> tuple[bool, bool, float]:
+        # By what is shown for certain: what is not bounded yet says nothing.
+        shown = one.upper_ratio if one.upper_ratio is not None else math.inf
+        return one.trial != d.trial, one.kind is not BlockKind.CERTIFY, shown
+
+    measured = [one for one in d.verdicts if one.kind is not BlockKind.PILOT]
+    bounded = [one for one in measured if one.upper_ratio is not None]
+    return sorted(bounded or measured, key=key)[:_DRAWN]
+
+
+def _row(of: TrialVerdict, axis: svg.Axis | None = None) -> VerdictRow:
+    found = estimate(of)
+    return VerdictRow(
+        of=of,
+        kind=KINDS[of.kind],
+        outcome=OUTCOMES[of.outcome],
+        effect="" if found is None else signed(found.ratio),
+        interval="" if found is None else signed_interval(found.lower, found.upper),
+        drawing=Markup("") if axis is None else svg.interval(axis, found, ""),
+    )

@@ -1,0 +1,120 @@
+"""A report as Markdown, for a ticket or a change request that takes no file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from tuner.page.document import ReportDocument
+from tuner.page.html import OUTCOMES, estimate, subject
+from tuner.page.named import KINDS
+from tuner.report.words import clean, moment, signed, signed_interval
+
+_SPECIAL = re.compile(r"([\\`*_\[\]|#~!])")
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+
+
+def report_markdown(document: ReportDocument) -> str:
+    """The report. What comes from outside is text, never markup or HTML."""
+    d = document
+    lines = [
+        f"# {text(d.answer)}",
+        "",
+        text(
+            f"Report on the campaign {d.campaign_name} ({d.campaign}), {d.state}, "
+            f"as of {moment(d.as_of)}; by fstune {d.fstune}"
+        ),
+        "",
+        text(d.question),
+        "",
+        f"**{text(d.answer)}.** {text(d.reason)}".rstrip(),
+        *_section("How sure", _list(d.sure)),
+    ]
+    if d.recommendation is not None:
+        lines += _section("Mind", _list(d.recommendation.notes))
+        lines += _section("Beside it", _list(r.text for r in d.recommendation.references))
+    settings = _table(
+        ("Setting", "Baseline", subject(d)), [(s.name, s.before, s.after) for s in d.settings]
+    )
+    if settings and d.equal:
+        settings += ["", f"{d.equal} more, equal in both."]
+    same = ["Nothing differs: the settings are those that were found."]
+    lines += _section("Settings, as a difference to the baseline", settings or same)
+    lines += ["", *_list(d.meanings)] if d.meanings else []
+    lines += _section("To apply, and to undo", _applying(d))
+    components = [
+        (name, signed(e.ratio), signed_interval(e.lower, e.upper))
+        for name, of in d.components.items()
+        if (e := estimate(of)) is not None
+    ]
+    lines += _section(
+        f"Components, {subject(d)}", _table(("Component", "Faster by", "Interval"), components)
+    )
+    counters = [(c.what, c.baseline or "not known", c.trial or "not known") for c in d.counters]
+    lines += _section("What was counted", _table(("Counted", "Baseline", subject(d)), counters))
+    quiet = ["Nothing in the campaign's own data speaks against its answer."]
+    lines += _section("Threats to validity", _list(d.threats) or quiet)
+    lines += _section(
+        "What was measured, on what", _list(f"{f.what}: {f.text}" for f in d.measured)
+    )
+    lines += _section("Every verdict", _verdicts(d))
+    happened = [f"{moment(one.at)} {one.message}" for one in d.disturbances]
+    lines += _section("Disturbances", _list(happened) or ["No disturbance was recorded."])
+    if d.campaign_file:
+        lines += _section("To reproduce it: campaign.yaml", _code(d.campaign_file.splitlines()))
+    lines += _section("To reproduce it: commands", _code(d.commands))
+    return "\n".join(lines) + "\n"
+
+
+def text(raw: str) -> str:
+    """``raw`` as it is, on one line, with nothing that Markdown or HTML takes for its own."""
+    escaped = _SPECIAL.sub(r"\\\1", clean(raw))
+    return "".join(_ENTITIES.get(character, character) for character in escaped)
+
+
+def _section(title: str, content: Sequence[str]) -> list[str]:
+    return ["", f"## {text(title)}", "", *content] if content else []
+
+
+def _list(sentences: Iterable[str]) -> list[str]:
+    return [f"- {text(sentence)}" for sentence in sentences]
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    found = [f"| {' | '.join(map(text, row))} |" for row in rows]
+    head = [f"| {' | '.join(map(text, headings))} |", "|---" * len(headings) + "|"]
+    return head + found if found else []
+
+
+def _code(lines: Iterable[str]) -> list[str]:
+    """Indented, so that no line can end it; a line is one line."""
+    return [f"    {clean(line)}" for line in lines]
+
+
+def _applying(d: ReportDocument) -> list[str]:
+    found: list[str] = []
+    for step in d.applying:
+        found += [
+            f"{text(step.component)}: put these options into {text(step.put)}; then "
+            f"{text(step.then)}:",
+            "",
+            *_code([step.options or "(no options)"]),
+            "",
+            "To undo it, the same with what was found:",
+            "",
+            *_code([step.undo or "(no options)"]),
+            "",
+        ]
+    return found[:-1]
+
+
+def _verdicts(d: ReportDocument) -> list[str]:
+    rows = []
+    for one in d.verdicts:
+        e = estimate(one)
+        told = ("", "") if e is None else (signed(e.ratio), signed_interval(e.lower, e.upper))
+        about = (str(one.trial), KINDS[one.kind], OUTCOMES[one.outcome], str(one.blocks))
+        rows.append((*about, *told, one.changes))
+    return _table(
+        ("Trial", "In", "Verdict", "Blocks", "Faster by", "95% interval", "Changes"), rows
+    )

@@ -1,0 +1,54 @@
+"""What things are called where they are shown: trials, kinds of blocks, what a campaign names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tuner.model import BASELINE, BlockKind, Campaign
+
+KINDS = {
+    BlockKind.PILOT: "pilot",
+    BlockKind.SEARCH: "search",
+    BlockKind.CERTIFY: "certification",
+}
+
+
+def called(trial: int) -> str:
+    """What a trial is called in a sentence."""
+    return "the baseline" if trial == BASELINE else f"trial {trial}"
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a campaign names; "" for what its specification does not say."""
+
+    testbed: str = ""
+    workload: str = ""
+    spaces: Mapping[str, str] = field(default_factory=dict)
+
+
+def names(campaign: Campaign) -> Names:
+    """What a stored campaign names. Of a file only its name is told, never where it is."""
+    try:
+        spec: Any = json.loads(campaign.spec)
+        testbeds = spec["testbeds"] if spec.get("testbeds") else [spec["testbed"]]
+        spaces = {c: s["name"] for c, s in spec["spaces"].items() if s is not None}
+        return Names(
+            testbed=", ".join(dict.fromkeys(map(_testbed, testbeds))),
+            workload=_file(spec["workload"]["name"]),
+            spaces={component: _file(name) for component, name in spaces.items()},
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
+        return Names()
+
+
+def _testbed(named: dict[str, Any]) -> str:
+    key, section = next((key, section) for key, section in named.items() if section)
+    return _file(section) if isinstance(section, str) else key
+
+
+def _file(name: str) -> str:
+    return name.rpartition("/")[2].removesuffix(".yaml") if "/" in name else name

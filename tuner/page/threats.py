@@ -1,0 +1,165 @@
+"""What may make a campaign's answer wrong elsewhere, or weaker than it looks: sentences that follow
+from its own data. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tuner.campaign.drift import DriftPoint
+from tuner.campaign.spec import CampaignSpec
+from tuner.judge.words import blocks
+from tuner.model import Answer, Campaign, Event, Trial
+from tuner.page.rows import spread
+from tuner.report.summary import Effort
+from tuner.report.words import clean, counted, differences, duration
+from tuner.states import TrialState
+
+#: Standard deviation of the baseline from block to block, over its mean, from which it is told.
+_RESTLESS = 0.05
+#: Change of the baseline from the first third of the blocks to the last from which it is told.
+_MOVED = 0.03
+_SHORT_S = 3600.0
+#: Fewer fresh blocks than this say little of how the differences are distributed.
+_FEW_BLOCKS = 6
+#: A larger loss than this of a component would be felt.
+_WIDE_FLOOR = 0.1
+#: Events that tell of a threat themselves.
+_TELLING = ("guard", "pilot-warning", "shared-machine", "testbed-effect", "testbed-lost")
+_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What threats are looked for in. ``spec``: None when it is of another release; ``programs``:
+    what was tuned, with versions; ``clients``: so many ran the workload at once; ``events``: those
+    that tell of disturbances; ``readable``: whether the numbers could be worked out.
+    """
+
+    campaign: Campaign
+    spec: CampaignSpec | None
+    programs: str
+    clients: int
+    trials: Sequence[Trial]
+    effort: Effort
+    events: Sequence[Event]
+    drift: Sequence[DriftPoint]
+    spaces: Mapping[str, str]
+    readable: bool
+
+
+def threats(evidence: Evidence) -> list[str]:
+    """The threats to an answer, a sentence each, the gravest kinds first."""
+    found = [*_where(evidence), *_how_long(evidence), *_what_is_shown(evidence)]
+    return [*dict.fromkeys([*found, *_disturbed(evidence)])]
+
+
+def _where(evidence: Evidence) -> Iterator[str]:
+    ways = [] if evidence.spec is None else [place.way for place in evidence.spec.places]
+    yield from dict.fromkeys(way.threat for way in ways if way.threat)
+    if not all(way.real for way in ways):
+        return
+    fuse = "fuse" in evidence.programs or any("fuse" in name for name in evidence.spaces.values())
+    if fuse:
+        yield (
+            "The client is afsd.fuse, a program of its own: the client in the kernel has other "
+            "costs, and its settings may matter in another way."
+        )
+    if evidence.clients == 1:
+        yield (
+            "One client ran the workload: how the server does with many at once was not measured."
+        )
+    if evidence.effort.measurements:
+        yield (
+            "Hardware, kernel and sysctl settings of the hosts were not recorded: whether they are "
+            "still the same cannot be told from this report."
+        )
+
+
+def _how_long(evidence: Evidence) -> Iterator[str]:
+    spec, measured_s = evidence.spec, evidence.campaign.time_use.workload_s
+    if 0.0 < measured_s < _SHORT_S:
+        yield (
+            f"The workload ran for {duration(measured_s)} in all: enough for large gains. Smaller "
+            "ones, and better settings, may have been missed."
+        )
+    if spec is None:
+        return
+    if spec.workload.scale != 1.0:
+        yield f"The workload ran at {spec.workload.scale:g} times its full size."
+    if spec.pilot.blocks == 0:
+        yield "There was no pilot: how noisy the testbed is was not measured beforehand."
+    if spec.statistics.floor > _WIDE_FLOOR:
+        yield (
+            f"A component of the workload may be up to {100.0 * spec.statistics.floor:g}% slower "
+            "before it counts against a configuration."
+        )
+    if spec.statistics.adjust:
+        yield (
+            "Gains are judged after what others did to the machines was taken off, by a model of "
+            "their influence."
+        )
+
+
+def _what_is_shown(evidence: Evidence) -> Iterator[str]:
+    answer = evidence.campaign.recommendation
+    if answer is not None and answer.answer is Answer.RECOMMENDED:
+        if 0 < answer.blocks < _FEW_BLOCKS:
+            yield (
+                f"The certificate rests on {blocks(answer.blocks)}: its error holds for "
+                "differences that are roughly normal, which so few cannot show."
+            )
+        open_ones = [n for n, effect in answer.components.items() if not effect.floor_held]
+        if open_ones:
+            yield (
+                f"Floors that were not settled: {', '.join(map(clean, open_ones))}. They may be "
+                "slower than the floor allows."
+            )
+        if len(differences(answer.baseline, answer.configuration)[0]) > 1:
+            yield (
+                "Several settings changed together: the gain is that of all of them, and some "
+                "may do nothing."
+            )
+    failed = sum(trial.state is TrialState.FAILED for trial in evidence.trials)
+    if failed:
+        were = "was" if failed == 1 else "were"
+        yield f"{counted(failed, 'configuration')} did not run, and {were} not judged."
+    if not evidence.readable:
+        yield (
+            "The workload's file is gone or is another one now: verdicts, components and drift "
+            "cannot be worked out again from the measurements."
+        )
+
+
+def _disturbed(evidence: Evidence) -> Iterator[str]:
+    restless = spread(evidence.drift)
+    if restless > _RESTLESS:
+        yield (
+            f"The baseline varied by {100.0 * restless:.1f}% from block to block (standard "
+            "deviation): the testbed was not quiet. Comparisons are made within a block, which "
+            "takes out what moves all of it."
+        )
+    third = len(evidence.drift) // 3
+    if third:
+        ratios = [point.ratio for point in evidence.drift]
+        before, after = sum(ratios[:third]) / third, sum(ratios[-third:]) / third
+        moved = after / before - 1.0
+        if abs(moved) > _MOVED:
+            how = "slower" if moved > 0.0 else "faster"
+            yield (
+                f"The baseline became {100.0 * abs(moved):.1f}% {how} from the first third of the "
+                "blocks to the last: the testbed was not the same throughout."
+            )
+    void = evidence.effort.void_blocks
+    if void:
+        them = "it" if void == 1 else "them"
+        yield f"{blocks(void)} did not count, because something went wrong in {them}."
+    paused = sum(event.kind == "campaign-paused" for event in evidence.events)
+    if paused:
+        yield f"The campaign was paused {counted(paused, 'time')}, and taken up again or not."
+    told = list(dict.fromkeys(e.message for e in evidence.events if e.kind in _TELLING))
+    for message in told[:_SHOWN]:
+        yield f"The campaign itself warned: {clean(message)}."
+    if len(told) > _SHOWN:
+        yield f"It warned {len(told) - _SHOWN} times more; see the disturbances."
