@@ -93,7 +93,7 @@ def resume(directory: Path, address: str | None, campaign: str) -> None:
         blocks = store.block_times(store.campaign(campaign).id, rules.components)
         tunables = {}
         for component in ("fileserver", "cache_manager"):
-            space = load_space(getattr(SPEC.spaces, component), component)
+            space = load_space(SPEC.spaces[component], component)
             tunables[component] = Tunable(
                 space, {name: fact.assumed for name, fact in space.facts.items()}, {}
             )

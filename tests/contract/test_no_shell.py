@@ -19,10 +19,10 @@ STRINGS_TO_SHELLS = {
 #: The one module that hands a string to a remote login shell, by way of ``quoting.quote``.
 SPEAKS_SSH = Path("tuner/hosts/ssh.py")
 #: Modules that run a script that is kept in a field.
-RUN_SCRIPTS_OF_A_FIELD = ("tuner/services/measure/diagnostics/probe.py",)
+RUN_SCRIPTS_OF_A_FIELD = ("tuner/measure/diagnostics/probe.py",)
 #: Modules with such scripts: which, each put together from constants alone.
 CONSTANT_ALL_THE_SAME = {
-    "tuner/services/measure/diagnostics/probe.py": ("GLANCE", "COMMON"),
+    "tuner/measure/diagnostics/probe.py": ("GLANCE", "COMMON"),
     "tuner/services/openafs/counters.py": ("_SERVER", "_CLIENT"),
 }
 

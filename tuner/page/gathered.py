@@ -212,7 +212,7 @@ def _look(sight: Sight, campaign: str) -> _Look:
 def _question(spec: CampaignSpec | None, workload: str) -> str:
     if spec is None:
         return "Is there a configuration that is faster than the one that was found?"
-    tuned = [c for c in ("fileserver", "cache_manager") if getattr(spec.spaces, c) is not None]
+    tuned = list(spec.spaces)
     programs = " and ".join(f"the {component.replace('_', ' ')}" for component in tuned)
     delta, floor = 100.0 * spec.statistics.delta, 100.0 * spec.statistics.floor
     return (
