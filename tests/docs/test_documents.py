@@ -26,7 +26,13 @@ from tuner.testbed.file import TestbedFile, read_testbed
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+DOCUMENTS = sorted(
+    [
+        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+        ROOT / "examples" / "README.md",
+        *(ROOT / "docs").rglob("*.md"),
+    ]
+)
 
 
 def _code_blocks(document: Path, language: str) -> list[str]:
@@ -45,7 +51,7 @@ def _commands() -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_to_files(document: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
         if "://" not in target:
@@ -69,6 +75,15 @@ def test_make_targets_in_documents_exist() -> None:
         code = [*_code_blocks(document, "sh"), *re.findall(r"`([^`\n]+)`", document.read_text())]
         named = {target for text in code for target in re.findall(r"^make ([a-z]+)", text, re.M)}
         assert named <= targets, document.name
+
+
+def test_what_contributors_are_sent_to_exists() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    named = {word for word in re.findall(r"`([\w./-]+)`", text) if "/" in word}
+    missing = {name for name in named if not (ROOT / name).exists()}
+    placeholders = {name for name in missing if re.search(r"\b(NAME|SPACE)\b", name)}
+    assert missing - placeholders - {"/dev/fuse"} == set()
+    assert all((ROOT / name).parent.is_dir() for name in placeholders)
 
 
 def test_a_start_without_root_comes_first() -> None:
