@@ -1,4 +1,4 @@
-"""The examples are true: simulated campaigns are run, those for real hosts checked without hosts."""
+"""The examples are true: simulated ones are run, those for real hosts checked without hosts."""
 
 from __future__ import annotations
 

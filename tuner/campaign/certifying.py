@@ -156,7 +156,6 @@ def certification(
         floor=rules.race.floor,
         alpha=attempt.alpha,
         max_n=rules.certify_blocks,
-        resolution_s=rules.race.resolution_s,
         components=rules.components,
         robust=[f for f in attempt.finalists if suspect or any(map(_hurts, opinions[f]))],
         floor_alpha=None if rules.floors is Floors.STRICT else FLOOR_ALPHA,

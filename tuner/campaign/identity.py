@@ -42,7 +42,8 @@ def aspects(
         "alpha": ALPHA,
         "certify_blocks": rules.certify_blocks,
         "finalists": rules.finalists,
-        "race": asdict(rules.race),
+        # Stored campaigns have this key: without it none of them could be resumed.
+        "race": {**asdict(rules.race), "resolution_s": 0.0},
     }
     return {
         **found,

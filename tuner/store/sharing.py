@@ -33,19 +33,6 @@ class SharingStore(OpenStore):
 
     # Testbeds
 
-    def take_testbed(
-        self,
-        campaign: str,
-        testbed: str,
-        holder: Holder,
-        limit_s: float,
-        gone: Callable[[Holder], bool],
-        event: NewEvent,
-    ) -> Lease:
-        """Give a testbed to one process for one campaign; see ``take_testbeds``."""
-        (taken,) = self.take_testbeds(campaign, [testbed], holder, limit_s, gone, event)
-        return taken
-
     def take_testbeds(
         self,
         campaign: str,

@@ -273,14 +273,6 @@ def test_horizon_chooses_the_threshold() -> None:
     assert judge(blocks, max_n=10).verdict.threshold == 40.0
 
 
-def test_clock_resolution_counts() -> None:
-    blocks = [PairedTimes((0.1,), (0.2,))] * 4
-    sharp = certify(blocks, (1.0,), floor=0.05, max_n=10)
-    blunt = certify(blocks, (1.0,), floor=0.05, max_n=10, resolution_s=0.1)
-    assert sharp.outcome is CertificateOutcome.CERTIFIED
-    assert blunt.outcome is CertificateOutcome.UNDECIDED
-
-
 @pytest.mark.parametrize(
     "effects",
     [(0.0, 0.0, 0.0), (-0.4, -0.4, math.log(1.05))],

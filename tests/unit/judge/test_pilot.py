@@ -185,13 +185,6 @@ def test_sound_testbeds_are_seldom_refused_and_biased_ones_never_sound() -> None
     assert sound <= 11
 
 
-def test_coarse_clocks_do_not_make_it_certain() -> None:
-    blocks = [PilotBlock((1.0, 1.0), (1.0, 1.0), True, 60.0)] * 8
-    assert assess_pilot(blocks, RULES).outcome is PilotOutcome.SOUND
-    coarse = assess_pilot(blocks, replace(RULES, resolution_s=1.0))
-    assert coarse.outcome is PilotOutcome.UNDECIDED
-
-
 def test_bad_arguments() -> None:
     blocks = measured(5, 0.01)
     with pytest.raises(ValueError, match="at least 3 blocks, got 2"):
