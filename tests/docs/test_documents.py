@@ -101,8 +101,9 @@ def test_every_command_teaches() -> None:
                 assert getattr(option, "help", "x"), f"{name} {one.name} {option.name} has no help"
 
 
-def test_the_example_campaign_is_accepted(tmp_path: Path) -> None:
-    (example,) = _code_blocks(ROOT / "README.md", "yaml")
+@pytest.mark.parametrize("document", ["README.md", "docs/tutorial.md"])
+def test_the_example_campaign_is_accepted(document: str, tmp_path: Path) -> None:
+    (example,) = _code_blocks(ROOT / document, "yaml")
     file = tmp_path / "example.yaml"
     file.write_text(example)
     spec = read_spec(file)
