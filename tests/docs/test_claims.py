@@ -15,6 +15,7 @@ from tuner.errors import SpecError
 ROOT = Path(__file__).parents[2]
 CELL, HOSTS, SIMULATED = "a private cell", "hosts by SSH", "simulated"
 EXAMPLES = ROOT / "examples"
+_REFUSED = re.compile("is not for what this testbed runs")
 #: Testbeds of each kind, as a campaign file names them.
 TESTBEDS = {
     CELL: [{"cell": {}}],
@@ -34,12 +35,19 @@ def _usable(space: str, testbed: dict[str, object], state: Path) -> bool:
     client = "linux" if "kernel" in str(testbed) else "fuse"
     spaces = {"cache_manager": f"openafs-cache-manager-{client}-1.8", part: space}
     made = {"name": "x", "testbed": testbed, "spaces": spaces, "workload": "mixed-use"}
-    try:
-        prepare(CampaignSpec.model_validate(made), state)
-    except SpecError as refused:
-        assert "is not for what this testbed runs" in str(refused)
+    spec = CampaignSpec.model_validate(made)
+    if _REFUSED.search(_problem(spec, state)):
         return False
+    assert _problem(spec, state) == ""
     return True
+
+
+def _problem(spec: CampaignSpec, state: Path) -> str:
+    try:
+        prepare(spec, state)
+    except SpecError as problem:
+        return str(problem)
+    return ""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What a campaign measures with, as documents that can be compared when it is taken up again. Pure.
+"""What a campaign measures with, as documents that can be compared when it is resumed. Pure.
 
 Measurements of one campaign are put together, so they must have been made with the same spaces,
 workload, statistics and testbed. What only explains them (descriptions, sources) is left out.

@@ -12,11 +12,11 @@ for.
 Differences that lean to one side or depend on each other break the t-type test. Where the guards of
 `monitors` say so, certify with `robust`: the gain must then be shown by the sign-flip bet too.
 
-What to expect (alpha .025, floor 5%): the floors, not the gain, decide the number of blocks. For
-a component that the finalist leaves as it was, 80% power takes 9 blocks at sd(D_c) = 3%, 17 at 5
-%, more than 50 at 10% (74% by then) and is out of reach at 15% (34%) and 20% (20%). For one
-that it makes 10% faster: 3, 5, 10, 18 and 29. With noisy components plan 30 to 50 blocks, measure
-longer in each, or choose a wider floor before the first block.
+What to expect (alpha .025, floor 5%): the floors, not the gain, decide the number of blocks. For a
+component that the finalist leaves as it was, 80% power takes 9 blocks at sd(D_c) = 3%, 17 at 5%,
+more than 50 at 10% (74% by then) and is out of reach at 15% (34%) and 20% (20%). For one that it
+makes 10% faster: 3, 5, 10, 18 and 29. With noisy components plan 30 to 50 blocks, measure longer in
+each, or choose a wider floor before the first block.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ _SKEW_WARN_S, _SKEW_REFUSE_S = 2.0, 240.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that speaks against changing a host. ``refuses``: a campaign must not begin."""
+    """A problem with changing a host. ``refuses``: a campaign must not begin."""
 
     host: str
     refuses: bool
@@ -32,7 +32,7 @@ def preflight(
     now: datetime,
     caches: Sequence[ClientFacts] = (),
 ) -> tuple[Finding, ...]:
-    """All that speaks against it. ``needs_bytes``: of memory, by host, for what may be tried."""
+    """All the problems. ``needs_bytes``: of memory, by host, for what may be tried."""
     host, programs = server
     findings = [
         *_volumes(file, host.host, programs),

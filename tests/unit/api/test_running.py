@@ -24,6 +24,8 @@ from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
 from tuner.tokens import Scope
 
+pytestmark = pytest.mark.slow
+
 NOW = datetime.now(UTC)
 EVENT = NewEvent(NOW, "campaign-started", "campaign started")
 

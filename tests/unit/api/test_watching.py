@@ -44,6 +44,7 @@ async def all_of(feeds: Feeds, campaign: str, after: int, late_s: float) -> list
     raise AssertionError("the stream ended without saying so")
 
 
+@pytest.mark.slow
 def test_every_watcher_gets_every_event_in_order(store: Store) -> None:
     campaign = store.create_campaign("watched", "{}", 1, NOW).id
     happen(store, campaign, 700)

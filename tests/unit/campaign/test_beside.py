@@ -20,6 +20,8 @@ from tuner.report.beside import comparison_sentence
 from tuner.states import BlockState, CampaignState
 from tuner.testbed.simulated import testbed as simulated
 
+pytestmark = pytest.mark.slow
+
 TWO = [
     {"name": "local-disk", "path": "/fstune"},
     {"name": "other", "path": "/tmp", "every": 3},

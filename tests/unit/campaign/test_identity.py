@@ -20,6 +20,8 @@ from tuner.measure.workload import load_workload
 from tuner.states import CampaignState
 from tuner.testbed.simulated import testbed as simulated
 
+pytestmark = pytest.mark.slow
+
 
 def cut_off(campaign: Campaign) -> None:
     """Run it until some blocks are measured."""

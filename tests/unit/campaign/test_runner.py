@@ -28,6 +28,8 @@ from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store
 from tuner.testbed.simulated import testbed as simulated
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_true_effect_is_certified(begin: Begin) -> None:
     campaign = begin(spec(faster()))

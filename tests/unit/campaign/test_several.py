@@ -31,6 +31,8 @@ from tuner.states import BlockState, CampaignState, TrialState
 from tuner.testbed.simulated import SimulatedTestbed
 from tuner.testbed.simulated import testbed as simulated
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("a", "b", "c", "d")
 
 

@@ -16,6 +16,8 @@ from tuner.model import Answer, Configuration
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store
 
+pytestmark = pytest.mark.slow
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 FOUND = Configuration.of({"fileserver.dir_buffers": 100})
 

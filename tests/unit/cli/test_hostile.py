@@ -26,6 +26,8 @@ from tuner.target.openafs.fileserver import Fileserver, FileserverPlace
 from tuner.testbed.connector import CommandResult
 from tuner.testbed.local import LocalConnector
 
+pytestmark = pytest.mark.slow
+
 DATA = Path(__file__).parents[2] / "data"
 CAMPAIGN = yaml.safe_load((DATA / "campaigns" / "good" / "everything.yaml").read_text())
 SPACE = yaml.safe_load((DATA / "spaces" / "good" / "tiny.yaml").read_text())

@@ -21,6 +21,8 @@ from tuner.model import Block
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import NewEvent, Store, problems
 
+pytestmark = pytest.mark.slow
+
 Begin = Callable[..., "subprocess.Popen[str]"]
 
 
@@ -234,7 +236,7 @@ def test_a_process_of_another_machine_is_taken_over_when_it_is_silent(
         fresh = fstune("resume")
         assert fresh.returncode == 4
         assert re.search(
-            r"by another process: process 4711 on there, heard of \d+ s ago", fresh.stderr
+            r"by another process: process 4711 on there, last seen \d+ s ago", fresh.stderr
         )
         store.beat(lease)
         with store._database.writer.begin() as connection:

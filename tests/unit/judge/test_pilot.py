@@ -115,6 +115,7 @@ def test_noise_alone_is_no_reason_to_refuse() -> None:
     )
 
 
+@pytest.mark.slow
 def test_sound_testbeds_are_seldom_refused_whatever_their_noise() -> None:
     """400 pilots of 20 blocks: at most 5% refused; 5% + 3 standard errors are 33."""
     for noise in (0.01, 0.2):
@@ -164,6 +165,7 @@ def test_warm_up_within_blocks_and_before_them() -> None:
     assert not assess_pilot(measured(15, 0.014), RULES).warm_up.shown
 
 
+@pytest.mark.slow
 def test_sound_testbeds_are_seldom_refused_and_biased_ones_never_sound() -> None:
     """100 sound pilots of up to 20 blocks: refused in 1 of 100 for a difference, 2 for dependence.
 

@@ -268,6 +268,7 @@ def test_other_trials_do_not_matter_to_a_comparison() -> None:
         assert run(blocks, trial)[trial] == together[trial]
 
 
+@pytest.mark.slow
 def test_delta_better_trials_survive() -> None:
     """600 races of a trial exactly delta faster, every look to 10.
 

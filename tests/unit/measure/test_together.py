@@ -22,6 +22,8 @@ from tuner.model import ComponentResult
 from tuner.testbed.connector import CommandResult
 from workloads import rundir
 
+pytestmark = pytest.mark.slow
+
 SMALL: dict[str, Any] = yaml.safe_load(
     (Path(__file__).parents[2] / "data" / "small-workload.yaml").read_text()
 )

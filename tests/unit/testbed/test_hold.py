@@ -24,6 +24,8 @@ from tuner.testbed.hosts import restore
 from tuner.testbed.local import LocalConnector
 from tuner.testbed.put_back import restore_all
 
+pytestmark = pytest.mark.slow
+
 OURS, THEIRS = Owner("campaign-1", "here"), Owner("campaign-2", "there")
 #: Says what it does in a file beside all journals.
 PROVES = 'echo "${PWD##*/}" >> ../../proof; echo restored\n'

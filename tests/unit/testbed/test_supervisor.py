@@ -18,6 +18,8 @@ from tuner.testbed import supervisor
 from tuner.testbed.connector import OUTPUT_LIMIT_BYTES
 from tuner.testbed.exchange import BOOTSTRAP, Answer, AnswerReader, Request
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_S = 60.0
 
 
