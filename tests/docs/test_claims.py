@@ -17,7 +17,7 @@ CELL, HOSTS, SIMULATED = "a private cell", "hosts by SSH", "simulated"
 EXAMPLES = ROOT / "examples"
 _REFUSED = re.compile("is not for what this testbed runs")
 #: Testbeds of each kind, as a campaign file names them.
-TESTBEDS = {
+TESTBEDS: dict[str, list[dict[str, object]]] = {
     CELL: [{"cell": {}}],
     HOSTS: [
         {"hosts": str(EXAMPLES / "fileserver-testbed.yaml")},
