@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SAME_INDEX = index="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$(build/tools/bin/python -m pip config get global.index-url 2>/dev/null || true)}}"; \
 	if [ -n "$$index" ]; then export UV_DEFAULT_INDEX="$$index"; fi
 
-.PHONY: help tune setup test check bench format docs dist lock clean
+.PHONY: help tune setup unit test check bench format docs dist lock clean
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
 
@@ -36,6 +36,9 @@ tune: setup ## tune the fileserver of a private cell on this machine
 
 setup: $(STAMP) ## make .venv with every dependency at its locked version
 	@:
+
+unit: setup ## run the quick tests of single modules, for the inner loop
+	@$(VENV)/bin/python -m pytest -q -n 2 --dist worksteal -m 'not slow and not postgres' tests/unit $(PYTEST)
 
 test: setup ## run the tests, three files at a time; PYTEST="-k word" narrows them
 	@$(VENV)/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST)
@@ -54,9 +57,10 @@ format: setup ## rewrite the code in the agreed format
 	@$(VENV)/bin/ruff check --fix-only --quiet $(CODE)
 	@$(VENV)/bin/ruff format $(CODE)
 
-docs: setup ## rewrite the references of all parameters and of all commands
+docs: setup ## rewrite every generated file: references, manual page, OpenAPI document
 	@$(VENV)/bin/python -m search_spaces.reference docs/search-spaces.md
 	@$(VENV)/bin/python -m tuner.cli.reference docs/commands.md docs/fstune.1
+	@$(VENV)/bin/python -m api.schema
 
 dist: setup ## build dist/fstune-VERSION.whl, to be installed where there is no checkout
 	@rm -rf dist

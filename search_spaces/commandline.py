@@ -119,7 +119,7 @@ def _value(space: Space, parameter: Parameter, flag: str, arguments: list[str]) 
         return word
     if not _NUMBER.fullmatch(word):
         raise SpaceError(
-            f"{space.name}: {flag}: {word!r} is no number; the program would not say so"
+            f"{space.name}: {flag}: {word!r} is not a number; the program would not say so"
         )
     return int(word)
 

@@ -21,7 +21,7 @@ _SPACING = {
 }
 _OUTSIDE = {
     Outside.REFUSES: "the program refuses others",
-    Outside.CLAMPS: "the program moves others to the nearest of these, without a word",
+    Outside.CLAMPS: "the program silently moves others to the nearest of these",
     Outside.IGNORES: "the program ignores others and uses its default",
     Outside.ACCEPTS: "others make no sense, but the program takes them",
 }
@@ -88,7 +88,7 @@ def _limits(parameter: Parameter) -> str:
 def _bound(bound: Bound | None) -> str:
     if bound is None:
         return ""
-    how = "; the program enforces it without a word" if bound.clamped else ""
+    how = "; the program enforces it silently" if bound.clamped else ""
     return f"`{bound.expression.text}`: {bound.why}{how}"
 
 

@@ -87,7 +87,7 @@ class _Checker(ast.NodeTransformer):
         """Words know ``*`` and ``%`` too, and grow beyond all memory by them."""
         match node:
             case ast.Constant(value=str()):
-                raise ExpressionError(f"{node.value!r} is no number")
+                raise ExpressionError(f"{node.value!r} is not a number")
             case ast.Name():
                 self.numbers.add(node.id)
             case ast.IfExp():
@@ -156,5 +156,5 @@ class Expression:
         """Like calling it, for an expression that must be a number."""
         value = self(values)
         if isinstance(value, str):
-            raise ExpressionError(f"{self.text!r} is no number but {value!r}")
+            raise ExpressionError(f"{self.text!r} is not a number but {value!r}")
         return value

@@ -254,7 +254,7 @@ def _constraint(section: Section, by_name: Mapping[str, Parameter]) -> Constrain
     constraint = Constraint(rule, why, lower, unset)
     for name in lower:
         if not by_name[name].kind.numeric:
-            section.fail("lower", f"{name} is no number")
+            section.fail("lower", f"{name} is not a number")
     section.done()
     return constraint
 

@@ -60,7 +60,7 @@ class Risk(StrEnum):
 
 
 class Role(StrEnum):
-    """Whether a parameter is searched unless told otherwise.
+    """Whether a parameter is searched by default.
 
     ``CONTROL``: the source says that it is inert in a short trial; searched only on purpose, to
     show that no effect is found where there is none. ``HELD``: keeps the value as found.

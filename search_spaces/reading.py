@@ -56,7 +56,7 @@ def mapping(where: str, content: object, path: str = "") -> dict[str, object]:
         raise SpaceError(f"{place}is not a mapping")
     for key in content:
         if not isinstance(key, str):
-            raise SpaceError(f"{place}the key {key!r} is no text; put it in quotes")
+            raise SpaceError(f"{place}the key {key!r} is not a string; put it in quotes")
     return content
 
 
@@ -100,7 +100,7 @@ class Section:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return str(value)
         if not isinstance(value, str) or not value.strip():
-            self.fail(key, f"{value!r} is no text")
+            self.fail(key, f"{value!r} is not a string")
         return " ".join(value.split())
 
     def integer(self, key: str) -> int:

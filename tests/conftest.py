@@ -49,7 +49,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         in_cell = item.get_closest_marker("cell") is not None
         if in_cell and reason is not None:
             item.add_marker(pytest.mark.skip(reason=reason))
-        # OpenAFS and browsers have crashes and time-outs of their own: see docs/architecture.md.
+        # OpenAFS and browsers have crashes and time-outs of their own: see
+        # docs/decisions/second-tries.md.
         # Such a test has a second try, and why it needed one is shown at the end.
         if in_cell or item.get_closest_marker("browser") is not None:
             item.add_marker(pytest.mark.flaky(reruns=1))

@@ -1,7 +1,7 @@
 """The records that the parts of fstune hand to each other: frozen, without behaviour that touches
 the world.
 
-Words are those of docs/architecture.md. Times are UTC-aware, durations in seconds.
+Words are those of docs/glossary.md. Times are UTC-aware, durations in seconds.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ _C, _T, _B = CampaignState, TrialState, BlockState
 _MOVES: Mapping[type[StrEnum], Mapping[StrEnum, frozenset[StrEnum]]] = {
     _C: {
         _C.CREATED: frozenset({_C.RUNNING, _C.FAILED, _C.CANCELLED}),
-        # A campaign found running was killed: it is taken up again as running.
+        # A campaign found running was killed: it is resumed as running.
         _C.RUNNING: frozenset({_C.RUNNING, _C.PAUSED, _C.FINISHED, _C.FAILED, _C.CANCELLED}),
         _C.PAUSED: frozenset({_C.RUNNING, _C.CANCELLED}),
         _C.FAILED: frozenset({_C.RUNNING, _C.CANCELLED}),

@@ -206,7 +206,7 @@ def _number(text: str, low: float, high: float) -> float:
     except ValueError:
         value = math.nan
     if not low <= value <= high:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from {low:g} to {high:.10g}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {low:g} to {high:.10g}")
     return value
 
 

@@ -37,7 +37,13 @@ REPORT_PARTS = (
     "SettingChange",
     "TrialVerdict",
 )
-DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+DOCUMENTS = sorted(
+    [
+        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+        ROOT / "examples" / "README.md",
+        *(ROOT / "docs").rglob("*.md"),
+    ]
+)
 
 
 def _code_blocks(document: Path, language: str) -> list[str]:
@@ -56,7 +62,7 @@ def _commands() -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_to_files(document: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
         if "://" not in target:
@@ -82,6 +88,15 @@ def test_make_targets_in_documents_exist() -> None:
         assert named <= targets, document.name
 
 
+def test_what_contributors_are_sent_to_exists() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    named = {word for word in re.findall(r"`([\w./-]+)`", text) if "/" in word}
+    missing = {name for name in named if not (ROOT / name).exists()}
+    placeholders = {name for name in missing if re.search(r"\b(NAME|SPACE)\b", name)}
+    assert missing - placeholders - {"/dev/fuse"} == set()
+    assert all((ROOT / name).parent.is_dir() for name in placeholders)
+
+
 def test_a_start_without_root_comes_first() -> None:
     first = (ROOT / "README.md").read_text().split("\n## ")[1]
     assert "make setup" in first
@@ -97,8 +112,9 @@ def test_every_command_teaches() -> None:
                 assert getattr(option, "help", "x"), f"{name} {one.name} {option.name} has no help"
 
 
-def test_the_example_campaign_is_accepted(tmp_path: Path) -> None:
-    (example,) = _code_blocks(ROOT / "README.md", "yaml")
+@pytest.mark.parametrize("document", ["README.md", "docs/tutorial.md"])
+def test_the_example_campaign_is_accepted(document: str, tmp_path: Path) -> None:
+    (example,) = _code_blocks(ROOT / document, "yaml")
     file = tmp_path / "example.yaml"
     file.write_text(example)
     spec = read_spec(file)

@@ -1,4 +1,4 @@
-"""The session of the README, as it stands there, against a real service."""
+"""The session of docs/api.md, as it stands there, against a real service."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_session_with_curl(service: Service, root: Path, tmp_path: Path) -> 
     (tmp_path / "earlier.yaml").write_text(json.dumps(CAMPAIGN | {"name": "earlier"}))
     service.fstune("run", str(tmp_path / "earlier.yaml"))
     (tmp_path / "campaign.json").write_text(json.dumps(CAMPAIGN))
-    blocks = re.findall(r"```sh\n(.*?)```", (root / "README.md").read_text(), re.DOTALL)
+    blocks = re.findall(r"```sh\n(.*?)```", (root / "docs" / "api.md").read_text(), re.DOTALL)
     (session,) = [block for block in blocks if "token create" in block and "curl" in block]
     assert session.count("http://127.0.0.1:8710") == 1
     python = shlex.join([sys.executable, "-c", "from tuner.cli import main; main()"])

@@ -98,7 +98,7 @@ def can_narrow(answer: Finish, made: Sequence[Attempt], rules: Rules) -> bool:
 
 
 def guards(table: ScoreTable, until: int | None = None) -> tuple[Guard, ...]:
-    """What speaks against taking the differences measured so far at their word.
+    """Why the differences measured so far may be misleading.
 
     ``until``: look at the complete blocks up to this place in the table only. What is certified was
     judged by what was known then; to look again at every later block would find some alarm in time.
@@ -156,7 +156,6 @@ def certification(
         floor=rules.race.floor,
         alpha=attempt.alpha,
         max_n=rules.certify_blocks,
-        resolution_s=rules.race.resolution_s,
         components=rules.components,
         robust=[f for f in attempt.finalists if suspect or any(map(_hurts, opinions[f]))],
         floor_alpha=None if rules.floors is Floors.STRICT else FLOOR_ALPHA,

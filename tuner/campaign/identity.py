@@ -1,4 +1,4 @@
-"""What a campaign measures with, as documents that can be compared when it is taken up again. Pure.
+"""What a campaign measures with, as documents that can be compared when it is resumed. Pure.
 
 Measurements of one campaign are put together, so they must have been made with the same spaces,
 workload, statistics and testbed. What only explains them (descriptions, sources) is left out.
@@ -42,7 +42,8 @@ def aspects(
         "alpha": ALPHA,
         "certify_blocks": rules.certify_blocks,
         "finalists": rules.finalists,
-        "race": asdict(rules.race),
+        # Stored campaigns have this key: without it none of them could be resumed.
+        "race": {**asdict(rules.race), "resolution_s": 0.0},
     }
     return {
         **found,

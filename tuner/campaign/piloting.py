@@ -28,7 +28,7 @@ class PilotPlan:
 
     @property
     def refused(self) -> str | None:
-        """Why the campaign had better not start, a sentence; None when nothing speaks against
+        """Why the campaign had better not start, a sentence; None when no reason is found against
         it.
         """
         if self.found is None or self.found.outcome is not PilotOutcome.REFUSED:

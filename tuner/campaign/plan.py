@@ -2,7 +2,7 @@
 
 Owns the order of things: the pilot, blocks of the search, attempts at a certificate on fresh
 blocks, the answer. What is measured and when a certificate is tried follow from what the guide
-makes of the stored blocks, so that a campaign taken up again reaches the same decisions from the
+makes of the stored blocks, so that a resumed campaign reaches the same decisions from the
 same measurements.
 """
 

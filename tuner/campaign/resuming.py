@@ -1,4 +1,4 @@
-"""What a campaign that is taken up again must find as it was: all that it measured with."""
+"""What a resumed campaign must find as it was: all that it measured with."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Rules:
     ``budget_measurements``: None for no limit. ``arms``: of a block of the search, beside the
     baseline. ``max_trials``: most proposals, None for no limit. ``certify_share``: the part of the
     budget that the search leaves to certification, of ``finalists`` trials at once at most.
-    ``pilot``: None for a campaign without one; ``pilot_override``: go on although it advises
+    ``pilot``: None for a campaign without one; ``pilot_override``: continue although it advises
     against. ``testbeds``: so many blocks are measured at once. ``stop_certified``: finish with the
     first certificate. ``adjust``: judge gains by adjusted differences.
     """

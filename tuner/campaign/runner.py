@@ -61,7 +61,7 @@ class Outcome:
 
 
 class Runner:
-    """One run of a campaign, new or taken up again.
+    """One run of a campaign, new or resumed.
 
     ``sites``: where it measures, as many as the specification names. ``aspects``: what it measures
     with, held to what was measured before. ``held``: the testbeds, by this process.

@@ -97,8 +97,6 @@ class ScoreTable:
         #: The highest number of a block; and of every trial, of a block that was to measure it.
         self.newest = 0
         self.last_block: dict[int, int] = {}
-        #: The order of the first block of certification, while there is one.
-        self.first_fresh: tuple[int, ...] | None = None
         self._pairs: dict[BlockKind, defaultdict[int, list[float]]] = {
             kind: defaultdict(list) for kind in BlockKind
         }
@@ -266,8 +264,6 @@ class ScoreTable:
         for trial in block.order:
             if last.get(trial, 0) < number:
                 last[trial] = number
-        if block.kind is BlockKind.CERTIFY and self.first_fresh is None:
-            self.first_fresh = block.order
 
     def _take_in(self, block: BlockTimes, scores: list[float]) -> None:
         """``scores``: those to come, the next one last."""

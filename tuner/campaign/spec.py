@@ -126,7 +126,7 @@ class BudgetSection(Section):
 
 class PilotSection(Section):
     """The pilot: the baseline against itself, before anything is tuned. ``blocks``: at most so
-    many, 0 for none. ``override``: go on although the pilot advises against.
+    many, 0 for none. ``override``: continue despite its warning.
     """
 
     blocks: int = Field(default=20, ge=0, le=1000)
@@ -175,7 +175,7 @@ def _absolute(path: str) -> str:
 class ReferenceSection(Section):
     """A path that is not tuned, on the first client, measured in the same blocks.
 
-    ``every``: in every how manieth block.
+    ``every``: in every Nth block only.
     """
 
     name: Name

@@ -302,7 +302,7 @@ class Hold:
             raise ConflictError(f"{self.host} was taken by another campaign at the same moment")
 
     def _silence_s(self) -> float | None:
-        """For how long nothing was heard of the lease's holder; None since before a reboot."""
+        """How long the lease's holder has been silent; None since before a reboot."""
         boot = check(self.connector, ["cat", _BOOT])
         if self.connector.ask(["cat", f"{self.directory}/lease/boot"]).stdout != boot:
             return None

@@ -34,7 +34,7 @@ OpenSocket = Callable[[str, int, float], socket.socket]
 _SSH_PORT = 22
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0
 _SESSION_WAIT_S = 0.1
-#: OpenSSH allows ten sessions on one connection unless told otherwise.
+#: OpenSSH allows ten sessions on one connection by default.
 _MOST_CHANNELS = 8
 
 

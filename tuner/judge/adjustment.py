@@ -21,8 +21,8 @@ What an influence does that nobody saw. A configuration that lets others use .1 
 gains .033 by the adjustment, a third of what noise would. So a claim that rests on adjusted
 differences must be shown by the raw ones too, at eight times the error (``raw_alpha``). That bounds
 the error for any influence, however strong, at 8 alpha: raw differences know of no covariate. With
-the refusals above it came to 4.3% for the worst influence found, at an alpha of 2.5%, and to 1.8
-% without any (bench/error_rates). Stricter, it would cost most of what is gained.
+the refusals above it came to 4.3% for the worst influence found, at an alpha of 2.5%, and to
+1.8% without any (bench/error_rates). Stricter, it would cost most of what is gained.
 
 On a machine that is used up others get what the run leaves: of a configuration that truly is faster
 they get less, of a slower one more, so that D - b dz is nearer to 0 than D, by a sixth to a third.

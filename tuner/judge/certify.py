@@ -12,11 +12,11 @@ for.
 Differences that lean to one side or depend on each other break the t-type test. Where the guards of
 `monitors` say so, certify with `robust`: the gain must then be shown by the sign-flip bet too.
 
-What to expect (alpha .025, floor 5%): the floors, not the gain, decide the number of blocks. For
-a component that the finalist leaves as it was, 80% power takes 9 blocks at sd(D_c) = 3%, 17 at 5
-%, more than 50 at 10% (74% by then) and is out of reach at 15% (34%) and 20% (20%). For one
-that it makes 10% faster: 3, 5, 10, 18 and 29. With noisy components plan 30 to 50 blocks, measure
-longer in each, or choose a wider floor before the first block.
+What to expect (alpha .025, floor 5%): the floors, not the gain, decide the number of blocks. For a
+component that the finalist leaves as it was, 80% power takes 9 blocks at sd(D_c) = 3%, 17 at 5%,
+more than 50 at 10% (74% by then) and is out of reach at 15% (34%) and 20% (20%). For one that it
+makes 10% faster: 3, 5, 10, 18 and 29. With noisy components plan 30 to 50 blocks, measure longer in
+each, or choose a wider floor before the first block.
 """
 
 from __future__ import annotations
@@ -34,11 +34,9 @@ from tuner.judge.evalue import MIN_PAIRS, Floats, Moments, e_from_log, moments
 from tuner.judge.robust import sign_flip_e_value
 from tuner.judge.score import (
     checked_weights,
-    clock_variance,
     component_differences,
     component_names,
     margin,
-    score_clock_variance,
 )
 from tuner.judge.thresholds import threshold
 from tuner.judge.verdict import METHOD, Outcome, Verdict, describe
@@ -109,7 +107,6 @@ def certify(
     floor: float,
     alpha: float = 0.025,
     max_n: int | None = None,
-    resolution_s: float = 0.0,
     components: Sequence[str] = (),
     robust: bool = False,
     floor_alpha: float | None = None,
@@ -132,7 +129,7 @@ def certify(
 
     weights: one for each component, summing to 1. floor: largest loss allowed to a component, a
     fraction. max_n: number of blocks fixed before the first one, for calibrated thresholds; None,
-    or more blocks than that: Ville's, and no end. resolution_s: resolution of the clock.
+    or more blocks than that: Ville's, and no end.
     components: what the reasons call them; numbered where not given. Raises ValueError for times
     not above 0, unequal numbers of components, values out of range.
     """
@@ -146,22 +143,21 @@ def certify(
     baseline = _table([pair.baseline_s for pair in component_times_by_block], shape)
     d = component_differences(candidate, baseline)
     raw = judged = d @ weight_row
-    clock = score_clock_variance(candidate, baseline, weight_row, resolution_s)
     if adjustment is not None and adjustment.used and len(raw):
         rows = [
             pair.covariates or (math.nan,) * len(COVARIATES) for pair in component_times_by_block
         ]
         judged = adjustment.adjusted(raw, np.array(rows))
     robust_e = sign_flip_e_value(-judged)
-    score = moments(judged, variance_floor=clock)
-    by_component = moments(d.T, variance_floor=clock_variance(candidate, baseline, resolution_s).T)
+    score = moments(judged)
+    by_component = moments(d.T)
     verdict = _verdict(score, level, alpha)
     by_name = _components(by_component, names, margin(floor), level, floor_level, alpha)
     doubt = ""
     if robust and robust_e < 1.0 / alpha:
         doubt = f"not confirmed by the sign-flip test (e-value {robust_e:.3g} of {1.0 / alpha:.3g})"
     if judged is not raw and not doubt:
-        doubt = _raw_doubt(moments(raw, variance_floor=clock), alpha, horizon)
+        doubt = _raw_doubt(moments(raw), alpha, horizon)
     outcome, reason = _conclude(verdict, by_name, floor, max_n, doubt)
     return Certificate(
         outcome=outcome,
@@ -182,7 +178,6 @@ def certify_several(
     floor: float,
     alpha: float = 0.025,
     max_n: int | None = None,
-    resolution_s: float = 0.0,
     components: Sequence[str] = (),
     robust: Collection[int] = (),
     floor_alpha: float | None = None,
@@ -207,7 +202,6 @@ def certify_several(
                 floor=floor,
                 alpha=alpha / len(still_open),
                 max_n=max_n,
-                resolution_s=resolution_s,
                 components=components,
                 robust=finalist in robust,
                 floor_alpha=floor_alpha,

@@ -86,7 +86,6 @@ def confidence_interval(
     threshold: float | None = None,
     alpha: float | None = None,
     side: Side = Side.BOTH,
-    variance_floor: float | Floats = 0.0,
 ) -> Interval:
     """Interval for the mean of `differences`, shape (n,), valid at any stopping time.
 
@@ -99,9 +98,7 @@ def confidence_interval(
     """
     if len(differences) == 0:
         return Interval(-math.inf, math.inf)
-    lower, upper = confidence_sequence(
-        differences, threshold=threshold, alpha=alpha, side=side, variance_floor=variance_floor
-    )
+    lower, upper = confidence_sequence(differences, threshold=threshold, alpha=alpha, side=side)
     return Interval(float(lower[-1]), float(upper[-1]))
 
 
@@ -111,7 +108,6 @@ def confidence_sequence(
     threshold: float | None = None,
     alpha: float | None = None,
     side: Side = Side.BOTH,
-    variance_floor: float | Floats = 0.0,
     intersect: bool = False,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Lower and upper bounds after 1, 2, ..., n differences; arguments as `confidence_interval`.
@@ -122,7 +118,7 @@ def confidence_sequence(
     happened.
     """
     level = _threshold_of(threshold, alpha, side)
-    m = running_moments(differences, variance_floor=variance_floor)
+    m = running_moments(differences)
     lower, upper = bounds(m, level)
     if side is Side.UPPER:
         lower = np.full_like(lower, -np.inf)

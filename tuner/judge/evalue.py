@@ -62,36 +62,32 @@ class Moments:
 
 
 def moments(
-    differences: Sequence[float] | Floats, *, variance_floor: float | Floats = 0.0
+    differences: Sequence[float] | Floats,
 ) -> Moments:
     """Moments over the last axis, where a NaN marks a block without this pair.
 
-    differences: shape (..., blocks), log ratios. variance_floor: the variance that the resolution
-    of the clock adds to each difference, broadcast against `differences`, averaged over the pairs.
-    Raises ValueError for infinite differences and for a floor that is negative or not finite.
+    differences: shape (..., blocks), log ratios. Raises ValueError for infinite differences.
     """
     x = np.asarray(differences, dtype=np.float64)
     present = ~np.isnan(x)
     x = checked_differences(np.where(present, x, 0.0))
-    floor = np.where(present, _checked_floor(variance_floor, x.shape), 0.0)
     n = present.sum(axis=-1)
     pairs = np.maximum(n, 1)
     mean = x.sum(axis=-1) / pairs
     centred = np.where(present, x - mean[..., None], 0.0)
     spread = (centred**2).sum(axis=-1) / np.maximum(n - 1, 1)
-    variance = np.where(n >= 2, spread + floor.sum(axis=-1) / pairs, 0.0)
+    variance = np.where(n >= 2, spread, 0.0)
     return Moments(n=n.astype(np.int64), mean=mean, variance=variance)
 
 
 def running_moments(
-    differences: Sequence[float] | Floats, *, variance_floor: float | Floats = 0.0
+    differences: Sequence[float] | Floats,
 ) -> Moments:
     """Moments of the first 1, 2, ..., n differences along the last axis; shapes as `differences`.
 
     Raises ValueError for values that are not finite, naming the first index.
     """
     x = checked_differences(differences)
-    floor = _checked_floor(variance_floor, x.shape)
     n = np.broadcast_to(np.arange(1, x.shape[-1] + 1, dtype=np.int64), x.shape)
     mean = np.cumsum(x, axis=-1) / n
     # Welford's increments: sums of squares that only grow, free of the cancellation of
@@ -100,7 +96,7 @@ def running_moments(
     centred_squares = np.zeros_like(x)
     np.cumsum(step**2 * ((n[..., 1:] - 1) / n[..., 1:]), axis=-1, out=centred_squares[..., 1:])
     spread = centred_squares / np.maximum(n - 1, 1)
-    variance = np.where(n >= 2, spread + np.cumsum(floor, axis=-1) / n, 0.0)
+    variance = np.where(n >= 2, spread, 0.0)
     return Moments(n=n, mean=mean, variance=variance)
 
 
@@ -143,7 +139,6 @@ def e_from_log(log_e: Floats) -> Floats:
 def e_values(
     differences: Sequence[float] | Floats,
     *,
-    variance_floor: float | Floats = 0.0,
     scales: Sequence[float] = SCALES,
 ) -> Floats:
     """Running one-sided e-values E_1, ..., E_n for "the mean difference is above 0".
@@ -152,20 +147,16 @@ def e_values(
     E_1 is 1. Nothing may be decided before n = MIN_PAIRS. The order of the differences changes the
     path, and so its running maximum, but not the last value.
 
-    variance_floor: added to the sample variance, averaged over the first k pairs for E_k. It pulls
-    T towards 0, where E < 1, so it can only delay a crossing of a threshold above 1.
-
-    Raises ValueError for a difference that is not finite (naming its index), for a negative floor
-    and for scales that are not positive. Source: Wang and Ramdas (2023), right-Haar mixture t.
+    Raises ValueError for a difference that is not finite (naming its index) and for scales that are
+    not positive. Source: Wang and Ramdas (2023), right-Haar mixture t.
     """
-    m = running_moments(differences, variance_floor=variance_floor)
+    m = running_moments(differences)
     return e_from_log(log_e_from_moments(m.n, m.mean, m.variance, scales))
 
 
 def e_value(
     differences: Sequence[float] | Floats,
     *,
-    variance_floor: float | Floats = 0.0,
     scales: Sequence[float] = SCALES,
 ) -> float:
     """The last of `e_values` for one set of differences, shape (n,); 1.0 for n < 2."""
@@ -174,7 +165,7 @@ def e_value(
         raise ValueError(f"differences must have one axis, got shape {x.shape}")
     if x.size == 0:
         return 1.0
-    return float(e_values(x, variance_floor=variance_floor, scales=scales)[-1])
+    return float(e_values(x, scales=scales)[-1])
 
 
 def checked_differences(differences: Sequence[float] | Floats) -> Floats:
@@ -188,10 +179,3 @@ def checked_differences(differences: Sequence[float] | Floats) -> Floats:
         where = index[0] if len(index) == 1 else index
         raise ValueError(f"difference at index {where} is not a finite number: {x[index]}")
     return x
-
-
-def _checked_floor(variance_floor: float | Floats, shape: tuple[int, ...]) -> Floats:
-    floor = np.asarray(variance_floor, dtype=np.float64)
-    if not bool(np.all((floor >= 0.0) & np.isfinite(floor))):
-        raise ValueError("variance_floor must be finite and not negative")
-    return np.broadcast_to(floor, shape)

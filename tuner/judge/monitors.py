@@ -149,7 +149,7 @@ def dependence(differences: Differences) -> Guard:
         strong = seen.value >= STRONG_DEPENDENCE and seen.z >= _STRONG_LIMIT
         alarm = Alarm.REFUSE if strong else Alarm.WARN
         said = "the differences depend on those of the block before: " + (
-            "far more is shown than is true" if strong else "more is shown than is true"
+            "the evidence is far overstated" if strong else "the evidence is overstated"
         )
     reason = f"{said} (lag-1 autocorrelation {seen.value:+.2f}, {abs(seen.z):.1f} standard errors)"
     return Guard(GuardKind.DEPENDENCE, alarm, seen.value, seen.z, pool.total, reason)

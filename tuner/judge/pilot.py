@@ -31,7 +31,6 @@ from tuner.judge.score import (
     component_names,
     log_times,
     margin,
-    score_clock_variance,
 )
 from tuner.judge.special import stdtr
 from tuner.judge.thresholds import threshold
@@ -65,7 +64,7 @@ class PilotRules:
 
     delta, floor: fractions, as in `race.RaceRules`. max_blocks: most pilot blocks. arms: runs in a
     block of the search. certify_share: part of budget_s that the search leaves to certification,
-    of at most certify_blocks with certify_arms runs each. resolution_s: resolution of the clock.
+    of at most certify_blocks with certify_arms runs each.
     Raises ValueError for values out of range.
     """
 
@@ -79,7 +78,6 @@ class PilotRules:
     certify_share: float
     certify_arms: int = 2
     alpha_certify: float = 0.025
-    resolution_s: float = 0.0
     components: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -195,7 +193,6 @@ def assess_pilot(pilot_blocks: Sequence[PilotBlock], rules: PilotRules) -> Pilot
     logs = np.stack([log_times(a), log_times(b)])  # (label, blocks, components)
     scores = logs @ checked_weights(rules.weights, len(rules.weights))
     d = scores[0] - scores[1]
-    floor = score_clock_variance(a, b, rules.weights, rules.resolution_s)
     names = component_names(rules.components, len(rules.weights))
     noise = _noise("score", scores)
     components = tuple(_noise(name, logs[:, :, i]) for i, name in enumerate(names))
@@ -206,7 +203,7 @@ def assess_pilot(pilot_blocks: Sequence[PilotBlock], rules: PilotRules) -> Pilot
     run_s = float(np.mean([block.duration_s for block in pilot_blocks])) / 2.0
     outlook = _outlook(run_s, noise, components, rules)
     within = _within(noise, outlook, rules)
-    verdict = _verdict(d, floor, rules, within)
+    verdict = _verdict(d, rules, within)
     refusals = _refusals(verdict, noise, guards, outlook, rules, within)
     done = verdict.outcome is Outcome.EQUIVALENT and verdict.n >= min(_FEWEST, rules.max_blocks)
     return Pilot(
@@ -240,7 +237,7 @@ def _within(noise: ComponentNoise, outlook: Outlook, rules: PilotRules) -> float
     return max(rules.delta, campaign, pilot)
 
 
-def _verdict(d: Floats, variance_floor: Floats, rules: PilotRules, within: float) -> Verdict:
+def _verdict(d: Floats, rules: PilotRules, within: float) -> Verdict:
     """a against b; a difference counts only where it is shown far more clearly than equivalence."""
     verdicts = [
         assess(
@@ -248,7 +245,6 @@ def _verdict(d: Floats, variance_floor: Floats, rules: PilotRules, within: float
             delta=within,
             alpha=alpha,
             max_n=rules.max_blocks,
-            variance_floor=variance_floor,
             reference="itself",
         )
         for alpha in (_ALPHA_EQUIVALENT, _ALPHA_DIFFERENT)

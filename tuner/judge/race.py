@@ -63,7 +63,7 @@ class RaceRules:
 
     delta: smallest difference worth acting on; floor: largest loss allowed to one component
     against the baseline (both fractions). max_blocks: most pairs a trial may take; min_blocks:
-    fewest before anything is decided. resolution_s: resolution of the clock behind the times.
+    fewest before anything is decided.
     Raises ValueError for values out of range.
     """
 
@@ -74,7 +74,6 @@ class RaceRules:
     alpha_promote: float = 0.01
     alpha_equivalent: float = 0.05
     floor: float = 0.05
-    resolution_s: float = 0.0
 
     def __post_init__(self) -> None:
         margin(self.delta)
@@ -87,8 +86,6 @@ class RaceRules:
         for alpha in (self.alpha_futility, self.alpha_promote, self.alpha_equivalent):
             if not 0.0 < alpha < 1.0:
                 raise ValueError(f"every alpha must be between 0 and 1, got {alpha}")
-        if not 0.0 <= self.resolution_s < math.inf:
-            raise ValueError(f"resolution_s must not be negative, got {self.resolution_s}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,16 +207,12 @@ def decide_on(state: RaceTable, rules: RaceRules) -> tuple[Decision, ...]:
         raise ValueError(f"incumbent {state.incumbent} is not among the live trials")
     names = component_names(state.components, len(state.weights))
     weights = checked_weights(state.weights, len(state.weights))
-    variance = _clock_variance(logs, rules.resolution_s)
     reference = np.full(len(trials), rows.index(state.incumbent))
     if state.incumbent != BASELINE:
         reference[trials.index(state.incumbent)] = 0
-    scores, score_variance = logs @ weights, variance @ weights**2
-    m = moments(
-        scores[1:] - scores[reference],
-        variance_floor=np.nan_to_num(score_variance[1:] + score_variance[reference]),
-    )
-    floor_breaks = _floor_breaks(logs, variance, names, rules)
+    scores = logs @ weights
+    m = moments(scores[1:] - scores[reference])
+    floor_breaks = _floor_breaks(logs, names, rules)
     choices = _choices(state, rules, trials, m, _incumbents_faced(state))
     for row, broken in floor_breaks.items():
         choices[row] = broken
@@ -312,13 +305,10 @@ def _shown_bounds(m: Moments, rules: RaceRules) -> tuple[Floats, Floats]:
     return low, high
 
 
-def _floor_breaks(
-    logs: Floats, variance: Floats, names: tuple[str, ...], rules: RaceRules
-) -> dict[int, _Choice]:
+def _floor_breaks(logs: Floats, names: tuple[str, ...], rules: RaceRules) -> dict[int, _Choice]:
     """The trials (by row, baseline not counted) with a component shown to break the floor."""
     by_component = np.moveaxis(logs, 2, 1)  # (trials, components, blocks)
-    noise = np.nan_to_num(np.moveaxis(variance, 2, 1))
-    m = moments(by_component[1:] - by_component[0], variance_floor=noise[1:] + noise[0])
+    m = moments(by_component[1:] - by_component[0])
     evidence = e_from_log(m.log_e_above(margin(rules.floor)))
     evidence = np.where(m.n >= rules.min_blocks, evidence, 0.0)
     worst = np.argmax(evidence, axis=1)
@@ -344,13 +334,6 @@ def _cut_short(state: RaceState) -> frozenset[int]:
         if reference in found:
             raise ValueError(f"a run of {_name(reference)} was cut short: it is what others race")
     return found
-
-
-def _clock_variance(logs: Floats, resolution_s: float) -> Floats:
-    """The variance that the clock adds to each ln T; shape as `logs`."""
-    if resolution_s == 0.0:
-        return np.zeros_like(logs)
-    return np.asarray(resolution_s**2 / 12.0 * np.exp(-2.0 * logs), dtype=np.float64)
 
 
 def _log_time_table(state: RaceState, rows: tuple[int, ...]) -> Floats:

@@ -85,45 +85,8 @@ def score_differences(
     return np.asarray(d @ checked_weights(weights, d.shape[-1]), dtype=np.float64)
 
 
-def floor_differences(candidate: Times, reference: Times, floor: float) -> Floats:
-    """ln(1 + floor) - D_c, shape (blocks, components): above 0 = not worse than the floor allows.
-
-    floor: largest loss allowed to a single component, as a fraction (.05 = 5% slower). Raises
-    ValueError unless floor > 0.
-    """
-    return margin(floor) - component_differences(candidate, reference)
-
-
 def margin(fraction: float) -> float:
     """ln(1 + fraction): the margin in log units of a fraction. ValueError unless > 0."""
     if not 0.0 < fraction < math.inf:
         raise ValueError(f"a margin must be a fraction above 0, got {fraction}")
     return math.log1p(fraction)
-
-
-def clock_variance(
-    candidate: Times, reference: Times, resolution_s: float | Sequence[float] | Floats
-) -> Floats:
-    """Variance that the clock adds to each D_c: (q^2/12)(1/T_candidate^2 + 1/T_reference^2).
-
-    resolution_s: resolution q of the clock, one for all or one for each component. Result
-    (..., components). For the score, `score_clock_variance` weighs it. Raises ValueError for a
-    resolution that is negative or not finite.
-    """
-    q = np.asarray(resolution_s, dtype=np.float64)
-    if not bool(np.all((q >= 0.0) & np.isfinite(q))):
-        raise ValueError("the clock resolution must be finite and not negative")
-    inverse_squares = np.exp(-2.0 * log_times(candidate)) + np.exp(-2.0 * log_times(reference))
-    return np.asarray(q**2 / 12.0 * inverse_squares, dtype=np.float64)
-
-
-def score_clock_variance(
-    candidate: Times,
-    reference: Times,
-    weights: Sequence[float] | Floats,
-    resolution_s: float | Sequence[float] | Floats,
-) -> Floats:
-    """Variance that the clock adds to each D = sum w_i D_i: sum w_i^2 var_i, shape (...)."""
-    variance = clock_variance(candidate, reference, resolution_s)
-    w = checked_weights(weights, variance.shape[-1])
-    return np.asarray(variance @ w**2, dtype=np.float64)

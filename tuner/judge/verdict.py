@@ -68,7 +68,6 @@ def assess(
     delta: float,
     alpha: float = 0.025,
     max_n: int | None = None,
-    variance_floor: float | Floats = 0.0,
     reference: str = "baseline",
 ) -> Verdict:
     """Judge a candidate against a reference from paired differences D, shape (n,), log units.
@@ -93,7 +92,7 @@ def assess(
         raise ValueError(f"difference at index {int(np.argmin(np.isfinite(x)))} is not finite")
     limit = margin(delta)
     level = threshold(alpha, max_n if max_n is None or x.size <= max_n else None)
-    m = moments(x, variance_floor=variance_floor)
+    m = moments(x)
     outcome, e = _outcome(m, limit, level)
     lower, upper = bounds(m, level)
     interval = Interval(float(lower), float(upper))

@@ -25,8 +25,8 @@ _UNCACHE_TIMEOUT_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class ReferencePlan:
-    """A reference as asked for: its name in reports, its directory on the client, and in every how
-    manieth block it is measured.
+    """A reference as asked for: its name in reports, its directory on the client, and of how
+    many blocks one measures it.
     """
 
     name: str

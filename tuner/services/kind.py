@@ -57,7 +57,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that speaks against changing a host. ``refuses``: a campaign must not begin."""
+    """A problem with changing a host. ``refuses``: a campaign must not begin."""
 
     host: str
     refuses: bool

@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 Work = Callable[[Connection], Result]
 
-#: JSON as stored; any mapping or configuration goes in as a dictionary. What is no number in JSON
+#: JSON as stored; any mapping or configuration goes in as a dictionary. What JSON has no number for
 #: is a ValueError: other readers could not take it.
 json_text = partial(json.dumps, allow_nan=False, separators=(",", ":"), default=dict)
 

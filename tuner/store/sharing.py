@@ -33,19 +33,6 @@ class SharingStore(OpenStore):
 
     # Testbeds
 
-    def take_testbed(
-        self,
-        campaign: str,
-        testbed: str,
-        holder: Holder,
-        limit_s: float,
-        gone: Callable[[Holder], bool],
-        event: NewEvent,
-    ) -> Lease:
-        """Give a testbed to one process for one campaign; see ``take_testbeds``."""
-        (taken,) = self.take_testbeds(campaign, [testbed], holder, limit_s, gone, event)
-        return taken
-
     def take_testbeds(
         self,
         campaign: str,
@@ -216,7 +203,7 @@ class SharingStore(OpenStore):
 
 def _in_use(held: Lease, campaign: str) -> str:
     who = f"process {held.holder.pid} on {held.holder.host}"
-    heard = f"heard of {held.beat_age_s:.0f} s ago, taken over after {held.limit_s:.0f} s"
+    heard = f"last seen {held.beat_age_s:.0f} s ago, taken over after {held.limit_s:.0f} s"
     if held.campaign == campaign:
         return f"campaign {campaign} is being run by another process: {who}, {heard}"
     return (

@@ -48,8 +48,8 @@ class Store(SharingStore):
     Every method is one transaction, done for good when it returns. Each may raise StoreError; those
     that change something raise ConflictError when the change does not fit what is stored (a number
     given twice, a second running block, a state that cannot follow). A campaign, trial or block
-    that does not exist is a NotFoundError. ``campaign`` is the whole identifier unless said
-    otherwise. NaN is a ValueError, as is infinity in a mapping; an infinite time is a conflict.
+    that does not exist is a NotFoundError. ``campaign`` is the whole identifier by
+    default. NaN is a ValueError, as is infinity in a mapping; an infinite time is a conflict.
     """
 
     # Campaigns

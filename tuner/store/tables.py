@@ -158,7 +158,7 @@ campaign = Table(
     Index("ix_campaign_newest", "created", "id"),
 )
 
-#: What a campaign measures with, an aspect a row; whoever takes it up again must have the same.
+#: What a campaign measures with, an aspect a row; whoever resumes it must have the same.
 measured_with = Table(
     "measured_with",
     metadata,

@@ -28,7 +28,7 @@ class Fate(StrEnum):
     REFUSED = "refused"
     #: Its process died too often: it is given up.
     GIVEN_UP = "given-up"
-    #: Its process died: it is taken up again.
+    #: Its process died: it is resumed.
     DIED = "died"
     #: Back on the queue: the worker ends, or its testbed is in use.
     PUT_BACK = "put-back"

@@ -103,7 +103,7 @@ async def _persistently(query: Callable[[], Awaitable[Result]]) -> Result:
 
 
 class _Jobs(JobManager):
-    """Ends only jobs that still are this worker's, and tells who it is and when it was heard of."""
+    """Ends only jobs that still are this worker's, and says who it is and when it was last seen."""
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ Say = Callable[..., None]
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What a worker is told. ``queues``: whence it takes campaigns, ``concurrency`` at once.
+    """What a worker is told. ``queues``: where it takes campaigns from, ``concurrency`` at once.
 
     ``limit_s``: after so long without a sign of life it counts as dead. ``log``: the form in which
     its campaigns write what happens.

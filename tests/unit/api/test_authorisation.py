@@ -97,6 +97,7 @@ def expected(route: tuple[str, str], visitor: Scope | None) -> set[int]:
     return set(REFUSED_LATER) if visitor.allows(need) else {403}
 
 
+@pytest.mark.slow
 def test_each_visitor_is_answered_by_the_table(guarded: Guarded) -> None:
     wrong = []
     for method, path in NEEDS:

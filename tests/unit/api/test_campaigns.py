@@ -12,6 +12,8 @@ from api.app import create_app
 from tests.unit.api.conftest import fstune
 from tuner.store import Store
 
+pytestmark = pytest.mark.slow
+
 LISTS = ("trials", "blocks", "measurements", "events")
 
 

@@ -40,7 +40,7 @@ def is_problem(answer: Any, status: int) -> bool:
 
 
 def test_the_document_is_the_one_of_the_code() -> None:
-    assert schema.FILE.read_text() == schema.document(), "run: python -m api.schema"
+    assert schema.FILE.read_text() == schema.document(), "run: make docs"
 
 
 def test_every_operation_has_a_name_and_tells_of_its_problems() -> None:

@@ -24,6 +24,8 @@ from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
 from tuner.tokens import Scope
 
+pytestmark = pytest.mark.slow
+
 NOW = datetime.now(UTC)
 EVENT = NewEvent(NOW, "campaign-started", "campaign started")
 
@@ -31,7 +33,7 @@ EVENT = NewEvent(NOW, "campaign-started", "campaign started")
 def running(store: Store, testbed: str, holder: Holder) -> str:
     """A campaign that runs by its state, its testbed held by this process."""
     campaign = store.create_campaign(f"on {testbed}", "{}", 1, NOW).id
-    store.take_testbed(campaign, testbed, holder, LIMIT_S, lambda _: False, EVENT)
+    store.take_testbeds(campaign, [testbed], holder, LIMIT_S, lambda _: False, EVENT)
     store.move_campaign(campaign, CampaignState.RUNNING, "", EVENT)
     return campaign
 

@@ -18,6 +18,8 @@ from tuner.settings import ServiceSettings
 from tuner.store import Store
 from tuner.tokens import Scope
 
+pytestmark = pytest.mark.slow
+
 SPEC: dict[str, Any] = {
     "name": "from afar",
     "testbed": {"simulated": {"effects": [{"parameter": "cache_manager.daemons", "change": -0.3}]}},

@@ -44,6 +44,7 @@ async def all_of(feeds: Feeds, campaign: str, after: int, late_s: float) -> list
     raise AssertionError("the stream ended without saying so")
 
 
+@pytest.mark.slow
 def test_every_watcher_gets_every_event_in_order(store: Store) -> None:
     campaign = store.create_campaign("watched", "{}", 1, NOW).id
     happen(store, campaign, 700)
@@ -115,7 +116,7 @@ def test_whoever_watches_is_told_when_nobody_is_heard_from(
         assert missed.absence.said.startswith("no process runs it any more")
         # Somebody takes it up; then it is paused, and nobody is to be heard from.
         await asyncio.to_thread(
-            store.take_testbed, campaign, "x", this_process(), LIMIT_S, lambda _: True, event
+            store.take_testbeds, campaign, ["x"], this_process(), LIMIT_S, lambda _: True, event
         )
         assert await anext(stream) == Heard(None)
         await asyncio.to_thread(store.give_back, store.leases()[0])

@@ -9,6 +9,8 @@ import pytest
 
 from bench.campaigns import study
 
+pytestmark = pytest.mark.slow
+
 CAMPAIGNS = 60
 
 

@@ -42,6 +42,8 @@ from tuner.judge.race import Action, RaceBlock, RaceRules, RaceState, decide
 from tuner.judge.score import margin
 from tuner.judge.verdict import Outcome
 
+pytestmark = pytest.mark.slow
+
 BLOCKS = 12
 
 

@@ -30,6 +30,8 @@ from bench.peers.summary import tables
 from tuner.model import Configuration
 from tuner.simulate import Surface, load_surface
 
+pytestmark = pytest.mark.slow
+
 THREADS = "fileserver.threads"
 MANY = Configuration.of({THREADS: 64})
 

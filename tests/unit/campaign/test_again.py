@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from tests.unit.campaign.campaigns import Campaign, faster, sends, spec
 from tests.unit.campaign.conftest import Begin
 from tuner.campaign.again import Usual
@@ -13,6 +15,8 @@ from tuner.campaign.stopping import stop_signals
 from tuner.judge.disturbed import MIN_ARMS, MOST_IN_BLOCK, MOST_SHARE
 from tuner.measure.covariates import covariates
 from tuner.states import BlockState, CampaignState, EventKind
+
+pytestmark = pytest.mark.slow
 
 
 def disturbed(effect: float = 0.5, mean: float = 0.1) -> CampaignSpec:

@@ -20,6 +20,8 @@ from tuner.report.beside import comparison_sentence
 from tuner.services.simulated import testbed as simulated
 from tuner.states import BlockState, CampaignState
 
+pytestmark = pytest.mark.slow
+
 TWO = [
     {"name": "local-disk", "path": "/fstune"},
     {"name": "other", "path": "/tmp", "every": 3},

@@ -22,6 +22,8 @@ from tuner.errors import StoreError
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store
 
+pytestmark = pytest.mark.slow
+
 FSTUNE = (sys.executable, "-c", "from tuner.cli import main; main()")
 #: In whole megabytes; a database of PostgreSQL takes eight.
 DISK_BYTES = 24 << 20

@@ -20,6 +20,8 @@ from tuner.measure.workload import load_workload
 from tuner.services.simulated import testbed as simulated
 from tuner.states import CampaignState
 
+pytestmark = pytest.mark.slow
+
 
 def cut_off(campaign: Campaign) -> None:
     """Run it until some blocks are measured."""
@@ -163,3 +165,25 @@ def test_a_digest_follows_from_the_document_alone() -> None:
     assert aspect({"a": 1, "b": 2}) == aspect({"b": 2, "a": 1})
     assert aspect({"a": 1}).digest != aspect({"a": 1.5}).digest
     assert THREADS in str(aspect({THREADS: 1}).document)
+
+
+def test_the_statistics_of_stored_campaigns_are_still_known() -> None:
+    """As the releases that stored them wrote them; a campaign of theirs can be resumed."""
+    made = spec(faster())
+    work = load_workload(made.workload.name, made.workload.scale)
+    found = aspects({}, work, rules_of(made, work), {})["statistics"].document
+    assert found == {
+        "alpha": 0.025,
+        "certify_blocks": made.certification.blocks,
+        "finalists": made.certification.finalists,
+        "race": {
+            "alpha_equivalent": 0.05,
+            "alpha_futility": 0.05,
+            "alpha_promote": 0.01,
+            "delta": made.statistics.delta,
+            "floor": made.statistics.floor,
+            "max_blocks": made.search.blocks_per_trial,
+            "min_blocks": 3,
+            "resolution_s": 0.0,
+        },
+    }

@@ -25,6 +25,8 @@ from tuner.states import BlockState
 from tuner.store import Store
 from tuner.store.pages import Pages
 
+pytestmark = pytest.mark.slow
+
 REFERENCES = [{"name": "local-disk", "path": "/fstune"}]
 
 

@@ -13,6 +13,8 @@ from tuner.model import Answer, BlockKind
 from tuner.states import CampaignState, TrialState
 from tuner.store import Store
 
+pytestmark = pytest.mark.slow
+
 CAMPAIGN = """
 name: pilot
 testbed: {{simulated: {{noise: {noise}, effects: [{effect}]}}}}

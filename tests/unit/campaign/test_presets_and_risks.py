@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from tuner.campaign.spec import SpaceSection, load_space
 from tuner.cli.app import app
 from tuner.store import Store
+
+pytestmark = pytest.mark.slow
 
 CAMPAIGN = """
 name: presets

@@ -28,6 +28,8 @@ from tuner.services.simulated import testbed as simulated
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_true_effect_is_certified(begin: Begin) -> None:
     campaign = begin(spec(faster()))

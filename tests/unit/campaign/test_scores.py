@@ -38,7 +38,6 @@ def content(table: ScoreTable) -> object:
         table.measurements,
         table.newest,
         table.last_block,
-        table.first_fresh,
         {kind: table.pairs(kind) for kind in BlockKind},
         table.means(),
         table.logs((BASELINE, 1, 2, 3))[0].tobytes(),

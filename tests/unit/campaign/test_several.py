@@ -31,6 +31,8 @@ from tuner.services.simulated import SimulatedTestbed
 from tuner.services.simulated import testbed as simulated
 from tuner.states import BlockState, CampaignState, TrialState
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("a", "b", "c", "d")
 
 

@@ -17,6 +17,8 @@ from tuner.model import Block, Trial
 from tuner.states import BlockState, TrialState
 from tuner.store import problems
 
+pytestmark = pytest.mark.slow
+
 #: Without noise and with a sampler that follows nothing measured: what is measured again is drawn
 #: anew.
 SPEC = several(

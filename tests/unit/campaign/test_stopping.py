@@ -20,6 +20,8 @@ from tuner.services.simulated import testbed as simulated
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store
 
+pytestmark = pytest.mark.slow
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 FOUND = Configuration.of({"fileserver.dir_buffers": 100})
 

@@ -21,6 +21,8 @@ from tuner.errors import NO_IMPROVEMENT
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
 
+pytestmark = pytest.mark.slow
+
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x1b]")
 
 

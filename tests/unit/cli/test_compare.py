@@ -30,6 +30,7 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.mark.slow
 def test_two_stored_trials_are_compared_by_pairs(state: Path) -> None:
     where = ["--state-dir", str(state)]
     done = CliRunner().invoke(app, ["compare", "last:0", "last:1", "--json", *where])

@@ -13,6 +13,8 @@ from tests.unit.store import records
 from tuner.store import Store, tables
 from tuner.store.opening import FILE
 
+pytestmark = pytest.mark.slow
+
 PASSWORD = "unheard-of"
 
 

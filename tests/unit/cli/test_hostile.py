@@ -26,6 +26,8 @@ from tuner.measure.references import ReferencePlan, install_references
 from tuner.measure.workload import load_workload
 from tuner.services.openafs.fileserver import Fileserver, FileserverPlace
 
+pytestmark = pytest.mark.slow
+
 DATA = Path(__file__).parents[2] / "data"
 CAMPAIGN = yaml.safe_load((DATA / "campaigns" / "good" / "everything.yaml").read_text())
 SPACE = yaml.safe_load((DATA / "spaces" / "good" / "tiny.yaml").read_text())

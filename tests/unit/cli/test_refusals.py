@@ -18,6 +18,8 @@ from tuner.errors import ConflictError, TunerError
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
 
+pytestmark = pytest.mark.slow
+
 SIMULATED = """
 name: done
 testbed: {simulated: {effects: [{parameter: cache_manager.daemons, low: 1, change: -0.2}]}}

@@ -21,6 +21,8 @@ from tuner.model import Block
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import NewEvent, Store, problems
 
+pytestmark = pytest.mark.slow
+
 Begin = Callable[..., "subprocess.Popen[str]"]
 
 
@@ -226,7 +228,7 @@ def test_a_process_of_another_machine_is_taken_over_when_it_is_silent(
         campaign = store.campaign("last")
         event = NewEvent(datetime.now(UTC), "x", "x")
         place = "simulated hall 7"
-        lease = store.take_testbed(campaign.id, place, THERE, 3600.0, lambda _: False, event)
+        (lease,) = store.take_testbeds(campaign.id, [place], THERE, 3600.0, lambda _: False, event)
         store.move_campaign(campaign.id, CampaignState.RUNNING, "", event)
         number = len(store.blocks(campaign.id)) + 1
         block: Block = block_on(lease, number)
@@ -234,7 +236,7 @@ def test_a_process_of_another_machine_is_taken_over_when_it_is_silent(
         fresh = fstune("resume")
         assert fresh.returncode == 4
         assert re.search(
-            r"by another process: process 4711 on there, heard of \d+ s ago", fresh.stderr
+            r"by another process: process 4711 on there, last seen \d+ s ago", fresh.stderr
         )
         store.beat(lease)
         with store._database.writer.begin() as connection:
@@ -254,7 +256,7 @@ def test_a_run_that_was_taken_over_leaves_the_campaign_alone(
     with Store.open(state) as store:
         campaign = store.campaign("last").id
         (lease,) = store.leases()
-        store.take_testbed(campaign, lease.testbed, THERE, 3600.0, lambda _: True, event)
+        store.take_testbeds(campaign, [lease.testbed], THERE, 3600.0, lambda _: True, event)
         _, errors = process.communicate(timeout=60)
         assert process.returncode == 4
         assert errors.startswith("fstune: ")

@@ -15,6 +15,8 @@ from tests.unit.cli.conftest import COMMAND, Fstune
 from tests.unit.simulate.test_campaign import FASTER, written
 from tuner.simulate import surface_names
 
+pytestmark = pytest.mark.slow
+
 QUICK = ("--budget", "20m", "--pilot", "0", "--sampler", "random")
 
 

@@ -16,6 +16,8 @@ from tuner.cli.app import app
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
 
+pytestmark = pytest.mark.slow
+
 #: Needed by those that run campaigns, serve, or use a server's database or campaigns.
 HEAVY = {
     "alembic",

@@ -9,12 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 import yaml
 
 import workloads
 from tests.unit.cli.conftest import COMMAND, Fstune
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store
+
+pytestmark = pytest.mark.slow
 
 LIMIT_S = 60.0
 

@@ -17,9 +17,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from tests.unit.cli.conftest import COMMAND
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store
+
+pytestmark = pytest.mark.slow
 
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 

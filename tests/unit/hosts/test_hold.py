@@ -24,6 +24,8 @@ from tuner.hosts.put_back import restore_all
 from tuner.services.journal import Journal
 from tuner.services.openafs.hosts import restore
 
+pytestmark = pytest.mark.slow
+
 OURS, THEIRS = Owner("campaign-1", "here"), Owner("campaign-2", "there")
 #: Says what it does in a file beside all journals.
 PROVES = 'echo "${PWD##*/}" >> ../../proof; echo restored\n'

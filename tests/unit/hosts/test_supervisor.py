@@ -18,6 +18,8 @@ from tuner.hosts import supervisor
 from tuner.hosts.connector import OUTPUT_LIMIT_BYTES
 from tuner.hosts.exchange import BOOTSTRAP, Answer, AnswerReader, Request
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_S = 60.0
 
 

@@ -198,6 +198,7 @@ def test_robust_asks_the_sign_flip_test_too() -> None:
     assert robust(12).reason == judge(blocks).reason
 
 
+@pytest.mark.slow
 def test_robust_holds_where_differences_lean() -> None:
     """300 finalists no faster on average, slow now and then: wrong in well above .025 without.
 
@@ -273,14 +274,7 @@ def test_horizon_chooses_the_threshold() -> None:
     assert judge(blocks, max_n=10).verdict.threshold == 40.0
 
 
-def test_clock_resolution_counts() -> None:
-    blocks = [PairedTimes((0.1,), (0.2,))] * 4
-    sharp = certify(blocks, (1.0,), floor=0.05, max_n=10)
-    blunt = certify(blocks, (1.0,), floor=0.05, max_n=10, resolution_s=0.1)
-    assert sharp.outcome is CertificateOutcome.CERTIFIED
-    assert blunt.outcome is CertificateOutcome.UNDECIDED
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "effects",
     [(0.0, 0.0, 0.0), (-0.4, -0.4, math.log(1.05))],

@@ -79,22 +79,10 @@ def test_two_pairs_never_convince(x: tuple[float, float]) -> None:
     assert e_value((0.1, 0.1)) == pytest.approx(bound)
 
 
-@given(samples, st.floats(1e-6, 1.0))
-def test_variance_floor_only_delays(x: list[float], floor: float) -> None:
-    plain, floored = e_values(x), e_values(x, variance_floor=floor)
-    assert np.all((floored <= plain * (1 + 1e-9)) | (floored <= 1.0))
-
-
-def test_equal_readings_are_finite_evidence_without_a_floor_and_little_with_one() -> None:
+def test_equal_readings_are_finite_evidence() -> None:
     assert math.isfinite(e_value([0.001] * 6))
     assert e_value([0.001] * 6) > 1e4
-    assert e_value([0.001] * 6, variance_floor=0.001**2 * 4) < 5.0
     assert e_value([0.0] * 6) < 1.0
-
-
-def test_floor_may_differ_between_pairs_and_is_averaged() -> None:
-    one = running_moments([0.1, 0.2, 0.4], variance_floor=np.array([0.0, 0.03, 0.06]))
-    assert one.variance == pytest.approx([0.0, 0.005 + 0.015, 7 / 300 + 0.03])
 
 
 def test_long_and_clear_series_stay_finite() -> None:
@@ -113,10 +101,10 @@ def test_rows_are_independent_series() -> None:
 
 def test_masked_moments_leave_blocks_out() -> None:
     x = np.array([[0.1, math.nan, 0.3, 0.2], [math.nan] * 4])
-    m = moments(x, variance_floor=np.array([0.3, 9.0, 0.0, 0.0]))
+    m = moments(x)
     assert m.n.tolist() == [3, 0]
     assert m.mean == pytest.approx([0.2, 0.0])
-    assert m.variance == pytest.approx([0.01 + 0.1, 0.0])
+    assert m.variance == pytest.approx([0.01, 0.0])
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e200])
@@ -128,8 +116,6 @@ def test_non_finite_difference_is_named(bad: float) -> None:
 
 
 def test_bad_arguments() -> None:
-    with pytest.raises(ValueError, match="variance_floor"):
-        e_value(WORKED, variance_floor=-1.0)
     with pytest.raises(ValueError, match="scales"):
         e_value(WORKED, scales=())
     with pytest.raises(ValueError, match="one axis"):

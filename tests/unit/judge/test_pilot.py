@@ -115,6 +115,7 @@ def test_noise_alone_is_no_reason_to_refuse() -> None:
     )
 
 
+@pytest.mark.slow
 def test_sound_testbeds_are_seldom_refused_whatever_their_noise() -> None:
     """400 pilots of 20 blocks: at most 5% refused; 5% + 3 standard errors are 33."""
     for noise in (0.01, 0.2):
@@ -164,6 +165,7 @@ def test_warm_up_within_blocks_and_before_them() -> None:
     assert not assess_pilot(measured(15, 0.014), RULES).warm_up.shown
 
 
+@pytest.mark.slow
 def test_sound_testbeds_are_seldom_refused_and_biased_ones_never_sound() -> None:
     """100 sound pilots of up to 20 blocks: refused in 1 of 100 for a difference, 2 for dependence.
 
@@ -183,13 +185,6 @@ def test_sound_testbeds_are_seldom_refused_and_biased_ones_never_sound() -> None
     sound = sum(ended(seed, math.log(1.02)).outcome is PilotOutcome.SOUND for seed in range(100))
     assert refused <= 8
     assert sound <= 11
-
-
-def test_coarse_clocks_do_not_make_it_certain() -> None:
-    blocks = [PilotBlock((1.0, 1.0), (1.0, 1.0), True, 60.0)] * 8
-    assert assess_pilot(blocks, RULES).outcome is PilotOutcome.SOUND
-    coarse = assess_pilot(blocks, replace(RULES, resolution_s=1.0))
-    assert coarse.outcome is PilotOutcome.UNDECIDED
 
 
 def test_bad_arguments() -> None:

@@ -1,4 +1,4 @@
-"""Scores and differences: geometric means, margins, clock resolution, refusals."""
+"""Scores and differences: geometric means, margins, refusals."""
 
 from __future__ import annotations
 
@@ -11,12 +11,9 @@ from hypothesis import strategies as st
 
 from tuner.judge.score import (
     checked_weights,
-    clock_variance,
     component_differences,
-    floor_differences,
     log_scores,
     margin,
-    score_clock_variance,
     score_differences,
 )
 
@@ -48,20 +45,8 @@ def test_unit_of_a_component_does_not_matter(t: list[tuple[float, float]], unit:
     assert scaled == pytest.approx(plain, abs=1e-9)
 
 
-def test_floor_difference_is_zero_at_the_floor() -> None:
-    d = floor_differences([[1.05, 1.0]], [[1.0, 1.0]], 0.05)
-    assert d[0] == pytest.approx([0.0, math.log(1.05)])
+def test_a_margin_is_in_log_units() -> None:
     assert margin(0.02) == pytest.approx(math.log(1.02))
-
-
-def test_clock_variance() -> None:
-    one = clock_variance([[2.0, 0.5]], [[1.0, 0.5]], 0.1)
-    assert one[0] == pytest.approx([0.01 / 12 * 1.25, 0.01 / 12 * 8.0])
-    assert score_clock_variance([[2.0, 0.5]], [[1.0, 0.5]], (0.5, 0.5), 0.1) == pytest.approx(
-        [one.sum() / 4]
-    )
-    each = clock_variance([[2.0, 0.5]], [[1.0, 0.5]], (0.1, 0.0))
-    assert each[0] == pytest.approx([0.01 / 12 * 1.25, 0.0])
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
@@ -91,5 +76,3 @@ def test_bad_arguments() -> None:
         log_scores(np.float64(1.0), (1.0,))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="margin"):
         margin(0.0)
-    with pytest.raises(ValueError, match="resolution"):
-        clock_variance([[1.0]], [[1.0]], -0.1)

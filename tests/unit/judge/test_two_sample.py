@@ -163,6 +163,7 @@ def test_paired_finds_what_noise_in_common_hides() -> None:
     assert -0.05 in paired.interval
 
 
+@pytest.mark.slow
 def test_wrong_claims_are_rare_in_heavy_tails() -> None:
     """2,000 pairs of samples of 6 without a difference: at most .05 claims, .005 is one sd."""
     rng = np.random.default_rng(5)

@@ -100,6 +100,7 @@ def test_percentages_are_symmetric_and_bounded() -> None:
     assert wide.startswith("over 1000% slower than baseline (95% interval still unbounded)")
 
 
+@pytest.mark.slow
 def test_error_of_a_single_look_and_of_many() -> None:
     """1,500 null series, looked at from 3 to 10: better or worse in .05; error .0056 (one sd)."""
     rng = np.random.default_rng(4)

@@ -19,6 +19,8 @@ from tuner.measure.references import ReferencePath, ReferencePlan, install_refer
 from tuner.measure.workload import load_workload
 from tuner.model import PageCache
 
+pytestmark = pytest.mark.slow
+
 SMALL = Path(__file__).parents[2] / "data" / "small-workload.yaml"
 SPEC: dict[str, Any] = yaml.safe_load(SMALL.read_text())
 MEMORY = Path("/dev/shm")

@@ -22,6 +22,8 @@ from tuner.measure.workload import load_workload
 from tuner.model import ComponentResult
 from workloads import rundir
 
+pytestmark = pytest.mark.slow
+
 SMALL: dict[str, Any] = yaml.safe_load(
     (Path(__file__).parents[2] / "data" / "small-workload.yaml").read_text()
 )

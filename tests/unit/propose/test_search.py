@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import pytest
 
 from tests.unit.propose.spaces import SMALL_CLIENT, SMALL_SERVER, small, tunables
 from tuner.model import Configuration
@@ -79,6 +80,7 @@ class Campaign:
         self.arms.append(Arm(number, self.blocks, logs))
 
 
+@pytest.mark.slow
 def test_a_planted_optimum_is_found_and_told_without_idle_settings() -> None:
     for seed in (1, 2, 3):
         best = Campaign(planted, seed=seed).run(10).best()
@@ -107,6 +109,7 @@ def test_what_looks_best_is_measured_without_a_setting_that_always_came_with_it(
     assert arms[:2] == [both, alone[0]] or arms[:2] == [both, alone[1]]
 
 
+@pytest.mark.slow
 def test_it_is_found_among_all_parameters_too() -> None:
     search = Campaign(planted, tunables()).run(10)
     best = search.best()

@@ -153,7 +153,7 @@ def test_parse_prints_what_a_line_means(arguments: list[str], parts: list[str]) 
     ("line", "part"),
     [
         ("nfsd 8", "'nfsd' is no program of a space; name a space with --space"),
-        ("dafileserver -p many", "'many' is no number"),
+        ("dafileserver -p many", "'many' is not a number"),
         ("dafileserver -p '3", "is no command line: No closing quotation"),
         ("", "is no program of a space"),
     ],

@@ -19,6 +19,8 @@ from tuner.simulate import Surface, load_surface
 from tuner.simulate.campaign import HALTED, Point, Result, Settings, run_campaign, specification
 from tuner.simulate.study import hours_until_near, middle, regret_at, run_all, summary
 
+pytestmark = pytest.mark.slow
+
 SHORT = Settings(budget_s=1500.0, pilot=0, sampler="random")
 
 

@@ -14,6 +14,8 @@ from tuner.errors import SpecError
 from tuner.model import Configuration, Value
 from tuner.simulate import Surface, load_surface, surface_names
 
+pytestmark = pytest.mark.slow
+
 SPACES = {
     "fileserver": {
         "name": "openafs-fileserver-1.8",

@@ -15,6 +15,8 @@ from tuner.states import BlockState, TrialState
 from tuner.store import Store
 from tuner.store.opening import FILE
 
+pytestmark = pytest.mark.slow
+
 Start = Callable[[str, Place, str], "subprocess.Popen[str]"]
 
 

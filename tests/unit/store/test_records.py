@@ -177,6 +177,7 @@ def test_values_keep_their_types(shared: Store, measured: str, values: dict[str,
     assert typed(shared.trials(measured)[-1].configuration.as_dict()) == typed(values)
 
 
+@pytest.mark.slow
 @given(
     started=st.datetimes(timezones=st.timezones() | st.just(UTC), allow_imaginary=False).filter(
         lambda moment: 1 < moment.year < 9999

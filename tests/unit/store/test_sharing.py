@@ -28,7 +28,8 @@ def take(
     limit_s: float = LIMIT_S,
 ) -> Lease:
     event = records.event("block-void")
-    return store.take_testbed(campaign, testbed, holder, limit_s, lambda _: gone, event)
+    (taken,) = store.take_testbeds(campaign, [testbed], holder, limit_s, lambda _: gone, event)
+    return taken
 
 
 def running(store: Store) -> str:

@@ -116,6 +116,7 @@ def test_a_worker_takes_what_it_can_reach(tmp_path: Path) -> None:
     assert max(map(len, long)) <= 128
 
 
+@pytest.mark.slow
 def test_commands_that_need_no_queue_do_not_import_it(root: Path) -> None:
     probe = "import sys, tuner.cli.app, api.app; print('procrastinate' in sys.modules)"
     done = subprocess.run(

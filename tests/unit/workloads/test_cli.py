@@ -19,6 +19,8 @@ import workloads
 from tuner.cli.workload import app
 from tuner.errors import SpecError, WorkloadError
 
+pytestmark = pytest.mark.slow
+
 RUNNER = CliRunner()
 
 

@@ -22,6 +22,8 @@ from tests.unit.workloads.conftest import Engine
 from workloads.crew import Crew
 from workloads.failure import WorkloadFailure
 
+pytestmark = pytest.mark.slow
+
 
 @contextmanager
 def _held(own: Engine) -> Iterator[subprocess.Popen[str]]:

@@ -20,6 +20,8 @@ from workloads.engine import run_stage
 from workloads.failure import WorkloadFailure
 from workloads.spec import Spec, parse
 
+pytestmark = pytest.mark.slow
+
 FILE = "small.d00001/f0000001"
 
 

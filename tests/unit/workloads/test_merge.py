@@ -13,6 +13,8 @@ from tests.unit.workloads.conftest import Engine
 from workloads import merge
 from workloads.merge import histogram
 
+pytestmark = pytest.mark.slow
+
 CLIENTS, PROCESSES = 4, 8
 
 

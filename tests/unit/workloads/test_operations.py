@@ -16,6 +16,8 @@ from workloads.phases import MIXABLE
 from workloads.plan import plan_stage
 from workloads.sequence import PER_DIRECTORY, PER_FILE
 
+pytestmark = pytest.mark.slow
+
 CHANGES = (
     *("rewrite", "append", "truncate", "random-write", "read-modify-write", "rename"),
     *("append", "random-write", "read-modify-write"),

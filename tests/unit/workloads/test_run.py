@@ -20,6 +20,8 @@ from workloads.plan import plan_stage
 from workloads.spec import parse
 from workloads.version import content_sha256, sources
 
+pytestmark = pytest.mark.slow
+
 SYSTEM_PYTHON = Path("/usr/bin/python3")
 
 
@@ -200,9 +202,9 @@ def test_a_run_without_a_name_removes_what_it_made_when_it_is_stopped(
     [
         (("--run-id", "a/b"), "run id 'a/b': 1 to 64 letters"),
         (("--seed", "-1"), "'-1' is no whole number from 0 to 2^64-1"),
-        (("--scale", "nan"), "'nan' is no number from 1e-06 to 1000000"),
-        (("--start-at", "nan"), "'nan' is no number from 0"),
-        (("--start-at", "99999999999"), "'99999999999' is no number from 0"),
+        (("--scale", "nan"), "'nan' is not a number from 1e-06 to 1000000"),
+        (("--start-at", "nan"), "'nan' is not a number from 0"),
+        (("--start-at", "99999999999"), "'99999999999' is not a number from 0"),
     ],
 )
 def test_a_wrong_option_says_what_is_right(

@@ -14,6 +14,8 @@ from tests.unit.workloads.conftest import Engine
 from workloads import rundir
 from workloads.failure import WorkloadFailure
 
+pytestmark = pytest.mark.slow
+
 
 def _foreign(root: Path) -> None:
     root.mkdir()

@@ -14,6 +14,8 @@ import workloads
 from tests.unit.workloads.conftest import Engine
 from workloads.merge import merge
 
+pytestmark = pytest.mark.slow
+
 SCHEMA: dict[str, Any] = json.loads(
     (Path(workloads.__file__).parent / "result.schema.json").read_text()
 )

@@ -89,7 +89,7 @@ class SshSection(Section):
 
     @property
     def by_sudo(self) -> bool:
-        """Whether commands go through sudo: unless said otherwise, for every user but root."""
+        """Whether commands go through sudo: by default, for every user but root."""
         return self.user != "root" if self.sudo is None else self.sudo
 
 

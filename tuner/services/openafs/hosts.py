@@ -61,7 +61,7 @@ _PAGE_CACHE = "kept: the server's page cache is left alone"
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the hosts of a testbed say of themselves, and what speaks against changing them."""
+    """What the hosts of a testbed say of themselves, and what prevents changing them."""
 
     server: HostFacts
     programs: ServerFacts
@@ -137,7 +137,7 @@ class HostsTestbed:
 
     def open(self, workload: Workload, say: Callable[[str], None]) -> Bench:
         """See Testbed.open. Raises ConflictError when a campaign holds a host, or when something
-        speaks against changing one.
+        prevents changing one.
         """
         file = self._file
         say(f"connecting to {1 + len(file.clients)} hosts")

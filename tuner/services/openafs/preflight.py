@@ -23,7 +23,7 @@ def preflight(
     now: datetime,
     caches: Sequence[ClientFacts] = (),
 ) -> tuple[Finding, ...]:
-    """All that speaks against it. ``needs_bytes``: of memory, by host, for what may be tried."""
+    """All the problems. ``needs_bytes``: of memory, by host, for what may be tried."""
     host, programs = server
     findings = [
         *_volumes(file, host.host, programs),

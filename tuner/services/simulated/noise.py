@@ -1,7 +1,7 @@
 """The noise of simulated runs: everything that changes a time and is no configuration's doing.
 
 Owns the kinds of noise and how they are drawn. Each number follows from the seed, the block and the
-run alone, never from what was drawn before: a campaign taken up again draws what it would have
+run alone, never from what was drawn before: a resumed campaign draws what it would have
 drawn. What goes on from one run to the next begins anew with each block.
 """
 
