@@ -10,9 +10,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from tuner.cli import campaign
 from tuner.cli.app import app
+from tuner.services.kind import Wish
 from tuner.services.openafs.file import read_testbed
+from tuner.services.openafs.kind import HostsWay
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = sorted(EXAMPLES.glob("*.yaml"))
@@ -42,8 +43,12 @@ def test_an_example_campaign_is_valid(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_for: list[str] = []
+
     # Where the check would connect to the hosts of a testbed file, which do not exist.
-    monkeypatch.setattr(campaign, "_check_hosts", lambda _, where, *rest: looked_for.append(where))
+    def rehearse(way: HostsWay, section: str, wish: Wish, state_directory: Path) -> None:
+        looked_for.append(section)
+
+    monkeypatch.setattr(HostsWay, "rehearse", rehearse)
     done = CliRunner().invoke(app, ["campaign", "check", str(file), "--state-dir", str(tmp_path)])
     assert done.exit_code == 0, done.output
     assert "the file is valid" in done.output

@@ -34,7 +34,7 @@ KILLS = (
     ("apply", "before", 1),
     ("add_measurement", "before", 2),
     ("add_measurement", "within", 6),
-    ("move_trial", "after", 1),
+    ("save_recommendation", "after", 1),
     ("workload", "after", 3),
     ("apply", "before", 3),
     ("end_block", "within", 2),
