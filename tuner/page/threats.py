@@ -157,7 +157,8 @@ def _disturbed(evidence: Evidence) -> Iterator[str]:
         yield f"{blocks(void)} did not count, because something went wrong in {them}."
     paused = sum(event.kind == "campaign-paused" for event in evidence.events)
     if paused:
-        yield f"The campaign was paused {counted(paused, 'time')}; the testbed may have changed meanwhile."
+        times = counted(paused, "time")
+        yield f"The campaign was paused {times}; the testbed may have changed meanwhile."
     told = list(dict.fromkeys(e.message for e in evidence.events if e.kind in _TELLING))
     for message in told[:_SHOWN]:
         yield f"The campaign itself warned: {clean(message)}."
