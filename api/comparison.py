@@ -14,7 +14,7 @@ from tuner.model import BASELINE, BlockKind
 from tuner.page import svg
 from tuner.page.named import KINDS, called
 from tuner.page.seen import Seen
-from tuner.report.words import faster, signed, signed_interval
+from tuner.text import faster, signed, signed_interval
 
 #: A complete block: its kind, and the log score of every trial in it.
 Scored = tuple[BlockKind, Mapping[int, float]]

@@ -17,7 +17,7 @@ from tuner.campaign.drift import DriftPoint
 from tuner.judge.verdict import Outcome, Verdict
 from tuner.model import Block, BlockKind, Campaign, Configuration, Event, Measurement, Trial, Value
 from tuner.page.named import names
-from tuner.report.status import Absence
+from tuner.records.status import Absence
 from tuner.states import BlockState, CampaignState, TrialState
 
 

@@ -9,8 +9,9 @@ from tuner.campaign.budget import Spent
 from tuner.model import BASELINE, Block, Measurement, Trial
 from tuner.page.named import KINDS, called
 from tuner.page.seen import Seen
-from tuner.report.words import changes, counted
+from tuner.records.differences import changes
 from tuner.states import CampaignState, EventKind, TrialState
+from tuner.text import counted
 
 _ASKED = {
     EventKind.PAUSE_REQUESTED: "It was asked to pause, and does so after the arm in hand.",

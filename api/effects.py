@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from tuner.model import BASELINE, Trial, Value
-from tuner.report.drawing import Estimate
-from tuner.report.words import value_text
+from tuner.records.estimate import Estimate
+from tuner.text import value_text
 
 _MOST_GROUPS = 4
 

@@ -36,9 +36,9 @@ from tuner.campaign.presence import absence, status
 from tuner.errors import NotFoundError
 from tuner.model import Campaign, Wish
 from tuner.page.rows import effects, settings
-from tuner.report.status import Status
-from tuner.report.words import duration, moment, value_text
+from tuner.records.status import Status
 from tuner.states import CampaignState
+from tuner.text import duration, moment, value_text
 from tuner.tokens import Scope
 
 router = APIRouter(include_in_schema=False)

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from api import problems
 from api.service import READ, Serving
 from tuner.campaign.presence import status
-from tuner.report.status import Status
+from tuner.records.status import Status
 
 router = APIRouter(
     prefix="/v1", tags=["campaigns"], dependencies=[READ], responses=problems.responses()

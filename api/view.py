@@ -25,17 +25,12 @@ from tuner.page import svg
 from tuner.page.named import called, names
 from tuner.page.rows import EffectRow, drift_drawing, varies
 from tuner.page.seen import Seen
+from tuner.records.differences import changes
+from tuner.records.estimate import Estimate
+from tuner.records.status import Absence
 from tuner.report.diagnostics import Row, diagnostics_rows
-from tuner.report.drawing import Estimate
-from tuner.report.status import Absence
-from tuner.report.words import (
-    changes,
-    faster,
-    percent_faster,
-    signed,
-    signed_interval,
-)
 from tuner.states import OVER, CampaignState, TrialState
+from tuner.text import faster, percent_faster, signed, signed_interval
 
 _EVENTS_SHOWN = 60
 _TRIALS_SHOWN = 60

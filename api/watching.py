@@ -18,7 +18,7 @@ from api.problems import RequestError
 from tuner.campaign.presence import absence
 from tuner.errors import TunerError
 from tuner.model import Event
-from tuner.report.status import Absence
+from tuner.records.status import Absence
 from tuner.states import OVER, CampaignState
 from tuner.store import Store
 

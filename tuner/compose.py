@@ -24,7 +24,7 @@ from tuner.judge.pilot import Pilot
 from tuner.measure.references import ReferencePlan
 from tuner.measure.workload import Workload, load_workload
 from tuner.model import Aspect, Campaign
-from tuner.report.observer import Observer
+from tuner.records.standing import Observer
 from tuner.services.kind import Place, Wish
 from tuner.services.testbed import Testbed
 from tuner.settings import Settings

@@ -23,7 +23,7 @@ from tuner.compose import prepare
 from tuner.errors import CampaignHalted
 from tuner.judge.pilot import PilotOutcome
 from tuner.model import Answer, BlockKind, Configuration, Event
-from tuner.report.observer import Standing
+from tuner.records.standing import Standing
 from tuner.services.simulated import Effect, World
 from tuner.store import Store
 

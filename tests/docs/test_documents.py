@@ -19,9 +19,9 @@ from tuner.errors import INTERRUPTED, NO_IMPROVEMENT, TunerError
 from tuner.measure.workload import load_workload
 from tuner.model import Campaign
 from tuner.page.document import ReportDocument
+from tuner.records.status import RunningCampaign, Status
 from tuner.report.listed import campaign_document
 from tuner.report.recommend import RecommendationDocument
-from tuner.report.status import RunningCampaign, Status
 from tuner.services.openafs.file import TestbedFile, read_testbed
 from tuner.states import CampaignState
 

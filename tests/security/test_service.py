@@ -27,11 +27,11 @@ from tests.unit.store.test_migrations import earlier, empty
 from tuner.campaign.holding import is_gone, this_process
 from tuner.errors import ConflictError, SpecError
 from tuner.model import Event
-from tuner.report.words import moment
 from tuner.settings import ServiceSettings
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store, upgrade
 from tuner.store.access import Access
+from tuner.text import moment
 from tuner.tokens import Scope
 
 __all__ = ["earlier", "empty", "guarded", "post", "postgresql", "state_directory"]

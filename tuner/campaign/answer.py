@@ -15,7 +15,7 @@ from tuner.judge.monitors import Alarm
 from tuner.judge.score import margin
 from tuner.judge.words import percent
 from tuner.model import BASELINE, Answer, ComponentEffect, Configuration, Recommendation, Trial
-from tuner.report.words import differences
+from tuner.records.differences import differences
 from tuner.states import TrialState
 
 #: What is at stake with a setting of a risk class other than performance.

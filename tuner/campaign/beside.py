@@ -14,7 +14,7 @@ from tuner.campaign.steps import RunBlock
 from tuner.errors import WorkloadError
 from tuner.interruption import finishing
 from tuner.model import ReferenceRun
-from tuner.report.observer import Observer
+from tuner.records.standing import Observer
 from tuner.services.testbed import Reference
 from tuner.store import NewEvent, Store
 

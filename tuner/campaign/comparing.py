@@ -19,8 +19,8 @@ from tuner.judge.evalue import moments
 from tuner.judge.score import log_scores
 from tuner.judge.thresholds import threshold
 from tuner.model import BASELINE, Answer, Block, BlockKind, Campaign, PageCache, Recommendation
-from tuner.report.beside import Comparison
-from tuner.report.drawing import Estimate
+from tuner.records.comparison import Comparison
+from tuner.records.estimate import Estimate
 from tuner.states import BlockState
 
 

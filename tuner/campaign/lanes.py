@@ -15,7 +15,7 @@ from tuner.errors import CampaignHalted, TestbedError, TunerError
 from tuner.interruption import asked, check, finishing
 from tuner.measure.workload import Workload
 from tuner.model import Event
-from tuner.report.observer import Observer, Standing
+from tuner.records.standing import Observer, Standing
 from tuner.services.testbed import Bench, Testbed
 
 _POLL_S = 0.5

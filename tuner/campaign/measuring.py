@@ -31,7 +31,7 @@ from tuner.interruption import finishing
 from tuner.measure.diagnostics.watch import ArmWatch
 from tuner.measure.driver import Report
 from tuner.model import BASELINE, Block, Event, Measurement, TimeUse, Trial
-from tuner.report.observer import Observer
+from tuner.records.standing import Observer
 from tuner.services.testbed import Bench
 from tuner.states import BlockState, EventKind, TrialState
 from tuner.store import NewEvent, Store

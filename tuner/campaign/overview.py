@@ -17,8 +17,8 @@ from tuner.campaign.scores import ScoreTable
 from tuner.campaign.standing import against_baseline
 from tuner.errors import SpecError
 from tuner.model import BASELINE, Block, BlockCount, BlockKind, Campaign
-from tuner.report.beside import Comparison
-from tuner.report.drawing import Estimate
+from tuner.records.comparison import Comparison
+from tuner.records.estimate import Estimate
 from tuner.store import Store
 from tuner.store.pages import Pages
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from tuner.campaign.holding import is_gone
 from tuner.model import Holder, QueuedRun, WorkerProcess
-from tuner.report.status import (
+from tuner.records.status import (
     Absence,
     KnownWorker,
     Presence,

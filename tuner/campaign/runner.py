@@ -44,7 +44,7 @@ from tuner.model import (
     Trial,
     Wish,
 )
-from tuner.report.observer import Observer
+from tuner.records.standing import Observer
 from tuner.services.target import Target
 from tuner.services.testbed import Bench
 from tuner.states import BlockState, CampaignState, TrialState

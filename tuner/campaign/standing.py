@@ -14,9 +14,9 @@ from tuner.campaign.rules import Rules
 from tuner.campaign.scores import ScoreTable
 from tuner.campaign.steps import Phase, Plan
 from tuner.model import BASELINE, BlockKind, Configuration, TimeUse, Trial
-from tuner.report.drawing import Estimate
-from tuner.report.observer import Candidate, DroppedTrial, LiveTrial, Standing
-from tuner.report.words import changes
+from tuner.records.differences import changes
+from tuner.records.estimate import Estimate
+from tuner.records.standing import Candidate, DroppedTrial, LiveTrial, Standing
 from tuner.states import TrialState
 
 _DROPPED_SHOWN = 5

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from tuner.model import Event, Trial
-from tuner.report.observer import Observer
+from tuner.records.standing import Observer
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from tuner.model import BASELINE, Block, BlockKind, Event, Trial
-from tuner.report.drawing import Estimate
-from tuner.report.observer import DroppedTrial, LiveTrial, Standing
-from tuner.report.words import changes
+from tuner.records.differences import changes
+from tuner.records.estimate import Estimate
+from tuner.records.standing import DroppedTrial, LiveTrial, Standing
 from tuner.states import TrialState
 
 _DROPPED = 5

@@ -28,7 +28,7 @@ from tuner.errors import NO_IMPROVEMENT, SpecError
 from tuner.formats.form import Part
 from tuner.formats.registry import written
 from tuner.model import Answer, Campaign
-from tuner.report.beside import Comparison
+from tuner.records.comparison import Comparison
 from tuner.report.listed import shown_json
 from tuner.report.recommend import (
     RecommendationDocument,

@@ -16,8 +16,8 @@ from tuner.errors import ConflictError, SpecError
 from tuner.report.checked import budget_lines, plan_page
 from tuner.report.tables import show
 from tuner.report.testbed import commands_page, findings_page
-from tuner.report.words import clean
 from tuner.services.kind import Rehearsal
+from tuner.text import clean
 
 app = typer.Typer(no_args_is_help=True, help="Campaign files: check one and show its plan.")
 

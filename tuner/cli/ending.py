@@ -13,7 +13,7 @@ from tuner.campaign.spec import stored_spaces
 from tuner.cli.say import say
 from tuner.errors import INTERRUPTED, NotFoundError, TunerError
 from tuner.model import Block, Campaign, Trial
-from tuner.report.beside import Comparison
+from tuner.records.comparison import Comparison
 from tuner.report.summary import Effort, campaign_summary
 from tuner.report.tables import show
 from tuner.states import BlockState, CampaignState

@@ -20,17 +20,17 @@ from tuner.documents import read_document
 from tuner.model import Block, BlockKind, Campaign, Event, Trial, Wish
 from tuner.new_file import new_file
 from tuner.page.forms import ReportForm
+from tuner.records.comparison import Comparison
+from tuner.records.estimate import Estimate
+from tuner.records.status import Absence, Status
 from tuner.remote.address import address_of
 from tuner.remote.campaigns import Campaigns
 from tuner.remote.client import Client
 from tuner.remote.records import comparisons_of, recommendation_of
 from tuner.remote.stream import follow
-from tuner.report.beside import Comparison
-from tuner.report.drawing import Estimate
 from tuner.report.listed import shown_json
 from tuner.report.log import LogForm
 from tuner.report.recommend import RecommendationDocument
-from tuner.report.status import Absence, Status
 from tuner.report.tables import campaign_page, show
 from tuner.states import CampaignState
 

@@ -17,8 +17,9 @@ from tuner.campaign.stopping import stop_signals
 from tuner.cli.say import say
 from tuner.documents import Duration
 from tuner.errors import INTERRUPTED, SpecError
-from tuner.report.observer import Standing, where
+from tuner.records.standing import Standing
 from tuner.report.simulate import study_document, study_page, surfaces_table
+from tuner.report.standing import where
 from tuner.report.tables import show
 from tuner.simulate.campaign import Result, Settings, specification
 from tuner.simulate.study import run_all

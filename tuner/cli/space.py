@@ -29,8 +29,8 @@ from search_spaces import (
 from tuner.cli.output import AsJson
 from tuner.cli.say import say
 from tuner.errors import SpecError
+from tuner.report.styles import QUIET
 from tuner.report.tables import Column, Listing, show
-from tuner.report.words import QUIET
 
 app = typer.Typer(
     no_args_is_help=True,

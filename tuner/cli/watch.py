@@ -30,13 +30,13 @@ from tuner.cli.options import (
 from tuner.cli.say import say
 from tuner.errors import INTERRUPTED, ConflictError, SpecError, TunerError
 from tuner.model import BASELINE, Block, BlockKind, Campaign, Event, Trial
-from tuner.report.drawing import Estimate
+from tuner.records.estimate import Estimate
+from tuner.records.status import Absence
 from tuner.report.log import LogForm, LogProgress
 from tuner.report.progress import Progress, progress_for
-from tuner.report.status import Absence
-from tuner.report.words import clean
 from tuner.states import OVER, BlockState, CampaignState
 from tuner.store import Store
+from tuner.text import clean
 
 _LOOKS_PER_S = 2.0
 _STANDINGS_PER_S = 0.5

@@ -21,7 +21,7 @@ from tuner.cli.say import say
 from tuner.errors import SpecError, WorkloadError
 from tuner.measure.workload import load_workload
 from tuner.report.tables import Column, Listing, show
-from tuner.report.words import counted
+from tuner.text import counted
 from workloads import rundir, zipapp
 from workloads.engine import Manner, run_stage
 from workloads.failure import WorkloadFailure

@@ -36,24 +36,23 @@ from tuner.page.document import (
 from tuner.page.named import called, names
 from tuner.page.seen import Judged, Seen, Sight
 from tuner.page.threats import Evidence, threats
+from tuner.records.differences import changes, differences
 from tuner.report.applying import meanings, steps
 from tuner.report.diagnostics import diagnostics_rows
 from tuner.report.findings import claim, headline
 from tuner.report.recommend import Effect, effect, recommendation_document
 from tuner.report.summary import Effort, effort_text, time_rows
-from tuner.report.words import (
-    changes,
+from tuner.states import BlockState, CampaignState
+from tuner.text import (
     clean,
     confidence_text,
     counted,
-    differences,
     duration,
     faster,
     interval,
     moment,
     value_text,
 )
-from tuner.states import BlockState, CampaignState
 
 #: Kinds of events that tell of something that went against the measurements.
 _DISTURBING = (

@@ -20,9 +20,9 @@ from tuner.page import svg
 from tuner.page.document import ReportDocument, TrialVerdict
 from tuner.page.named import KINDS, called
 from tuner.page.rows import SettingRow, drift_drawing, effect_rows, varies
-from tuner.report.drawing import Estimate
+from tuner.records.estimate import Estimate
 from tuner.report.recommend import Effect
-from tuner.report.words import confidence_text, moment, signed, signed_interval
+from tuner.text import confidence_text, moment, signed, signed_interval
 
 #: So many trials are drawn; the others are in a table that is folded away.
 _DRAWN = 12

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from tuner.page.document import ReportDocument
 from tuner.page.html import OUTCOMES, estimate, subject
 from tuner.page.named import KINDS
-from tuner.report.words import clean, moment, signed, signed_interval
+from tuner.text import clean, moment, signed, signed_interval
 
 _SPECIAL = re.compile(r"([\\`*_\[\]|#~!])")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}

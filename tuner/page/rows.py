@@ -11,9 +11,10 @@ from markupsafe import Markup
 from tuner.campaign.drift import DriftPoint
 from tuner.model import ComponentEffect, Configuration
 from tuner.page import svg
-from tuner.report.drawing import Estimate
+from tuner.records.differences import differences
+from tuner.records.estimate import Estimate
 from tuner.report.findings import floor_text
-from tuner.report.words import differences, signed, signed_interval, value_text
+from tuner.text import signed, signed_interval, value_text
 
 
 @dataclass(frozen=True, slots=True)

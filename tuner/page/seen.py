@@ -21,7 +21,7 @@ from tuner.campaign.standing import against_baseline
 from tuner.errors import SpecError
 from tuner.judge.verdict import Verdict, assess
 from tuner.model import BASELINE, Block, BlockKind, Campaign, Event, Trial
-from tuner.report.drawing import Estimate
+from tuner.records.estimate import Estimate
 from tuner.states import BlockState
 from tuner.store import Store
 from tuner.store.pages import Pages

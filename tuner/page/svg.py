@@ -14,8 +14,8 @@ from html import escape
 
 from markupsafe import Markup
 
-from tuner.report.drawing import Estimate
-from tuner.report.words import log_ratio
+from tuner.records.estimate import Estimate
+from tuner.text import log_ratio
 
 WIDTH, ROW = 400.0, 28.0
 _PLOT_WIDTH, _PLOT_HEIGHT, _LEFT, _BOTTOM = 720.0, 200.0, 56.0, 24.0

@@ -12,9 +12,10 @@ from tuner.campaign.spec import CampaignSpec
 from tuner.judge.words import blocks
 from tuner.model import Answer, Campaign, Event, Trial
 from tuner.page.rows import spread
+from tuner.records.differences import differences
 from tuner.report.summary import Effort
-from tuner.report.words import clean, counted, differences, duration
 from tuner.states import TrialState
+from tuner.text import clean, counted, duration
 
 #: Standard deviation of the baseline from block to block, over its mean, from which it is told.
 _RESTLESS = 0.05

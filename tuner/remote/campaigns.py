@@ -11,6 +11,8 @@ from tuner.campaign.spec import CampaignSpec
 from tuner.errors import NotFoundError
 from tuner.model import Block, BlockKind, Campaign, Event, Trial, Wish
 from tuner.page.forms import ReportForm
+from tuner.records.estimate import Estimate
+from tuner.records.status import Status
 from tuner.remote.client import Client, campaign_path
 from tuner.remote.records import (
     read_answer,
@@ -22,9 +24,7 @@ from tuner.remote.records import (
     read_status,
     read_trial,
 )
-from tuner.report.drawing import Estimate
 from tuner.report.recommend import RecommendationDocument
-from tuner.report.status import Status
 
 
 class Campaigns:

@@ -21,7 +21,7 @@ import httpx2
 import tuner
 from tuner.errors import ConflictError, NotFoundError, ServerError, SpecError, TunerError
 from tuner.remote.address import Address
-from tuner.report.words import clean
+from tuner.text import clean
 
 Params = Mapping[str, str | int | bool]
 Result = TypeVar("Result")

@@ -31,11 +31,11 @@ from tuner.model import (
     Trial,
     Value,
 )
-from tuner.report.beside import Comparison
-from tuner.report.drawing import Estimate
+from tuner.records.comparison import Comparison
+from tuner.records.estimate import Estimate
+from tuner.records.status import Absence, Status
 from tuner.report.recommend import Options, RecommendationDocument
-from tuner.report.status import Absence, Status
-from tuner.report.words import clean
+from tuner.text import clean
 
 Record = TypeVar("Record")
 

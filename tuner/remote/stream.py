@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 from tuner.errors import ServerError
 from tuner.model import Event
+from tuner.records.status import Absence
 from tuner.remote.client import Client, Lost, campaign_path
 from tuner.remote.records import read_absence, read_event
-from tuner.report.status import Absence
 
 #: A service that is restarted or moved is back within this time.
 _PATIENCE_S = 600.0

@@ -7,32 +7,15 @@ by it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from tuner.judge.words import blocks as blocks_text
-from tuner.report.drawing import Estimate, paragraph
+from tuner.records.comparison import Comparison
+from tuner.report.drawing import paragraph
 from tuner.report.findings import section
-from tuner.report.words import clean, faster, unbounded
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """The time of the tuned service over that of a reference, with its interval of 95%.
-
-    ``settings``: those of the service, ``as found`` or ``as recommended``. ``clients``: so many ran
-    the service's workload at once, while one runs the reference's. ``cold``: False when the
-    reference's cold reads may have been answered from memory.
-    """
-
-    reference: str
-    settings: str
-    estimate: Estimate
-    blocks: int
-    clients: int
-    cold: bool
+from tuner.text import clean, faster, unbounded
 
 
 def comparison_sentence(comparison: Comparison) -> str:

@@ -13,7 +13,8 @@ from tuner.judge.power import detectable_effect
 from tuner.judge.words import blocks
 from tuner.report.drawing import Printable, paragraph
 from tuner.report.findings import columns, section
-from tuner.report.words import NAME, STRONG, clean, duration, literal, value_text
+from tuner.report.styles import NAME, STRONG, literal
+from tuner.text import clean, duration, value_text
 
 #: Standard deviations of a paired difference for which the page says what can be shown.
 _NOISE = (0.01, 0.03, 0.1)

@@ -12,7 +12,7 @@ from tuner.judge import ministat
 from tuner.judge.holm import holm
 from tuner.report.compare import Sample
 from tuner.report.plots import SYMBOLS, classic_plot
-from tuner.report.words import clean, counted
+from tuner.text import clean, counted
 
 
 @dataclass(frozen=True, slots=True)

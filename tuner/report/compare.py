@@ -30,7 +30,8 @@ from tuner.judge.two_sample import (
 from tuner.report.drawing import Fitted, Printable, paragraph
 from tuner.report.findings import columns
 from tuner.report.plots import DotPlot
-from tuner.report.words import QUIET, STRONG, clean, counted, literal
+from tuner.report.styles import QUIET, STRONG, literal
+from tuner.text import clean, counted
 
 _WIDEST_LABEL: Final = 24
 _NARROWEST_PLOT: Final = 20

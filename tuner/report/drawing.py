@@ -18,7 +18,9 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.text import Text
 
-from tuner.report.words import QUIET, clean, log_ratio, signed, tone
+from tuner.records.estimate import Estimate
+from tuner.report.styles import QUIET, tone
+from tuner.text import clean, log_ratio, signed
 
 SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
@@ -32,15 +34,6 @@ _ASCII: Final = str.maketrans(
 _SHORTEST: Final = math.log(1.02)
 # An interval may be much wider than the estimates; it then runs off the axis and has no end mark.
 _ROOM: Final = 1.8
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A ratio of geometric-mean times over the baseline's, its interval (0, inf: no bound)."""
-
-    ratio: float
-    lower: float
-    upper: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,22 +17,17 @@ from rich.text import Text
 
 from tuner.judge.words import blocks
 from tuner.model import BASELINE, Answer, ComponentEffect, Recommendation
-from tuner.report.drawing import Axis, Estimate, Fitted, paragraph
-from tuner.report.words import (
-    FASTER,
-    NAME,
-    QUIET,
-    SLOWER,
-    STRONG,
+from tuner.records.differences import differences
+from tuner.records.estimate import Estimate
+from tuner.report.drawing import Axis, Fitted, paragraph
+from tuner.report.styles import FASTER, NAME, QUIET, SLOWER, STRONG, literal, tone
+from tuner.text import (
     confidence_text,
     counted,
-    differences,
     faster,
     interval,
-    literal,
     signed,
     signed_interval,
-    tone,
     value_text,
 )
 

@@ -11,9 +11,9 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from tuner.model import Campaign, Trial
-from tuner.report.drawing import Estimate
-from tuner.report.status import Status
-from tuner.report.words import percent_faster, unbounded
+from tuner.records.estimate import Estimate
+from tuner.records.status import Status
+from tuner.text import percent_faster, unbounded
 
 Json = dict[str, object]
 

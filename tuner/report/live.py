@@ -25,28 +25,11 @@ from rich.table import Table
 from rich.text import Text
 
 from tuner.model import BASELINE, Event
+from tuner.records.standing import DroppedTrial, LiveTrial, Standing
 from tuner.report.drawing import SPINNER, Axis, Printable
-from tuner.report.observer import (
-    DroppedTrial,
-    LiveTrial,
-    Standing,
-    how_long,
-    how_many,
-    outlook,
-    where,
-)
-from tuner.report.words import (
-    FASTER,
-    NAME,
-    QUIET,
-    STRONG,
-    clean,
-    duration,
-    literal,
-    signed,
-    signed_interval,
-    tone,
-)
+from tuner.report.standing import how_long, how_many, outlook, where
+from tuner.report.styles import FASTER, NAME, QUIET, STRONG, literal, tone
+from tuner.text import clean, duration, signed, signed_interval
 
 _REFRESHES_PER_S: Final = 4
 _EVENTS: Final = 3

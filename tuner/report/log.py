@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Any, Self, TextIO
 
 from tuner.model import Event
-from tuner.report.observer import Standing
-from tuner.report.words import clean
+from tuner.records.standing import Standing
+from tuner.text import clean
 
 #: Kinds of events that somebody should look at.
 _WARNINGS = frozenset(

@@ -11,7 +11,8 @@ from tuner.judge.pilot import ComponentNoise, Pilot, PilotOutcome
 from tuner.judge.words import blocks, percent
 from tuner.report.drawing import paragraph
 from tuner.report.findings import columns, section
-from tuner.report.words import STRONG, duration
+from tuner.report.styles import STRONG
+from tuner.text import duration
 
 #: Power from which something counts as what can be shown.
 _ENOUGH_POWER = 0.8

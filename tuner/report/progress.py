@@ -10,10 +10,11 @@ from typing import Protocol, Self
 from rich.console import Console
 
 from tuner.model import BlockKind, Event
+from tuner.records.standing import Observer, Standing
 from tuner.report.drawing import encodable
 from tuner.report.live import LiveProgress
-from tuner.report.observer import Observer, Standing, how_long, how_many, outlook, where
-from tuner.report.words import clean, moment
+from tuner.report.standing import how_long, how_many, outlook, where
+from tuner.text import clean, moment
 
 
 class Progress(Observer, Protocol):

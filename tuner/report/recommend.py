@@ -15,12 +15,14 @@ from rich.text import Text
 
 from search_spaces import Space
 from tuner.model import Answer, Campaign, Configuration, Recommendation, Value
+from tuner.records.comparison import Comparison
 from tuner.report.applying import applying
-from tuner.report.beside import Comparison, comparison_sentence, references_section
+from tuner.report.beside import comparison_sentence, references_section
 from tuner.report.drawing import Fitted, Printable
 from tuner.report.findings import claim, findings, flag_line
+from tuner.report.styles import QUIET, STRONG
 from tuner.report.summary import so_far
-from tuner.report.words import QUIET, STRONG, clean, percent_faster, unbounded
+from tuner.text import clean, percent_faster, unbounded
 
 SCHEMA: Final = "fstune-recommendation/1"
 

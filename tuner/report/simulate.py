@@ -10,12 +10,14 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tuner.model import Answer, Configuration
+from tuner.records.differences import changes
 from tuner.report.drawing import Printable, paragraph
+from tuner.report.styles import FASTER, NAME, SLOWER, literal
 from tuner.report.tables import Column, Listing
-from tuner.report.words import FASTER, NAME, SLOWER, changes, clean, faster, literal
 from tuner.simulate.campaign import Result, Settings
 from tuner.simulate.study import HOURS, NEAR, regret_at, summary
 from tuner.simulate.surface import Surface
+from tuner.text import clean, faster
 
 _ANSWERS = {Answer.RECOMMENDED.value: "recommended", Answer.NO_IMPROVEMENT.value: "no improvement"}
 

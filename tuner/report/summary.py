@@ -12,12 +12,14 @@ from rich.text import Text
 from search_spaces import Space
 from tuner.judge.words import blocks
 from tuner.model import Campaign, Recommendation, TimeUse
+from tuner.records.comparison import Comparison
 from tuner.report.applying import applying
-from tuner.report.beside import Comparison, references_section
+from tuner.report.beside import references_section
 from tuner.report.drawing import Fitted, Printable, paragraph, share_bar
 from tuner.report.findings import findings, section
-from tuner.report.words import QUIET, STRONG, clean, counted, duration
+from tuner.report.styles import QUIET, STRONG
 from tuner.states import CampaignState
+from tuner.text import clean, counted, duration
 
 _BAR_CELLS = 30
 #: Cells that an account, its time and its share take; bars get what is left, or nothing.

@@ -9,10 +9,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tuner.report.drawing import Printable
+from tuner.report.styles import FASTER, QUIET, SLOWER, STRONG, literal
 from tuner.report.tables import Column, Listing
-from tuner.report.words import FASTER, QUIET, SLOWER, STRONG, clean, literal
 from tuner.services.kind import Finding
 from tuner.services.openafs.facts import HostFacts, ServerFacts
+from tuner.text import clean
 
 _GIB = 1 << 30
 

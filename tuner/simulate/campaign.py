@@ -20,7 +20,7 @@ from tuner.campaign.spec import CampaignSpec
 from tuner.documents import problems
 from tuner.errors import CampaignHalted, SpecError
 from tuner.model import BASELINE, Answer, Configuration, Event, Recommendation
-from tuner.report.observer import Standing
+from tuner.records.standing import Standing
 from tuner.services.simulated import SimulatedTestbed
 from tuner.simulate.surface import Surface
 from tuner.states import CampaignState

@@ -11,7 +11,7 @@ from functools import partial
 from multiprocessing import active_children, get_context
 from statistics import median
 
-from tuner.report.observer import Standing
+from tuner.records.standing import Standing
 from tuner.simulate.campaign import Point, Result, Settings, run_campaign
 from tuner.simulate.surface import Surface, load_surface
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from tuner.report.words import clean
+from tuner.text import clean
 
 _LONGEST_LINE = 500
 _TAIL_BYTES = 4096

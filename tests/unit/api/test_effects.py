@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from api.effects import parameter_effects
 from tuner.model import BASELINE, Configuration, Trial, Value
-from tuner.report.drawing import Estimate
+from tuner.records.estimate import Estimate
 from tuner.states import TrialState
 
 

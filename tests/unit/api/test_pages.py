@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from tuner.page.svg import WIDTH, Axis, Point, interval, series
-from tuner.report.drawing import Estimate
+from tuner.records.estimate import Estimate
 
 PAGE = {"Accept": "text/html"}
 

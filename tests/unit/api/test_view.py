@@ -14,7 +14,7 @@ from api.comparison import compared
 from api.doing import doing, expected_end, now
 from tuner.model import BASELINE, Block, BlockKind, Event, TimeUse
 from tuner.page.seen import Seen, Sight
-from tuner.report.status import Absence
+from tuner.records.status import Absence
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store
 

@@ -16,7 +16,7 @@ from tuner.campaign.runner import Outcome, Runner
 from tuner.campaign.spec import CampaignSpec
 from tuner.compose import Prepared, prepare
 from tuner.model import Block, Event, Trial
-from tuner.report.observer import Standing
+from tuner.records.standing import Standing
 from tuner.services.simulated import SimulatedTestbed
 from tuner.store import Store
 

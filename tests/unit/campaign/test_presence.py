@@ -10,7 +10,8 @@ import pytest
 from tests.unit.report.samples import printed
 from tuner.campaign.presence import seen
 from tuner.model import Campaign, Holder, Lease, QueuedRun, Request, Wish, WorkerProcess
-from tuner.report.status import Presence, Status, status_pages
+from tuner.records.status import Presence, Status
+from tuner.report.status import status_pages
 from tuner.states import CampaignState
 from tuner.store import Running
 

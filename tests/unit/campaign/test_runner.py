@@ -23,7 +23,7 @@ from tuner.errors import (
     TestbedError,
 )
 from tuner.model import BASELINE, Answer, BlockKind, Configuration
-from tuner.report.observer import how_many
+from tuner.report.standing import how_many
 from tuner.services.simulated import testbed as simulated
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store

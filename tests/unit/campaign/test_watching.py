@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 from tuner.campaign.watching import incumbent_after, seen_standing
 from tuner.model import Block, BlockKind, Configuration, Event, Trial
-from tuner.report.drawing import Estimate
-from tuner.report.observer import how_many
+from tuner.records.estimate import Estimate
+from tuner.report.standing import how_many
 from tuner.states import BlockState, TrialState
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -11,10 +11,10 @@ import httpx2
 import pytest
 
 from tuner.errors import ConflictError, NotFoundError, ServerError, SpecError, TunerError
+from tuner.records.status import Absence
 from tuner.remote.address import Address
 from tuner.remote.client import Client, Lost, campaign_path
 from tuner.remote.stream import follow
-from tuner.report.status import Absence
 
 Answer = httpx2.Response | Exception
 

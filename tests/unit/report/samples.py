@@ -17,8 +17,8 @@ from tuner.model import (
     Recommendation,
     TimeUse,
 )
-from tuner.report.drawing import Estimate
-from tuner.report.observer import DroppedTrial, LiveTrial, Standing
+from tuner.records.estimate import Estimate
+from tuner.records.standing import DroppedTrial, LiveTrial, Standing
 from tuner.report.tables import show
 from tuner.states import CampaignState
 

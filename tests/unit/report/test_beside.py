@@ -6,8 +6,9 @@ import json
 import math
 
 from tests.unit.report.samples import RECOMMENDED, campaign, printed
-from tuner.report.beside import Comparison, clients_text, comparison_sentence
-from tuner.report.drawing import Estimate
+from tuner.records.comparison import Comparison
+from tuner.records.estimate import Estimate
+from tuner.report.beside import clients_text, comparison_sentence
 from tuner.report.recommend import (
     RecommendationDocument,
     recommendation_document,

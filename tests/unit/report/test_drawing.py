@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from rich.text import Text
 
 from tests.unit.report.samples import shown
+from tuner.records.estimate import Estimate
 from tuner.report.drawing import (
     SPINNER,
     Axis,
-    Estimate,
     Printable,
     encodable,
     paragraph,

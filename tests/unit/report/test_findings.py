@@ -7,7 +7,7 @@ import pytest
 from tests.unit.report.samples import shown
 from tuner.model import ComponentEffect
 from tuner.report.findings import components
-from tuner.report.words import signed_interval
+from tuner.text import signed_interval
 
 EFFECTS = {
     "large-read-cold": ComponentEffect(0.68, 0.366, 2.27, False),

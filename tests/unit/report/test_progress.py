@@ -13,8 +13,8 @@ from rich.console import Console
 from tests.unit.report.samples import AT, STANDING, WIDTHS, Screen, event
 from tuner.model import BlockKind
 from tuner.report.live import LiveProgress
-from tuner.report.observer import how_long, where
 from tuner.report.progress import PlainProgress, progress_for
+from tuner.report.standing import how_long, where
 
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 

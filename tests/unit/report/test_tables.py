@@ -19,8 +19,8 @@ from tests.unit.report.samples import (
     shown,
 )
 from tuner.model import Block, BlockKind, Measurement, TimeUse, Trial
+from tuner.records.estimate import Estimate
 from tuner.report.campaign_list import campaigns_table
-from tuner.report.drawing import Estimate
 from tuner.report.tables import EVENTS_SHOWN, block_counts, campaign_page
 from tuner.states import BlockState, CampaignState, TrialState
 

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from tuner.judge.words import change, percent
 from tuner.model import Configuration
-from tuner.report.words import (
-    changes,
+from tuner.records.differences import changes, differences
+from tuner.text import (
     clean,
-    differences,
     duration,
     faster,
     interval,

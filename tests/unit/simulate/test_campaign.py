@@ -13,7 +13,7 @@ import yaml
 from tuner.compose import prepare
 from tuner.errors import SpecError
 from tuner.model import Answer, Configuration
-from tuner.report.observer import Standing
+from tuner.records.standing import Standing
 from tuner.services.simulated import SimulatedTestbed
 from tuner.simulate import Surface, load_surface
 from tuner.simulate.campaign import HALTED, Point, Result, Settings, run_campaign, specification

@@ -1,4 +1,4 @@
-"""What the runner of a campaign tells while it runs, and to whom.
+"""Where a campaign stands, and who is told while it runs.
 
 Observers never end a campaign: a terminal that went away or a closed pipe silences them.
 """
@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tuner.model import BlockKind, Configuration, Event
-from tuner.report.drawing import Estimate
-from tuner.report.words import duration, signed, signed_interval
+from tuner.records.estimate import Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,40 +86,3 @@ class Observer(Protocol):
 
     def standing(self, standing: Standing) -> None:
         """Where the campaign stands; replaces what was said before."""
-
-
-def where(standing: Standing) -> str:
-    """ "search, block 7 of about 30", "certification, block 3"."""
-    phases = {BlockKind.PILOT: "pilot", BlockKind.CERTIFY: "certification"}
-    phase = phases.get(standing.kind, "search")
-    of = "" if standing.expected_blocks is None else f" of about {standing.expected_blocks}"
-    return f"{phase}, block {standing.block}{of}"
-
-
-def outlook(standing: Standing) -> str:
-    """ "trial 4 is certified; looks best: threads=64, expected 8.1% faster (2.0 to 14.1%)"."""
-    parts = []
-    if standing.certified is not None:
-        parts.append(f"trial {standing.certified} is certified")
-    if (best := standing.best) is not None:
-        e = best.estimate
-        expected = f"{signed(e.ratio)} ({signed_interval(e.lower, e.upper)})"
-        parts.append(f"looks best: {best.changes}, expected {expected}")
-    return "; ".join(parts)
-
-
-def how_long(elapsed_s: float, left_s: float | None) -> str:
-    """ "12 min 05 s elapsed, about 40 min 00 s left"."""
-    if left_s is None:
-        left = ""
-    else:
-        left = f", about {duration(left_s)} left" if left_s >= 1.0 else ", nearly done"
-    return f"{duration(elapsed_s)} elapsed{left}"
-
-
-def how_many(standing: Standing) -> str:
-    """ "12/96 measurements", "12 of about 96 measurements", "12 measurements"."""
-    of = ""
-    if standing.budget is not None:
-        of = f" of about {standing.budget}" if standing.estimated else f"/{standing.budget}"
-    return f"{standing.measurements}{of} measurements"

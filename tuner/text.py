@@ -1,4 +1,4 @@
-"""Words and numbers as reports write them: percentages, durations, values, texts from outside.
+"""Words and numbers as people read them: percentages, durations, values, texts from outside.
 
 Owns the one way each of them is written. Percentages follow tuner.judge.words: "x% faster"
 is 1 / ratio - 1, "x% slower" is ratio - 1, where ratio is a time over the baseline's.
@@ -7,28 +7,18 @@ is 1 / ratio - 1, "x% slower" is ratio - 1, where ratio is a time over the basel
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from rich.text import Text
-
 from tuner.judge.words import change, percent
-from tuner.model import Configuration, Value
+from tuner.model import Value
 
 NOT_SET: Final = "not set"
-FASTER, SLOWER, QUIET, STRONG, NAME = "green", "red", "dim", "bold", "cyan"
-"""The styles of reports. Nothing is told by a colour alone."""
 
 
 def clean(text: str) -> str:
     """`text` on one line, without characters that move a cursor or do not print."""
     return "".join(c if c.isprintable() else " " for c in text)
-
-
-def literal(text: str, style: str = "") -> Text:
-    """`text` from outside as itself: one line, no markup, no control characters."""
-    return Text(clean(text), style=style)
 
 
 def value_text(value: Value | None) -> str:
@@ -38,38 +28,6 @@ def value_text(value: Value | None) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return clean(value) if isinstance(value, str) else str(value)
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One parameter in which two configurations differ; None where it is not set."""
-
-    name: str
-    old: Value | None
-    new: Value | None
-
-
-def differences(old: Configuration, new: Configuration) -> tuple[tuple[Difference, ...], int]:
-    """The parameters in which the two differ, by name, and the number of those that are equal."""
-    before, after = old.as_dict(), new.as_dict()
-    names = sorted(before.keys() | after.keys())
-    found = tuple(
-        Difference(name, before.get(name), after.get(name))
-        for name in names
-        if _kept_apart(before.get(name)) != _kept_apart(after.get(name))
-    )
-    return found, len(names) - len(found)
-
-
-def _kept_apart(value: Value | None) -> tuple[type, Value | None]:
-    # 1 == True in Python, but not in a configuration.
-    return type(value), value
-
-
-def changes(old: Configuration, new: Configuration) -> str:
-    """The differences in a few words, component names left out: "threads=64 vnodes=not set"."""
-    found, _ = differences(old, new)
-    return " ".join(f"{d.name.rpartition('.')[2]}={value_text(d.new)}" for d in found)
 
 
 def log_ratio(ratio: float) -> float:
@@ -121,11 +79,6 @@ def interval(lower: float, upper: float) -> str:
     if low >= 0.0:
         return f"{percent(low)} to {change(high)}"
     return f"{change(high)} to {change(low)}"
-
-
-def tone(lower: float, upper: float) -> str:
-    """The style for an interval of ratios: faster, slower, or neither shown."""
-    return FASTER if upper < 1.0 else SLOWER if lower > 1.0 else ""
 
 
 def confidence_text(confidence: float) -> str:
