@@ -13,14 +13,11 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 from search_spaces import forms
+from search_spaces.catalogue import Catalogue
 from search_spaces.expressions import Value
 from search_spaces.model import Form, Kind, Option, Parameter, Parsed, SpaceError, Takes, nearest
-
-if TYPE_CHECKING:
-    from search_spaces.space import Space
 
 _SWITCH = re.compile(r"-(?!\d)")
 _NUMBER = re.compile(r"\s*[+-]?[0-9]{1,18}\s*")
@@ -36,7 +33,7 @@ def _words(parameter: Parameter, value: Value) -> list[str]:
     return [parameter.flag, str(value)]
 
 
-def render(space: Space, values: Mapping[str, Value]) -> list[str]:
+def render(space: Catalogue, values: Mapping[str, Value]) -> list[str]:
     """See Space.render."""
     for name, value in values.items():
         parameter = space[name]
@@ -56,7 +53,7 @@ def render(space: Space, values: Mapping[str, Value]) -> list[str]:
     return [word for parameter, value in given for word in _words(parameter, value)]
 
 
-def lines(space: Space, values: Mapping[str, Value]) -> list[str]:
+def lines(space: Catalogue, values: Mapping[str, Value]) -> list[str]:
     """See Space.lines."""
     argv = render(space, values)
     if space.form is Form.SETTINGS:
@@ -66,13 +63,13 @@ def lines(space: Space, values: Mapping[str, Value]) -> list[str]:
     return [shlex.join(argv)] if argv else []
 
 
-def line_length(space: Space, values: Mapping[str, Value]) -> int:
+def line_length(space: Catalogue, values: Mapping[str, Value]) -> int:
     """The characters that ``values`` adds to a command line, spaces before the words included."""
     by_name = space.by_name
     return sum(len(w) + 1 for name, v in values.items() for w in _words(by_name[name], v))
 
 
-def parse(space: Space, argv: Sequence[str]) -> Parsed:
+def parse(space: Catalogue, argv: Sequence[str]) -> Parsed:
     """See Space.parse; a preset and values that it sets may come out side by side."""
     words = list(argv)
     if words and PurePosixPath(words[0]).name == PurePosixPath(space.program).name:
@@ -106,7 +103,7 @@ def parse(space: Space, argv: Sequence[str]) -> Parsed:
     return Parsed(values, (*rest, *foreign))
 
 
-def _value(space: Space, parameter: Parameter, flag: str, arguments: list[str]) -> Value:
+def _value(space: Catalogue, parameter: Parameter, flag: str, arguments: list[str]) -> Value:
     if parameter.kind is Kind.BOOLEAN:
         return flag == parameter.flag
     if parameter.choice_flags:
@@ -137,7 +134,7 @@ def _find(options: Sequence[Option], word: str) -> Option | None:
     return starting[0] if len(starting) == 1 else None
 
 
-def _read(space: Space, words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
+def _read(space: Catalogue, words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
     """The options given, by full name with their arguments, in order; and words for others."""
     given: dict[str, list[str]] = {}
     foreign: list[str] = []
@@ -175,7 +172,7 @@ def _read(space: Space, words: list[str]) -> tuple[dict[str, list[str]], list[st
     return given, foreign
 
 
-def _read_exact(space: Space, words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
+def _read_exact(space: Catalogue, words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
     """Like ``_read``, for a program that compares whole words and lets the last one count."""
     given: dict[str, list[str]] = {}
     known = {option.flag: option for option in space.options}
@@ -197,7 +194,7 @@ def _read_exact(space: Space, words: list[str]) -> tuple[dict[str, list[str]], l
     return given, []
 
 
-def _add(space: Space, given: dict[str, list[str]], option: Option, word: str) -> None:
+def _add(space: Catalogue, given: dict[str, list[str]], option: Option, word: str) -> None:
     arguments = given.setdefault(option.flag, [])
     if arguments and option.takes is not Takes.VALUES:
         raise SpaceError(f"{space.name}: too many values after {option.flag}: {word!r}")

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import ceil, floor
-from typing import TYPE_CHECKING
 
+from search_spaces.catalogue import Catalogue
 from search_spaces.commandline import line_length
 from search_spaces.expressions import Value
 from search_spaces.model import Constraint, Expected, Kind, Outside, Parameter, SpaceError
-
-if TYPE_CHECKING:
-    from search_spaces.space import Space
 
 #: Names that only whole-configuration constraints know: bytes, and characters of the options.
 MEMORY_ESTIMATE = "memory_estimate"
@@ -26,7 +23,7 @@ NO_PRESET = "none"
 _BEYOND = 1 << 63
 
 
-def default(space: Space, parameter: Parameter, env: Mapping[str, Value]) -> Value | None:
+def default(space: Catalogue, parameter: Parameter, env: Mapping[str, Value]) -> Value | None:
     """What the program does when the parameter is unset, for the values settled so far."""
     preset = env.get(space.preset_parameter, NO_PRESET) if space.preset_parameter else NO_PRESET
     defaults = parameter.defaults
@@ -71,7 +68,7 @@ def clip(parameter: Parameter, value: Value, env: Mapping[str, Value]) -> Value 
 
 
 def _in_effect(
-    space: Space, parameter: Parameter, value: int, env: Mapping[str, Value]
+    space: Catalogue, parameter: Parameter, value: int, env: Mapping[str, Value]
 ) -> tuple[Value | None, str]:
     """What the program makes of a requested number, and what clamped it."""
     hard = parameter.hard
@@ -95,7 +92,7 @@ def _in_effect(
 
 
 def settle(
-    space: Space, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
+    space: Catalogue, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
 ) -> tuple[dict[str, Value], dict[str, str]]:
     """Facts, and each parameter's value in effect (set, clamped or default); and why some were
     clamped.
@@ -118,7 +115,7 @@ def settle(
 
 
 def expand_preset(
-    space: Space, values: dict[str, Value], fields: Sequence[str]
+    space: Catalogue, values: dict[str, Value], fields: Sequence[str]
 ) -> dict[str, Value]:
     """Replace a preset by the values it stands for, if any of ``fields`` is among ``values``."""
     if space.preset_parameter not in values or not any(name in values for name in fields):
@@ -130,7 +127,7 @@ def expand_preset(
     return merged
 
 
-def memory_estimate(space: Space, env: Mapping[str, Value]) -> int:
+def memory_estimate(space: Catalogue, env: Mapping[str, Value]) -> int:
     """The sum of the parameters' memory costs in bytes, for values in effect."""
     total = 0.0
     for parameter in space.parameters:
@@ -140,7 +137,7 @@ def memory_estimate(space: Space, env: Mapping[str, Value]) -> int:
 
 
 def broken(
-    space: Space, values: Mapping[str, Value], env: dict[str, Value]
+    space: Catalogue, values: Mapping[str, Value], env: dict[str, Value]
 ) -> tuple[Constraint, ...]:
     """The whole-configuration constraints that do not hold."""
     if not space.constraints:
@@ -164,7 +161,7 @@ def mistyped(parameter: Parameter, value: object) -> str:
 
 
 def violations(
-    space: Space, values: Mapping[str, Value], facts: Mapping[str, int] | None
+    space: Catalogue, values: Mapping[str, Value], facts: Mapping[str, int] | None
 ) -> list[str]:
     """See Space.violations."""
     if found := _ill_formed(space, values):
@@ -178,14 +175,14 @@ def violations(
     return found
 
 
-def impossible(space: Space, values: Mapping[str, Value]) -> list[str]:
+def impossible(space: Catalogue, values: Mapping[str, Value]) -> list[str]:
     """See Space.impossible."""
     if found := _ill_formed(space, values):
         return found
     return [said for name, value in values.items() for said in _beyond_hard(space[name], value)]
 
 
-def _ill_formed(space: Space, values: Mapping[str, Value]) -> list[str]:
+def _ill_formed(space: Catalogue, values: Mapping[str, Value]) -> list[str]:
     """Unknown parameters, and values of the wrong type."""
     found: list[str] = []
     for name, value in values.items():
@@ -230,7 +227,7 @@ def _violations_of(parameter: Parameter, value: Value, env: Mapping[str, Value])
 
 
 def effective(
-    space: Space, values: Mapping[str, Value], facts: Mapping[str, int] | None
+    space: Catalogue, values: Mapping[str, Value], facts: Mapping[str, int] | None
 ) -> dict[str, Expected]:
     """See Space.effective."""
     env, clamps = settle(space, values, facts)
@@ -248,7 +245,7 @@ def effective(
 
 
 def walk(
-    space: Space,
+    space: Catalogue,
     facts: Mapping[str, int] | None,
     propose: Callable[[Parameter, Mapping[str, Value]], Value | None],
 ) -> tuple[dict[str, Value], dict[str, Value]]:
@@ -281,7 +278,7 @@ def walk(
 
 
 def fit(
-    space: Space, values: Mapping[str, Value], facts: Mapping[str, int] | None
+    space: Catalogue, values: Mapping[str, Value], facts: Mapping[str, int] | None
 ) -> dict[str, Value]:
     """See Space.fit."""
     for name, value in values.items():
@@ -293,7 +290,7 @@ def fit(
 
 
 def satisfy(
-    space: Space,
+    space: Catalogue,
     values: dict[str, Value],
     env: dict[str, Value],
     facts: Mapping[str, int] | None,
@@ -322,7 +319,7 @@ def satisfy(
 
 
 def _give_way(
-    space: Space,
+    space: Catalogue,
     values: dict[str, Value],
     constraint: Constraint,
     holds: Callable[[Constraint, Mapping[str, Value]], bool],

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
+from search_spaces.catalogue import Catalogue
 from search_spaces.expressions import Value
 from search_spaces.model import Parameter, SpaceError, nearest
-
-if TYPE_CHECKING:
-    from search_spaces.space import Space
 
 _SEPARATOR = ";"
 
@@ -46,7 +43,7 @@ def split(words: Iterable[str]) -> list[list[str]]:
     return [command for command in found if command]
 
 
-def read_settings(space: Space, words: Sequence[str]) -> _Read:
+def read_settings(space: Catalogue, words: Sequence[str]) -> _Read:
     """The names given with their values, in order, and the words for others.
 
     ``name = value`` is read like ``name=value``, and sysctl's ``-w`` is passed over.
@@ -71,7 +68,7 @@ def read_settings(space: Space, words: Sequence[str]) -> _Read:
     return given, foreign
 
 
-def read_commands(space: Space, words: Sequence[str]) -> _Read:
+def read_commands(space: Catalogue, words: Sequence[str]) -> _Read:
     """The commands given with their values, in order. Beginnings of names will do, as by libcmd."""
     given: dict[str, list[str]] = {}
     foreign: list[str] = []
@@ -90,7 +87,7 @@ def read_commands(space: Space, words: Sequence[str]) -> _Read:
     return given, foreign
 
 
-def _command(space: Space, name: str) -> str:
+def _command(space: Catalogue, name: str) -> str:
     """The option whose command a word names: exactly, or as the only one that starts so."""
     known = {option.flag.split()[0]: option.flag for option in space.options}
     starting = [flag for command, flag in known.items() if command.startswith(name)]

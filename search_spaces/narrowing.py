@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
+from search_spaces.catalogue import Catalogue
 from search_spaces.effects import mistyped, settle
 from search_spaces.expressions import Value
 from search_spaces.model import Kind, Outside, Parameter, Risk, Role, SpaceError, nearest
 
-if TYPE_CHECKING:
-    from search_spaces.space import Space
+S = TypeVar("S", bound=Catalogue)
 
 
 def narrow(
-    space: Space,
+    space: S,
     only: Collection[str] | None,
     also: Collection[str],
     fix: Mapping[str, Value],
     ranges: Mapping[str, Sequence[Value]],
     allow_risk: Collection[str | Risk],
-) -> Space:
+) -> S:
     """See Space.narrow."""
     allowed = {Risk.PERFORMANCE, *(_risk(space, word) for word in allow_risk)}
     for word, names in (("only", only or ()), ("also", also), ("fix", fix), ("range", ranges)):
@@ -59,7 +59,7 @@ def narrow(
     return with_parameters(space, changed)
 
 
-def with_parameters(space: Space, changed: Mapping[str, Parameter]) -> Space:
+def with_parameters(space: S, changed: Mapping[str, Parameter]) -> S:
     """The space with these parameters in place of those of the same names."""
     return replace(
         space,
@@ -69,12 +69,12 @@ def with_parameters(space: Space, changed: Mapping[str, Parameter]) -> Space:
     )
 
 
-def _known(space: Space, word: str, name: str) -> None:
+def _known(space: Catalogue, word: str, name: str) -> None:
     if name not in space.by_name:
         raise SpaceError(f"{space.name}: {word}: no parameter {name!r}{space.hint(name)}")
 
 
-def _risk(space: Space, word: str) -> Risk:
+def _risk(space: Catalogue, word: str) -> Risk:
     try:
         return Risk(word)
     except ValueError:
@@ -82,7 +82,7 @@ def _risk(space: Space, word: str) -> Risk:
         raise SpaceError(f"{space.name}: allow_risk: no risk class {word!r}{hint}") from None
 
 
-def _ranged(space: Space, parameter: Parameter, bounds: Sequence[Value]) -> Parameter:
+def _ranged(space: Catalogue, parameter: Parameter, bounds: Sequence[Value]) -> Parameter:
     where = f"{space.name}: range: {parameter.name}"
     if isinstance(bounds, str) or not isinstance(bounds, Sequence):
         raise SpaceError(f"{where}: {bounds!r} is not a list")
@@ -113,7 +113,7 @@ def _ranged(space: Space, parameter: Parameter, bounds: Sequence[Value]) -> Para
     return replace(parameter, low=low, high=high)
 
 
-def _check_fixed(space: Space, parameter: Parameter, value: Value) -> None:
+def _check_fixed(space: Catalogue, parameter: Parameter, value: Value) -> None:
     where = f"{space.name}: fix: {parameter.name}"
     if wrong := mistyped(parameter, value):
         raise SpaceError(f"{where}: {wrong}")
@@ -125,7 +125,9 @@ def _check_fixed(space: Space, parameter: Parameter, value: Value) -> None:
         raise SpaceError(f"{where}: {value} is outside {limits}, which the program {hard.outside}")
 
 
-def _pin_conditions(space: Space, changed: dict[str, Parameter], fix: Mapping[str, Value]) -> None:
+def _pin_conditions(
+    space: Catalogue, changed: dict[str, Parameter], fix: Mapping[str, Value]
+) -> None:
     """What a fixed parameter's condition depends on is not searched, and must let it exist."""
     for name in fix:
         condition = changed[name].only_if

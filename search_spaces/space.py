@@ -3,82 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from search_spaces import commandline, effects, narrowing
+from search_spaces.catalogue import Catalogue
 from search_spaces.expressions import Value
 from search_spaces.model import (
-    Constraint,
     Expected,
-    Fact,
-    Form,
-    Option,
-    Parameter,
     Parsed,
-    Preset,
     Risk,
-    SpaceError,
-    nearest,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
-    """What may be set on one program. Made by ``load``; ``narrow`` makes a smaller one.
-
-    ``component`` qualifies the parameters' names outside (``fileserver.threads``). ``parameters``
-    are in the order of the file, which is the order on the command line; ``order`` has each after
-    those it depends on. ``preset_parameter`` names the one that chooses the column of defaults,
-    empty if there is none, and ``preset_fields`` those that it sets. ``options``: everything the
-    program takes, in the order of its own help. ``foreign_options``: options it does not know are
-    handed on to something else. ``evidence``: what limits and options were checked against.
+class Space(Catalogue):
+    """What may be set on one program, and everything that can be asked of it. Made by ``load``;
+    ``narrow`` makes a smaller one.
     """
-
-    name: str
-    component: str
-    title: str
-    program: str
-    versions: str
-    parameters: tuple[Parameter, ...]
-    facts: Mapping[str, Fact]
-    constraints: tuple[Constraint, ...]
-    options: tuple[Option, ...]
-    presets: tuple[Preset, ...] = ()
-    order: tuple[Parameter, ...] = ()
-    preset_parameter: str = ""
-    preset_fields: tuple[str, ...] = ()
-    form: Form = Form.LIBCMD
-    evidence: str = ""
-    foreign_options: bool = False
-    by_name: Mapping[str, Parameter] = field(default_factory=dict, repr=False)
-
-    def __getitem__(self, name: str) -> Parameter:
-        """The parameter of that name. Raises SpaceError, which names the nearest one."""
-        try:
-            return self.by_name[name]
-        except KeyError:
-            raise SpaceError(f"{self.name}: no parameter {name!r}{self.hint(name)}") from None
-
-    def hint(self, name: str) -> str:
-        """Which parameter an unknown name may mean: one that is spelt like it, or has that
-        option.
-        """
-        for parameter in self.parameters:
-            if name.lstrip("-") in [flag.lstrip("-") for flag in parameter.flags]:
-                return f" (did you mean {parameter.name!r}?)"
-        return nearest(name, self.by_name)
-
-    @property
-    def searched(self) -> tuple[Parameter, ...]:
-        """The parameters for which values are proposed, in the order of asking."""
-        return tuple(p for p in self.order if p.searched and p.fixed is None)
-
-    def assume(self, facts: Mapping[str, int] | None = None) -> dict[str, Value]:
-        """Every fact of this space: as given, otherwise as assumed. Facts of other spaces are
-        passed over.
-        """
-        given = facts or {}
-        return {name: given.get(name, fact.assumed) for name, fact in self.facts.items()}
 
     def render(self, values: Mapping[str, Value]) -> list[str]:
         """The options that say ``values``: full names, in the order of the space, one argument an

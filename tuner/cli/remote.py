@@ -15,7 +15,7 @@ from rich.console import Console
 from tuner.campaign.spec import CampaignSpec
 from tuner.cli.ending import Ended, effort_of, no_answer
 from tuner.cli.say import say
-from tuner.cli.watch import watched
+from tuner.cli.watching import watched
 from tuner.documents import read_document
 from tuner.model import Block, BlockKind, Campaign, Event, Trial, Wish
 from tuner.new_file import new_file

@@ -6,14 +6,12 @@ import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, product
-from typing import TYPE_CHECKING
+from typing import NamedTuple, Protocol
 
-from search_spaces import Kind, Parameter
+from search_spaces import Kind, Parameter, Space
+from tuner.judge.score import margin
 from tuner.model import Configuration, Value
-from tuner.services.simulated import Condition
-
-if TYPE_CHECKING:
-    from tuner.simulate.surface import Surface
+from tuner.services.simulated import Condition, World
 
 #: Values of one parameter that are tried along its scale, when it is changed alone and in pairs.
 _FINE, _COARSE = 41, 7
@@ -26,7 +24,48 @@ _Choices = Mapping[str, Sequence[Value | None]]
 _Change = tuple[tuple[str, Value | None], ...]
 
 
-def best_configuration(surface: Surface, floor: float) -> tuple[Configuration, float]:
+class Truth(NamedTuple):
+    """What is true of a configuration: log ratios of time to the baseline, below 0 for faster.
+
+    ``score``: of all components together, by weight; ``components``: of each.
+    """
+
+    score: float
+    components: Mapping[str, float]
+
+    def keeps(self, floor: float) -> bool:
+        """Whether no component loses more than ``floor`` (.05 = 5% slower)."""
+        return all(log <= margin(floor) + 1e-12 for log in self.components.values())
+
+
+class KnownService(Protocol):
+    """A simulated service whose truth can be asked for; see ``Surface``."""
+
+    @property
+    def spaces(self) -> Mapping[str, Space]:
+        """The search spaces by part."""
+        ...
+
+    @property
+    def world(self) -> World:
+        """Its effects."""
+        ...
+
+    @property
+    def baseline(self) -> Configuration:
+        """The configuration as found."""
+        ...
+
+    def truth(self, configuration: Configuration) -> Truth:
+        """How fast a configuration truly is."""
+        ...
+
+    def feasible(self, configuration: Configuration) -> bool:
+        """Whether a configuration is valid and runs."""
+        ...
+
+
+def best_configuration(surface: KnownService, floor: float) -> tuple[Configuration, float]:
     """The fastest valid configuration that runs and keeps the floor, and its true log score.
 
     Changes one parameter at a time, then two, until nothing is faster, from several starts. Every
@@ -52,7 +91,7 @@ def best_configuration(surface: Surface, floor: float) -> tuple[Configuration, f
 class _Search:
     """Looks for faster configurations, and remembers which are valid."""
 
-    def __init__(self, surface: Surface, floor: float) -> None:
+    def __init__(self, surface: KnownService, floor: float) -> None:
         self._surface = surface
         self._floor = floor
         self._valid: dict[Configuration, bool] = {}
@@ -139,7 +178,7 @@ def _changed(
     return Configuration.of(values)
 
 
-def _choices(surface: Surface, count: int) -> dict[str, list[Value | None]]:
+def _choices(surface: KnownService, count: int) -> dict[str, list[Value | None]]:
     """What is tried of every searched parameter."""
     places: dict[str, set[Value]] = {}
     for effect in surface.world.effects:

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 from pydantic import Field
 
@@ -26,14 +25,13 @@ from tuner.campaign.spec import (
 )
 from tuner.documents import Name, Section, read_document
 from tuner.errors import SpecError
-from tuner.judge.score import margin
 from tuner.measure.workload import Workload, load_workload
 from tuner.model import Configuration
 from tuner.services.simulated import World
 from tuner.services.simulated.document import SimulatedSection, world_of
 from tuner.services.simulated.kind import SIMULATED
 from tuner.services.simulated.testbed import FACTS
-from tuner.simulate.best import best_configuration
+from tuner.simulate.best import Truth, best_configuration
 from tuner.simulate.sampler import Sampler
 
 #: Where the surfaces of a checkout are; an installed fstune has none, and is given paths.
@@ -51,20 +49,6 @@ class SurfaceFile(Section):
     workload: NamedWorkload = WorkloadSection(name="mixed-use")
     statistics: StatisticsSection = StatisticsSection()
     simulated: SimulatedSection
-
-
-class Truth(NamedTuple):
-    """What is true of a configuration: log ratios of time to the baseline, below 0 for faster.
-
-    ``score``: of all components together, by weight; ``components``: of each.
-    """
-
-    score: float
-    components: Mapping[str, float]
-
-    def keeps(self, floor: float) -> bool:
-        """Whether no component loses more than ``floor`` (.05 = 5% slower)."""
-        return all(log <= margin(floor) + 1e-12 for log in self.components.values())
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,21 @@
+"""No module imports, by way of others, itself: not between rooms, and not inside one."""
+
+from __future__ import annotations
+
+from graphlib import CycleError, TopologicalSorter
+
+import grimp
+
+ROOMS = ("api", "deploy", "search_spaces", "tuner", "workloads")
+
+
+def test_no_import_goes_round_in_a_circle() -> None:
+    graph = grimp.build_graph(*ROOMS, cache_dir=None)
+    imported = {m: graph.find_modules_directly_imported_by(m) for m in graph.modules}
+    assert len(imported) > 300
+    circle: list[str] = []
+    try:
+        TopologicalSorter(imported).prepare()
+    except CycleError as problem:
+        circle = problem.args[1]
+    assert circle == []

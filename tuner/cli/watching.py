@@ -1,0 +1,289 @@
+"""Following a campaign that runs elsewhere, in this store or at a server, until it stops."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Protocol
+
+import typer
+from rich.console import Console
+
+from tuner.campaign.presence import absence
+from tuner.campaign.rules import stored_rules
+from tuner.campaign.scores import ScoreTable
+from tuner.campaign.standing import against_baseline
+from tuner.campaign.watching import incumbent_after, seen_standing
+from tuner.cli.ending import Ended, stored_end, tell_end
+from tuner.cli.say import say
+from tuner.errors import INTERRUPTED, ConflictError, SpecError, TunerError
+from tuner.model import BASELINE, Block, BlockKind, Campaign, Event, Trial
+from tuner.records.estimate import Estimate
+from tuner.records.status import Absence
+from tuner.report.log import LogForm, LogProgress
+from tuner.report.progress import Progress, progress_for
+from tuner.states import OVER, BlockState, CampaignState
+from tuner.store import Store
+from tuner.text import clean
+
+_LOOKS_PER_S = 2.0
+_STANDINGS_PER_S = 0.5
+#: Who runs it gives signs of life much more rarely than it is looked at.
+_LOOKS_A_PRESENCE = 10
+_STOPPED = (CampaignState.PAUSED, CampaignState.FAILED)
+#: What is told when a run ends, or did not begin.
+_STOPS = ("campaign-paused", "campaign-failed", "start-failed")
+_PUT_BACK = ("restored", "testbed-closed")
+
+
+class Source(Protocol):
+    """Where one campaign is looked at."""
+
+    #: The options that lead a command there.
+    options: str
+
+    def campaign(self) -> Campaign:
+        """The campaign as it is now."""
+
+    def events(self, after: int) -> list[Event]:
+        """The events after a number that there are by now."""
+
+    def follow(
+        self,
+        after: int,
+        lost: Callable[[str], None],
+        missed: Callable[[Absence | None], None],
+    ) -> Iterator[Event]:
+        """The events after a number as they happen, until the campaign is over. ``lost``: is told
+        why nothing can be seen at the moment, "" when it can again; ``missed``: why the campaign
+        does not go on though it should, None when it does again.
+        """
+
+    def trials(self) -> list[Trial]:
+        """Its trials."""
+
+    def blocks(self) -> tuple[list[Block], int]:
+        """Its blocks, and the number of measurements in them."""
+
+    def estimates(self, kind: BlockKind) -> dict[int, tuple[Estimate, int]]:
+        """Its trials against the baseline in blocks of a kind, and how many those are."""
+
+    def ended(self) -> Ended:
+        """How it stands when nobody runs it any more."""
+
+
+class StoreSource:
+    """A campaign of a database."""
+
+    options = ""
+
+    def __init__(self, store: Store, campaign: str) -> None:
+        self._store = store
+        self._id = campaign
+
+    def campaign(self) -> Campaign:
+        """The stored campaign."""
+        return self._store.campaign(self._id)
+
+    def events(self, after: int) -> list[Event]:
+        """The stored events."""
+        return self._store.events(self._id, after)
+
+    def follow(
+        self,
+        after: int,
+        lost: Callable[[str], None],
+        missed: Callable[[Absence | None], None],
+    ) -> Iterator[Event]:
+        """Look twice a second."""
+        looks = 0
+        while True:
+            # Looked at first: what is told of the end is there by then.
+            over = self.campaign().state in OVER
+            for event in self.events(after):
+                after = event.number
+                yield event
+            if over:
+                return
+            if looks % _LOOKS_A_PRESENCE == 0:
+                missed(absence(self._store, self._id))
+            looks += 1
+            time.sleep(1.0 / _LOOKS_PER_S)
+
+    def trials(self) -> list[Trial]:
+        """The stored trials."""
+        return self._store.trials(self._id)
+
+    def blocks(self) -> tuple[list[Block], int]:
+        """The stored blocks."""
+        found = self._store.blocks(self._id)
+        return found, sum(len(block.measurements) for block in found)
+
+    def estimates(self, kind: BlockKind) -> dict[int, tuple[Estimate, int]]:
+        """Worked out of the stored blocks; none when the workload's file is gone."""
+        try:
+            rules = stored_rules(self.campaign())
+            blocks = self._store.block_times(self._id, rules.components)
+            table = ScoreTable.of(blocks, rules.components, rules.weights)
+            return against_baseline(table, rules, kind)
+        except (SpecError, KeyError):
+            return {}
+
+    def ended(self) -> Ended:
+        """The end of the stored campaign."""
+        return stored_end(self._store, self.campaign())
+
+
+class _Teller:
+    """Hands on what is seen to whoever shows it, and remembers what the end needs."""
+
+    def __init__(self, source: Source, progress: Progress, *, live: bool) -> None:
+        self._source = source
+        self._progress = progress
+        self._live = live
+        self._looked = 0.0
+        self._incumbent = BASELINE
+        self._began = datetime.now(UTC)
+        self._missed = False
+        self.last: Event | None = None
+        self.restored: list[str] = []
+
+    def say(self, event: Event) -> None:
+        """Show an event, and now and then how the campaign stands."""
+        self.last = event
+        self._progress.say(event)
+        self._incumbent = incumbent_after((event,), self._incumbent)
+        if event.kind == "campaign-started":
+            self._began, self.restored = event.at, []
+        elif event.kind in _PUT_BACK:
+            self.restored.append(event.message)
+        if event.kind.startswith("block-"):
+            self._progress.doing(event.message if event.kind == "block-started" else "")
+        if self._live and time.monotonic() - self._looked > 1.0 / _STANDINGS_PER_S:
+            self.look()
+            self._looked = time.monotonic()
+
+    def lost(self, why: str) -> None:
+        """Show that nothing can be seen at the moment, or can again."""
+        said = f"{clean(why)}; trying again" if why else "connected again"
+        if self._live:
+            self._progress.doing(said if why else "")
+        else:
+            say(f"fstune: {said}", err=True)
+        if not why:
+            # Whoever is there again tells it anew.
+            self._missed = False
+
+    def missed(self, absence: Absence | None) -> None:
+        """Show that nobody runs the campaign though it should run, or that somebody does again."""
+        said = ""
+        if absence is not None:
+            said = clean(absence.sentence(self._source.options))
+        if self._live and (said or self._missed):
+            self._progress.doing(said)
+        elif not self._live and bool(said) is not self._missed:
+            say(f"fstune: {said or 'its process is heard from again'}", err=True)
+        self._missed = bool(said)
+
+    def look(self) -> None:
+        """Show how the campaign stands; what cannot be seen now is seen later."""
+        if not self._live:
+            return
+        try:
+            blocks, measurements = self._source.blocks()
+            if not blocks:
+                return
+            last = blocks[-1]
+            standing = seen_standing(
+                self._source.trials(),
+                last,
+                self._source.estimates(last.kind),
+                incumbent=self._incumbent,
+                measurements=measurements,
+                elapsed_s=max(0.0, (datetime.now(UTC) - self._began).total_seconds()),
+                blocks=sum(
+                    block.kind is last.kind and block.state is BlockState.COMPLETE
+                    for block in blocks
+                ),
+            )
+        except TunerError:
+            return
+        self._progress.standing(standing)
+
+
+def watched(source: Source, after: int, log: LogForm | None, *, quiet: bool = False) -> None:
+    """Show a campaign from the event after a number on until it stops, then tell how, and end the
+    command as it did. Ctrl-C ends the watching alone.
+    """
+    campaign = source.campaign()
+    console = Console()
+    progress: Progress = (
+        progress_for(console, title=f"{campaign.name} · {campaign.id}", quiet=quiet)
+        if log is None
+        else LogProgress(sys.stderr, log, campaign.id)
+    )
+    live = log is None and not quiet and console.is_terminal and not console.is_dumb_terminal
+    try:
+        with progress:
+            teller = _Teller(source, progress, live=live)
+            _follow(source, after, teller)
+            teller.look()
+    except KeyboardInterrupt:
+        what = f"{campaign.id}{source.options}"
+        say(
+            f"fstune: campaign {campaign.id} goes on; to watch it again: fstune watch {what}; to "
+            f"pause it: fstune pause {what}",
+            err=True,
+        )
+        raise typer.Exit(INTERRUPTED) from None
+    ended = source.ended()
+    tell_end(ended, teller.restored, _error(ended.campaign, teller.last), source.options)
+
+
+def _follow(source: Source, after: int, teller: _Teller) -> None:
+    """Tell everything until nothing follows, or until nobody runs the campaign."""
+    while True:
+        stopped = False
+        for event in source.follow(after, teller.lost, teller.missed):
+            after = event.number
+            teller.say(event)
+            stopped = event.kind in _STOPS and source.campaign().state in _STOPPED
+            if stopped:
+                break
+        if not stopped:
+            return
+        rest: Sequence[Event] = source.events(after)
+        for event in rest:
+            after = event.number
+            teller.say(event)
+        asked = bool(rest) and rest[-1].kind == "resume-requested"
+        if not asked and source.campaign().state in _STOPPED:
+            return
+
+
+def _error(campaign: Campaign, last: Event | None) -> TunerError | None:
+    """What a run ended with, as the run itself would have raised it."""
+    if last is not None and last.kind == "start-failed":
+        return ConflictError(last.message)
+    if campaign.state is not CampaignState.FAILED:
+        return None
+    slug = "" if last is None else str(last.data.get("failure", ""))
+    kind = _kinds().get(slug, TunerError)
+    error = kind.__new__(kind)
+    # The sentence is there already; some kinds would make it of what happened.
+    TunerError.__init__(error, campaign.reason)
+    return error
+
+
+def _kinds() -> dict[str, type[TunerError]]:
+    # Hosts have kinds of their own, which nothing else here has imported.
+    from tuner.hosts import connector, link  # noqa: F401
+
+    found, todo = {TunerError.slug: TunerError}, [TunerError]
+    while todo:
+        for kind in todo.pop().__subclasses__():
+            found[kind.slug] = kind
+            todo.append(kind)
+    return found
