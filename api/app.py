@@ -17,7 +17,7 @@ from api.limits import Buckets, Headed, Limited
 from api.service import Service
 from api.starting import Starter
 from api.watching import Feeds
-from tuner.page.seen import Sight
+from tuner.page.snapshot import Sight
 from tuner.settings import ServiceSettings, Settings
 from tuner.store import Store
 from tuner.store.access import Access

@@ -22,7 +22,7 @@ from search_spaces import describe
 from tuner.errors import NotFoundError, SpecError
 from tuner.measure.workload import load_workload
 from tuner.model import Answer, Campaign
-from tuner.page.named import names
+from tuner.page.names import names
 from tuner.report.recommend import RecommendationDocument, recommendation_document
 from tuner.services.kinds import offered
 from tuner.services.openafs.file import read_testbed

@@ -12,8 +12,8 @@ from tuner.campaign.comparing import estimate
 from tuner.errors import NotFoundError
 from tuner.model import BASELINE, BlockKind
 from tuner.page import svg
-from tuner.page.named import KINDS, called
-from tuner.page.seen import Seen
+from tuner.page.names import KINDS, called
+from tuner.page.snapshot import Seen
 from tuner.text import faster, signed, signed_interval
 
 #: A complete block: its kind, and the log score of every trial in it.

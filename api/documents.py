@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from tuner.campaign.drift import DriftPoint
 from tuner.judge.verdict import Outcome, Verdict
 from tuner.model import Block, BlockKind, Campaign, Configuration, Event, Measurement, Trial, Value
-from tuner.page.named import names
+from tuner.page.names import names
 from tuner.records.status import Absence
 from tuner.states import BlockState, CampaignState, TrialState
 

@@ -19,7 +19,7 @@ from api.problems import RequestError
 from api.starting import Starter
 from api.watching import Feeds
 from tuner.model import Campaign
-from tuner.page.seen import Sight
+from tuner.page.snapshot import Sight
 from tuner.settings import ServiceSettings
 from tuner.store import Store
 from tuner.store.access import Access

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from markupsafe import Markup
 
-from api.doing import doing, expected_end, now, used
+from api.activity import doing, expected_end, now, used
 from api.effects import parameter_effects
 from tuner.campaign.rules import Rules
 from tuner.judge.score import margin
@@ -22,9 +22,9 @@ from tuner.model import (
     Trial,
 )
 from tuner.page import svg
-from tuner.page.named import called, names
+from tuner.page.names import called, names
 from tuner.page.rows import EffectRow, drift_drawing, varies
-from tuner.page.seen import Seen
+from tuner.page.snapshot import Seen
 from tuner.records.differences import changes
 from tuner.records.estimate import Estimate
 from tuner.records.status import Absence

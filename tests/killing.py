@@ -30,7 +30,7 @@ import tuner.cli.app as cli
 from search_spaces import Space
 from tuner import compose
 from tuner.campaign import rules
-from tuner.campaign.guiding import ModelGuide
+from tuner.campaign.model_guide import ModelGuide
 from tuner.campaign.plan import Planner
 from tuner.campaign.spec import SpaceSection, load_space
 from tuner.cli import main

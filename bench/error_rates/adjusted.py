@@ -19,7 +19,7 @@ from scipy.special import ndtr
 from bench.error_rates.rules import ALPHA_CERTIFY, Found
 from tuner.judge.adjustment import Adjustment, fit_adjustment, raw_alpha
 from tuner.judge.evalue import MIN_PAIRS, Floats, e_values
-from tuner.judge.observed import Observed
+from tuner.judge.observations import Observed
 from tuner.judge.thresholds import threshold
 from tuner.model import COVARIATES
 

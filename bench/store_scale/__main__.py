@@ -21,7 +21,7 @@ from statistics import median
 
 from bench.store_scale.filling import SPEC, fill
 from tests.postgresql import running
-from tuner.campaign.guiding import ModelGuide
+from tuner.campaign.model_guide import ModelGuide
 from tuner.campaign.plan import Planner
 from tuner.campaign.rules import rules_of
 from tuner.campaign.spec import load_space

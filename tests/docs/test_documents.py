@@ -20,7 +20,7 @@ from tuner.measure.workload import load_workload
 from tuner.model import Campaign
 from tuner.page.document import ReportDocument
 from tuner.records.status import RunningCampaign, Status
-from tuner.report.listed import campaign_document
+from tuner.report.json_documents import campaign_document
 from tuner.report.recommend import RecommendationDocument
 from tuner.services.openafs.file import TestbedFile, read_testbed
 from tuner.states import CampaignState

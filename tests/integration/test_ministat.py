@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from tuner.judge.ministat import CONFIDENCES, Edition, student_t
-from tuner.report.classic import classic, classic_text
 from tuner.report.compare import Sample
+from tuner.report.ministat import classic, classic_text
 
 # The package is fetched on first use.
 pytestmark = pytest.mark.timeout(400)

@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 
-from tuner.campaign.again import Usual
-from tuner.campaign.beside import Beside, MakeEvent, workload_seed
 from tuner.campaign.ledger import Ledger
+from tuner.campaign.references import Beside, MakeEvent, workload_seed
+from tuner.campaign.remeasuring import Usual
 from tuner.campaign.rules import Rules
 from tuner.campaign.steps import RunBlock
 from tuner.errors import (

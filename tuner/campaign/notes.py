@@ -10,11 +10,11 @@ from dataclasses import replace
 from tuner.campaign.answer import recommendation
 from tuner.campaign.certifying import guards_due
 from tuner.campaign.equivalence import effect_between
+from tuner.campaign.event_writer import Data, EventWriter
 from tuner.campaign.piloting import TWIN_ORIGIN
 from tuner.campaign.plan import Planner
 from tuner.campaign.rules import Rules
 from tuner.campaign.steps import Finish, Phase, Plan
-from tuner.campaign.telling import Data, Teller
 from tuner.judge.monitors import Alarm
 from tuner.judge.race import Action
 from tuner.model import BASELINE, Trial
@@ -27,12 +27,12 @@ class Notes:
     """What one campaign's plan has found. ``together``: it is measured on several testbeds."""
 
     def __init__(
-        self, store: Store, campaign: str, planner: Planner, teller: Teller, *, together: bool
+        self, store: Store, campaign: str, planner: Planner, writer: EventWriter, *, together: bool
     ) -> None:
         self._store = store
         self._id = campaign
         self._planner = planner
-        self._teller = teller
+        self._writer = writer
         self._together = together
         self._told: int | None = None
 
@@ -49,10 +49,10 @@ class Notes:
         for number, ending in now.endings.items():
             if trials[number].state is TrialState.RUNNING:
                 kind = "trial-pruned" if ending.state is TrialState.PRUNED else "trial-complete"
-                event = self._teller.event(
+                event = self._writer.event(
                     kind, f"trial {number}: {ending.reason}", {"trial": number}
                 )
-                self._teller.show(
+                self._writer.show(
                     self._store.move_trial(self._id, number, ending.state, ending.reason, event)
                 )
         if now.incumbent == BASELINE:
@@ -65,7 +65,7 @@ class Notes:
         ]
         if self._together or reasons:
             said = ": ".join([f"trial {now.incumbent} is the incumbent", *reasons])
-            self._teller.once("trial-promoted", said, {"trial": now.incumbent})
+            self._writer.once("trial-promoted", said, {"trial": now.incumbent})
 
     def _tell_pilot(self, trials: Sequence[Trial], now: Plan) -> None:
         """Once the pilot has ended: say what it found, and let the twin go."""
@@ -75,10 +75,10 @@ class Notes:
             return
         pilot = now.pilot
         for warning in pilot.warnings:
-            self._teller.tell("pilot-warning", f"pilot: {warning}")
+            self._writer.tell("pilot-warning", f"pilot: {warning}")
         reason = f"the pilot is over: {pilot.outcome}"
         said = f"pilot {pilot.outcome}: {pilot.outlook.reason}; baseline {pilot.verdict.reason}"
-        event = self._teller.event(
+        event = self._writer.event(
             "pilot",
             said,
             {
@@ -88,7 +88,7 @@ class Notes:
                 "cv": pilot.noise.cv,
             },
         )
-        self._teller.show(
+        self._writer.show(
             self._store.move_trial(self._id, twin.number, TrialState.COMPLETE, reason, event)
         )
 
@@ -98,7 +98,7 @@ class Notes:
             if guard.alarm is not Alarm.NONE:
                 data: Data = {"guard": str(guard.kind), "alarm": str(guard.alarm)}
                 message = f"{guard.alarm}: {guard.reason}"
-                self._teller.once("guard", message, data, {"value": guard.value})
+                self._writer.once("guard", message, data, {"value": guard.value})
 
     def _is_look(self) -> bool:
         return guards_due(self._planner.table, self._planner.rules.testbeds)
@@ -110,7 +110,7 @@ class Notes:
         effect = effect_between(self._planner.table)
         if effect is not None and effect.shown:
             data: Data = {"trial": effect.trial}
-            self._teller.once("testbed-effect", f"warn: {effect.reason}", data, {"p": effect.p})
+            self._writer.once("testbed-effect", f"warn: {effect.reason}", data, {"p": effect.p})
 
     def _tell_certified(
         self, trials: Sequence[Trial], now: Plan, rules: Rules, target: Target
@@ -125,8 +125,8 @@ class Notes:
         if stored is not None and stored.trial == found.trial:
             return
         said = f"trial {found.trial} {found.reason}; the search goes on"
-        event = self._teller.event("certified", said, {"trial": found.trial})
-        self._teller.show(self._store.save_recommendation(self._id, found, event))
+        event = self._writer.event("certified", said, {"trial": found.trial})
+        self._writer.show(self._store.save_recommendation(self._id, found, event))
 
     def answer(self, now: Plan, rules: Rules, target: Target) -> None:
         """Write down the answer. ``now.step`` must be Finish."""
@@ -135,5 +135,5 @@ class Notes:
         doubts = (effect.reason,) if effect is not None and effect.shown else ()
         found = recommendation(now, trials, rules, target.flags, target.risks, doubts=doubts)
         said = f"{found.answer.replace('_', ' ')}: {found.reason}"
-        event = self._teller.event("recommendation", said)
-        self._teller.show(self._store.save_recommendation(self._id, found, event))
+        event = self._writer.event("recommendation", said)
+        self._writer.show(self._store.save_recommendation(self._id, found, event))

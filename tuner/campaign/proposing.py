@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tuner.campaign.equivalence import Facts
-from tuner.campaign.guiding import ModelGuide
+from tuner.campaign.model_guide import ModelGuide
 from tuner.campaign.rules import Rules
 from tuner.campaign.spec import CampaignSpec
 from tuner.errors import SpecError

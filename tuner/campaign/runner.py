@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from tuner.campaign.equivalence import Facts, check_alike, least_facts
+from tuner.campaign.event_writer import EventWriter
 from tuner.campaign.holding import Held
 from tuner.campaign.identity import programs
 from tuner.campaign.lanes import Doings, Lane, LaneObserver, Site, Stopped, assigned, at_once
@@ -30,7 +31,6 @@ from tuner.campaign.standing import standing
 from tuner.campaign.steering import StopRequested
 from tuner.campaign.steps import Explore, Finish, Halt, Phase, Plan, RunBatch, RunBlock
 from tuner.campaign.stopping import undisturbed
-from tuner.campaign.telling import Teller
 from tuner.errors import CampaignHalted, ConflictError, TestbedError, TunerError, evidence
 from tuner.interruption import check
 from tuner.judge.pilot import Pilot
@@ -90,7 +90,7 @@ class Runner:
         self._held = held
         self._observer = observer
         self._doing = observer.doing
-        self._teller = Teller(store, campaign, observer, now)
+        self._writer = EventWriter(store, campaign, observer, now)
         self._pilot_only = pilot_only
         self._target: Target
         self._facts: Facts
@@ -120,7 +120,7 @@ class Runner:
             self._void_cut_off()
             new = self._store.campaign(self._id).state is CampaignState.CREATED
             said = "campaign started" if new else "campaign resumed"
-            self._teller.move(CampaignState.RUNNING, "", "campaign-started", said)
+            self._writer.move(CampaignState.RUNNING, "", "campaign-started", said)
             self._blocks = blocks_so_far(self._store, self._id, self._rules, self._workload)
             self._earlier_blocks = len(self._blocks)
             self._check_identity(self._aspects)
@@ -168,7 +168,7 @@ class Runner:
                 state = CampaignState.CANCELLED  # asked after the run had begun to end
             kind = f"campaign-{state}"
             said = f"campaign {state}: {reason}" if reason else f"campaign {state}"
-            self._teller.move(state, reason, kind, said, {} if error is None else evidence(error))
+            self._writer.move(state, reason, kind, said, {} if error is None else evidence(error))
         if failure is not None:
             said = f"{failure}; {putting_back(self._id, state)}"
             raise TestbedError(said, failure.details) from failure
@@ -180,10 +180,10 @@ class Runner:
         """Tell what was put back on a testbed, and what could not be; returns the sentences."""
         sentences = [f"{self._on(lane)}{sentence}" for _, sentence in done]
         for (kind, _), sentence in zip(done, sentences, strict=True):
-            self._teller.tell(kind, sentence, self._which(lane))
+            self._writer.tell(kind, sentence, self._which(lane))
         if failure is not None:
             said = f"{self._on(lane)}not everything could be put back: {failure}"
-            self._teller.tell("restore-failed", said, {**self._which(lane), **evidence(failure)})
+            self._writer.tell("restore-failed", said, {**self._which(lane), **evidence(failure)})
         return sentences
 
     def _on(self, lane: Lane) -> str:
@@ -195,7 +195,7 @@ class Runner:
 
     def _void_cut_off(self) -> None:
         """Void the blocks that a kill, or a stop in the middle of a write, left running."""
-        void = self._teller.event(
+        void = self._writer.event(
             "block-void", "the block that was cut off is void; it is measured again"
         )
         self._store.void_running_blocks(self._id, "the run was cut off", void)
@@ -226,7 +226,7 @@ class Runner:
             with self._ledgers.run.on("testbed"):
                 if lane.site.testbed.claim(self._id):
                     said = "the testbed is brought up for this campaign"
-                    self._teller.tell("testbed-owned", f"{self._on(lane)}{said}", self._which(lane))
+                    self._writer.tell("testbed-owned", f"{self._on(lane)}{said}", self._which(lane))
                 try:
                     lane.open(self._workload, self._lane_observer(lane).doing)
                 except TestbedError as problem:
@@ -246,7 +246,7 @@ class Runner:
         """Go on without a testbed, which is put back as far as that is possible now."""
         lane.lost = problem
         said = f"{self._on(lane)}not used any more: {problem}"
-        self._teller.tell("testbed-lost", said, {**self._which(lane), **evidence(problem)})
+        self._writer.tell("testbed-lost", said, {**self._which(lane), **evidence(problem)})
         with self._ledgers.run.on("testbed"):
             done, failure = lane.give_back(self._doing)
         self._tell_restored(lane, done, failure)
@@ -263,7 +263,7 @@ class Runner:
         check_alike(targets)
         if len(self._spec.places) > 1 and (said := self._spec.places[0].way.several):
             what = self._spec.places[0].key
-            self._teller.once("shared-machine", f"warn: {said}", {"what": what})
+            self._writer.once("shared-machine", f"warn: {said}", {"what": what})
         self._facts = least_facts(targets)
         self._check_identity(programs(self._target.identity))
         self._failures = failures = Failures()
@@ -272,7 +272,7 @@ class Runner:
             assert bench is not None
             identity = bench.target.identity
             said = f"{self._on(lane)}testbed ready: {identity}"
-            self._teller.tell("testbed-ready", said, {**self._which(lane), "identity": identity})
+            self._writer.tell("testbed-ready", said, {**self._which(lane), "identity": identity})
             bench.engine.clean_leftovers(self._id)
             for reference in bench.references:
                 reference.clean_leftovers(self._id)
@@ -282,7 +282,7 @@ class Runner:
                 bench,
                 lane.ledger,
                 self._lane_observer(lane),
-                self._teller.event,
+                self._writer.event,
                 self._rules,
                 spent=self._ledgers.writing,
                 testbed=lane.site.name,
@@ -292,7 +292,7 @@ class Runner:
             )
         found = self._target.baseline
         try:
-            event = self._teller.event("baseline", "the baseline is the configuration as found")
+            event = self._writer.event("baseline", "the baseline is the configuration as found")
             stored = self._store.set_baseline(self._id, found, event)
         except ConflictError as problem:
             raise ConflictError(
@@ -312,7 +312,7 @@ class Runner:
         guide = guide_of(self._target, self._facts, self._spec, self._rules, priors)
         self._planner = Planner(self._rules, guide)
         self._notes = Notes(
-            self._store, self._id, self._planner, self._teller, together=self._together
+            self._store, self._id, self._planner, self._writer, together=self._together
         )
 
     def _conduct(self) -> None:
@@ -436,9 +436,9 @@ class Runner:
     def _add(self, trials: Sequence[Trial]) -> None:
         """Store new trials, all or none."""
         if trials:
-            added = [(trial, self._teller.trial(trial)) for trial in trials]
+            added = [(trial, self._writer.trial(trial)) for trial in trials]
             for event in self._store.add_trials(self._id, added):
-                self._teller.show(event)
+                self._writer.show(event)
 
     def _show(self, trials: list[Trial], now: Plan) -> None:
         use = self._before + self._ledgers.total()

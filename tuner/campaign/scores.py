@@ -15,7 +15,7 @@ from statistics import fmean
 import numpy as np
 import numpy.typing as npt
 
-from tuner.judge.observed import Observed
+from tuner.judge.observations import Observed
 from tuner.judge.score import checked_weights, log_times
 from tuner.measure.covariates import covariate_row
 from tuner.model import BASELINE, COVARIATES, Block, BlockKind, BlockTimes

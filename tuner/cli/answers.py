@@ -29,7 +29,7 @@ from tuner.formats.form import Part
 from tuner.formats.registry import written
 from tuner.model import Answer, Campaign
 from tuner.records.comparison import Comparison
-from tuner.report.listed import shown_json
+from tuner.report.json_documents import shown_json
 from tuner.report.recommend import (
     RecommendationDocument,
     recommendation_document,

@@ -13,7 +13,7 @@ from tuner.campaign.spec import read_spec
 from tuner.cli.options import StateDir, state_directory
 from tuner.compose import Prepared, prepare
 from tuner.errors import ConflictError, SpecError
-from tuner.report.checked import budget_lines, plan_page
+from tuner.report.plan import budget_lines, plan_page
 from tuner.report.tables import show
 from tuner.report.testbed import commands_page, findings_page
 from tuner.services.kind import Rehearsal

@@ -22,9 +22,9 @@ from tuner.cli.say import say
 from tuner.errors import SpecError
 from tuner.judge.ministat import CONFIDENCES, Edition
 from tuner.judge.two_sample import MIN_VALUES
-from tuner.report.classic import classic, classic_text
 from tuner.report.compare import Sample, compare, compare_page
 from tuner.report.compare_document import compare_document
+from tuner.report.ministat import classic, classic_text
 from tuner.report.plots import SYMBOLS
 from tuner.report.tables import show
 

@@ -28,7 +28,7 @@ from tuner.remote.campaigns import Campaigns
 from tuner.remote.client import Client
 from tuner.remote.records import comparisons_of, recommendation_of
 from tuner.remote.stream import follow
-from tuner.report.listed import shown_json
+from tuner.report.json_documents import shown_json
 from tuner.report.log import LogForm
 from tuner.report.recommend import RecommendationDocument
 from tuner.report.tables import campaign_page, show

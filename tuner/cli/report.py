@@ -75,7 +75,7 @@ def _report(
 
         output = BytesIO()
         return remote.report(address, campaign, form, output), output.getvalue().decode()
-    from tuner.page.seen import Sight
+    from tuner.page.snapshot import Sight
 
     with open_store(state_dir, database) as store:
         name = store.campaign(campaign).id

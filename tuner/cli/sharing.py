@@ -26,7 +26,7 @@ from tuner.cli.say import plain, say
 from tuner.errors import ConflictError
 from tuner.model import Wish
 from tuner.report.campaign_list import campaigns_table
-from tuner.report.listed import listed_json, status_json
+from tuner.report.json_documents import listed_json, status_json
 from tuner.report.status import status_pages
 from tuner.report.tables import show
 from tuner.states import CampaignState

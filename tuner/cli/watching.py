@@ -11,11 +11,11 @@ from typing import Protocol
 import typer
 from rich.console import Console
 
+from tuner.campaign.external_standing import incumbent_after, seen_standing
 from tuner.campaign.presence import absence
 from tuner.campaign.rules import stored_rules
 from tuner.campaign.scores import ScoreTable
 from tuner.campaign.standing import against_baseline
-from tuner.campaign.watching import incumbent_after, seen_standing
 from tuner.cli.ending import Ended, stored_end, tell_end
 from tuner.cli.say import say
 from tuner.errors import INTERRUPTED, ConflictError, SpecError, TunerError
@@ -227,9 +227,9 @@ def watched(source: Source, after: int, log: LogForm | None, *, quiet: bool = Fa
     live = log is None and not quiet and console.is_terminal and not console.is_dumb_terminal
     try:
         with progress:
-            teller = _Teller(source, progress, live=live)
-            _follow(source, after, teller)
-            teller.look()
+            writer = _Teller(source, progress, live=live)
+            _follow(source, after, writer)
+            writer.look()
     except KeyboardInterrupt:
         what = f"{campaign.id}{source.options}"
         say(
@@ -239,16 +239,16 @@ def watched(source: Source, after: int, log: LogForm | None, *, quiet: bool = Fa
         )
         raise typer.Exit(INTERRUPTED) from None
     ended = source.ended()
-    tell_end(ended, teller.restored, _error(ended.campaign, teller.last), source.options)
+    tell_end(ended, writer.restored, _error(ended.campaign, writer.last), source.options)
 
 
-def _follow(source: Source, after: int, teller: _Teller) -> None:
+def _follow(source: Source, after: int, writer: _Teller) -> None:
     """Tell everything until nothing follows, or until nobody runs the campaign."""
     while True:
         stopped = False
-        for event in source.follow(after, teller.lost, teller.missed):
+        for event in source.follow(after, writer.lost, writer.missed):
             after = event.number
-            teller.say(event)
+            writer.say(event)
             stopped = event.kind in _STOPS and source.campaign().state in _STOPPED
             if stopped:
                 break
@@ -257,7 +257,7 @@ def _follow(source: Source, after: int, teller: _Teller) -> None:
         rest: Sequence[Event] = source.events(after)
         for event in rest:
             after = event.number
-            teller.say(event)
+            writer.say(event)
         asked = bool(rest) and rest[-1].kind == "resume-requested"
         if not asked and source.campaign().state in _STOPPED:
             return

@@ -6,7 +6,7 @@ from then on. On fresh blocks dz has mean 0 for a configuration that has no part
 the order within a block is random. So D - b dz has the mean of D, whatever b is, and its tests keep
 their error exactly; a good b only makes it less noisy.
 
-The fit. With the levels of blocks and trials taken off (``tuner.judge.observed``), b minimises
+The fit. With the levels of blocks and trials taken off (``tuner.judge.observations``), b minimises
 
     sum (y - b z)^2 / s^2  +  sum ((b_j - m_j) / t_j)^2     within  0 <= b_j <= u_j,
 
@@ -40,7 +40,7 @@ import numpy as np
 
 from tuner.judge.evalue import MIN_PAIRS, Floats, e_values
 from tuner.judge.influence import Influence, influences
-from tuner.judge.observed import Ints, Observed, Rows
+from tuner.judge.observations import Ints, Observed, Rows
 from tuner.judge.score import checked_weights, component_names
 from tuner.judge.thresholds import threshold
 from tuner.model import COVARIATES

@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 
 from tuner.judge.evalue import Floats
-from tuner.judge.observed import Rows, means
+from tuner.judge.observations import Rows, means
 
 #: A covariate is refused too readily rather than too late: without it there is only more noise.
 ANY_LEVEL: Final = 0.05

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tuner.page.seen import Sight
+    from tuner.page.snapshot import Sight
 
 
 class ReportForm(StrEnum):
@@ -36,9 +36,9 @@ def file_name(campaign: str, form: ReportForm) -> str:
 def report_text(sight: Sight, campaign: str, form: ReportForm) -> str:
     """The report of a campaign, by its whole identifier. NotFoundError."""
     # Commands that ask a server need none of this.
-    from tuner.page.gathered import report_document
     from tuner.page.html import report_html
     from tuner.page.markdown import report_markdown
+    from tuner.page.report_builder import report_document
 
     document = report_document(sight, campaign)
     match form:

@@ -18,7 +18,7 @@ from tuner.judge.verdict import Outcome
 from tuner.model import BASELINE, Answer, BlockKind
 from tuner.page import svg
 from tuner.page.document import ReportDocument, TrialVerdict
-from tuner.page.named import KINDS, called
+from tuner.page.names import KINDS, called
 from tuner.page.rows import SettingRow, drift_drawing, effect_rows, varies
 from tuner.records.estimate import Estimate
 from tuner.report.recommend import Effect

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from tuner.page.document import ReportDocument
 from tuner.page.html import OUTCOMES, estimate, subject
-from tuner.page.named import KINDS
+from tuner.page.names import KINDS
 from tuner.text import clean, moment, signed, signed_interval
 
 _SPECIAL = re.compile(r"([\\`*_\[\]|#~!])")

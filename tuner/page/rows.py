@@ -13,7 +13,7 @@ from tuner.model import ComponentEffect, Configuration
 from tuner.page import svg
 from tuner.records.differences import differences
 from tuner.records.estimate import Estimate
-from tuner.report.findings import floor_text
+from tuner.report.answer import floor_text
 from tuner.text import signed, signed_interval, value_text
 
 

@@ -10,8 +10,8 @@ from rich.console import RenderableType
 from search_spaces import Space, describe
 from tuner.model import Answer, Recommendation
 from tuner.records.differences import differences
+from tuner.report.answer import flag_line, section
 from tuner.report.drawing import paragraph
-from tuner.report.findings import flag_line, section
 from tuner.text import value_text
 
 _MIB = 1 << 20

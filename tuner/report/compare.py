@@ -27,8 +27,8 @@ from tuner.judge.two_sample import (
     compare_paired,
     compare_samples,
 )
+from tuner.report.answer import columns
 from tuner.report.drawing import Fitted, Printable, paragraph
-from tuner.report.findings import columns
 from tuner.report.plots import DotPlot
 from tuner.report.styles import QUIET, STRONG, literal
 from tuner.text import clean, counted

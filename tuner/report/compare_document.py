@@ -12,8 +12,8 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from tuner.judge.two_sample import Direction
-from tuner.report.classic import Classic
 from tuner.report.compare import Compared, Sample, percent_higher
+from tuner.report.ministat import Classic
 
 SCHEMA: Final = "fstune-compare/1"
 

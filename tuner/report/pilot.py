@@ -9,8 +9,8 @@ from rich.text import Text
 
 from tuner.judge.pilot import ComponentNoise, Pilot, PilotOutcome
 from tuner.judge.words import blocks, percent
+from tuner.report.answer import columns, section
 from tuner.report.drawing import paragraph
-from tuner.report.findings import columns, section
 from tuner.report.styles import STRONG
 from tuner.text import duration
 

@@ -16,10 +16,10 @@ from rich.text import Text
 from search_spaces import Space
 from tuner.model import Answer, Campaign, Configuration, Recommendation, Value
 from tuner.records.comparison import Comparison
+from tuner.report.answer import claim, findings, flag_line
 from tuner.report.applying import applying
-from tuner.report.beside import comparison_sentence, references_section
 from tuner.report.drawing import Fitted, Printable
-from tuner.report.findings import claim, findings, flag_line
+from tuner.report.references import comparison_sentence, references_section
 from tuner.report.styles import QUIET, STRONG
 from tuner.report.summary import so_far
 from tuner.text import clean, percent_faster, unbounded

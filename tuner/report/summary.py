@@ -13,10 +13,10 @@ from search_spaces import Space
 from tuner.judge.words import blocks
 from tuner.model import Campaign, Recommendation, TimeUse
 from tuner.records.comparison import Comparison
+from tuner.report.answer import findings, section
 from tuner.report.applying import applying
-from tuner.report.beside import references_section
 from tuner.report.drawing import Fitted, Printable, paragraph, share_bar
-from tuner.report.findings import findings, section
+from tuner.report.references import references_section
 from tuner.report.styles import QUIET, STRONG
 from tuner.states import CampaignState
 from tuner.text import clean, counted, duration

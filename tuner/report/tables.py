@@ -32,10 +32,10 @@ from tuner.model import (
 from tuner.records.comparison import Comparison
 from tuner.records.differences import changes
 from tuner.records.estimate import Estimate
-from tuner.report.beside import clients_text, references_section
+from tuner.report.answer import claim, headline, section
 from tuner.report.diagnostics import Row, diagnostics_rows
 from tuner.report.drawing import Printable, paragraph, sparkline
-from tuner.report.findings import claim, headline, section
+from tuner.report.references import clients_text, references_section
 from tuner.report.styles import FASTER, NAME, QUIET, SLOWER, STRONG, literal, tone
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.text import clean, counted, duration, interval, moment, signed, signed_interval

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from api import view
+from api.activity import doing, expected_end, now
 from api.comparison import compared
-from api.doing import doing, expected_end, now
 from tuner.model import BASELINE, Block, BlockKind, Event, TimeUse
-from tuner.page.seen import Seen, Sight
+from tuner.page.snapshot import Seen, Sight
 from tuner.records.status import Absence
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store

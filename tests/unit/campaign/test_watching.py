@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from tuner.campaign.watching import incumbent_after, seen_standing
+from tuner.campaign.external_standing import incumbent_after, seen_standing
 from tuner.model import Block, BlockKind, Configuration, Event, Trial
 from tuner.records.estimate import Estimate
 from tuner.report.standing import how_many

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tuner.judge.observed import Observed
+from tuner.judge.observations import Observed
 from tuner.model import COVARIATES
 
 OTHERS, STOLEN = COVARIATES.index("others_server"), COVARIATES.index("stolen_server")

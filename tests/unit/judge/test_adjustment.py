@@ -18,7 +18,7 @@ from tuner.judge.adjustment import (
     shown,
 )
 from tuner.judge.evalue import e_value
-from tuner.judge.observed import Observed
+from tuner.judge.observations import Observed
 from tuner.judge.thresholds import threshold
 from tuner.model import COVARIATES
 

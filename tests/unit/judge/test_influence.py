@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.judge.disturbed_arms import OTHERS, World
 from tuner.judge.influence import ANY_LEVEL, FINALIST_LEVEL, Influence, influences
-from tuner.judge.observed import Rows
+from tuner.judge.observations import Rows
 
 
 def found(world: World, seed: int, finalist: int | None = 1) -> Influence:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.unit.judge.disturbed_arms import OTHERS, World
-from tuner.judge.observed import Observed, Rows
+from tuner.judge.observations import Observed, Rows
 
 OBSERVED = World().observed(1)
 ROWS = Rows.of(OBSERVED, OBSERVED.logs, np.array([OTHERS]))

@@ -9,8 +9,8 @@ import pytest
 
 from tests.unit.api.conftest import CAMPAIGN, fstune
 from tuner.page.document import ReportDocument
-from tuner.page.gathered import report_document
-from tuner.page.seen import Sight
+from tuner.page.report_builder import report_document
+from tuner.page.snapshot import Sight
 from tuner.store import Store
 
 

@@ -17,10 +17,10 @@ from tests.unit.api.conftest import CAMPAIGN, fstune
 from tuner.campaign.spec import CampaignSpec, read_spec
 from tuner.model import Answer, BlockKind
 from tuner.page.document import ReportDocument
-from tuner.page.gathered import report_document
 from tuner.page.html import policy, report_html
 from tuner.page.markdown import report_markdown, text
-from tuner.page.seen import Sight
+from tuner.page.report_builder import report_document
+from tuner.page.snapshot import Sight
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.report.samples import shown
 from tuner.model import ComponentEffect
-from tuner.report.findings import components
+from tuner.report.answer import components
 from tuner.text import signed_interval
 
 EFFECTS = {

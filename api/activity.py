@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from tuner.campaign.budget import Spent
 from tuner.model import BASELINE, Block, Measurement, Trial
-from tuner.page.named import KINDS, called
-from tuner.page.seen import Seen
+from tuner.page.names import KINDS, called
+from tuner.page.snapshot import Seen
 from tuner.records.differences import changes
 from tuner.states import CampaignState, EventKind, TrialState
 from tuner.text import counted

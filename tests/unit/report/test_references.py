@@ -8,12 +8,12 @@ import math
 from tests.unit.report.samples import RECOMMENDED, campaign, printed
 from tuner.records.comparison import Comparison
 from tuner.records.estimate import Estimate
-from tuner.report.beside import clients_text, comparison_sentence
 from tuner.report.recommend import (
     RecommendationDocument,
     recommendation_document,
     recommendation_page,
 )
+from tuner.report.references import clients_text, comparison_sentence
 from tuner.report.summary import Effort, campaign_summary
 from tuner.report.tables import campaign_page
 

@@ -11,8 +11,8 @@ from rich.text import Text
 from search_spaces import Expression, Parameter, Space, describe
 from tuner.judge.power import detectable_effect
 from tuner.judge.words import blocks
+from tuner.report.answer import columns, section
 from tuner.report.drawing import Printable, paragraph
-from tuner.report.findings import columns, section
 from tuner.report.styles import NAME, STRONG, literal
 from tuner.text import clean, duration, value_text
 

@@ -16,7 +16,7 @@ Data = Mapping[str, str | int | float | bool | None]
 _TOLD_ONCE = ("guard", "shared-machine", "testbed-effect", "trial-promoted")
 
 
-class Teller:
+class EventWriter:
     """Makes and stores the events of one campaign, and shows them."""
 
     def __init__(

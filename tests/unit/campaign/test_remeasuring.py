@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.campaign.campaigns import Campaign, faster, sends, spec
 from tests.unit.campaign.conftest import Begin
-from tuner.campaign.again import Usual
+from tuner.campaign.remeasuring import Usual
 from tuner.campaign.rules import stored_rules
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.stopping import stop_signals

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from tuner.judge.words import blocks as blocks_text
 from tuner.records.comparison import Comparison
+from tuner.report.answer import section
 from tuner.report.drawing import paragraph
-from tuner.report.findings import section
 from tuner.text import clean, faster, unbounded
 
 

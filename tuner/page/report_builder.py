@@ -33,13 +33,13 @@ from tuner.page.document import (
     SettingChange,
     TrialVerdict,
 )
-from tuner.page.named import called, names
-from tuner.page.seen import Judged, Seen, Sight
+from tuner.page.names import called, names
+from tuner.page.snapshot import Judged, Seen, Sight
 from tuner.page.threats import Evidence, threats
 from tuner.records.differences import changes, differences
+from tuner.report.answer import claim, headline
 from tuner.report.applying import meanings, steps
 from tuner.report.diagnostics import diagnostics_rows
-from tuner.report.findings import claim, headline
 from tuner.report.recommend import Effect, effect, recommendation_document
 from tuner.report.summary import Effort, effort_text, time_rows
 from tuner.states import BlockState, CampaignState

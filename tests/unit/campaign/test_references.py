@@ -16,7 +16,7 @@ from tuner.errors import TransportError, WorkloadError
 from tuner.measure.driver import Report
 from tuner.measure.references import ReferencePlan
 from tuner.model import BASELINE, Answer, ComponentResult, PageCache
-from tuner.report.beside import comparison_sentence
+from tuner.report.references import comparison_sentence
 from tuner.services.simulated import testbed as simulated
 from tuner.states import BlockState, CampaignState
 
