@@ -17,7 +17,9 @@ from api.limits import Buckets, Headed, Limited
 from api.service import Service
 from api.starting import Starter
 from api.watching import Feeds
+from tuner.errors import SpecError
 from tuner.page.snapshot import Sight
+from tuner.services.kinds import offered
 from tuner.settings import ServiceSettings, Settings
 from tuner.store import Store
 from tuner.store.access import Access
@@ -29,6 +31,8 @@ def create_app(
 ) -> FastAPI:
     """The application for one state directory; without one, for what the environment names."""
     told = settings if settings is not None else ServiceSettings()
+    if unknown := sorted(told.allow - offered().keys()):
+        raise SpecError(f"allowed testbeds: {unknown[0]} is none of {', '.join(offered())}")
     directory, database = state_directory, None
     if directory is None:
         place = Settings()

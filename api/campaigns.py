@@ -172,7 +172,8 @@ def get_report(
     headers = {"Content-Disposition": f'inline; filename="{name}"'}
     if form is ReportForm.HTML:
         headers["Content-Security-Policy"] = f"{policy()}; frame-ancestors 'none'"
-    text = report_text(serving.sight, campaign.id, form)
+    with serving.exports.turn():
+        text = report_text(serving.sight, campaign.id, form, files=False)
     return Response(text, media_type=form.media_type, headers=headers)
 
 

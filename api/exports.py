@@ -6,6 +6,7 @@ import re
 import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import BinaryIO
@@ -33,10 +34,16 @@ class Exports:
         self._directory = directory
         self._left = threading.BoundedSemaphore(_AT_ONCE)
 
-    def sent(self, campaign: str) -> Sent:
-        """The answer that hands a campaign out. Raises RequestError when too many are at work, and
-        StoreError when it cannot be written.
-        """
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """While a whole campaign is read for something else. Raises RequestError as ``sent``."""
+        self._begin()
+        try:
+            yield
+        finally:
+            self._left.release()
+
+    def _begin(self) -> None:
         if not self._left.acquire(blocking=False):
             raise RequestError(
                 HTTPStatus.SERVICE_UNAVAILABLE,
@@ -44,6 +51,12 @@ class Exports:
                 "too many campaigns are being exported; come again later",
                 {"Retry-After": "10"},
             )
+
+    def sent(self, campaign: str) -> Sent:
+        """The answer that hands a campaign out. Raises RequestError when too many are at work, and
+        StoreError when it cannot be written.
+        """
+        self._begin()
         try:
             # The file has no name: whatever happens, nothing is left of it. It is written whole
             # before any of it is sent, so that nobody who reads slowly holds up the database.

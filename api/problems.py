@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
+from tuner.documents import WRONG_KEY
 from tuner.errors import TunerError
 
 MEDIA_TYPE = "application/problem+json"
@@ -110,7 +111,8 @@ def install(app: FastAPI, page: Page) -> None:
     async def bad_request(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
+        keys = [first["ctx"]["key"]] if first["type"] == WRONG_KEY else []
+        where = ".".join(str(part) for part in (*first["loc"], *keys))
         detail = f"{where}: {first['msg'].removeprefix('Value error, ')}"
         return told(request, HTTPStatus.UNPROCESSABLE_ENTITY, "bad-input", detail)
 

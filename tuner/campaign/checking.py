@@ -32,10 +32,13 @@ def _wrong_first(
     """What is wrong with the first configurations: on any host, or on those whose limits are
     known.
     """
+    parameters = {f"{part}.{name}" for part, space in spaces.items() for name in space.by_name}
     for number, values in enumerate(spec.first):
         for hosts in known:
+            # A space of the campaign's own need not know all that will be found.
             found = {} if hosts is None else hosts.found
-            configuration = Configuration.of({**found, **values})
+            known_found = {name: value for name, value in found.items() if name in parameters}
+            configuration = Configuration.of({**known_found, **values})
             for part, space in spaces.items():
                 own = configuration.part(part)
                 wrong = (

@@ -262,8 +262,7 @@ class Runner:
         targets = {lane.site.label: lane.bench.target for lane in lanes if lane.bench is not None}
         check_alike(targets)
         if len(self._spec.places) > 1 and (said := self._spec.places[0].way.several):
-            what = self._spec.places[0].key
-            self._writer.once("shared-machine", f"warn: {said}", {"what": what})
+            self._writer.once("shared-machine", f"warn: {said}", {})
         self._facts = least_facts(targets)
         self._check_identity(programs(self._target.identity))
         self._failures = failures = Failures()

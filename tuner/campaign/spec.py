@@ -16,6 +16,7 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -32,6 +33,7 @@ from tuner.documents import (
     ParameterValue,
     Section,
     meant,
+    problems,
     read_document,
     wrong_key,
 )
@@ -75,7 +77,8 @@ def _given(value: object) -> object:
     """Campaigns of earlier releases are stored with a null for a part that was left alone."""
     if not isinstance(value, dict):
         return value
-    return {part: space for part, space in value.items() if space is not None}
+    left_alone = [part for part in part_order() if part in value and value[part] is None]
+    return {part: space for part, space in value.items() if part not in left_alone}
 
 
 #: Which parameters may be changed: a packaged search space or a file for each part of the service.
@@ -256,8 +259,14 @@ class CampaignSpec(Section):
 
     @classmethod
     def from_json(cls, text: str) -> CampaignSpec:
-        """The specification stored with a campaign."""
-        return cls.model_validate_json(text)
+        """The specification stored with a campaign. Raises SpecError for one that this fstune
+        cannot read, for want of a kind of service, say.
+        """
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as problem:
+            wrong = problems(problem, cls)
+            raise SpecError(f"the campaign is not one that this fstune can read: {wrong}") from None
 
 
 def by_part(spaces: Mapping[str, SpaceSection], kind: Kind) -> dict[str, SpaceSection]:
@@ -265,12 +274,14 @@ def by_part(spaces: Mapping[str, SpaceSection], kind: Kind) -> dict[str, SpaceSe
     or that is missing.
     """
     known = part_order() if kind.parts is None else kind.parts
-    for part in spaces.keys() - set(known):
+    for part in [part for part in spaces if part not in known]:
         nearest = difflib.get_close_matches(part, known, n=1)
         hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
         raise wrong_key(part, f"unknown key; {hint}")
-    for part in kind.required - spaces.keys():
+    for part in sorted(kind.required - spaces.keys()):
         raise wrong_key(part, "missing")
+    if not spaces:
+        raise ValueError(f"name the search space of a part: {', '.join(known)}")
     return {part: spaces[part] for part in known if part in spaces}
 
 
@@ -378,14 +389,17 @@ def load_space(section: SpaceSection, component: str) -> Space:
         raise SpecError(f"spaces.{component}: {problem}") from problem
 
 
-def stored_spaces(text: str) -> dict[str, Space]:
-    """The spaces of a stored specification, whole, by component; none where one of them is gone.
+def stored_spaces(text: str, *, files: bool = True) -> dict[str, Space]:
+    """The spaces of a stored specification, whole, by part; none where one of them is gone.
+    ``files``: those in files too, not the packaged ones alone.
 
     Of a campaign of a server only the names of its spaces are known.
     """
     try:
-        named = json.loads(text)["spaces"].items()
-        return {c: search_spaces.load(section["name"]) for c, section in named if section}
+        named = {p: section["name"] for p, section in json.loads(text)["spaces"].items() if section}
+        if not files and not set(named.values()) <= set(search_spaces.names()):
+            return {}
+        return {part: search_spaces.load(name) for part, name in named.items()}
     except (SpaceError, ValueError, TypeError, KeyError, AttributeError):
         return {}
 

@@ -37,9 +37,10 @@ def stop_signals(say: Callable[[str], None] = lambda said: None) -> Iterator[Non
 
     def stop(number: int, frame: FrameType | None) -> None:
         nonlocal last_s, asked, stopping
-        before_s, last_s = last_s, time.monotonic()
-        if last_s - before_s < _SAME_REQUEST_S and (stopping or number == signal.SIGINT):
+        now_s = time.monotonic()
+        if now_s - last_s < _SAME_REQUEST_S and (stopping or number == signal.SIGINT):
             return  # the same request: it must not interrupt the answer to the one before
+        last_s = now_s
         name = signal.Signals(number).name
         if not asked and number == signal.SIGINT and is_finishing():
             asked = True

@@ -137,6 +137,8 @@ def recommend(
     else:
         found, document, references = _stored_recommendation(campaign, state_dir, database)
     assert found.recommendation is not None
+    if component is not None and form in (Format.TEXT, Format.JSON, Format.FLAGS):
+        raise SpecError(f"--component: the format {form} is of all parts; see docs/formats.md")
     match form:
         case Format.TEXT:
             page = recommendation_page(

@@ -45,7 +45,10 @@ def check(
     console = Console()
     show(console, _page(prepared))
     for place in spec.places:
-        rehearsal = place.way.rehearse(place.section, prepared.wish, directory)
+        try:
+            rehearsal = place.way.rehearse(place.section, prepared.wish, directory)
+        except SpecError as problem:
+            raise SpecError(f"{file}: {problem}") from problem
         if rehearsal is not None:
             _show_hosts(file, rehearsal, prepared, console)
 

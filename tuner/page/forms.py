@@ -33,14 +33,16 @@ def file_name(campaign: str, form: ReportForm) -> str:
     return f"fstune-report-{re.sub(r'[^A-Za-z0-9-]', '_', campaign)}.{form.ending}"
 
 
-def report_text(sight: Sight, campaign: str, form: ReportForm) -> str:
-    """The report of a campaign, by its whole identifier. NotFoundError."""
+def report_text(sight: Sight, campaign: str, form: ReportForm, *, files: bool = True) -> str:
+    """The report of a campaign, by its whole identifier. ``files``: space files that it names may
+    be opened. NotFoundError.
+    """
     # Commands that ask a server need none of this.
     from tuner.page.html import report_html
     from tuner.page.markdown import report_markdown
     from tuner.page.report_builder import report_document
 
-    document = report_document(sight, campaign)
+    document = report_document(sight, campaign, files=files)
     match form:
         case ReportForm.HTML:
             return report_html(document)

@@ -14,6 +14,7 @@ import tuner
 from tuner.campaign.comparing import stored_comparisons
 from tuner.campaign.rules import Rules
 from tuner.campaign.spec import CampaignSpec, stored_spaces
+from tuner.errors import SpecError
 from tuner.model import (
     BASELINE,
     Answer,
@@ -98,12 +99,14 @@ class _Look:
         return max((max(1, len(m.clients)) for m in every), default=0)
 
 
-def report_document(sight: Sight, campaign: str) -> ReportDocument:
-    """The report of a campaign, by its whole identifier. NotFoundError."""
+def report_document(sight: Sight, campaign: str, *, files: bool = True) -> ReportDocument:
+    """The report of a campaign, by its whole identifier. ``files``: space files that it names may
+    be opened, which its author chose. NotFoundError.
+    """
     look = _look(sight, campaign)
     seen, found = look.seen, look.campaign
     answer, named = found.recommendation, names(found)
-    spaces = stored_spaces(found.spec)
+    spaces = stored_spaces(found.spec, files=files)
     references = (
         stored_comparisons(found, sight.store.blocks(campaign))
         if sight.pages.has_references(campaign)
@@ -112,6 +115,7 @@ def report_document(sight: Sight, campaign: str) -> ReportDocument:
     baseline = seen.trials[BASELINE].configuration if seen.trials else Configuration()
     chosen = seen.trials[seen.leader].configuration if seen.trials else baseline
     changed, equal = differences(baseline, chosen)
+    known = {trial.number for trial in seen.trials}
     evidence = Evidence(
         campaign=found,
         spec=look.spec,
@@ -151,7 +155,7 @@ def report_document(sight: Sight, campaign: str) -> ReportDocument:
             name: Effect(**effect(e.ratio, e.lower, e.upper)) for name, e in _components(look)
         },
         verdicts=[_verdict(look, judged, baseline) for judged in look.judged],
-        unmeasured=len(seen.trials) - len({BASELINE, *(one.trial for one in look.judged)}),
+        unmeasured=len(known - {BASELINE, *(one.trial for one in look.judged)}),
         drift=[
             Drift(block=p.block, kind=p.kind, started=p.started, ratio=p.ratio) for p in seen.drift
         ],
@@ -167,7 +171,7 @@ def report_document(sight: Sight, campaign: str) -> ReportDocument:
             Applying(component=s.component, put=s.put, then=s.then, options=s.options, undo=s.undo)
             for s in steps(answer, spaces)
         ],
-        campaign_file=_campaign_file(found.spec),
+        campaign_file=_campaign_file(look.spec, found.spec),
         commands=[
             "fstune campaign check campaign.yaml",
             "fstune run campaign.yaml",
@@ -189,12 +193,13 @@ def _look(sight: Sight, campaign: str) -> _Look:
     newest = store.blocks(campaign, max(0, last - _BLOCKS_LOOKED_AT), trials=both)
     try:
         spec = CampaignSpec.from_json(seen.campaign.spec)
-    except ValueError:  # of another release, or of a server that keeps it to itself
+    except SpecError:  # of another release, or of a server that keeps it to itself
         spec = None
     return _Look(
         seen=seen,
         spec=spec,
-        judged=sight.verdicts(campaign) or (),
+        # A trial may have been measured for the first time since the look.
+        judged=[one for one in sight.verdicts(campaign) or () if one.trial < len(seen.trials)],
         events=store.events(campaign, kinds=_DISTURBING),
         effort=Effort(
             trials=sum(trial.race > 0 for trial in seen.trials),
@@ -336,28 +341,32 @@ def _counters(look: _Look) -> Iterator[Counter]:
         yield Counter(what=row.what, baseline=row.texts[0], trial=row.texts[1])
 
 
-def _campaign_file(spec: str) -> str:
-    """The specification as a campaign file, without what is not set; "" for what is none."""
+def _campaign_file(spec: CampaignSpec | None, stored: str) -> str:
+    """The specification as a campaign file, without what is as by default; "" for what is none."""
+    if spec is not None:
+        told = spec.model_dump(mode="json", exclude_defaults=True) | {"seed": spec.seed}
+        return _yaml(_without_directories(told))
     try:
-        told = json.loads(spec)
+        told = json.loads(stored)
     except ValueError:
         return ""
     if not isinstance(told, dict) or not told:
         return ""
-    return yaml.safe_dump(_bare(told), sort_keys=False, allow_unicode=True, width=100)
+    return _yaml(_without_directories({k: each for k, each in told.items() if each is not None}))
 
 
-_FILES = frozenset({"hosts", "name"})
+def _yaml(document: object) -> str:
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
 
 
-def _bare(value: Any, key: str = "") -> Any:
+def _without_directories(value: Any) -> Any:
+    """A report goes to people who need not know where files are."""
     if isinstance(value, dict):
-        kept = {name: _bare(each, name) for name, each in value.items()}
-        return {name: each for name, each in kept.items() if each not in (None, {}, [])}
+        return {name: _without_directories(each) for name, each in value.items()}
     if isinstance(value, list):
-        return [_bare(each) for each in value]
-    if key in _FILES and isinstance(value, str) and value.startswith("/"):
-        return value.rpartition("/")[2]
+        return [_without_directories(each) for each in value]
+    if isinstance(value, str) and value.startswith("/"):
+        return value.rstrip("/").rpartition("/")[2]
     return value
 
 

@@ -5,6 +5,9 @@ A package offers a kind as an entry point of the group ``fstune.services`` that 
 
 from __future__ import annotations
 
+import logging
+import re
+from collections.abc import Collection
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
@@ -14,16 +17,36 @@ from tuner.services.openafs.kind import OPENAFS
 from tuner.services.simulated.kind import SIMULATED
 
 _GROUP = "fstune.services"
+_KEY = re.compile("[a-z][a-z_]*")
+#: Names that the section of a testbed has besides its keys.
+_PROPERTIES = ("key", "kind", "named", "of", "section", "way")
+_log = logging.getLogger("fstune.services")
 
 
 @cache
 def kinds() -> tuple[Kind, ...]:
-    """All kinds, fstune's own first. Raises ValueError when two of them use the same key."""
-    found = (OPENAFS, SIMULATED, *(entry.load() for entry in entry_points(group=_GROUP)))
-    keys = [way.key for kind in found for way in kind.ways]
-    if twice := sorted({key for key in keys if keys.count(key) > 1}):
-        raise ValueError(f"two kinds of services use the key {twice[0]!r} of a testbed")
-    return found
+    """All kinds, fstune's own first. One of another package that cannot be used is left out, with
+    a warning: what fstune does without it must go on.
+    """
+    found = [OPENAFS, SIMULATED]
+    for entry in entry_points(group=_GROUP):
+        try:
+            kind = _checked(entry.load(), {way.key for one in found for way in one.ways})
+        except Exception as problem:  # whatever another package does
+            _log.warning("the kind of service %r cannot be used: %s", entry.name, problem)
+        else:
+            found.append(kind)
+    return tuple(found)
+
+
+def _checked(kind: object, taken: Collection[str]) -> Kind:
+    """The kind, if it is one and its keys are free. Raises TypeError or ValueError."""
+    if not isinstance(kind, Kind):
+        raise TypeError(f"its entry point names no Kind, but {type(kind).__name__}")
+    for way in kind.ways:
+        if not _KEY.fullmatch(way.key) or way.key in taken or way.key in _PROPERTIES:
+            raise ValueError(f"its key {way.key!r} is no word, or used already")
+    return kind
 
 
 @cache

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from search_spaces import Space, SpaceError
 from tuner.campaign.spec import (
     NamedWorkload,
     Spaces,
+    SpaceSection,
     StatisticsSection,
     WorkloadSection,
     by_part,
@@ -49,6 +50,11 @@ class SurfaceFile(Section):
     workload: NamedWorkload = WorkloadSection(name="mixed-use")
     statistics: StatisticsSection = StatisticsSection()
     simulated: SimulatedSection
+
+    @field_validator("spaces")
+    @classmethod
+    def _in_order(cls, spaces: dict[str, SpaceSection]) -> dict[str, SpaceSection]:
+        return by_part(spaces, SIMULATED)
 
 
 @dataclass(frozen=True)
@@ -172,9 +178,7 @@ def _known(names: Sequence[str]) -> str:
 
 
 def _ready(file: SurfaceFile) -> Surface:
-    spaces = {
-        part: load_space(section, part) for part, section in by_part(file.spaces, SIMULATED).items()
-    }
+    spaces = {part: load_space(section, part) for part, section in file.spaces.items()}
     workload = load_workload(file.workload.name, file.workload.scale)
     for key, name in file.simulated.parameters():
         _check_parameter(f"simulated.{key}", name, spaces)

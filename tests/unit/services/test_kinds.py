@@ -97,14 +97,28 @@ def test_what_comes_with_fstune() -> None:
     assert offered().keys() == {"cell", "simulated"}
 
 
-def test_two_kinds_cannot_use_one_key(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("loaded", "why"),
+    [
+        (SIMULATED, "its key 'simulated' is no word, or used already"),
+        (7, "its entry point names no Kind, but int"),
+        (ImportError("no module named elsewhere"), "no module named elsewhere"),
+    ],
+)
+def test_a_kind_that_cannot_be_used_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, loaded: object, why: str
+) -> None:
     class Entry:
-        def load(self) -> Kind:
-            return SIMULATED
+        name = "other"
+
+        def load(self) -> object:
+            if isinstance(loaded, Exception):
+                raise loaded
+            return loaded
 
     monkeypatch.setattr(module, "entry_points", lambda group: [Entry()])
-    with pytest.raises(ValueError, match="two kinds of services use the key 'simulated'"):
-        module.kinds.__wrapped__()
+    assert module.kinds.__wrapped__() == (OPENAFS, SIMULATED)
+    assert caplog.messages == [f"the kind of service 'other' cannot be used: {why}"]
 
 
 # An open testbed. A private cell has the same looked at in tests/integration.

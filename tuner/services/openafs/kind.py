@@ -99,10 +99,11 @@ class CellWay(Way[CellSection]):
     def known(self, section: CellSection, state_directory: Path) -> Known | None:
         """See Way.known: a cell that is not up yet will be on this machine."""
         try:
-            up = is_up(state_directory, section.name)
-        except (TestbedError, OSError):
-            return None  # what is wrong with it is told where it is used
-        return None if up else Known(FOUND_IN_NEW, limits_of_new())
+            if is_up(state_directory, section.name):
+                return None
+            return Known(FOUND_IN_NEW, limits_of_new())
+        except (TestbedError, OSError, ValueError):
+            return None  # what is wrong with it is said where it is used
 
 
 class HostsWay(Way[str]):

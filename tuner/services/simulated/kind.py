@@ -64,7 +64,8 @@ class SimulatedWay(Way[SimulatedSection]):
         return [
             *(
                 f"{where}.{self.key}.references: no reference {name!r}{meant(name, references)}"
-                for name in section.references.keys() - set(references)
+                for name in section.references
+                if name not in references
             ),
             *(
                 f"{where}.{self.key}.{key}: no parameter {name!r} in the campaign's search spaces"
