@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -258,6 +259,22 @@ def test_a_second_signal_cuts_the_run_off(
     assert campaign.testbed.settings == FOUND
     with stop_signals():
         assert campaign.run().campaign.state is CampaignState.FINISHED
+
+
+def test_ctrl_c_again_and_again_within_a_second_stops_too(
+    begin: Begin, in_run: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever hammers on the keys is heard as soon as the first request is a second old."""
+    seconds = itertools.count(100.0, 0.4)
+    clock = SimpleNamespace(monotonic=lambda: next(seconds))
+    monkeypatch.setattr("tuner.campaign.stopping.time", clock)
+    campaign = begin(spec(faster(), found=FOUND.as_dict()))
+    heard: list[str] = []
+    ended = in_run(2, *[signal.SIGINT] * 4)
+    with stop_signals(heard.append):
+        assert campaign.run().campaign.state is CampaignState.PAUSED
+    assert heard == [f"SIGINT: {FINISHING}", f"SIGINT: {STOPPING}"]
+    assert len(ended) == 1
 
 
 def test_ctrl_c_where_nothing_is_measured_stops_now(begin: Begin) -> None:
