@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import uuid
 from pathlib import Path
@@ -19,6 +20,12 @@ ROOT = Path(__file__).resolve().parent.parent
 # examples are tried everywhere.
 settings.register_profile("fstune", deadline=None, derandomize=True)
 settings.load_profile("fstune")
+
+
+# Whoever starts the tests in the background may have them ignore Ctrl-C, and so would every command
+# that they interrupt to see it end well.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _why_no_cell() -> str | None:
