@@ -355,13 +355,16 @@ def _warnings(
             f"an improvement of {percent(margin(rules.delta))} is too small for this noise and "
             f"budget: {outlook.reason}"
         )
-    found += [
-        f"{name} is too noisy: if it stays as it was, its floor of {percent(margin(rules.floor))} "
-        f"is shown with a probability of {100.0 * power:.0f}% only; measure it longer or widen "
-        "the floor"
+    noisy = [
+        f"{name} ({100.0 * power:.0f}%)"
         for name, power in zip(names, outlook.floors, strict=False)
         if power < 0.8
     ]
+    if noisy:
+        found.append(
+            f"the probability that a floor of {percent(margin(rules.floor))} is shown, if nothing "
+            f"changes, is too small for {', '.join(noisy)}; measure longer or widen the floor"
+        )
     return tuple(found)
 
 

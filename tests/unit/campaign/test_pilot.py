@@ -126,7 +126,7 @@ def test_what_the_pilot_says_is_stored_as_events(place: Place) -> None:
     with Store.open(place.state) as store:
         events = store.events(store.campaign("last").id)
     warnings = [e.message for e in events if e.kind == "pilot-warning"]
-    assert any("too noisy" in warning for warning in warnings)
+    assert any("measure longer or widen the floor" in warning for warning in warnings)
     assert json.dumps([dict(e.data) for e in events if e.kind == "pilot"])
 
 
