@@ -268,7 +268,9 @@ def test_campaign_by_the_beginning_of_its_identifier(store: Store) -> None:
 
 @pytest.mark.parametrize("wrong", ["20260310", "nightlyy", "nightli", "", "%", "Last"])
 def test_unknown_campaign_names_the_nearest(store: Store, wrong: str) -> None:
-    with pytest.raises(NotFoundError, match=f"no campaign in {re.escape(store.where)}$"):
+    with pytest.raises(
+        NotFoundError, match=f"no campaign in {re.escape(store.where)}; begin one: fstune run FILE$"
+    ):
         store.campaign(wrong)
     nearest = store.create_campaign("nightly", "{}", 0, records.NOON)
     with pytest.raises(NotFoundError, match=f"nearest is {nearest.id} .nightly.") as caught:
