@@ -75,7 +75,8 @@ Fraction = Annotated[float, BeforeValidator(_fraction), Field(gt=0.0, lt=1.0)]
 
 def meant(name: str, known: Sequence[str]) -> str:
     """A hint at the known name that may be meant, empty without one; a name without its part is
-    taken for the whole one."""
+    taken for the whole one.
+    """
     whole = [each for each in known if each.endswith(f".{name}")]
     nearest = whole or difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {nearest[0]!r}?" if nearest else ""

@@ -43,8 +43,8 @@ def progress_for(console: Console, *, title: str = "", quiet: bool = False) -> P
     return PlainProgress(console)
 
 
-class NoProgress:
-    """Shows nothing."""
+class _Stateless:
+    """A progress that needs nothing done before or after it."""
 
     def __enter__(self) -> Self:
         return self
@@ -56,6 +56,10 @@ class NoProgress:
         trace: TracebackType | None,
     ) -> None:
         return None
+
+
+class NoProgress(_Stateless):
+    """Shows nothing."""
 
     def say(self, event: Event) -> None:
         """Nothing."""
@@ -71,7 +75,7 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class PlainProgress:
+class PlainProgress(_Stateless):
     """One line an event and one a block, each with its UTC time, written at once.
 
     What is being done right now is not told: a log wants what happened.
@@ -82,17 +86,6 @@ class PlainProgress:
         self._now = now
         self._told: tuple[BlockKind, int] | None = None
         self._closed = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        return None
 
     def say(self, event: Event) -> None:
         """Write the event's message."""

@@ -6,7 +6,6 @@ same section, with a name and search spaces, is a surface file (see ``tuner.simu
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Literal
@@ -14,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from search_spaces import Kind, Parameter, Space
-from tuner.documents import Duration, Name, ParameterValue, Section
+from tuner.documents import Duration, Name, ParameterValue, Section, meant
 from tuner.errors import SpecError
 from tuner.model import Value
 from tuner.services.simulated.effects import Condition, Effect, Shape
@@ -243,6 +242,5 @@ def _check_components(section: SimulatedSection, known: Collection[str], where: 
         named += [(f"{key}.changes", name) for name in effect.changes]
     for key, name in named:
         if name not in known:
-            nearest = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {nearest[0]!r}?" if nearest else f": {', '.join(known)}"
+            hint = meant(name, [*known]) or f": {', '.join(known)}"
             raise SpecError(f"{key}: the workload has no component {name!r}{hint}")
