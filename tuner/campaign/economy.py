@@ -3,7 +3,8 @@
 A certificate is worth its blocks when it is likely to come out: when both the gain and the floors
 are likely to be shown, judged by what the search knows of the candidate. It is tried early when
 that costs little of what is left, or when nothing better is in sight; and at the latest when what
-is left would no longer be enough.
+is left would no longer be enough. The same holds for what is better by a large step than what has
+been certified: users have it at once, and the search goes on.
 
 What is certified gets further fresh blocks, which narrow its intervals, once nothing better is in
 sight or could still be certified.
@@ -31,6 +32,10 @@ _LIKELY = 0.85
 _WORTH = 0.3
 #: Share of what is left of the budget that an early attempt may cost.
 _CHEAP = 0.15
+#: What a further early attempt must promise beyond what is certified, in units of delta.
+_STEPS = 2.0
+#: Attempts that may be early: each has a smaller share of the error than the one before.
+_EARLY_ATTEMPTS = 4
 #: Probability below which nothing better is in sight.
 _HOPELESS = 0.2
 #: Fewest fresh blocks of an attempt, and blocks that certify an effect of a few times its noise.
@@ -124,7 +129,7 @@ def next_move(view: View, rules: Rules, at: Position) -> Move:
     if best is None or not _worth(best, at.certified, rules):
         return _without_finalist(view, rules, at)
     chance = chance_of(best, view.noise, rules, at.attempt, blocks)
-    cheap = at.certified is None and per_block * chance.mean_blocks <= _CHEAP * at.arms_left
+    cheap = per_block * chance.mean_blocks <= _CHEAP * at.arms_left and _large_step(best, rules, at)
     share = max(_FEWEST, rules.certify_share * at.total_arms / per_block)
     needed = min(share, max(_FEWEST, math.ceil(1.3 * chance.mean_blocks)), rules.certify_blocks)
     if at.can_search and at.after_search(rules) >= per_block * needed:
@@ -138,6 +143,16 @@ def next_move(view: View, rules: Rules, at: Position) -> Move:
     if at.can_narrow(rules):
         return Move.NARROW
     return Move.SEARCH if at.can_search and at.after_search(rules) >= 0 else Move.FINISH
+
+
+def _large_step(best: Outlook, rules: Rules, at: Position) -> bool:
+    """Whether what looks best is so much better than what is certified that it should not wait for
+    something better still.
+    """
+    if at.certified is None:
+        return True
+    more = best.gain - at.certified.gain
+    return at.attempt <= _EARLY_ATTEMPTS and more >= _STEPS * margin(rules.race.delta)
 
 
 def _without_finalist(view: View, rules: Rules, at: Position) -> Move:

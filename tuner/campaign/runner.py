@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
+from threadpoolctl import threadpool_limits
+
 from tuner.campaign.equivalence import Facts, check_alike, least_facts
 from tuner.campaign.event_writer import EventWriter
 from tuner.campaign.holding import Held
@@ -319,7 +321,9 @@ class Runner:
             check()
             self._doing("deciding what to measure next")
             trials = self._store.trials(self._id)
-            now = self._plan(trials)
+            # The matrices of the model are small: several threads would wait for each other.
+            with threadpool_limits(1, user_api="blas"):
+                now = self._plan(trials)
             self.pilot = now.pilot
             self._notes.write(trials, now, self._rules, self._target)
             self._show(trials, now)

@@ -1,11 +1,15 @@
 """What every measurement so far says about every parameter: a Bayesian linear model. Pure.
 
-Each log time of an arm is
+The log time of component c in an arm is
 
-    y = block + sum over parameters f_p(x_p) + sum over pairs f_pq(x_p, x_q) + own + noise
+    y_c = block + sum over parameters f_p(x_p) + sum over pairs f_pq(x_p, x_q) + own + noise
 
-where f are the features of ``encoding`` with normal weights of mean 0, one variance a parameter
-and one a pair, and ``own`` is what the configuration does beyond that. Blocks are taken out by
+where each f = common + special_c: what a parameter does to all components alike, and what it does
+to this one beyond that. Most settings act on some components only, where they show much sooner than
+in the score, which averages them with the noise of all the others. Both are features of
+``encoding`` with normal weights of mean 0, one variance a parameter and one a pair, and ``own`` is
+what the configuration does beyond that. The common part is fitted to the score, the special parts
+to what is left of the components, in turns (backfitting). Blocks are taken out by
 centring, so that drift costs nothing. The variances are estimated from the data by restricted
 maximum likelihood: MacKay's fixed point (Bayesian interpolation, 1992)
 
@@ -33,19 +37,21 @@ from tuner.propose.encoding import Encoding, Floats
 
 Ints = NDArray[np.int64]
 
-#: The prior's own guess of an effect's variance: a parameter does 1% (sd). Smaller guesses stop
+#: The prior's own guess of an effect's variance: a parameter does 2% (sd). Smaller guesses stop
 #: the search from trying what it has not measured.
-_EFFECT = 0.01**2
+_EFFECT = 0.02**2
 #: The same for what a pair, or a single configuration, does beyond its parts.
 _BEYOND = 0.01**2
 #: Times the guess, where the estimate of a variance starts: from above, so that a large effect is
 #: seen for what it is after a few blocks, not for noise.
-_START = 25.0
+_START = 9.0
 #: Variance of what a configuration does beyond its parts, relative to the noise of one run, as far
 #: as runs are weighed against each other.
 _OWN_SHARE = 0.1
 #: Rounds of the fixed point: with parameters alone, then, from there, with their interactions.
 _ROUNDS = (5, 8)
+#: Rounds of fitting what components have in common, then what is special to each.
+_TURNS = 2
 #: Pairs of parameters whose interaction is fitted.
 _MOST_PAIRS = 16
 #: Squared correlation per feature, in units of what chance gives, from which a pair is fitted.
@@ -102,6 +108,10 @@ class _Variances:
     noise: float
 
 
+_Fit = tuple[Floats, Floats, _Variances]
+"""The mean of an output's weights, their covariance, and the variances."""
+
+
 class EffectsModel:
     """The effects of all parameters on each output, fitted to all arms."""
 
@@ -111,9 +121,11 @@ class EffectsModel:
         features: Floats,
         evidence: Evidence,
         noise: Sequence[float],
+        weights: Sequence[float] = (),
     ) -> None:
-        """``features``: of the configurations by number, (configurations, width). ``noise``: a
-        first guess of the variance of one run, an output each.
+        """``features``: of the configurations by number, (configurations, width). The first output
+        is the score, the others are the components that it weighs by ``weights``, if any.
+        ``noise``: a first guess of the variance of one run, an output each.
         """
         self.encoding = encoding
         arms = evidence.configuration
@@ -135,10 +147,10 @@ class EffectsModel:
         groups.append(slice(width, width + len(self.repeated)))
         first = [_EFFECT] * len(encoding.axes) + [_BEYOND]
         free = float(len(arms) - len(np.unique(evidence.block)))
-        fits = _fit(main, values, groups, first, noise, free)
+        fits = _fit(main, values, groups, first, noise, free, weights)
         #: The pairs whose interaction is in the model, by number.
         self.pairs: tuple[int, ...] = ()
-        left = values - main @ np.stack([mean for mean, _, _ in fits], axis=1)
+        left = values - main @ np.stack([mean for mean, _, _ in _added(fits, weights)], axis=1)
         parts = self._suspects(padded, arms, centre, left)
         if parts:
             self.pairs = tuple(pair for pair, _ in parts)
@@ -147,7 +159,8 @@ class EffectsModel:
             groups += [slice(int(a), int(b)) for a, b in pairwise(ends)]
             first += [_BEYOND] * len(blocks)
             before = [variances for _, _, variances in fits]
-            fits = _fit(np.hstack([main, *blocks]), values, groups, first, noise, free, before)
+            whole = np.hstack([main, *blocks])
+            fits = _fit(whole, values, groups, first, noise, free, weights, before)
         self.outputs = [
             Posterior(
                 mean,
@@ -156,7 +169,7 @@ class EffectsModel:
                 float(variances.groups[len(encoding.axes)]),
                 variances.groups[: len(encoding.axes)],
             )
-            for mean, covariance, variances in fits
+            for mean, covariance, variances in _added(fits, weights)
         ]
 
     def design(self, features: Floats, known: Sequence[int] | Ints = ()) -> Floats:
@@ -225,17 +238,49 @@ def _fit(
     prior: Sequence[float],
     noise: Sequence[float],
     free: float,
+    weights: Sequence[float],
     before: Sequence[_Variances] = (),
-) -> list[tuple[Floats, Floats, _Variances]]:
-    """Fit each column of values: weights, their covariance, and the variances.
+) -> list[_Fit]:
+    """Fit what all components have in common, by the score, and what is special to each.
 
     ``prior``: guess of each group's variance; ``noise``: of each output's; ``free``: arms less
     blocks; ``before``: variances found with the first groups alone, to go on from.
     """
+    special, known = np.zeros(design.shape[1]), list(before)
+    turns = _TURNS if weights else 1
     # Matrices this small are inverted many times faster by one thread than by several that wait for
     # each other.
     with threadpool_limits(1, user_api="blas"):
-        return _fitted(design, values, groups, prior, noise, free, before)
+        for _ in range(turns):
+            score = values[:, :1] - (design @ special)[:, None]
+            common = _fitted(design, score, groups, prior, noise[:1], free, known[:1])
+            left = values[:, 1:] - (design @ common[0][0])[:, None]
+            parts = _fitted(design, left, groups, prior, noise[1:], free, known[1:])
+            special = _weighed(weights, [mean for mean, _, _ in parts], special.shape)
+            known = [variances for _, _, variances in (*common, *parts)]
+    return [*common, *parts]
+
+
+def _weighed(weights: Sequence[float], arrays: Sequence[Floats], shape: tuple[int, ...]) -> Floats:
+    """The weighted sum of arrays of this shape."""
+    found = np.zeros(shape)
+    for weight, array in zip(weights, arrays, strict=True):
+        found += weight * array
+    return found
+
+
+def _added(fits: Sequence[_Fit], weights: Sequence[float]) -> list[_Fit]:
+    """The whole effects on the score and on each component, from what is common and special."""
+    (mean, covariance, variances), *parts = fits
+    squares = [weight * weight for weight in weights]
+    own = _weighed(weights, [part[0] for part in parts], mean.shape)
+    spread = _weighed(squares, [part[1] for part in parts], covariance.shape)
+    groups = _weighed(squares, [part[2].groups for part in parts], variances.groups.shape)
+    score = _Variances(variances.groups + groups, variances.noise)
+    return [
+        (mean + own, covariance + spread, score),
+        *((mean + m, covariance + c, v) for m, c, v in parts),
+    ]
 
 
 def _fitted(
@@ -246,7 +291,8 @@ def _fitted(
     noise: Sequence[float],
     free: float,
     before: Sequence[_Variances],
-) -> list[tuple[Floats, Floats, _Variances]]:
+) -> list[_Fit]:
+    """Fit each column of values: weights, their covariance, and the variances."""
     gram, moment = design.T @ design, design.T @ values
     squares = (values**2).sum(axis=0)
     of = np.zeros(design.shape[1], np.int64)

@@ -113,9 +113,10 @@ class Search:
             np.array([arm.block for arm in arms], np.int64),
             np.column_stack([logs @ weights, logs]),
         )
+        self._blocks_so_far = {arm.block for arm in arms}
         self._observed = _observed(arms, self._number)
         noise = [aims.noise * float((weights**2).sum()), *[aims.noise] * len(weights)]
-        self.model = EffectsModel(self._encoding, self._features, evidence, noise)
+        self.model = EffectsModel(self._encoding, self._features, evidence, noise, aims.weights)
         self._pool: list[Configuration] = []
         self._best: Outlook | None = None
         self._usual: list[float] = []
@@ -126,7 +127,8 @@ class Search:
 
     def arms(self, count: int, new: int | None = None) -> list[Configuration]:
         """The configurations of the next block, ``new`` new ones at most (None: any number), all
-        different. What looks best is one of them, so that it is known best.
+        different. Every third block has what looks best among them, so that it is known best, every
+        third what may be learnt from it.
         """
         if count < 1:
             return []
@@ -150,16 +152,11 @@ class Search:
     def _in_order(
         self, free: Sequence[Configuration], count: int, *, climb: bool
     ) -> Iterator[Configuration]:
-        """What looks best, the same without one of its settings, what might look best if a floor
-        could be kept, then what is best in each of some draws.
+        """By turns what looks best, the same without one of its settings, or what might look best
+        if a floor could be kept; then what is best in each of some draws.
         """
-        best = self.best().configuration
-        if best != self._baseline:
-            yield best
-        if climb and (simpler := self._reduced(best)) is not None:
-            yield simpler
-        if climb and (repaired := self._repaired()) is not None:
-            yield repaired
+        if (first := self._of_turn(climb)) is not None:
+            yield first
         features = self._encoding.features(free)
         known = np.array([self._row.get(each, -1) for each in free])
         design = self.model.design(features, known)
@@ -171,6 +168,16 @@ class Search:
             start = free[int(value.argmax())]
             top = self._climbed(start, weights[:, column]) if climb else start
             yield start if self._is_out(top) or top == self._baseline else top
+
+    def _of_turn(self, climb: bool) -> Configuration | None:
+        """What this block is to tell of the best; draws alone say more of all others. None where
+        there is nothing to tell.
+        """
+        best = self.best().configuration
+        turn = len(self._blocks_so_far) % 3 if climb else 0
+        if turn == 0:
+            return best if best != self._baseline else None
+        return self._reduced(best) if turn == 1 else self._repaired()
 
     def _climbed(self, start: Configuration, weights: Floats) -> Configuration:
         """The best that is near, were the score's weights these."""

@@ -16,6 +16,7 @@ from tuner.campaign.economy import Move, Position, chance_of, next_move
 from tuner.campaign.guide import Noise, Pick
 from tuner.campaign.rules import FLOOR_ALPHA, Floors
 from tuner.judge.certify import CertificateOutcome, PairedTimes, certify
+from tuner.judge.score import margin
 from tuner.model import Configuration, Trial
 from tuner.propose.search import Outlook
 
@@ -114,6 +115,17 @@ def test_after_a_certificate_only_something_better_is_certified() -> None:
     assert move(better, certified=have, attempt=2) is Move.CERTIFY
     # Nothing is kept back any more when there is nothing that it could be kept for.
     assert move(Seen(have), arms_left=4.0, certified=have) is Move.SEARCH
+
+
+def test_a_large_step_beyond_a_certificate_is_certified_at_once() -> None:
+    have = outlook(0.1)
+    asked: dict[str, Any] = {"certified": have, "attempt": 2}
+    large = 2.0 * margin(rules().race.delta)
+    assert move(Seen(outlook(0.1 + 1.1 * large, name=2), hopes=0.9), **asked) is Move.CERTIFY
+    assert move(Seen(outlook(0.1 + 0.9 * large, name=2), hopes=0.9), **asked) is Move.SEARCH
+    # The share of the error that is left for later attempts is not spent on early ones.
+    late = asked | {"attempt": 5}
+    assert move(Seen(outlook(0.1 + 1.1 * large, name=2), hopes=0.9), **late) is Move.SEARCH
 
 
 def test_after_a_certificate_fewer_settings_that_gain_as_much_are_certified() -> None:

@@ -95,6 +95,42 @@ def test_a_known_effect_is_recovered_within_its_error(seed: int) -> None:
     assert np.abs(mean[2:]).max() < 0.05
 
 
+def _error(seed: int, *, components: bool) -> float:
+    """How far off the effect on the score is of a parameter that acts on one component of seven,
+    with the components as outputs or without them.
+    """
+    parts, rng = tunables(), np.random.default_rng(seed)
+    some = [c for c in dict.fromkeys(Candidates(parts, f"{seed}").drawn(60)) if len(c.items) > 0]
+    encoding = Encoding(parts, Configuration())
+    arms = [(-1 if n % 6 == 5 else n, n // 6) for n in range(len(some))]
+    weights = np.full(7, 1 / 7)
+    logs = 0.1 * rng.standard_normal((len(arms), 7))
+    for row, (number, _) in enumerate(arms):
+        logs[row, 3] += 2.0 * gain(some[number]) if number >= 0 else 0.0
+    values = np.column_stack([logs @ weights, logs])
+    noise = [0.1**2 / 7, *[0.1**2] * 7]
+    outputs = 8 if components else 1
+    evidence = Evidence(
+        np.array([n for n, _ in arms]), np.array([b for _, b in arms]), values[:, :outputs]
+    )
+    model = EffectsModel(
+        encoding,
+        encoding.features(some),
+        evidence,
+        noise[:outputs],
+        weights.tolist() if components else (),
+    )
+    rows = model.design(encoding.features([Configuration.of({"fileserver.threads": 200})]))
+    return float(model.outputs[0].predict(rows)[0][0]) - 2.0 * -0.15 / 7
+
+
+def test_an_effect_on_one_component_shows_there_before_it_shows_in_the_score() -> None:
+    alone, with_components = (
+        [_error(seed, components=each) for seed in range(12)] for each in (False, True)
+    )
+    assert np.square(with_components).mean() < 0.7 * np.square(alone).mean()
+
+
 def test_noise_is_recovered() -> None:
     found = measured(blocks=25)
     assert found.model.outputs[0].noise == pytest.approx(NOISE**2, rel=0.6)

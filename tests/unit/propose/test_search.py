@@ -105,8 +105,8 @@ def test_what_looks_best_is_measured_without_a_setting_that_always_came_with_it(
     assert campaign.search.best().configuration == both
     arms = campaign.search.arms(4)
     assert Configuration() not in arms
-    alone = [Configuration.of({name: value}) for name, value in both.as_dict().items()]
-    assert arms[:2] == [both, alone[0]] or arms[:2] == [both, alone[1]]
+    # The fifth block's turn is a setting less.
+    assert arms[0] in [Configuration.of({name: value}) for name, value in both.as_dict().items()]
 
 
 @pytest.mark.slow
@@ -131,7 +131,8 @@ def test_a_gain_that_breaks_a_floor_is_not_what_looks_best() -> None:
     assert ruinous(best.configuration.as_dict()) == (-0.08, -0.08)
     assert best.feasible > 0.8
     broken = search.outlook(Configuration.of({"fileserver.threads": 200}))
-    assert broken.gain > best.gain
+    assert broken.gain > 0.08
+    assert broken.feasible < 0.5
     assert broken.feasible < 0.1
 
 
@@ -207,8 +208,8 @@ def test_no_more_new_ones_than_allowed() -> None:
     assert campaign.search.arms(6, new=0)
 
 
-def test_what_looks_best_is_in_the_next_block() -> None:
-    search = Campaign(planted).run(8)
+def test_what_looks_best_is_in_every_third_block() -> None:
+    search = Campaign(planted).run(9)
     assert search.arms(4)[0] == search.best().configuration
 
 
