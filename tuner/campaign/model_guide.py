@@ -13,7 +13,8 @@ from tuner.judge.score import margin
 from tuner.model import BASELINE, Configuration, Prior, Trial
 from tuner.propose.encoding import Tunable
 from tuner.propose.proposer import Proposal, Proposer, Told
-from tuner.propose.search import Aims, Arm, Outlook, Search, Tried
+from tuner.propose.search import Aims, Outlook, Search
+from tuner.propose.tried import Arm, Tried
 from tuner.states import TrialState
 
 _MODEL = "model"

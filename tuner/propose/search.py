@@ -20,6 +20,7 @@ from tuner.propose.ascent import Ascent
 from tuner.propose.candidates import Candidates, unique
 from tuner.propose.effects import EffectsModel, Evidence, Ints
 from tuner.propose.encoding import Encoding, Floats, Tunable
+from tuner.propose.tried import Arm, Tried, failing, observed
 
 #: Candidates drawn at random, and changed from good ones, for a choice.
 _DRAWN = 150
@@ -27,31 +28,12 @@ _CHANGED = 200
 _ROOTS = 6
 #: Standard errors by which a setting must pay to stay in what looks best.
 _TELLS = 1.5
+#: Standard errors from which it counts as known whether a setting pays.
+_KNOWN = 3.0
 #: Blocks after which what looks best is taken apart.
 _ESTABLISHED = 4
 #: Draws behind a probability.
 _HOPES = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """A configuration of the campaign. ``number``: of its trial; ``failed``: it does not run;
-    ``out``: it is not to be measured again.
-    """
-
-    number: int
-    configuration: Configuration
-    failed: bool = False
-    out: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Arm:
-    """A measured arm. ``trial`` 0 is the baseline. ``logs``: log times, one a component."""
-
-    trial: int
-    block: int
-    logs: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +96,14 @@ class Search:
             np.column_stack([logs @ weights, logs]),
         )
         self._blocks_so_far = {arm.block for arm in arms}
-        self._observed = _observed(arms, self._number)
+        self._observed = observed(arms, self._number)
         noise = [aims.noise * float((weights**2).sum()), *[aims.noise] * len(weights)]
         self.model = EffectsModel(self._encoding, self._features, evidence, noise, aims.weights)
         self._pool: list[Configuration] = []
         self._best: Outlook | None = None
         self._usual: list[float] = []
         self._ascent = Ascent(tunables, self._encoding, self._rng)
-        self._fails = _failing(
+        self._fails = failing(
             self._features, np.array([each.failed for each in self._tried], dtype=bool)
         )
 
@@ -190,15 +172,20 @@ class Search:
         return self._candidates.valid(self._ascent.climb(start, worth))
 
     def _reduced(self, best: Configuration) -> Configuration | None:
-        """What looks best without a setting that it was never measured without; None where there is
-        none, or where it has hardly been measured itself. The model cannot tell settings apart that
-        always came together.
+        """What looks best without the setting of which it is least known whether it pays; None
+        where that is known of all of them, or where it has hardly been measured itself. Settings
+        that always came together are the least known.
         """
         if self._blocks(best) < _ESTABLISHED:
             return None
         fewer = [each for each in self._fewer(best) if each != self._baseline]
-        unknown = [each for each in fewer if not self._blocks(each)]
-        return unknown[0] if unknown else None
+        if not fewer:
+            return None
+        own, *others = self._values([best, *fewer])
+        error = self._errors(best, fewer)
+        doubt = np.abs(own - np.array(others) - self._aims.tolerance[1] / 2.0) / error
+        least = int(doubt.argmin())
+        return fewer[least] if doubt[least] < _KNOWN else None
 
     def _blocks(self, configuration: Configuration) -> int:
         """The number of blocks that have measured it."""
@@ -426,23 +413,3 @@ class Search:
             spread = np.sqrt(np.maximum(variance, 1e-12))
             found = found * np.asarray(ndtr((self._aims.floor - mean) / spread), dtype=np.float64)
         return found
-
-
-def _observed(arms: Sequence[Arm], rows: Mapping[int, int]) -> dict[int, list[Floats]]:
-    """The log time ratios to the baseline of each configuration's arms, by its row."""
-    base = {arm.block: np.array(arm.logs) for arm in arms if arm.trial not in rows}
-    found: dict[int, list[Floats]] = {}
-    for arm in arms:
-        if arm.trial in rows and arm.block in base:
-            found.setdefault(rows[arm.trial], []).append(np.array(arm.logs) - base[arm.block])
-    return found
-
-
-def _failing(features: Floats, failed: np.ndarray) -> Floats:
-    """Weights whose product with features estimates the probability that a configuration does not
-    run: ridge regression on what failed, zero where nothing has.
-    """
-    if not failed.any():
-        return np.zeros(features.shape[1])
-    gram = features.T @ features + 0.5 * np.eye(features.shape[1])
-    return np.asarray(np.linalg.solve(gram, features.T @ failed), dtype=np.float64)

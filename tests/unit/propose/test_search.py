@@ -12,7 +12,8 @@ import pytest
 from tests.unit.propose.spaces import SMALL_CLIENT, SMALL_SERVER, small, tunables
 from tuner.model import Configuration
 from tuner.propose.encoding import Tunable
-from tuner.propose.search import Aims, Arm, Search, Tried
+from tuner.propose.search import Aims, Search
+from tuner.propose.tried import Arm, Tried
 
 AIMS = Aims(weights=(0.5, 0.5), floor=math.log1p(0.05), tolerance=(0.005, 0.02))
 NOISE = 0.02

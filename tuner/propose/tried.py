@@ -1,0 +1,52 @@
+"""What a campaign has tried: its configurations, their arms, and what failed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tuner.model import Configuration
+from tuner.propose.encoding import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A configuration of the campaign. ``number``: of its trial; ``failed``: it does not run;
+    ``out``: it is not to be measured again.
+    """
+
+    number: int
+    configuration: Configuration
+    failed: bool = False
+    out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A measured arm. ``trial`` 0 is the baseline. ``logs``: log times, one a component."""
+
+    trial: int
+    block: int
+    logs: tuple[float, ...]
+
+
+def observed(arms: Sequence[Arm], rows: Mapping[int, int]) -> dict[int, list[Floats]]:
+    """The log time ratios to the baseline of each configuration's arms, by its row."""
+    base = {arm.block: np.array(arm.logs) for arm in arms if arm.trial not in rows}
+    found: dict[int, list[Floats]] = {}
+    for arm in arms:
+        if arm.trial in rows and arm.block in base:
+            found.setdefault(rows[arm.trial], []).append(np.array(arm.logs) - base[arm.block])
+    return found
+
+
+def failing(features: Floats, failed: np.ndarray) -> Floats:
+    """Weights whose product with features estimates the probability that a configuration does not
+    run: ridge regression on what failed, zero where nothing has.
+    """
+    if not failed.any():
+        return np.zeros(features.shape[1])
+    gram = features.T @ features + 0.5 * np.eye(features.shape[1])
+    return np.asarray(np.linalg.solve(gram, features.T @ failed), dtype=np.float64)
