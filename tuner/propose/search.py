@@ -31,7 +31,7 @@ _TELLS = 1.5
 #: Standard errors from which it counts as known whether a setting pays.
 _KNOWN = 3.0
 #: Blocks after which what looks best is taken apart.
-_ESTABLISHED = 4
+_ESTABLISHED = 6
 #: Draws behind a probability.
 _HOPES = 100
 
@@ -137,8 +137,7 @@ class Search:
         """By turns what looks best, the same without one of its settings, or what might look best
         if a floor could be kept; then what is best in each of some draws.
         """
-        if (first := self._of_turn(climb)) is not None:
-            yield first
+        yield from self._of_turn(climb)
         features = self._encoding.features(free)
         known = np.array([self._row.get(each, -1) for each in free])
         design = self.model.design(features, known)
@@ -151,15 +150,16 @@ class Search:
             top = self._climbed(start, weights[:, column]) if climb else start
             yield start if self._is_out(top) or top == self._baseline else top
 
-    def _of_turn(self, climb: bool) -> Configuration | None:
-        """What this block is to tell of the best; draws alone say more of all others. None where
-        there is nothing to tell.
-        """
+    def _of_turn(self, climb: bool) -> list[Configuration]:
+        """What this block is to tell of the best; draws alone say more of all others."""
         best = self.best().configuration
         turn = len(self._blocks_so_far) % 3 if climb else 0
         if turn == 0:
-            return best if best != self._baseline else None
-        return self._reduced(best) if turn == 1 else self._repaired()
+            return [best] if best != self._baseline else []
+        if turn == 1:
+            return self._taken_apart(best)
+        repaired = self._repaired()
+        return [] if repaired is None else [repaired]
 
     def _climbed(self, start: Configuration, weights: Floats) -> Configuration:
         """The best that is near, were the score's weights these."""
@@ -171,25 +171,34 @@ class Search:
 
         return self._candidates.valid(self._ascent.climb(start, worth))
 
-    def _reduced(self, best: Configuration) -> Configuration | None:
-        """What looks best without the setting of which it is least known whether it pays; None
-        where that is known of all of them, or where it has hardly been measured itself. Settings
-        that always came together are the least known.
+    def _taken_apart(self, best: Configuration) -> list[Configuration]:
+        """What looks best without some of the settings of which it is not known whether they pay:
+        half of them, then the other half, twice, so that every arm tells of all of them. Nothing
+        while little is known, or where all is.
         """
-        if self._blocks(best) < _ESTABLISHED:
-            return None
-        fewer = [each for each in self._fewer(best) if each != self._baseline]
-        if not fewer:
-            return None
-        own, *others = self._values([best, *fewer])
-        error = self._errors(best, fewer)
-        doubt = np.abs(own - np.array(others) - self._aims.tolerance[1] / 2.0) / error
-        least = int(doubt.argmin())
-        return fewer[least] if doubt[least] < _KNOWN else None
+        if len(self._blocks_so_far) < _ESTABLISHED:
+            return []
+        order = [str(name) for name in self._rng.permutation(self._doubtful(best))]
+        middle = (len(order) + 1) // 2
+        found = []
+        for left_out in (order[:middle], order[middle:], order[0::2], order[1::2]):
+            values = best.as_dict()
+            for name in left_out:
+                values = self._without(values, name)
+            found.append(self._candidates.valid(values))
+        return [c for c in unique(found) if c not in (best, self._baseline) and not self._is_out(c)]
 
-    def _blocks(self, configuration: Configuration) -> int:
-        """The number of blocks that have measured it."""
-        return len(self._observed.get(self._row.get(configuration, -1), ()))
+    def _doubtful(self, configuration: Configuration) -> list[str]:
+        """The settings of which it is not known whether they pay."""
+        values = configuration.as_dict()
+        names = self._changed(values)
+        fewer = [self._candidates.valid(self._without(values, name)) for name in names]
+        if not fewer:
+            return []
+        own, *others = self._values([configuration, *fewer])
+        doubt = np.abs(own - np.array(others) - self._aims.tolerance[1] / 2.0)
+        known = doubt >= _KNOWN * self._errors(configuration, fewer)
+        return [name for name, sure in zip(names, known, strict=True) if not sure]
 
     def _repaired(self) -> Configuration | None:
         """Something that would gain more than what looks best, were it not for one component, with

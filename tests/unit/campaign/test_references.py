@@ -28,8 +28,10 @@ TWO = [
 ]
 
 
-def with_references(*effects: dict[str, object], **ratios: float) -> Any:
-    described = spec(*effects, references=TWO)
+def with_references(
+    *effects: dict[str, object], budget: dict[str, Any] | None = None, **ratios: float
+) -> Any:
+    described = spec(*effects, references=TWO, **({} if budget is None else {"budget": budget}))
     assert described.testbed is not None
     world = described.testbed.section
     assert world is not None
@@ -58,7 +60,10 @@ def test_each_block_has_its_references_somewhere_among_its_arms(begin: Begin) ->
 
 
 def test_references_change_no_decision(begin: Begin) -> None:
-    beside, alone = begin(with_references(faster())), begin(spec(faster()))
+    # References take time of the testbed, so that a budget of time would hold fewer blocks.
+    runs = {"wall_time": "10h", "measurements": 60}
+    alone = begin(spec(faster(), budget=runs))
+    beside = begin(with_references(faster(), budget=runs))
     beside.run()
     alone.run()
     found = [campaign.store.campaign(campaign.id).recommendation for campaign in (beside, alone)]

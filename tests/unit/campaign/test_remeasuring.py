@@ -55,13 +55,16 @@ def test_a_disturbed_arm_is_measured_again_at_the_end_of_its_block(begin: Begin)
 
 
 def test_what_is_measured_again_follows_no_times(begin: Begin) -> None:
-    """The same arms, whether the load costs them anything or not: the first of each campaign."""
+    """The arm at the same place, whether the load costs it anything or not: the first of each
+    campaign.
+    """
     first = []
     for effect in (0.0, 0.5):
         campaign = begin(disturbed(effect))
         campaign.run()
         events = campaign.store.events(campaign.id, kinds=[EventKind.MEASURED_AGAIN])
-        first.append((events[0].data["block"], events[0].data["trial"]))
+        block = campaign.blocks[int(str(events[0].data["block"])) - 1]
+        first.append((block.number, block.order.index(int(str(events[0].data["trial"])))))
     assert first[0] == first[1]
 
 
