@@ -18,6 +18,7 @@ from api.service import Service
 from api.starting import Starter
 from api.watching import Feeds
 from tuner.errors import SpecError
+from tuner.page.effects_seen import EffectsSeen
 from tuner.page.snapshot import Sight
 from tuner.services.kinds import offered
 from tuner.settings import ServiceSettings, Settings
@@ -50,6 +51,7 @@ def create_app(
                 pages=Pages(store),
                 access=Access(store),
                 sight=Sight(store),
+                effects=EffectsSeen(files=False),
                 feeds=Feeds(store, told.streams),
                 exports=Exports(store, directory),
                 starter=Starter(store, directory, database, queue=told.queue),

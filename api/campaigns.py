@@ -29,6 +29,7 @@ from tuner.errors import NotFoundError, SpecError
 from tuner.model import Campaign
 from tuner.page.forms import ReportForm, file_name, report_text
 from tuner.page.html import policy
+from tuner.report.parameter_effects import EffectsDocument, effects_document
 from tuner.report.recommend import RecommendationDocument, recommendation_document
 
 router = APIRouter(
@@ -108,6 +109,12 @@ def get_drift(campaign: Found, serving: Serving) -> list[DriftDocument]:
     return [DriftDocument.of(point) for point in serving.sight.of(campaign.id).drift]
 
 
+@router.get("/{campaign}/effects", operation_id="get_effects")
+def get_effects(campaign: Found, serving: Serving) -> EffectsDocument:
+    """What the model of the search makes of each parameter: where to look, not a claim."""
+    return effects_document(serving.effects.of(serving.sight.of(campaign.id)))
+
+
 @router.get("/{campaign}/recommendation", operation_id="get_recommendation")
 def get_recommendation(campaign: Found, serving: Serving) -> RecommendationDocument:
     """What a campaign recommends: settings, ready-made options, and the evidence."""
@@ -175,7 +182,7 @@ def get_report(
     if form is ReportForm.HTML:
         headers["Content-Security-Policy"] = f"{policy()}; frame-ancestors 'none'"
     with serving.exports.turn():
-        text = report_text(serving.sight, campaign.id, form, files=False)
+        text = report_text(serving.sight, campaign.id, form, serving.effects)
     return Response(text, media_type=form.media_type, headers=headers)
 
 

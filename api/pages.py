@@ -106,8 +106,10 @@ def campaign_live(campaign: Found, serving: Serving, who: Reader) -> HTMLRespons
 
 def _viewed(serving: Service, campaign: Campaign) -> view.View:
     running = campaign.state is CampaignState.RUNNING
+    seen = serving.sight.of(campaign.id)
     return view.of(
-        serving.sight.of(campaign.id),
+        seen,
+        serving.effects.of(seen),
         absence(serving.store, campaign.id) if running else None,
     )
 
@@ -139,7 +141,10 @@ def compare_page(
     seen = serving.sight.of(campaign.id)
     other = b if b is not None else seen.leader
     found = compared(seen, seen.scored, a, other)
-    return rendered("compare.html", who, view=view.of(seen), found=found, a=a, b=other)
+    last = seen.trials[-1].number
+    return rendered(
+        "compare.html", who, campaign=seen.campaign, last=last, found=found, a=a, b=other
+    )
 
 
 @router.post("/campaigns/{campaign}/{wish}", dependencies=[OPERATE])

@@ -19,6 +19,7 @@ from api.problems import RequestError
 from api.starting import Starter
 from api.watching import Feeds
 from tuner.model import Campaign
+from tuner.page.effects_seen import EffectsSeen
 from tuner.page.snapshot import Sight
 from tuner.settings import ServiceSettings
 from tuner.store import Store
@@ -45,6 +46,7 @@ class Service:
     pages: Pages
     access: Access
     sight: Sight
+    effects: EffectsSeen
     feeds: Feeds
     exports: Exports
     starter: Starter

@@ -9,7 +9,6 @@ from datetime import datetime
 from markupsafe import Markup
 
 from api.activity import doing, expected_end, now, used
-from api.effects import parameter_effects
 from tuner.campaign.rules import Rules
 from tuner.judge.score import margin
 from tuner.model import (
@@ -22,20 +21,22 @@ from tuner.model import (
     Trial,
 )
 from tuner.page import svg
+from tuner.page.effect_plots import Plot, basis, effect_plots, standings
 from tuner.page.names import called, names
 from tuner.page.rows import EffectRow, drift_drawing, varies
 from tuner.page.snapshot import Seen
 from tuner.records.differences import changes
 from tuner.records.estimate import Estimate
+from tuner.records.parameter_effects import ParameterEffects
 from tuner.records.status import Absence
 from tuner.report.diagnostics import Row, diagnostics_rows
+from tuner.report.parameter_effects import EffectsDocument, effects_document
 from tuner.states import OVER, CampaignState, TrialState
 from tuner.text import faster, percent_faster, signed, signed_interval
 
 _EVENTS_SHOWN = 60
 _TRIALS_SHOWN = 60
 _OUT = (TrialState.PRUNED, TrialState.FAILED, TrialState.CANCELLED)
-_PARAMETERS_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +53,6 @@ class TrialRow:
     interval: str
     drawing: Markup
     out: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ValueRow:
-    """The trials with one value, or numbers within a range, of a parameter."""
-
-    values: str
-    trials: int
-    blocks: int
-    effect: str
-    drawing: Markup
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +80,10 @@ class View:
     components_of: str
     components_axis: Markup
     components: tuple[EffectRow, ...]
-    parameters_axis: Markup
-    parameters: tuple[tuple[str, tuple[ValueRow, ...]], ...]
-    parameters_left_out: int
+    effects: EffectsDocument
+    effect_plots: tuple[Plot, ...]
+    effects_basis: str
+    standings: str
     diagnostics_of: tuple[str, ...]
     diagnostics: tuple[Row, ...]
     drift: Markup
@@ -104,8 +95,10 @@ class View:
     can_cancel: bool
 
 
-def of(seen: Seen, absence: Absence | None = None) -> View:
-    """The page of a campaign as it is seen. ``absence``: why it does not go on, if it should."""
+def of(seen: Seen, effects: ParameterEffects, absence: Absence | None = None) -> View:
+    """The page of a campaign as it is seen. ``effects``: of its parameters; ``absence``: why it
+    does not go on, if it should.
+    """
     campaign, rules = seen.campaign, seen.rules
     delta = margin(rules.race.delta) if rules is not None else None
     marks = () if delta is None else (-delta, delta)
@@ -114,7 +107,7 @@ def of(seen: Seen, absence: Absence | None = None) -> View:
     axis = svg.Axis.around([known[t.number][0] for t in shown if t.number in known], *marks)
     components_axis = svg.Axis.around(seen.components.values())
     progress, progress_text = _progress(seen)
-    parameters_axis, parameters, parameters_left_out = _parameters(seen)
+    told = effects_document(effects)
     counted_of = (BASELINE,) if seen.leader == BASELINE else (BASELINE, seen.leader)
     state, absent = campaign.state, absence is not None
     stopped = state in (CampaignState.CREATED, CampaignState.PAUSED, CampaignState.FAILED)
@@ -142,9 +135,10 @@ def of(seen: Seen, absence: Absence | None = None) -> View:
         components=tuple(
             _component(name, e, components_axis, rules) for name, e in seen.components.items()
         ),
-        parameters_axis=parameters_axis,
-        parameters=parameters,
-        parameters_left_out=parameters_left_out,
+        effects=told,
+        effect_plots=effect_plots(told),
+        effects_basis=basis(told),
+        standings=standings(told),
         diagnostics_of=tuple(called(number).capitalize() for number in counted_of),
         diagnostics=diagnostics_rows(seen.recent, counted_of),
         drift=drift_drawing(seen.drift),
@@ -226,27 +220,6 @@ def _progress(seen: Seen) -> tuple[int, str]:
         return 100 if seen.campaign.state is CampaignState.FINISHED else 0, measured
     percent = min(100, round(100.0 * share))
     return percent, f"{percent}% of the budget used, {measured}"
-
-
-def _parameters(
-    seen: Seen,
-) -> tuple[Markup, tuple[tuple[str, tuple[ValueRow, ...]], ...], int]:
-    """The axis, the parameters with the largest spread by value, and how many more there are."""
-    found = parameter_effects(seen.trials, seen.estimates.get(BlockKind.SEARCH, {}))
-    shown = found[:_PARAMETERS_SHOWN]
-    ratios = [m.ratio for effect in shown for m in effect.marginals]
-    axis = svg.Axis.around(Estimate(ratio, ratio, ratio) for ratio in ratios)
-    rows = tuple(
-        (
-            effect.name,
-            tuple(
-                ValueRow(m.values, m.trials, m.blocks, signed(m.ratio), svg.mean(axis, m.ratio))
-                for m in effect.marginals
-            ),
-        )
-        for effect in shown
-    )
-    return svg.heading(axis), rows, len(found) - len(shown)
 
 
 def _answer(answer: Recommendation | None) -> str:

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from tuner.judge.verdict import Outcome
 from tuner.model import BlockKind
+from tuner.report.parameter_effects import EffectsDocument
 from tuner.report.recommend import Effect, Part, RecommendationDocument
 from tuner.states import CampaignState
 
@@ -114,6 +115,7 @@ class ReportDocument(Part):
     drift: list[Drift]
     disturbances: list[Disturbance]
     counters: list[Counter]
+    effects: EffectsDocument
     threats: list[str]
     applying: list[Applying]
     campaign_file: str

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tuner.page.effects_seen import EffectsSeen
     from tuner.page.snapshot import Sight
 
 
@@ -33,16 +34,18 @@ def file_name(campaign: str, form: ReportForm) -> str:
     return f"fstune-report-{re.sub(r'[^A-Za-z0-9-]', '_', campaign)}.{form.ending}"
 
 
-def report_text(sight: Sight, campaign: str, form: ReportForm, *, files: bool = True) -> str:
-    """The report of a campaign, by its whole identifier. ``files``: space files that it names may
-    be opened. NotFoundError.
+def report_text(
+    sight: Sight, campaign: str, form: ReportForm, effects: EffectsSeen | None = None
+) -> str:
+    """The report of a campaign, by its whole identifier. ``effects``: see ``report_document``.
+    NotFoundError.
     """
     # Commands that ask a server need none of this.
     from tuner.page.html import report_html
     from tuner.page.markdown import report_markdown
     from tuner.page.report_builder import report_document
 
-    document = report_document(sight, campaign, files=files)
+    document = report_document(sight, campaign, effects)
     match form:
         case ReportForm.HTML:
             return report_html(document)

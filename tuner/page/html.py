@@ -18,6 +18,7 @@ from tuner.judge.verdict import Outcome
 from tuner.model import BASELINE, Answer, BlockKind
 from tuner.page import svg
 from tuner.page.document import ReportDocument, TrialVerdict
+from tuner.page.effect_plots import basis, effect_plots, standings
 from tuner.page.names import KINDS, called
 from tuner.page.rows import SettingRow, drift_drawing, effect_rows, varies
 from tuner.records.estimate import Estimate
@@ -109,6 +110,9 @@ def report_html(document: ReportDocument) -> str:
             axis=svg.heading(axis),
             shown=[_row(one, axis) for one in mattering],
             verdicts=[_row(one) for one in d.verdicts],
+            effect_plots=effect_plots(d.effects),
+            effects_basis=basis(d.effects),
+            standings=standings(d.effects),
             drift=drift_drawing(drift),
             varies=varies(drift),
         )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from tuner.page.document import ReportDocument
+from tuner.page.effect_plots import basis
 from tuner.page.html import OUTCOMES, estimate, subject
 from tuner.page.names import KINDS
 from tuner.text import clean, moment, signed, signed_interval
@@ -52,6 +53,7 @@ def report_markdown(document: ReportDocument) -> str:
     )
     counters = [(c.what, c.baseline or "not known", c.trial or "not known") for c in d.counters]
     lines += _section("What was counted", _table(("Counted", "Baseline", subject(d)), counters))
+    lines += _section("What each parameter does", _effects(d))
     quiet = ["Nothing in the campaign's own data speaks against its answer."]
     lines += _section("Threats to validity", _list(d.threats) or quiet)
     lines += _section(
@@ -106,6 +108,16 @@ def _applying(d: ReportDocument) -> list[str]:
             "",
         ]
     return found[:-1]
+
+
+def _effects(d: ReportDocument) -> list[str]:
+    of = d.effects
+    if not of.parameters:
+        return []
+    rows = [(one.name, one.text) for one in of.parameters]
+    pairs = _list(pair.text for pair in of.pairs)
+    told = [text(f"{of.worth} {basis(of)}"), "", *_table(("Parameter", "What is known"), rows)]
+    return [*told, *(["", *pairs] if pairs else [])]
 
 
 def _verdicts(d: ReportDocument) -> list[str]:

@@ -34,6 +34,7 @@ from tuner.page.document import (
     SettingChange,
     TrialVerdict,
 )
+from tuner.page.effects_seen import EffectsSeen
 from tuner.page.names import called, names
 from tuner.page.snapshot import Judged, Seen, Sight
 from tuner.page.threats import Evidence, threats
@@ -41,6 +42,7 @@ from tuner.records.differences import changes, differences
 from tuner.report.answer import claim, headline
 from tuner.report.applying import meanings, steps
 from tuner.report.diagnostics import diagnostics_rows
+from tuner.report.parameter_effects import effects_document
 from tuner.report.recommend import Effect, effect, recommendation_document
 from tuner.report.summary import Effort, effort_text, time_rows
 from tuner.states import BlockState, CampaignState
@@ -99,14 +101,17 @@ class _Look:
         return max((max(1, len(m.clients)) for m in every), default=0)
 
 
-def report_document(sight: Sight, campaign: str, *, files: bool = True) -> ReportDocument:
-    """The report of a campaign, by its whole identifier. ``files``: space files that it names may
-    be opened, which its author chose. NotFoundError.
+def report_document(
+    sight: Sight, campaign: str, effects: EffectsSeen | None = None
+) -> ReportDocument:
+    """The report of a campaign, by its whole identifier. ``effects``: works out those of its
+    parameters, and says whether space files may be opened; None: they may. NotFoundError.
     """
+    effects = EffectsSeen(files=True) if effects is None else effects
     look = _look(sight, campaign)
     seen, found = look.seen, look.campaign
     answer, named = found.recommendation, names(found)
-    spaces = stored_spaces(found.spec, files=files)
+    spaces = stored_spaces(found.spec, files=effects.files)
     references = (
         stored_comparisons(found, sight.store.blocks(campaign))
         if sight.pages.has_references(campaign)
@@ -164,6 +169,7 @@ def report_document(sight: Sight, campaign: str, *, files: bool = True) -> Repor
             for e in look.events[-_DISTURBANCES_SHOWN:]
         ],
         counters=[] if seen.leader == BASELINE else list(_counters(look)),
+        effects=effects_document(effects.of(seen)),
         threats=threats(evidence),
         applying=[]
         if answer is None or answer.answer is not Answer.RECOMMENDED

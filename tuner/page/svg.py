@@ -75,7 +75,7 @@ def heading(axis: Axis) -> Markup:
         f'<line x1="{x:.1f}" x2="{x:.1f}" y1="16" y2="20" class="tick"/>'
         for x, text in axis.ticks()
     ]
-    return _svg("axis", WIDTH, 20.0, "", parts)
+    return drawing("axis", WIDTH, 20.0, "", parts)
 
 
 def _anchor(x: float) -> str:
@@ -107,17 +107,7 @@ def interval(
                     f'class="whisker {tone}"/>'
                 )
         parts.append(f'<circle cx="{middle:.1f}" cy="{y}" r="5" class="dot {tone}"/>')
-    return _svg("interval", WIDTH, ROW, title, parts)
-
-
-def mean(axis: Axis, ratio: float) -> Markup:
-    """One ratio of which nothing more is claimed: no interval, no colour."""
-    y, middle = ROW / 2.0, axis.x(0.0)
-    parts = [
-        f'<line x1="{middle:.1f}" x2="{middle:.1f}" y1="0" y2="{ROW}" class="zero"/>',
-        f'<circle cx="{axis.x(log_ratio(ratio)):.1f}" cy="{y}" r="5" class="dot"/>',
-    ]
-    return _svg("interval", WIDTH, ROW, "", parts)
+    return drawing("interval", WIDTH, ROW, title, parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +171,7 @@ def series(points: Sequence[Point], title: str, unit: str, base: float, *, steps
             f'<text x="{x}" y="{_PLOT_HEIGHT - 6}" class="{_anchor_wide(float(x))}">'
             f"block {number:.0f}</text>"
         )
-    return _svg("series", _PLOT_WIDTH, _PLOT_HEIGHT, title, parts)
+    return drawing("series", _PLOT_WIDTH, _PLOT_HEIGHT, title, parts)
 
 
 def _thinned(points: Sequence[Point]) -> Sequence[Point]:
@@ -222,10 +212,10 @@ def dots(rows: Sequence[tuple[str, Sequence[float]]], title: str) -> Markup:
         f'<text x="{x:.1f}" y="10" class="{_anchor(x)}">{escape(text)}</text>'
         for x, text in axis.ticks()
     ]
-    return _svg("dots", WIDTH, total, title, parts)
+    return drawing("dots", WIDTH, total, title, parts)
 
 
-def _svg(kind: str, width: float, height: float, title: str, parts: Sequence[str]) -> Markup:
+def drawing(kind: str, width: float, height: float, title: str, parts: Sequence[str]) -> Markup:
     """An image with a name, or, without one, what only repeats the text beside it."""
     role = f'role="img" aria-label="{escape(title)}"' if title else 'aria-hidden="true"'
     return Markup(

@@ -33,6 +33,7 @@ NEEDS: dict[tuple[str, str], Scope | None] = {
     ("GET", "/v1/campaigns/{campaign}/measurements"): READ,
     ("GET", "/v1/campaigns/{campaign}/verdicts"): READ,
     ("GET", "/v1/campaigns/{campaign}/drift"): READ,
+    ("GET", "/v1/campaigns/{campaign}/effects"): READ,
     ("GET", "/v1/campaigns/{campaign}/recommendation"): READ,
     ("GET", "/v1/campaigns/{campaign}/report"): READ,
     ("GET", "/v1/campaigns/{campaign}/events"): READ,

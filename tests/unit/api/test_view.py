@@ -13,6 +13,7 @@ from api import view
 from api.activity import doing, expected_end, now
 from api.comparison import compared
 from tuner.model import BASELINE, Block, BlockKind, Event, TimeUse
+from tuner.page.effects_seen import EffectsSeen
 from tuner.page.snapshot import Seen, Sight
 from tuner.records.status import Absence
 from tuner.states import BlockState, CampaignState, TrialState
@@ -24,6 +25,10 @@ def seen(measured: Path) -> Iterator[Seen]:
     """Return a finished campaign."""
     with Store.open(measured) as store:
         yield Sight(store).of(store.campaign("last").id)
+
+
+def page_of(seen: Seen, absence: Absence | None = None) -> view.View:
+    return view.of(seen, EffectsSeen(files=False).of(seen), absence)
 
 
 def event(kind: str) -> Event:
@@ -101,10 +106,10 @@ def test_the_expected_end_follows_from_what_the_budget_was_used_for(seen: Seen) 
     end = expected_end(half)
     assert end is not None
     assert (end - half.campaign.updated).total_seconds() == pytest.approx(2.0 * budget_s)
-    assert view.of(half).progress == 50
+    assert page_of(half).progress == 50
     over = replace(half, campaign=replace(half.campaign, state=CampaignState.FINISHED))
-    assert view.of(over).progress == 50
-    assert view.of(over).progress_text.startswith("50% of the budget used")
+    assert page_of(over).progress == 50
+    assert page_of(over).progress_text.startswith("50% of the budget used")
     assert expected_end(replace(half, measuring_s=0.0)) is None
     assert expected_end(replace(half, measuring_s=budget_s)) is None
     assert expected_end(replace(half, rules=None)) is None
@@ -127,11 +132,11 @@ def test_kinds_of_blocks_are_compared_apart(seen: Seen) -> None:
 
 
 def test_the_page_has_every_panel(seen: Seen) -> None:
-    page = view.of(seen)
-    (name, rows), *_ = page.parameters
-    assert name == "cache_manager.daemons"
-    assert len(rows) > 1
-    assert all(row.effect and row.blocks for row in rows)
+    page = page_of(seen)
+    (plot,) = page.effect_plots
+    assert plot.name == "cache_manager.daemons"
+    assert "faster than not set (95% interval" in plot.text
+    assert page.standings == "1 parameter: 1 clear"
     assert page.stopped == ""
     assert page.now == ()
 
@@ -139,7 +144,7 @@ def test_the_page_has_every_panel(seen: Seen) -> None:
 def test_what_was_counted_around_the_runs_is_shown(seen: Seen) -> None:
     block = seen.recent[-1]
     arms = tuple(replace(m, diagnostics={"rx.resends": 3.0}) for m in block.measurements)
-    page = view.of(replace(seen, recent=(replace(block, measurements=arms),)))
+    page = page_of(replace(seen, recent=(replace(block, measurements=arms),)))
     assert page.diagnostics_of == ("The baseline", f"Trial {seen.leader}")
     (row,) = page.diagnostics
     assert (row.what, row.texts) == ("packets sent again", ("3", "3"))
@@ -148,18 +153,18 @@ def test_what_was_counted_around_the_runs_is_shown(seen: Seen) -> None:
 def test_a_campaign_that_nobody_runs_says_so(seen: Seen) -> None:
     running, _ = in_the_middle(seen, 1)
     absence = Absence(seen.campaign.id, "its process (1 on x) has died", queued=False)
-    page = view.of(running, absence)
+    page = page_of(running, absence)
     assert page.absence == absence
     assert page.doing == "running by its state, but not heard from"
     assert page.now == ()
     assert page.expected_end is None
     assert (page.can_pause, page.can_resume, page.can_cancel) == (False, True, True)
     # What is a worker's is not begun beside it.
-    assert not view.of(running, replace(absence, queued=True)).can_resume
+    assert not page_of(running, replace(absence, queued=True)).can_resume
 
 
 def test_a_campaign_that_stopped_says_why(seen: Seen) -> None:
     campaign = replace(seen.campaign, state=CampaignState.FAILED, reason="the host is gone")
-    page = view.of(replace(seen, campaign=campaign))
+    page = page_of(replace(seen, campaign=campaign))
     assert page.stopped == "the host is gone"
     assert page.can_resume

@@ -1,0 +1,132 @@
+"""The effects of parameters as they are worked out for pages and reports, and drawn."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from tuner.page import effects_seen
+from tuner.page.document import ReportDocument
+from tuner.page.effect_plots import basis, effect_plot, reach, standings
+from tuner.page.effects_seen import EffectsSeen
+from tuner.page.html import report_html
+from tuner.page.markdown import report_markdown
+from tuner.page.snapshot import Seen, Sight
+from tuner.records.estimate import Estimate
+from tuner.records.parameter_effects import Level, PairEffect, ParameterEffect, Standing
+from tuner.report.parameter_effects import (
+    effects_document,
+    level_text,
+    pair_text,
+    parameter_of,
+    parameter_text,
+)
+from tuner.store import Store
+
+
+@pytest.fixture(scope="module")
+def seen(store: Store) -> Seen:
+    return Sight(store).of(store.campaign("last").id)
+
+
+def effect(
+    *levels: tuple[object, float, float, float], standing: Standing = Standing.CLEAR
+) -> ParameterEffect:
+    return ParameterEffect(
+        "fileserver.<b>",
+        None,
+        standing,
+        0.014,
+        tuple(
+            Level(value, Estimate(*of), 3, n / 4.0 if isinstance(value, int) else None)  # type: ignore[arg-type]
+            for n, (value, *of) in enumerate(levels)
+        ),
+    )
+
+
+SLOWER = effect((64, 1.052, 1.031, 1.074), (None, 1.0, 1.0, 1.0))
+
+
+def test_effects_are_said_in_plain_words() -> None:
+    assert (
+        parameter_text(SLOWER)
+        == "64 is 5.2% slower than not set (95% interval 3.1% to 7.4% slower)"
+    )
+    assert level_text(SLOWER.levels[0]).startswith("64: 5.2% slower (95% interval 3.1% to 7.4%")
+    assert parameter_text(replace(SLOWER, standing=Standing.INERT)) == (
+        "inert at the resolution of this campaign: no value tried changes the score by more than "
+        "1.4%"
+    )
+    still_open = replace(SLOWER, standing=Standing.OPEN)
+    assert parameter_text(still_open) == "no effect seen, but one of up to 1.4% is not ruled out"
+    assert (
+        parameter_text(replace(still_open, resolution=math.inf)) == "too little was tried to tell"
+    )
+    pair = PairEffect(("a.x", "b.y"), (True, 14), Estimate(0.9, 0.85, 0.95), 20)
+    assert pair_text(pair) == (
+        "a.x = on with b.y = 14 is 11.1% faster than each alone adds up to "
+        "(95% interval 5.3% to 17.6% faster)"
+    )
+
+
+def test_a_document_says_all_that_there_is(seen: Seen) -> None:
+    found = EffectsSeen(files=False).of(seen)
+    document = effects_document(found)
+    for one, was in zip(document.parameters, found.parameters, strict=True):
+        again = parameter_of(one)
+        assert again.resolution == pytest.approx(was.resolution)
+        assert replace(again, resolution=was.resolution) == was
+    assert json.loads(document.model_dump_json())["parameters"][0]["standing"] == "clear"
+    assert basis(document) == f"From {found.arms} runs in {found.blocks} blocks."
+    assert standings(document) == "1 parameter: 1 clear"
+
+
+def test_a_plot_has_a_band_for_numbers_and_a_whisker_for_what_has_no_order() -> None:
+    drawn = str(
+        effect_plot(
+            effect(
+                (4, 0.9, 0.85, 0.95), (8, 0.8, 0.7, 0.9), ("word", 1.1, 1.05, 1.2), (None, 1, 1, 1)
+            ),
+            0.3,
+        )
+    )
+    assert drawn.count("<polygon") == drawn.count("<polyline") == 1
+    assert drawn.count("<circle") == 4
+    assert drawn.count('class="whisker') == 2
+    assert ">not set</text>" in drawn
+    assert "<b>" not in drawn
+    one = str(effect_plot(effect(("word", 1.1, 1.05, 1.2)), reach([SLOWER])))
+    assert "<polygon" not in one
+
+
+def test_all_forms_of_a_report_tell_of_parameters(document: ReportDocument) -> None:
+    (one,) = document.effects.parameters
+    assert one.text in report_markdown(document)
+    page = report_html(document)
+    assert one.text in page
+    assert 'svg class="effect"' in page
+    assert document.effects.worth in page
+
+
+def test_effects_are_worked_out_once_for_all_who_look(
+    seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    effects = EffectsSeen(files=False)
+    first = effects.of(seen)
+    monkeypatch.setattr(effects_seen, "parameter_effects", None)
+    # One block more of many is nothing that anybody would see.
+    assert effects.of(replace(seen, scored=(*seen.scored, seen.scored[-1]))) is first
+    monkeypatch.undo()
+    assert effects.of(replace(seen, scored=2 * seen.scored)).blocks == 2 * first.blocks
+
+
+def test_what_cannot_be_worked_out_says_why(seen: Seen) -> None:
+    none = EffectsSeen(files=False).of(replace(seen, rules=None))
+    assert (none.parameters, none.reason) == ((), "the workload is gone or is another now")
+    named = seen.campaign.spec.replace("openafs-cache-manager-fuse-1.8", "/nonexistent/space.yaml")
+    other = replace(seen, campaign=replace(seen.campaign, spec=named))
+    assert "files, which are not opened here" in EffectsSeen(files=False).of(other).reason
+    assert "cannot be read" in EffectsSeen(files=True).of(other).reason

@@ -1,0 +1,279 @@
+"""What each parameter does, as far as a campaign's measurements tell: a statement of the model of
+the search, for people. Nothing is decided by it, and it certifies nothing. Pure.
+
+The effect of a value is that of setting it instead of the baseline's, averaged over the company in
+which the campaign measured: the partial dependence on it. Its interval is the model's posterior.
+What a parameter does at most is told from the measurements alone: the prior
+believes in small effects, and would call inert what was hardly tried. For a normal prior of
+variance p and a posterior of mean m and variance s, they are worth a mean of m / (1 - s / p) and a
+variance of s / (1 - s / p).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import chdtrc
+
+from tuner.judge.score import margin
+from tuner.model import BASELINE, Configuration, Trial, Value
+from tuner.propose.effects import EffectsModel, Evidence
+from tuner.propose.encoding import Axis, Encoding, Floats, Tunable
+from tuner.records.estimate import Estimate
+from tuner.records.parameter_effects import (
+    Level,
+    PairEffect,
+    ParameterEffect,
+    ParameterEffects,
+    Standing,
+)
+
+#: Arms that the model is fitted to, at most: of more, blocks are taken evenly.
+MOST_ARMS = 2000
+#: Values of a parameter that are told, at most.
+_MOST_LEVELS = 24
+#: Standard deviations to each side of a 95% interval.
+_SIDE = 1.96
+#: Chance of any pair being called clear where none interacts.
+_PAIRS_ERROR = 0.05
+#: A first guess of the variance of a component's log time in one run, as the search's own.
+_NOISE = 0.1**2
+#: Of any log difference: what is larger is no number that anybody reads.
+_LARGEST = 50.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """The model, and the configurations that it was fitted to with their numbers of arms."""
+
+    encoding: Encoding
+    model: EffectsModel
+    arms: Mapping[Configuration, int]
+
+
+def parameter_effects(
+    tunables: Mapping[str, Tunable],
+    trials: Sequence[Trial],
+    scored: Sequence[Mapping[int, float]],
+    weights: Sequence[float],
+    delta: float,
+) -> ParameterEffects:
+    """The effects of all searched parameters. ``scored``: of each complete block the log score of
+    every trial in it; ``weights``: of the components in the score; ``delta``: the smallest
+    difference worth acting on, a fraction.
+    """
+    used = _evenly(scored)
+    arms = sum(map(len, used))
+    baseline = trials[BASELINE].configuration if trials else Configuration()
+    known = sorted({n for block in used for n in block if n < len(trials)})
+    configurations = list(
+        dict.fromkeys(c for n in known if (c := trials[n].configuration) != baseline)
+    )
+    if not configurations:
+        reason = "nothing but the baseline has been measured"
+        return ParameterEffects(len(used), len(scored), arms, (), (), reason)
+    fit = _fitted(tunables, trials, used, configurations, weights)
+    found = [
+        effect
+        for number, axis in enumerate(fit.encoding.axes)
+        if (effect := _parameter(fit, number, axis, margin(delta))) is not None
+    ]
+    order = list(Standing)
+    found.sort(key=lambda e: (order.index(e.standing), *_rank(e)))
+    return ParameterEffects(len(used), len(scored), arms, tuple(found), tuple(_pairs(fit)))
+
+
+def _rank(effect: ParameterEffect) -> tuple[float, str]:
+    """Large effects first; of what is not clear, what may be large."""
+    size = abs(math.log(effect.strongest.estimate.ratio))
+    return -(size if effect.standing is Standing.CLEAR else effect.resolution), effect.name
+
+
+def _evenly(scored: Sequence[Mapping[int, float]]) -> Sequence[Mapping[int, float]]:
+    """All blocks, or as many of them, evenly, as have arms enough."""
+    total = sum(map(len, scored))
+    if total <= MOST_ARMS:
+        return scored
+    count = max(1, len(scored) * MOST_ARMS // total)
+    places = np.linspace(0, len(scored) - 1, count).round().astype(int)
+    return [scored[int(place)] for place in places]
+
+
+def _fitted(
+    tunables: Mapping[str, Tunable],
+    trials: Sequence[Trial],
+    used: Sequence[Mapping[int, float]],
+    configurations: Sequence[Configuration],
+    weights: Sequence[float],
+) -> _Fit:
+    encoding = Encoding(tunables, trials[BASELINE].configuration, configurations)
+    row = {configuration: number for number, configuration in enumerate(configurations)}
+    arms = [
+        (row.get(trials[trial].configuration, -1), number, score)
+        for number, block in enumerate(used)
+        for trial, score in block.items()
+        if trial < len(trials)
+    ]
+    evidence = Evidence(
+        np.array([of for of, _, _ in arms], np.int64),
+        np.array([block for _, block, _ in arms], np.int64),
+        np.array([score for _, _, score in arms])[:, None],
+    )
+    noise = _NOISE * math.fsum(weight**2 for weight in weights)
+    model = EffectsModel(encoding, encoding.features(configurations), evidence, [noise])
+    counts = Counter(of for of, _, _ in arms)
+    return _Fit(encoding, model, {c: counts[number] for c, number in row.items()})
+
+
+def _parameter(fit: _Fit, number: int, axis: Axis, least: float) -> ParameterEffect | None:
+    """One parameter; None where no value but the baseline's was measured."""
+    baseline = fit.encoding.baseline.as_dict().get(axis.name)
+    tried: Counter[Value | None] = Counter()
+    for configuration, arms in fit.arms.items():
+        tried[_level(axis, configuration.as_dict().get(axis.name))] += arms
+    if not set(tried) - {_level(axis, baseline)}:
+        return None
+    tried.setdefault(_level(axis, baseline), 0)
+    values = _shown(axis, tried, _level(axis, baseline))
+    features = np.zeros((len(values), fit.encoding.width))
+    features[:, fit.encoding.groups[number]] = [axis.features(value) for value in values]
+    score = fit.model.outputs[0]
+    mean, variance = score.predict(_averaged(fit, number, features))
+    prior = float(score.variances[number]) * (features**2).sum(axis=1)
+    numbers = [value for value in values if axis.knots.size and _is_number(value)]
+    levels = tuple(
+        Level(value, _estimate(m, v), tried[value], _at(axis, value, numbers))
+        for value, m, v in zip(values, mean, variance, strict=True)
+    )
+    clear = any(level.estimate.lower > 1.0 or level.estimate.upper < 1.0 for level in levels)
+    most = _most(mean, variance, prior)
+    standing = Standing.CLEAR if clear else Standing.INERT if most <= least else Standing.OPEN
+    resolution = math.inf if most > _LARGEST else math.expm1(most)
+    return ParameterEffect(axis.name, baseline, standing, resolution, levels)
+
+
+def _averaged(fit: _Fit, number: int, features: Floats) -> Floats:
+    """The rows of a design that predict the effects of one parameter, on average over the others as
+    they were measured. ``features``: those of the parameter alone. Interactions are products, so
+    the mean of the others stands for all of them.
+    """
+    encoding, group = fit.encoding, fit.encoding.groups[number]
+    total = sum(fit.arms.values())
+    shares = np.array([arms / total for arms in fit.arms.values()])
+    others = shares @ encoding.features(list(fit.arms))
+    mixed = np.tile(others, (len(features), 1))
+    mixed[:, group] = features[:, group]
+    found = [features, np.zeros((len(features), len(fit.model.repeated)))]
+    for pair in fit.model.pairs:
+        columns = encoding.interaction(mixed, pair)
+        found.append(columns if number in encoding.pairs[pair] else np.zeros_like(columns))
+    return np.hstack(found)
+
+
+def _level(axis: Axis, value: Value | None) -> Value | None:
+    """The level of a value: a flag that is off is as good as one that is not set."""
+    return None if value is False else value
+
+
+def _is_number(value: Value | None) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _shown(
+    axis: Axis, tried: Mapping[Value | None, int], baseline: Value | None
+) -> list[Value | None]:
+    """Numbers in order, the two ends and the baseline's among them; words; then "not set"."""
+    numbers = sorted(v for v in tried if isinstance(v, int) and not isinstance(v, bool))
+    if len(numbers) > _MOST_LEVELS:
+        places = np.linspace(0, len(numbers) - 1, _MOST_LEVELS).round().astype(int)
+        kept = {numbers[int(place)] for place in places}
+        numbers = [number for number in numbers if number in kept or number == baseline]
+    words = sorted((v for v in tried if isinstance(v, str | bool)), key=str)
+    return [*numbers, *words, *([None] if None in tried else [])]
+
+
+def _at(axis: Axis, value: Value | None, numbers: Sequence[Value | None]) -> float | None:
+    if value not in numbers or not isinstance(value, int):
+        return None
+    logarithmic = axis.logarithmic and all(isinstance(n, int) and n > 0 for n in numbers)
+    low, here, high = (
+        math.log(v) if logarithmic else float(v)
+        for v in (numbers[0], value, numbers[-1])
+        if isinstance(v, int)
+    )
+    return (here - low) / (high - low) if high > low else 0.5
+
+
+def _most(mean: Floats, variance: Floats, prior: Floats) -> float:
+    """The largest log difference that the measurements alone allow any of some values; infinite
+    where they tell no more than the prior.
+    """
+    told = 1.0 - variance[prior > 0.0] / prior[prior > 0.0]
+    if not told.size or told.min() < 1e-6:
+        return math.inf
+    alone = mean[prior > 0.0] / told
+    return float((np.abs(alone) + _SIDE * np.sqrt(variance[prior > 0.0] / told)).max())
+
+
+def _estimate(mean: float, variance: float) -> Estimate:
+    side = _SIDE * math.sqrt(variance)
+    return Estimate(*(_ratio(d) for d in (mean, mean - side, mean + side)))
+
+
+def _ratio(difference: float) -> float:
+    return math.exp(max(-_LARGEST, min(_LARGEST, difference)))
+
+
+def _pairs(fit: _Fit) -> list[PairEffect]:
+    """The pairs whose interaction is clear, the largest first."""
+    encoding, model, score = fit.encoding, fit.model, fit.model.outputs[0]
+    start = encoding.width + len(model.repeated)
+    found = []
+    empty = np.zeros((1, encoding.width))
+    for pair in model.pairs:
+        width = encoding.interaction(empty, pair).shape[1]
+        of = slice(start, start + width)
+        start += width
+        mean, covariance = score.mean[of], score.covariance[of, of]
+        strength = float(mean @ np.linalg.pinv(covariance, hermitian=True) @ mean)
+        if float(chdtrc(width, strength)) * len(encoding.pairs) > _PAIRS_ERROR:
+            continue
+        if (effect := _pair(fit, pair, of)) is not None:
+            found.append(effect)
+    return sorted(found, key=lambda e: -abs(math.log(e.estimate.ratio)))
+
+
+def _pair(fit: _Fit, pair: int, of: slice) -> PairEffect | None:
+    """The values tried together that differ most from what they do alone; None where none does
+    clearly.
+    """
+    encoding, score = fit.encoding, fit.model.outputs[0]
+    axes = [encoding.axes[number] for number in encoding.pairs[pair]]
+    tried: Counter[tuple[Value | None, ...]] = Counter()
+    example: dict[tuple[Value | None, ...], Configuration] = {}
+    for configuration, arms in fit.arms.items():
+        values = configuration.as_dict()
+        both = tuple(_level(axis, values.get(axis.name)) for axis in axes)
+        tried[both] += arms
+        example.setdefault(both, configuration)
+    combinations = list(tried)
+    columns = encoding.interaction(
+        encoding.features([example[both] for both in combinations]), pair
+    )
+    mean = columns @ score.mean[of]
+    variance = np.maximum(((columns @ score.covariance[of, of]) * columns).sum(axis=1), 0.0)
+    clear = np.abs(mean) > _SIDE * np.sqrt(variance)
+    if not clear.any():
+        return None
+    best = int(np.where(clear, np.abs(mean), -1.0).argmax())
+    first, second = combinations[best]
+    return PairEffect(
+        (axes[0].name, axes[1].name),
+        (first, second),
+        _estimate(float(mean[best]), float(variance[best])),
+        tried[first, second],
+    )

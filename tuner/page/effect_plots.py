@@ -1,0 +1,142 @@
+"""Plots of what parameters do: a curve with its band over numbers in order, a whisker for each
+value without an order and for "not set". Faster is up; all plots of a page have one scale.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from markupsafe import Markup
+
+from tuner.page.svg import drawing
+from tuner.records.parameter_effects import Level, ParameterEffect, Standing
+from tuner.report.parameter_effects import (
+    EffectsDocument,
+    level_text,
+    parameter_of,
+    parameter_text,
+)
+from tuner.text import counted, log_ratio, signed, value_text
+
+_WIDTH, _HEIGHT = 340.0, 190.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 10.0, 12.0, 24.0
+#: Of values without an order, so much room each, as far as there is room.
+_SLOT = 58.0
+_LONGEST = 9
+#: Parameters that are drawn.
+_MOST_PLOTS = 6
+_SHORTEST = math.log(1.01)
+_Height = Callable[[float], float]
+
+
+def reach(effects: Sequence[ParameterEffect]) -> float:
+    """Log units from the middle to the end of a scale that suits all of these effects."""
+    middles = [abs(log_ratio(v.estimate.ratio)) for e in effects for v in e.levels]
+    ends = [
+        abs(log_ratio(end))
+        for e in effects
+        for level in e.levels
+        for end in (level.estimate.lower, level.estimate.upper)
+    ]
+    most = 2.5 * max([_SHORTEST, *middles])
+    return 1.1 * max([_SHORTEST, *(min(end, most) for end in ends)])
+
+
+def effect_plot(of: ParameterEffect, scale: float) -> Markup:
+    """One parameter. ``scale``: as ``reach`` has it."""
+    ordered = [level for level in of.levels if level.at is not None]
+    apart = [level for level in of.levels if level.at is None]
+    room = _WIDTH - _LEFT - _RIGHT
+    slot = min(_SLOT, room / max(1, len(apart) + (2 if ordered else 0)))
+    along = room - slot * len(apart)
+
+    def y(difference: float) -> float:
+        half = (_HEIGHT - _TOP - _BOTTOM) / 2.0
+        return _TOP + half + half * max(-1.0, min(1.0, difference / scale))
+
+    def x(level: Level) -> float:
+        assert level.at is not None
+        return _LEFT + 8.0 + (along - 16.0) * level.at
+
+    parts = []
+    for value in (-scale, 0.0, scale):
+        inside = value / 1.1
+        parts.append(
+            f'<text x="{_LEFT - 6}" y="{y(inside):.1f}" class="end level">'
+            f"{signed(math.exp(inside)) if value else '0'}</text>"
+        )
+    parts.append(
+        f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y(0):.1f}" y2="{y(0):.1f}" class="zero"/>'
+    )
+    if len(ordered) > 1:
+        upper = [f"{x(v):.1f},{y(log_ratio(v.estimate.upper)):.1f}" for v in ordered]
+        lower = [f"{x(v):.1f},{y(log_ratio(v.estimate.lower)):.1f}" for v in reversed(ordered)]
+        line = [f"{x(v):.1f},{y(log_ratio(v.estimate.ratio)):.1f}" for v in ordered]
+        parts.append(f'<polygon points="{" ".join(upper + lower)}" class="band"/>')
+        parts.append(f'<polyline points="{" ".join(line)}" class="line"/>')
+    for level in ordered:
+        parts += _point(level, x(level), y, whisker=len(ordered) == 1)
+    for end in dict.fromkeys((0, len(ordered) - 1)) if ordered else ():
+        anchor = "middle" if len(ordered) == 1 else ("start", "end")[end > 0]
+        parts.append(_label(x(ordered[end]), ordered[end], anchor))
+    for number, level in enumerate(apart):
+        at = _LEFT + along + slot * (number + 0.5)
+        parts += _point(level, at, y, whisker=True)
+        parts.append(_label(at, level, "middle"))
+    return drawing("effect", _WIDTH, _HEIGHT, f"{of.name}: {parameter_text(of)}", parts)
+
+
+def _point(level: Level, x: float, y: _Height, *, whisker: bool) -> list[str]:
+    e = level.estimate
+    tone = "faster" if e.upper < 1.0 else "slower" if e.lower > 1.0 else "open"
+    parts = []
+    if whisker:
+        parts.append(
+            f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y(log_ratio(e.upper)):.1f}" '
+            f'y2="{y(log_ratio(e.lower)):.1f}" class="whisker {tone}"/>'
+        )
+    parts.append(
+        f'<circle cx="{x:.1f}" cy="{y(log_ratio(e.ratio)):.1f}" r="3.5" class="dot {tone}">'
+        f"<title>{escape(level_text(level))}</title></circle>"
+    )
+    return parts
+
+
+def _label(x: float, level: Level, anchor: str) -> str:
+    text = value_text(level.value)
+    short = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return f'<text x="{x:.1f}" y="{_HEIGHT - 8}" class="{anchor}">{escape(short)}</text>'
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A parameter with its plot."""
+
+    name: str
+    text: str
+    drawing: Markup
+
+
+def effect_plots(of: EffectsDocument) -> tuple[Plot, ...]:
+    """The parameters that matter most, drawn on one scale: what is clear, then what may be most."""
+    known = [one for one in of.parameters if one.standing is not Standing.INERT]
+    shown = [(one, parameter_of(one)) for one in known[:_MOST_PLOTS]]
+    scale = reach([effect for _, effect in shown])
+    return tuple(Plot(one.name, one.text, effect_plot(effect, scale)) for one, effect in shown)
+
+
+def basis(of: EffectsDocument) -> str:
+    """What the effects rest on, a sentence."""
+    some = "" if of.blocks == of.blocks_measured else f", taken evenly from {of.blocks_measured}"
+    return f"From {counted(of.runs, 'run')} in {counted(of.blocks, 'block')}{some}."
+
+
+def standings(of: EffectsDocument) -> str:
+    """How many parameters are known for what: "15 parameters: 3 clear, 4 inert, 8 open"."""
+    counts = Counter(one.standing for one in of.parameters)
+    told = ", ".join(f"{counts[each]} {each}" for each in Standing if counts[each])
+    return f"{counted(len(of.parameters), 'parameter')}: {told}"

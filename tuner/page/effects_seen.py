@@ -1,0 +1,80 @@
+"""The effects of a campaign's parameters, worked out once for all who look."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+import search_spaces
+from tuner.campaign.parameter_effects import parameter_effects
+from tuner.campaign.spec import CampaignSpec, load_space
+from tuner.errors import SpecError
+from tuner.page.snapshot import Seen
+from tuner.propose.encoding import Tunable
+from tuner.records.parameter_effects import ParameterEffects
+
+#: Campaigns whose effects are remembered.
+_KEPT = 50
+#: While a campaign has not grown by this part, what was worked out is shown again: one block of
+#: many changes nothing that anybody sees.
+_GROWTH = 0.05
+
+
+class EffectsSeen:
+    """Works out effects and remembers them. Any thread may ask.
+
+    ``files``: search spaces in files may be opened, which the campaign's author chose; not the
+    packaged ones alone.
+    """
+
+    def __init__(self, *, files: bool) -> None:
+        self.files = files
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, ParameterEffects] = OrderedDict()
+
+    def of(self, seen: Seen) -> ParameterEffects:
+        """The effects in a campaign as it is seen; while another is at it, those known before."""
+        count, known = len(seen.scored), self._kept.get(seen.campaign.id)
+        if known is not None and _near(known.blocks_measured, count):
+            return known
+        if not self._lock.acquire(blocking=known is None):
+            assert known is not None
+            return known
+        try:
+            known = self._kept.get(seen.campaign.id)
+            if known is None or not _near(known.blocks_measured, count):
+                known = self._kept[seen.campaign.id] = self._worked_out(seen)
+                self._kept.move_to_end(seen.campaign.id)
+                if len(self._kept) > _KEPT:
+                    self._kept.popitem(last=False)
+            return known
+        finally:
+            self._lock.release()
+
+    def _worked_out(self, seen: Seen) -> ParameterEffects:
+        rules = seen.rules
+        if rules is None:
+            return _unknown(seen, "the workload is gone or is another now")
+        try:
+            spec = CampaignSpec.from_json(seen.campaign.spec)
+            named = {section.name for section in spec.spaces.values()}
+            if not self.files and not named <= set(search_spaces.names()):
+                return _unknown(seen, "its search spaces are files, which are not opened here")
+            spaces = {part: load_space(section, part) for part, section in spec.spaces.items()}
+        except SpecError as problem:
+            return _unknown(seen, f"its search spaces cannot be read: {problem}")
+        # What hosts allow is not stored; it moves defaults alone, and these a little.
+        tunables = {
+            part: Tunable(space, {name: fact.assumed for name, fact in space.facts.items()}, {})
+            for part, space in spaces.items()
+        }
+        scores = [scores for _, scores in seen.scored]
+        return parameter_effects(tunables, seen.trials, scores, rules.weights, rules.race.delta)
+
+
+def _near(known: int, count: int) -> bool:
+    return known <= count <= known * (1.0 + _GROWTH)
+
+
+def _unknown(seen: Seen, reason: str) -> ParameterEffects:
+    return ParameterEffects(0, len(seen.scored), 0, (), (), reason)

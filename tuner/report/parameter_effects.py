@@ -1,0 +1,174 @@
+"""What each parameter does, in sentences and as a document for programs.
+
+Owns how the model's statement on parameters is worded, and the document's schema.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from pydantic import Field
+
+from tuner.model import Value
+from tuner.records.estimate import Estimate
+from tuner.records.parameter_effects import (
+    Level,
+    PairEffect,
+    ParameterEffect,
+    ParameterEffects,
+    Standing,
+)
+from tuner.report.recommend import Effect, Part, effect
+from tuner.text import faster, interval, value_text
+
+#: What it is worth, in one sentence for whoever reads no further.
+WORTH: Final = (
+    "This is what the model of the search makes of all measurements, not a certified claim: it "
+    "says where to look, and about one interval in twenty does not hold."
+)
+_MOST_PERCENT = 100.0
+
+
+class LevelDocument(Effect):
+    """A value that was tried (None: not set), against the baseline's value of this parameter,
+    averaged over the other settings as they were measured; 95% interval. ``at``: where it stands in
+    the range tried, 0 to 1, None for what has no order.
+    """
+
+    value: Value | None
+    at: float | None
+    runs: int
+
+
+class ParameterDocument(Part):
+    """One parameter. ``resolution_percent``: no value tried changes the score by more, None where
+    the measurements tell nothing. ``text``: the same in words.
+    """
+
+    name: str
+    baseline: Value | None
+    standing: Standing
+    resolution_percent: float | None
+    text: str
+    levels: list[LevelDocument]
+
+
+class PairDocument(Effect):
+    """Two parameters whose interaction is clear: the time with both ``values`` over what each of
+    them alone adds up to.
+    """
+
+    names: tuple[str, str]
+    values: tuple[Value | None, Value | None]
+    runs: int
+    text: str
+
+
+class EffectsDocument(Part):
+    """The effects of all parameters, what matters most first. ``blocks``: that they rest on, of
+    ``blocks_measured``. ``reason``: why there are none, "" where there are.
+    """
+
+    worth: str = Field(description="What such a statement is worth, in one sentence.")
+    blocks: int
+    blocks_measured: int
+    runs: int
+    parameters: list[ParameterDocument]
+    pairs: list[PairDocument]
+    reason: str
+
+
+def effects_document(of: ParameterEffects) -> EffectsDocument:
+    """The document for the effects of all parameters."""
+    return EffectsDocument(
+        worth=WORTH,
+        blocks=of.blocks,
+        blocks_measured=of.blocks_measured,
+        runs=of.arms,
+        parameters=[
+            ParameterDocument(
+                name=one.name,
+                baseline=one.baseline,
+                standing=one.standing,
+                resolution_percent=None if math.isinf(one.resolution) else 100.0 * one.resolution,
+                text=parameter_text(one),
+                levels=[_level(level) for level in one.levels],
+            )
+            for one in of.parameters
+        ],
+        pairs=[
+            PairDocument(
+                **_effect(pair.estimate),
+                names=pair.names,
+                values=pair.values,
+                runs=pair.arms,
+                text=pair_text(pair),
+            )
+            for pair in of.pairs
+        ],
+        reason=of.reason,
+    )
+
+
+def _level(level: Level) -> LevelDocument:
+    return LevelDocument(**_effect(level.estimate), value=level.value, at=level.at, runs=level.arms)
+
+
+def parameter_of(of: ParameterDocument) -> ParameterEffect:
+    """What a document tells of a parameter, as it was."""
+    percent = of.resolution_percent
+    return ParameterEffect(
+        of.name,
+        of.baseline,
+        of.standing,
+        math.inf if percent is None else percent / 100.0,
+        tuple(
+            Level(v.value, Estimate(v.ratio, v.lower_ratio, v.upper_ratio), v.runs, v.at)
+            for v in of.levels
+            if v.ratio is not None and v.lower_ratio is not None and v.upper_ratio is not None
+        ),
+    )
+
+
+def _effect(of: Estimate) -> dict[str, float | None]:
+    return effect(of.ratio, of.lower, of.upper)
+
+
+def level_text(level: Level) -> str:
+    """ "64: 5.1% faster (95% interval 3.0% to 7.1% faster), in 12 runs"."""
+    e = level.estimate
+    runs = "1 run" if level.arms == 1 else f"{level.arms} runs"
+    told = f"{faster(e.ratio)} (95% interval {interval(e.lower, e.upper)})"
+    return f"{value_text(level.value)}: {told}, in {runs}"
+
+
+def parameter_text(of: ParameterEffect) -> str:
+    """What is known of a parameter, in words."""
+    best, e = of.strongest, of.strongest.estimate
+    if of.standing is Standing.CLEAR:
+        return (
+            f"{value_text(best.value)} is {faster(e.ratio)} than {value_text(of.baseline)} "
+            f"(95% interval {interval(e.lower, e.upper)})"
+        )
+    if of.standing is Standing.INERT:
+        return (
+            "inert at the resolution of this campaign: no value tried changes the score by more "
+            f"than {_percent(of.resolution)}"
+        )
+    if 100.0 * of.resolution > _MOST_PERCENT:
+        return "too little was tried to tell"
+    return f"no effect seen, but one of up to {_percent(of.resolution)} is not ruled out"
+
+
+def pair_text(of: PairEffect) -> str:
+    """What two parameters do together, in words."""
+    (one, other), (first, second), e = of.names, of.values, of.estimate
+    return (
+        f"{one} = {value_text(first)} with {other} = {value_text(second)} is {faster(e.ratio)} "
+        f"than each alone adds up to (95% interval {interval(e.lower, e.upper)})"
+    )
+
+
+def _percent(fraction: float) -> str:
+    return f"{100.0 * fraction:.1f}%"
