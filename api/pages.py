@@ -35,6 +35,7 @@ from api.steering import resumed, steered
 from tuner.campaign.presence import absence, status
 from tuner.errors import NotFoundError
 from tuner.model import Campaign, Wish
+from tuner.page.report_builder import why
 from tuner.page.rows import effects, settings
 from tuner.records.status import Status
 from tuner.states import CampaignState
@@ -127,6 +128,7 @@ def recommendation_page(campaign: Found, serving: Serving, who: Reader) -> HTMLR
         document=document,
         rows=settings(answer.baseline, answer.configuration),
         effects=effects(answer.components),
+        why=why(serving.sight, campaign.id, answer.trial),
     )
 
 

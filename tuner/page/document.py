@@ -89,6 +89,7 @@ class ReportDocument(Part):
 
     ``as_of``: when it last changed. ``sure``: sentences on how sure the answer is. ``trial``: the
     one that settings, components and counters are about: the recommended one, else the incumbent.
+    ``why``: a sentence for each large change of what was counted.
     ``equal``: so many settings are as in the baseline. ``unmeasured``: trials that no complete
     block has measured. ``campaign_file``: YAML, files in it by their names alone.
     """
@@ -115,6 +116,7 @@ class ReportDocument(Part):
     drift: list[Drift]
     disturbances: list[Disturbance]
     counters: list[Counter]
+    why: list[str]
     effects: EffectsDocument
     threats: list[str]
     applying: list[Applying]

@@ -52,6 +52,7 @@ def report_markdown(document: ReportDocument) -> str:
         f"Components, {subject(d)}", _table(("Component", "Faster by", "Interval"), components)
     )
     counters = [(c.what, c.baseline or "not known", c.trial or "not known") for c in d.counters]
+    lines += _section("Why: what changed with the settings", _list(d.why))
     lines += _section("What was counted", _table(("Counted", "Baseline", subject(d)), counters))
     lines += _section("What each parameter does", _effects(d))
     quiet = ["Nothing in the campaign's own data speaks against its answer."]

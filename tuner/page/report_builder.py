@@ -45,6 +45,7 @@ from tuner.report.diagnostics import diagnostics_rows
 from tuner.report.parameter_effects import effects_document
 from tuner.report.recommend import Effect, effect, recommendation_document
 from tuner.report.summary import Effort, effort_text, time_rows
+from tuner.report.why import reasons
 from tuner.states import BlockState, CampaignState
 from tuner.text import (
     clean,
@@ -169,6 +170,7 @@ def report_document(
             for e in look.events[-_DISTURBANCES_SHOWN:]
         ],
         counters=[] if seen.leader == BASELINE else list(_counters(look)),
+        why=[] if seen.leader == BASELINE else reasons(_chosen(look.paired), seen.leader),
         effects=effects_document(effects.of(seen)),
         threats=threats(evidence),
         applying=[]
@@ -194,9 +196,6 @@ def _look(sight: Sight, campaign: str) -> _Look:
         return sum(count.blocks for count in counts if count.state is state)
 
     ready = store.events(campaign, kinds=["testbed-ready"])
-    both = {BASELINE, seen.leader}
-    last = sight.pages.totals(campaign).newest_block
-    newest = store.blocks(campaign, max(0, last - _BLOCKS_LOOKED_AT), trials=both)
     try:
         spec = CampaignSpec.from_json(seen.campaign.spec)
     except SpecError:  # of another release, or of a server that keeps it to itself
@@ -215,7 +214,7 @@ def _look(sight: Sight, campaign: str) -> _Look:
         ),
         identities=dict.fromkeys(str(e.data.get("identity", "")) for e in ready),
         digests={name: a.digest for name, a in store.measured_with(campaign).items()},
-        paired=[b for b in newest if both <= {m.trial for m in b.measurements}],
+        paired=_paired(sight, campaign, seen.leader),
     )
 
 
@@ -342,9 +341,30 @@ def _verdict(look: _Look, judged: Judged, baseline: Configuration) -> TrialVerdi
 
 def _counters(look: _Look) -> Iterator[Counter]:
     """Of the newest blocks that measured both, so that both were counted in the same company."""
-    certifying = [b for b in look.paired if b.kind is BlockKind.CERTIFY]
-    for row in diagnostics_rows(certifying or look.paired, (BASELINE, look.seen.leader)):
+    for row in diagnostics_rows(_chosen(look.paired), (BASELINE, look.seen.leader)):
         yield Counter(what=row.what, baseline=row.texts[0], trial=row.texts[1])
+
+
+def why(sight: Sight, campaign: str, trial: int) -> list[str]:
+    """A sentence for each large change of what was counted, from the baseline to a trial of the
+    campaign with this whole identifier.
+    """
+    if trial == BASELINE:
+        return []
+    return reasons(_chosen(_paired(sight, campaign, trial)), trial)
+
+
+def _paired(sight: Sight, campaign: str, trial: int) -> list[Block]:
+    """The newest blocks that measured both the baseline and a trial."""
+    both = {BASELINE, trial}
+    last = sight.pages.totals(campaign).newest_block
+    newest = sight.store.blocks(campaign, max(0, last - _BLOCKS_LOOKED_AT), trials=both)
+    return [b for b in newest if both <= {m.trial for m in b.measurements}]
+
+
+def _chosen(paired: Sequence[Block]) -> Sequence[Block]:
+    """The fresh ones of these blocks, where there are any."""
+    return [b for b in paired if b.kind is BlockKind.CERTIFY] or paired
 
 
 def _campaign_file(spec: CampaignSpec | None, stored: str) -> str:

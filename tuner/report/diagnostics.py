@@ -1,17 +1,19 @@
 """What was counted around the arms, for a person: a few rows out of all numbers, and the proofs.
 
-Owns which numbers are worth a row and how they are put together: the median over a trial's arms,
-the sum over hosts where one number says more than many.
+Which numbers of a service are worth a row is known to its kind; those of machines, and how they are
+put together, are owned here: the median over a trial's arms, the sum over hosts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
 
 from tuner.measure.covariates import covariates
 from tuner.model import Block
+from tuner.services.counted import Counted, Good, Unit
+from tuner.services.kinds import kinds
 from tuner.states import BlockState
 
 Diagnostics = Mapping[str, float | str]
@@ -32,18 +34,15 @@ def diagnostics_rows(blocks: Sequence[Block], trials: Sequence[int]) -> tuple[Ro
     arms = {number: _arms(blocks, number) for number in trials}
     names = sorted({name for found in arms.values() for arm in found for name in arm})
     rows = [
-        Row(what, tuple(_sum_text(found, suffix, form) for found in arms.values()))
-        for what, suffix, form in _SUMS
+        Row(one.name, tuple(_sum_text(found, one.ending, one.unit) for found in arms.values()))
+        for one in counted()
     ]
     for name, what in _COVARIATES:
         known = [[covariates(arm).get(name) for arm in found] for found in arms.values()]
         rows.append(Row(what, tuple(_median_text(values, _processors) for values in known)))
-    for suffix, what, form in _BY_HOST:
-        for name in names:
-            host, dot, last = name.rpartition(".")
-            if dot and last == suffix and host in _programs(names):
-                texts = tuple(_sum_text(found, name, form) for found in arms.values())
-                rows.append(Row(f"{what}, {host}", texts))
+    for one in counted_by_host(names):
+        texts = tuple(_sum_text(found, one.ending, one.unit) for found in arms.values())
+        rows.append(Row(one.name, texts))
     rows += [
         Row(what, tuple(_proof_text(found, is_proof) for found in arms.values()))
         for what, is_proof in _PROOFS
@@ -56,6 +55,32 @@ def diagnostics_rows(blocks: Sequence[Block], trials: Sequence[int]) -> tuple[Ro
     return tuple(row for row in rows if any(row.texts))
 
 
+def counted() -> tuple[Counted, ...]:
+    """What the kinds of services count, then what every machine does."""
+    return (*(one for kind in kinds() for one in kind.counted), *_MACHINE)
+
+
+def counted_by_host(names: Collection[str]) -> tuple[Counted, ...]:
+    """What is counted of every host's program, by these names of numbers, each under its own."""
+    programs = {name.removesuffix(".peak_memory_bytes") for name in names}
+    return tuple(
+        replace(one, ending=name, name=f"{one.name}, {host}")
+        for one in _BY_HOST
+        for name in sorted(names)
+        if (host := name.removesuffix(f".{one.ending}")) != name and host in programs
+    )
+
+
+def total(arm: Diagnostics, ending: str) -> float | None:
+    """The sum of all numbers of an arm whose names end so; None where there is none."""
+    found = [
+        value
+        for name, value in arm.items()
+        if not isinstance(value, str) and (name == ending or name.endswith(f".{ending}"))
+    ]
+    return sum(found) if found else None
+
+
 def _arms(blocks: Iterable[Block], trial: int) -> list[Diagnostics]:
     return [
         m.diagnostics
@@ -66,23 +91,10 @@ def _arms(blocks: Iterable[Block], trial: int) -> list[Diagnostics]:
     ]
 
 
-def _programs(names: Iterable[str]) -> set[str]:
-    """The hosts on which a program was watched."""
-    return {name.removesuffix(".peak_memory_bytes") for name in names}
-
-
-def _sum_text(arms: Sequence[Diagnostics], suffix: str, form: Callable[[float], str]) -> str:
+def _sum_text(arms: Sequence[Diagnostics], ending: str, unit: Unit) -> str:
     """The median over the arms of the sum of all numbers with that end."""
-    totals = []
-    for arm in arms:
-        found = [
-            value
-            for name, value in arm.items()
-            if not isinstance(value, str) and (name == suffix or name.endswith(f".{suffix}"))
-        ]
-        if found:
-            totals.append(sum(found))
-    return form(median(totals)) if totals else ""
+    totals = [found for arm in arms if (found := total(arm, ending)) is not None]
+    return unit_text(median(totals), unit) if totals else ""
 
 
 def _median_text(values: Sequence[float | None], form: Callable[[float], str]) -> str:
@@ -104,33 +116,39 @@ def _proof_text(arms: Sequence[Diagnostics], is_proof: Callable[[str], bool]) ->
     return f"{_PROVEN} in {of}{len(told)} runs" if proven else f"not proven in {len(told)} runs"
 
 
-def _count(value: float) -> str:
-    return f"{value:,.0f}".replace(",", " ")
-
-
-def _megabytes(value: float) -> str:
-    return f"{value / 1e6:.1f} MB"
+def unit_text(value: float, unit: Unit) -> str:
+    """A number in its unit: "1 234", "42.5 MB", "0.50 s"."""
+    match unit:
+        case Unit.BYTES:
+            return f"{value / 1e6:.1f} MB"
+        case Unit.SECONDS:
+            return f"{value:.2f} s"
+        case Unit.COUNT:
+            return f"{value:,.0f}".replace(",", " ")
 
 
 def _processors(value: float) -> str:
     return f"{value:.2f}"
 
 
-def _seconds(value: float) -> str:
-    return f"{value:.2f} s"
-
-
 _PAGE_CACHE = "server.page_cache"
 
-#: What, the end of the names that are summed, how it is written.
-_SUMS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
-    ("fetched from the server", "cm.fetched_bytes", _megabytes),
-    ("stored on the server", "cm.stored_bytes", _megabytes),
-    ("misses of the data caches", "cm.dcache_misses", _count),
-    ("calls that waited for a thread", "rx.calls_waited", _count),
-    ("packets sent again", "rx.resends", _count),
-    ("datagrams dropped, receive buffer full", "udp.rcvbuf_errors", _count),
-    ("processor time stolen", "host.steal_s", _seconds),
+#: What every machine counts.
+_MACHINE = (
+    Counted(
+        "udp.rcvbuf_errors",
+        "datagrams dropped, receive buffer full",
+        Unit.COUNT,
+        Good.FEWER,
+        "The program did not read fast enough for its buffer, and the packets are sent again.",
+    ),
+    Counted(
+        "host.steal_s",
+        "processor time stolen",
+        Unit.SECONDS,
+        Good.FEWER,
+        "Other guests of the same machine had the processors meanwhile.",
+    ),
 )
 #: What others did to the machines, and what it is called.
 _COVARIATES: tuple[tuple[str, str], ...] = (
@@ -138,10 +156,28 @@ _COVARIATES: tuple[tuple[str, str], ...] = (
     ("others_clients", "processors used by others, clients"),
 )
 #: The last word of the names of which every host's program has a row.
-_BY_HOST: tuple[tuple[str, str, Callable[[float], str]], ...] = (
-    ("cpu_s", "processor time", _seconds),
-    ("context_switches", "context switches", _count),
-    ("peak_memory_bytes", "peak memory", _megabytes),
+_BY_HOST = (
+    Counted(
+        "cpu_s",
+        "processor time",
+        Unit.SECONDS,
+        Good.FEWER,
+        "Processor time of the service's own program, which others can use when it does not.",
+    ),
+    Counted(
+        "context_switches",
+        "context switches",
+        Unit.COUNT,
+        Good.EITHER,
+        "How often threads of the program took turns.",
+    ),
+    Counted(
+        "peak_memory_bytes",
+        "peak memory",
+        Unit.BYTES,
+        Good.EITHER,
+        "Memory is what larger caches and more threads cost.",
+    ),
 )
 _PROOFS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("cold reads were cold", lambda name: name.startswith("cold.")),

@@ -18,6 +18,7 @@ from tuner.errors import SpecError
 from tuner.measure.references import ReferencePlan
 from tuner.measure.workload import Workload
 from tuner.model import Value
+from tuner.services.counted import Counted
 from tuner.services.target import Target
 from tuner.services.testbed import Testbed
 
@@ -166,10 +167,12 @@ class Way(ABC, Generic[S]):
 class Kind:
     """A kind of service. ``parts``: its tuned programs in the order in which they are brought up,
     servers before clients; None for a kind that takes those of all others. ``required``: those of
-    which a campaign must name the search space.
+    which a campaign must name the search space. ``counted``: what its programs count that is worth
+    a row.
     """
 
     name: str
     parts: tuple[str, ...] | None
     required: frozenset[str]
     ways: tuple[Way[Any], ...]
+    counted: tuple[Counted, ...] = ()

@@ -20,6 +20,7 @@ from tuner.errors import SpecError, TestbedError
 from tuner.services.kind import Kind, Known, Place, Rehearsal, Way, Wish, Workers
 from tuner.services.openafs.assembly import Wanted
 from tuner.services.openafs.cell import FOUND_IN_NEW, CellTestbed, is_up, limits_of_new
+from tuner.services.openafs.counted import COUNTED
 from tuner.services.openafs.file import TestbedFile, read_testbed
 from tuner.services.testbed import Testbed
 
@@ -213,4 +214,5 @@ OPENAFS = Kind(
     (FILESERVER, CACHE_MANAGER),
     frozenset({CACHE_MANAGER}),
     (CellWay(), HostsWay()),
+    COUNTED,
 )

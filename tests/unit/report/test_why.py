@@ -1,0 +1,73 @@
+"""Sentences on what changed with the settings: of large changes that are certain, of no others."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from tests.unit.report.test_diagnostics import Found, block
+from tuner.model import Block
+from tuner.report.why import median_interval, reasons
+from tuner.states import BlockState
+
+
+def blocks(*pairs: tuple[Found, Found]) -> list[Block]:
+    return [block(n, (0, base), (3, own)) for n, (base, own) in enumerate(pairs, 1)]
+
+
+def test_a_large_change_is_told_with_what_it_means() -> None:
+    noise = random.Random(1)
+    pairs: list[tuple[Found, Found]] = [
+        (
+            {"server.rx.calls_waited": 1000.0 * noise.uniform(0.8, 1.2), "server.cpu_s": 2.0},
+            {"server.rx.calls_waited": 200.0 * noise.uniform(0.8, 1.2), "server.cpu_s": 2.1},
+        )
+        for _ in range(12)
+    ]
+    (told,) = reasons(blocks(*pairs), 3)
+    assert told.startswith("Calls that waited for a thread: ")
+    assert "% less in 12 blocks)" in told
+    assert told.endswith("every thread of the fileserver is busy. Fewer is better.")
+
+
+def test_noise_makes_no_sentence() -> None:
+    noise = random.Random(2)
+    told = 0
+    for _ in range(200):
+        pairs: list[tuple[Found, Found]] = [
+            (
+                {"rx.resends": 100.0 * noise.lognormvariate(0, 0.5)},
+                {"rx.resends": 100.0 * noise.lognormvariate(0, 0.5)},
+            )
+            for _ in range(12)
+        ]
+        told += len(reasons(blocks(*pairs), 3))
+    assert told <= 4
+
+
+def test_what_comes_from_nothing_is_told_and_what_stays_next_to_it_is_not() -> None:
+    from_nothing: tuple[Found, Found] = ({"udp.rcvbuf_errors": 0.0}, {"udp.rcvbuf_errors": 500.0})
+    (told,) = reasons(blocks(*[from_nothing] * 8), 3)
+    assert told.startswith("Datagrams dropped, receive buffer full: 0 with the baseline, 500 with")
+    little: tuple[Found, Found] = ({"udp.rcvbuf_errors": 0.0}, {"udp.rcvbuf_errors": 5.0})
+    assert reasons(blocks(*[little] * 8), 3) == []
+
+
+def test_few_or_void_blocks_say_nothing() -> None:
+    pair: tuple[Found, Found] = ({"rx.resends": 10.0}, {"rx.resends": 1000.0})
+    assert reasons(blocks(*[pair] * 6), 3) == []
+    void = [block(n, (0, pair[0]), (3, pair[1]), state=BlockState.VOID) for n in range(9)]
+    assert reasons(void, 3) == []
+    assert len(reasons(blocks(*[pair] * 7), 3)) == 1
+
+
+@pytest.mark.parametrize("count", [7, 12, 40])
+def test_the_interval_of_a_median_holds_it(count: int) -> None:
+    noise = random.Random(count)
+    missed = 0
+    for _ in range(2000):
+        low, high = median_interval([noise.expovariate(1.0) for _ in range(count)])
+        missed += not low <= math.log(2.0) <= high
+    assert missed <= 0.03 * 2000

@@ -1,0 +1,91 @@
+"""What changed with the settings, as sentences: why a configuration may be faster or slower.
+
+Owns when a change is large and certain enough for a sentence. Arms are compared within their block.
+The interval of the median ratio is that of its order statistics, which holds whatever the noise is
+like; a sentence is made where all of it lies beyond a change by a fifth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import median
+
+from tuner.model import BASELINE, Block
+from tuner.report.diagnostics import Diagnostics, counted, counted_by_host, total, unit_text
+from tuner.services.counted import Counted, Good, Unit
+from tuner.states import BlockState
+from tuner.text import counted as number_of
+
+#: Chance that the interval of a median does not hold it, at most.
+_ERROR = 0.02
+#: Smallest change that is told, as a log ratio.
+_LARGE = math.log(1.2)
+#: What is smaller than this in both is next to nothing.
+_LEAST = {Unit.COUNT: 10.0, Unit.BYTES: 1e6, Unit.SECONDS: 0.05}
+
+
+def reasons(blocks: Sequence[Block], trial: int) -> list[str]:
+    """A sentence for each large change of what was counted, from the baseline to a trial, by the
+    complete blocks that measured both; none where no change is certain.
+    """
+    pairs = [both for block in blocks if (both := _both(block, trial)) is not None]
+    names = {name for both in pairs for arm in both for name in arm}
+    found = (_reason(one, pairs) for one in (*counted(), *counted_by_host(names)))
+    return [sentence for sentence in found if sentence]
+
+
+def _both(block: Block, trial: int) -> tuple[Diagnostics, Diagnostics] | None:
+    arms = {m.trial: m.diagnostics for m in block.measurements}
+    if block.state is not BlockState.COMPLETE or not {BASELINE, trial} <= arms.keys():
+        return None
+    return arms[BASELINE], arms[trial]
+
+
+def _reason(one: Counted, pairs: Sequence[tuple[Diagnostics, Diagnostics]]) -> str:
+    known = [
+        (before, after)
+        for base, own in pairs
+        if (before := total(base, one.ending)) is not None
+        and (after := total(own, one.ending)) is not None
+    ]
+    least = _LEAST[one.unit]
+    was, now = (median(of) if of else 0.0 for of in ([b for b, _ in known], [a for _, a in known]))
+    if max(was, now) < least:
+        return ""
+    # What is next to nothing is as good as that little: nothing has no ratio.
+    small = least / 10.0
+    ratios = [math.log(max(after, small) / max(before, small)) for before, after in known]
+    low, high = median_interval(ratios)
+    if low <= _LARGE and high >= -_LARGE:
+        return ""
+    named = f"{one.name[0].upper()}{one.name[1:]}"
+    numbers = f"{unit_text(was, one.unit)} with the baseline, {unit_text(now, one.unit)} with it"
+    good = "" if one.good is Good.EITHER else f" {one.good.capitalize()} is better."
+    if one.good is not Good.EITHER and one.unit is not Unit.COUNT:
+        good = " Less is better." if one.good is Good.FEWER else " More is better."
+    return (
+        f"{named}: {numbers} ({_words(low, high)} in {number_of(len(known), 'block')}). "
+        f"{one.meaning}{good}"
+    )
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Bounds of the median of what these were drawn from, at 98% or more; infinite for too few."""
+    ordered, n = sorted(values), len(values)
+    outside, place = 0.0, 0
+    while place < n // 2:
+        more = outside + 2.0 * math.comb(n, place) / 2.0**n
+        if more > _ERROR:
+            break
+        outside, place = more, place + 1
+    return (ordered[place - 1], ordered[n - place]) if place else (-math.inf, math.inf)
+
+
+def _words(low: float, high: float) -> str:
+    if high < 0.0:
+        least, most = 100.0 * (1.0 - math.exp(high)), 100.0 * (1.0 - math.exp(low))
+        return f"{least:.0f}% to {most:.0f}% less"
+    if high < math.log(2.0):
+        return f"{100.0 * math.expm1(low):.0f}% to {100.0 * math.expm1(high):.0f}% more"
+    return f"{math.exp(low):.1f} to {math.exp(high):.1f} times as much"

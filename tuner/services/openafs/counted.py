@@ -1,0 +1,50 @@
+"""What OpenAFS's programs count, and what it tells an administrator."""
+
+from __future__ import annotations
+
+from tuner.services.counted import Counted, Good, Unit
+
+COUNTED = (
+    Counted(
+        "cm.fetched_bytes",
+        "fetched from the server",
+        Unit.BYTES,
+        Good.FEWER,
+        "What clients do not fetch comes from their caches.",
+    ),
+    Counted(
+        "cm.stored_bytes",
+        "stored on the server",
+        Unit.BYTES,
+        Good.EITHER,
+        "Clients may write the same data several times or once.",
+    ),
+    Counted(
+        "cm.dcache_misses",
+        "misses of the data caches",
+        Unit.COUNT,
+        Good.FEWER,
+        "At each miss a client asks the server for data; larger chunks or caches make fewer.",
+    ),
+    Counted(
+        "cm.vcache_misses",
+        "misses of the status caches",
+        Unit.COUNT,
+        Good.FEWER,
+        "At each miss a client asks the server for the status of a file.",
+    ),
+    Counted(
+        "rx.calls_waited",
+        "calls that waited for a thread",
+        Unit.COUNT,
+        Good.FEWER,
+        "A call waits when every thread of the fileserver is busy.",
+    ),
+    Counted(
+        "rx.resends",
+        "packets sent again",
+        Unit.COUNT,
+        Good.FEWER,
+        "A packet is sent again when it, or what acknowledges it, was lost or late.",
+    ),
+)
