@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SAME_INDEX = index="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$(build/tools/bin/python -m pip config get global.index-url 2>/dev/null || true)}}"; \
 	if [ -n "$$index" ]; then export UV_DEFAULT_INDEX="$$index"; fi
 
-.PHONY: help tune setup unit test check bench format docs dist lock clean
+.PHONY: help tune setup unit test check bench format docs pictures dist lock clean
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
 
@@ -61,6 +61,9 @@ docs: setup ## rewrite every generated file: references, manual page, OpenAPI do
 	@$(VENV)/bin/python -m search_spaces.reference docs/search-spaces.md
 	@$(VENV)/bin/python -m tuner.cli.reference docs/commands.md docs/fstune.1
 	@$(VENV)/bin/python -m api.schema
+
+pictures: setup ## take the pictures of the pages in docs/pictures anew
+	@$(VENV)/bin/python -m tests.pictures
 
 dist: setup ## build dist/fstune-VERSION.whl, to be installed where there is no checkout
 	@rm -rf dist

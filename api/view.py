@@ -21,21 +21,32 @@ from tuner.model import (
     Trial,
 )
 from tuner.page import svg
-from tuner.page.effect_plots import Plot, basis, effect_plots, standings
+from tuner.page.disturbances import disturbances
+from tuner.page.effect_plots import Plot, basis, effect_plots, slices, standings
 from tuner.page.names import called, names
-from tuner.page.rows import EffectRow, drift_drawing, varies
+from tuner.page.rows import EffectRow, SettingRow, drift_drawing, varies
 from tuner.page.snapshot import Seen
-from tuner.records.differences import changes
+from tuner.records.differences import differences
 from tuner.records.estimate import Estimate
 from tuner.records.parameter_effects import ParameterEffects
 from tuner.records.status import Absence
 from tuner.report.diagnostics import Row, diagnostics_rows
 from tuner.report.parameter_effects import EffectsDocument, effects_document
 from tuner.states import OVER, CampaignState, TrialState
-from tuner.text import faster, percent_faster, signed, signed_interval
+from tuner.text import (
+    counted,
+    faster,
+    interval,
+    percent_faster,
+    signed,
+    signed_interval,
+    value_text,
+)
 
 _EVENTS_SHOWN = 60
 _TRIALS_SHOWN = 60
+#: Of these, so many are seen at once; the rest is folded away.
+_MATTERING = 12
 _OUT = (TrialState.PRUNED, TrialState.FAILED, TrialState.CANCELLED)
 
 
@@ -46,7 +57,7 @@ class TrialRow:
     number: int
     state: str
     origin: str
-    changes: str
+    changes: tuple[SettingRow, ...]
     reason: str
     blocks: int
     effect: str
@@ -68,11 +79,14 @@ class View:
     stopped: str
     absence: Absence | None
     expected_end: datetime | None
+    best: str
+    sure: str
     progress: int
     progress_text: str
     answer: str
     axis: Markup
     trials: tuple[TrialRow, ...]
+    mattering: int
     trials_left_out: int
     numbers: tuple[int, ...]
     incumbent: Markup
@@ -84,9 +98,11 @@ class View:
     effect_plots: tuple[Plot, ...]
     effects_basis: str
     standings: str
+    slices: tuple[Plot, ...]
     diagnostics_of: tuple[str, ...]
     diagnostics: tuple[Row, ...]
     drift: Markup
+    disturbed: str
     noise: tuple[str, ...]
     events: tuple[Event, ...]
     events_left_out: int
@@ -108,6 +124,8 @@ def of(seen: Seen, effects: ParameterEffects, absence: Absence | None = None) ->
     components_axis = svg.Axis.around(seen.components.values())
     progress, progress_text = _progress(seen)
     told = effects_document(effects)
+    best, sure = _best(seen, known)
+    disturbed = disturbances(seen.events, seen.drift)
     counted_of = (BASELINE,) if seen.leader == BASELINE else (BASELINE, seen.leader)
     state, absent = campaign.state, absence is not None
     stopped = state in (CampaignState.CREATED, CampaignState.PAUSED, CampaignState.FAILED)
@@ -121,11 +139,14 @@ def of(seen: Seen, effects: ParameterEffects, absence: Absence | None = None) ->
         stopped=campaign.reason if state is CampaignState.FAILED else "",
         absence=absence,
         expected_end=None if absent else expected_end(seen),
+        best=best,
+        sure=sure,
         progress=progress,
         progress_text=progress_text,
         answer=_answer(campaign.recommendation),
         axis=svg.heading(axis),
         trials=tuple(_trial(t, seen, known, axis, marks) for t in shown),
+        mattering=_MATTERING,
         trials_left_out=len(seen.trials) - len(shown),
         numbers=tuple(trial.number for trial in seen.trials),
         incumbent=_incumbent(seen),
@@ -139,9 +160,11 @@ def of(seen: Seen, effects: ParameterEffects, absence: Absence | None = None) ->
         effect_plots=effect_plots(told),
         effects_basis=basis(told),
         standings=standings(told),
+        slices=slices(effects, seen.trials, {n: e for n, (e, _) in known.items()}),
         diagnostics_of=tuple(called(number).capitalize() for number in counted_of),
         diagnostics=diagnostics_rows(seen.recent, counted_of),
-        drift=drift_drawing(seen.drift),
+        drift=drift_drawing(seen.drift, [block for block, _ in disturbed]),
+        disturbed=_disturbed(disturbed),
         noise=_noise(seen),
         events=tuple(reversed(seen.events[-_EVENTS_SHOWN:])),
         events_left_out=max(0, seen.newest - _EVENTS_SHOWN),
@@ -185,7 +208,10 @@ def _trial(
         number=trial.number,
         state=state,
         origin=trial.origin,
-        changes=changes(baseline, trial.configuration) or "as found",
+        changes=tuple(
+            SettingRow(d.name.rpartition(".")[2], value_text(d.old), value_text(d.new), True)
+            for d in differences(baseline, trial.configuration)[0]
+        ),
         reason=trial.reason,
         blocks=count,
         effect="" if e is None else signed(e.ratio),
@@ -220,6 +246,37 @@ def _progress(seen: Seen) -> tuple[int, str]:
         return 100 if seen.campaign.state is CampaignState.FINISHED else 0, measured
     percent = min(100, round(100.0 * share))
     return percent, f"{percent}% of the budget used, {measured}"
+
+
+def _best(seen: Seen, known: dict[int, tuple[Estimate, int]]) -> tuple[str, str]:
+    """What is best so far, and how sure that is; nothing before the search has begun."""
+    answer, found = seen.campaign.recommendation, known.get(seen.leader)
+    if answer is not None and answer.answer is Answer.RECOMMENDED and answer.ratio is not None:
+        bounds = interval(answer.lower or 0.0, answer.upper or float("inf"))
+        return (
+            f"Certified: trial {answer.trial} is {faster(answer.ratio)} than the baseline",
+            f"{100.0 * answer.confidence:.3g}% interval {bounds}, on "
+            f"{counted(answer.blocks, 'fresh block')}.",
+        )
+    if answer is not None:
+        return "No improvement shown: keep the baseline", ""
+    if seen.leader == BASELINE or found is None:
+        return ("Nothing looks better than the baseline so far", "") if known else ("", "")
+    e, count = found
+    bounds = interval(e.lower, e.upper)
+    return (
+        f"Best so far: trial {seen.leader} looks {faster(e.ratio)} than the baseline",
+        f"95% interval {bounds}, in {counted(count, 'block')}. It was chosen because it looks so: "
+        "nothing is certified yet.",
+    )
+
+
+def _disturbed(of: Sequence[tuple[int, str]]) -> str:
+    if not of:
+        return ""
+    block, message = of[-1]
+    times = counted(len(of), "disturbance")
+    return f"Dashed: {times}; the last one after block {block}: {message}"
 
 
 def _answer(answer: Recommendation | None) -> str:

@@ -5,15 +5,18 @@ value without an order and for "not set". Faster is up; all plots of a page have
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
 from markupsafe import Markup
 
+from tuner.model import BASELINE, Trial, Value
 from tuner.page.svg import drawing
-from tuner.records.parameter_effects import Level, ParameterEffect, Standing
+from tuner.records.estimate import Estimate
+from tuner.records.parameter_effects import Level, ParameterEffect, ParameterEffects, Standing
 from tuner.report.parameter_effects import (
     EffectsDocument,
     level_text,
@@ -29,6 +32,8 @@ _SLOT = 58.0
 _LONGEST = 9
 #: Parameters that are drawn.
 _MOST_PLOTS = 6
+#: Trials that are drawn in a slice, at most.
+_MOST_DOTS = 300
 _SHORTEST = math.log(1.01)
 _Height = Callable[[float], float]
 
@@ -107,7 +112,11 @@ def _point(level: Level, x: float, y: _Height, *, whisker: bool) -> list[str]:
 
 
 def _label(x: float, level: Level, anchor: str) -> str:
-    text = value_text(level.value)
+    return _text(x, level.value, anchor)
+
+
+def _text(x: float, value: Value | None, anchor: str) -> str:
+    text = value_text(value)
     short = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
     return f'<text x="{x:.1f}" y="{_HEIGHT - 8}" class="{anchor}">{escape(short)}</text>'
 
@@ -127,6 +136,73 @@ def effect_plots(of: EffectsDocument) -> tuple[Plot, ...]:
     shown = [(one, parameter_of(one)) for one in known[:_MOST_PLOTS]]
     scale = reach([effect for _, effect in shown])
     return tuple(Plot(one.name, one.text, effect_plot(effect, scale)) for one, effect in shown)
+
+
+def slices(
+    of: ParameterEffects, trials: Sequence[Trial], estimates: Mapping[int, Estimate]
+) -> tuple[Plot, ...]:
+    """Each parameter that is drawn, with every trial as a dot: its value, and what was measured of
+    it. Of very many trials so many are drawn that can be seen, evenly.
+    """
+    known = [t for t in trials if t.number != BASELINE and t.number in estimates]
+    known = known[:: -(-len(known) // _MOST_DOTS) or 1]
+    shown = [one for one in of.parameters if one.standing is not Standing.INERT][:_MOST_PLOTS]
+    if not known or not shown:
+        return ()
+    ratios = {t.number: log_ratio(estimates[t.number].ratio) for t in known}
+    scale = 1.1 * max(_SHORTEST, *(abs(ratio) for ratio in ratios.values()))
+    return tuple(Plot(one.name, "", _slice(one, known, ratios, scale)) for one in shown)
+
+
+def _slice(
+    of: ParameterEffect, trials: Sequence[Trial], ratios: Mapping[int, float], scale: float
+) -> Markup:
+    ordered = [(v.value, v.at) for v in of.levels if v.at is not None and isinstance(v.value, int)]
+    apart = [level.value for level in of.levels if level.at is None]
+    slot = min(_SLOT, (_WIDTH - _LEFT - _RIGHT) / max(1, len(apart) + (2 if ordered else 0)))
+    along = _WIDTH - _LEFT - _RIGHT - slot * len(apart)
+    half = (_HEIGHT - _TOP - _BOTTOM) / 2.0
+    middle = _TOP + half
+    parts = [
+        f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{middle}" y2="{middle}" class="zero"/>',
+        *(
+            f'<text x="{_LEFT - 6}" y="{middle + half * d / scale:.1f}" class="end level">'
+            f"{signed(math.exp(d)) if d else '0'}</text>"
+            for d in (-scale / 1.1, 0.0, scale / 1.1)
+        ),
+    ]
+    for trial in trials:
+        value = trial.configuration.as_dict().get(of.name)
+        value = None if value is False else value
+        if isinstance(value, int) and value is not True and ordered:
+            x = _LEFT + 8.0 + (along - 16.0) * _between(value, ordered)
+        elif value in apart:
+            x = _LEFT + along + slot * (apart.index(value) + 0.5) + 3.0 * (trial.number % 5 - 2)
+        else:
+            continue
+        d = ratios[trial.number]
+        parts.append(
+            f'<circle cx="{x:.1f}" cy="{middle + half * d / scale:.1f}" r="2.5" class="dot g1">'
+            f"<title>trial {trial.number}, {escape(value_text(value))}: "
+            f"{signed(math.exp(d))}</title></circle>"
+        )
+    for number, (value, _) in enumerate((ordered[0], ordered[-1]) if ordered else ()):
+        x = _LEFT + 8.0 + (along - 16.0) * number
+        anchor = ("start", "end")[number]
+        parts.append(f'<text x="{x:.1f}" y="{_HEIGHT - 8}" class="{anchor}">{value}</text>')
+    for number, value in enumerate(apart):
+        x = _LEFT + along + slot * (number + 0.5)
+        parts.append(_text(x, value, "middle"))
+    return drawing("effect", _WIDTH, _HEIGHT, f"{of.name}: every trial by its value", parts)
+
+
+def _between(value: int, known: Sequence[tuple[int, float]]) -> float:
+    """Where a number stands, between those of which it is known."""
+    place = bisect_left(known, (value, -1.0))
+    if place == 0 or place == len(known):
+        return known[min(place, len(known) - 1)][1]
+    (low, left), (high, right) = known[place - 1], known[place]
+    return left + (right - left) * (value - low) / (high - low)
 
 
 def basis(of: EffectsDocument) -> str:

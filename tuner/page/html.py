@@ -15,8 +15,9 @@ from markupsafe import Markup
 
 from tuner.campaign.drift import DriftPoint
 from tuner.judge.verdict import Outcome
-from tuner.model import BASELINE, Answer, BlockKind
+from tuner.model import BASELINE, Answer, BlockKind, Event
 from tuner.page import svg
+from tuner.page.disturbances import disturbances
 from tuner.page.document import ReportDocument, TrialVerdict
 from tuner.page.effect_plots import basis, effect_plots, standings
 from tuner.page.names import KINDS, called
@@ -113,7 +114,7 @@ def report_html(document: ReportDocument) -> str:
             effect_plots=effect_plots(d.effects),
             effects_basis=basis(d.effects),
             standings=standings(d.effects),
-            drift=drift_drawing(drift),
+            drift=drift_drawing(drift, _after(d, drift)),
             varies=varies(drift),
         )
     )
@@ -144,6 +145,11 @@ def _floor(held: bool, lower: float | None) -> str:
     if held:
         return "met"
     return "slower" if lower is not None and lower > 1.0 else "not settled"
+
+
+def _after(d: ReportDocument, drift: Sequence[DriftPoint]) -> list[int]:
+    events = [Event(n, one.at, one.kind, one.message) for n, one in enumerate(d.disturbances)]
+    return [block for block, _ in disturbances(events, drift)]
 
 
 def _mattering(d: ReportDocument) -> Sequence[TrialVerdict]:

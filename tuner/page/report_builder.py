@@ -24,6 +24,7 @@ from tuner.model import (
     Configuration,
     Event,
 )
+from tuner.page.disturbances import DISTURBING
 from tuner.page.document import (
     Applying,
     Counter,
@@ -58,21 +59,6 @@ from tuner.text import (
     value_text,
 )
 
-#: Kinds of events that tell of something that went against the measurements.
-_DISTURBING = (
-    "block-void",
-    "campaign-failed",
-    "campaign-paused",
-    "guard",
-    "measured-again",
-    "pilot-warning",
-    "restore-failed",
-    "run-died",
-    "shared-machine",
-    "testbed-effect",
-    "testbed-lost",
-    "worker-lost",
-)
 _DISTURBANCES_SHOWN = 200
 #: Counters are put together from the newest blocks that measured both, of so many.
 _BLOCKS_LOOKED_AT = 500
@@ -205,7 +191,7 @@ def _look(sight: Sight, campaign: str) -> _Look:
         spec=spec,
         # A trial may have been measured for the first time since the look.
         judged=[one for one in sight.verdicts(campaign) or () if one.trial < len(seen.trials)],
-        events=store.events(campaign, kinds=_DISTURBING),
+        events=store.events(campaign, kinds=DISTURBING),
         effort=Effort(
             trials=sum(trial.race > 0 for trial in seen.trials),
             blocks=number(BlockState.COMPLETE),

@@ -73,14 +73,16 @@ def effect_rows(
     return svg.heading(axis), rows
 
 
-def drift_drawing(drift: Sequence[DriftPoint]) -> Markup:
-    """The baseline's time over the blocks; empty before any is complete."""
+def drift_drawing(drift: Sequence[DriftPoint], marks: Sequence[int] = ()) -> Markup:
+    """The baseline's time over the blocks; empty before any is complete. ``marks``: blocks after
+    which something disturbed it.
+    """
     points = [svg.Point(p.block, 100.0 * (p.ratio - 1.0), kind=str(p.kind)) for p in drift]
     if not points:
         return Markup("")
     spread = max(abs(p.y) for p in points)
     title = f"The baseline's time by block, within {spread:.1f}% of its mean"
-    return svg.series(points, title, "%", 0.0, steps=False)
+    return svg.series(points, title, "%", 0.0, steps=False, marks=marks)
 
 
 def varies(drift: Sequence[DriftPoint]) -> str:

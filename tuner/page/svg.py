@@ -121,10 +121,19 @@ class Point:
     kind: str = ""
 
 
-def series(points: Sequence[Point], title: str, unit: str, base: float, *, steps: bool) -> Markup:
+def series(
+    points: Sequence[Point],
+    title: str,
+    unit: str,
+    base: float,
+    *,
+    steps: bool,
+    marks: Sequence[float] = (),
+) -> Markup:
     """Values over the number of a block, with the line ``base``; a band where there are intervals.
 
-    ``steps``: each value holds until the next. Of very many values, so many are drawn that a line
+    ``steps``: each value holds until the next. ``marks``: where something happened. Of very many
+    values, so many are drawn that a line
     can show, evenly.
     """
     points = _thinned(points)
@@ -153,6 +162,11 @@ def series(points: Sequence[Point], title: str, unit: str, base: float, *, steps
     start, end = place(first, base), place(last if last > first else first, base)
     (x1, y1), (x2, _) = start.split(","), end.split(",")
     parts.append(f'<line x1="{x1}" x2="{x2}" y1="{y1}" y2="{y1}" class="zero"/>')
+    for at in sorted(set(marks))[-_MOST_DOTS:]:
+        x, _ = place(at, base).split(",")
+        parts.append(
+            f'<line x1="{x}" x2="{x}" y1="8" y2="{_PLOT_HEIGHT - _BOTTOM}" class="disturbed"/>'
+        )
     line = []
     for before, now in zip([None, *points], points, strict=False):
         if steps and before is not None:

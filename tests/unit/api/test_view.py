@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -168,3 +168,35 @@ def test_a_campaign_that_stopped_says_why(seen: Seen) -> None:
     page = page_of(replace(seen, campaign=campaign))
     assert page.stopped == "the host is gone"
     assert page.can_resume
+
+
+def test_the_first_screen_says_what_is_best_and_how_sure_that_is(seen: Seen) -> None:
+    page = page_of(seen)
+    assert page.best.startswith(f"Certified: trial {seen.leader} is ")
+    assert "fresh blocks" in page.sure
+    running, _ = in_the_middle(seen, 0)
+    best = page_of(running)
+    assert best.best.startswith(f"Best so far: trial {seen.leader} looks ")
+    assert "nothing is certified yet" in best.sure
+    nothing = page_of(replace(running, leader=BASELINE))
+    assert (nothing.best, nothing.sure) == ("Nothing looks better than the baseline so far", "")
+
+
+def test_a_trial_tells_how_it_differs_from_the_baseline(seen: Seen) -> None:
+    page = page_of(seen)
+    rows = {trial.number: trial.changes for trial in page.trials}
+    assert rows[BASELINE] == ()
+    (row,) = rows[seen.leader]
+    assert (row.name, row.before) == ("daemons", "not set")
+    (one,) = page.slices
+    assert str(one.drawing).count("<circle") > 3
+
+
+def test_a_disturbance_is_marked_where_it_was(seen: Seen) -> None:
+    middle = seen.drift[len(seen.drift) // 2]
+    told = Event(10**6, middle.started, "testbed-lost", "the host was gone")
+    page = page_of(replace(seen, events=(told,)))
+    assert page.disturbed.endswith(f"after block {middle.block}: the host was gone")
+    assert str(page.drift).count('class="disturbed"') == 1
+    early = replace(told, at=seen.drift[0].started - timedelta(seconds=1))
+    assert page_of(replace(seen, events=(early,))).disturbed == ""

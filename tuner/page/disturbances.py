@@ -1,0 +1,38 @@
+"""What went against the measurements, and where in the series of blocks it stands. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Final
+
+from tuner.campaign.drift import DriftPoint
+from tuner.model import Event
+
+#: Kinds of events that tell of something that went against the measurements.
+DISTURBING: Final = (
+    "block-void",
+    "campaign-failed",
+    "campaign-paused",
+    "guard",
+    "measured-again",
+    "pilot-warning",
+    "restore-failed",
+    "run-died",
+    "shared-machine",
+    "testbed-effect",
+    "testbed-lost",
+    "worker-lost",
+)
+
+
+def disturbances(events: Sequence[Event], drift: Sequence[DriftPoint]) -> list[tuple[int, str]]:
+    """Each disturbance with the newest complete block that had begun before it; those before the
+    first block are left out.
+    """
+    started = [point.started for point in drift]
+    found = []
+    for event in events:
+        if event.kind in DISTURBING and (place := bisect_right(started, event.at)):
+            found.append((drift[place - 1].block, event.message))
+    return found
