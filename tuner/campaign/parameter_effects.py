@@ -42,7 +42,7 @@ _SIDE = 1.96
 _PAIRS_ERROR = 0.05
 #: A first guess of the variance of a component's log time in one run, as the search's own.
 _NOISE = 0.1**2
-#: Of any log difference: what is larger is no number that anybody reads.
+#: Largest log difference that is told; nobody reads larger ones.
 _LARGEST = 50.0
 
 

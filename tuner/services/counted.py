@@ -24,7 +24,7 @@ class Good(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A number counted around a run. ``ending``: of the names that are added up, over the hosts;
+    """One of the diagnostics. ``ending``: of the names that are added up, over the hosts;
     ``name``: what it is, in the plural; ``meaning``: a sentence on what it tells an administrator.
     """
 
