@@ -248,3 +248,11 @@ def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
         yield annotation
     for inner in get_args(annotation):
         yield from _models_in(inner)
+
+
+def word_of(value: object) -> str:
+    """A value as YAML on one line, as it may stand in a list or a mapping."""
+    shown: str = yaml.safe_dump(
+        [value], default_flow_style=True, width=10_000, sort_keys=False, allow_unicode=True
+    )
+    return shown.strip()[1:-1]

@@ -1,10 +1,11 @@
-"""Writing a file that must not exist: it is there whole, or not at all, and no other is lost."""
+"""Writing files: each is there whole or not at all, and no other is lost unless that was said."""
 
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -37,3 +38,40 @@ def new_file(file: Path) -> Iterator[BinaryIO]:
     finally:
         if part is not None:
             part.unlink(missing_ok=True)
+
+
+@contextmanager
+def prepared_files(texts: Mapping[str, str], directory: Path) -> Iterator[Path]:
+    """A directory within ``directory`` that has files with these texts, by name, and is gone at the
+    end. Raises StoreError when they cannot be written.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix=".fstune-", dir=directory) as name:
+            for file, text in texts.items():
+                (Path(name) / file).write_text(text, encoding="utf-8")
+            yield Path(name)
+    except OSError as problem:
+        raise StoreError(f"{directory}: cannot be written: {problem.strerror}") from problem
+
+
+def put_in_place(prepared: Path, files: Mapping[str, bool], directory: Path) -> None:
+    """Move files from a directory of ``prepared_files`` to ``directory``, all or none as far as
+    stop signals go. ``files``: by name, whether another file may be replaced.
+
+    Raises ConflictError when one is in the way that may not be.
+    """
+    stops = {signal.SIGINT, signal.SIGTERM}
+    masked = signal.pthread_sigmask(signal.SIG_BLOCK, stops)
+    try:
+        for name, may_replace in files.items():
+            if not may_replace and os.path.lexists(directory / name):
+                raise ConflictError(f"{directory / name} exists; name a new file")
+        for name, may_replace in files.items():
+            if may_replace:
+                os.replace(prepared / name, directory / name)
+            else:
+                os.link(prepared / name, directory / name, follow_symlinks=False)
+    except FileExistsError as problem:
+        raise ConflictError(f"{problem.filename2} exists; name a new file") from None
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masked)

@@ -19,7 +19,7 @@ from tuner.records.differences import differences
 from tuner.states import TrialState
 
 #: What is at stake with a setting of a risk class other than performance.
-_AT_STAKE = {
+AT_STAKE = {
     Risk.DURABILITY: "acknowledged data may be lost when the machine fails",
     Risk.SECURITY: "protection is given up for speed",
     Risk.AVAILABILITY: "some networks or hosts may no longer work with it",
@@ -170,7 +170,7 @@ def _risks(configuration: Configuration, baseline: Configuration, risks: Risks) 
     before = baseline.as_dict()
     changed = [(n, v) for n, v in configuration if n not in before or before[n] != v]
     return tuple(
-        f"{name} = {value} is a matter of {risks[name]}: {_AT_STAKE[risks[name]]}"
+        f"{name} = {value} is a matter of {risks[name]}: {AT_STAKE[risks[name]]}"
         for name, value in changed
         if risks.get(name, Risk.PERFORMANCE) is not Risk.PERFORMANCE
     )

@@ -38,6 +38,10 @@ class _Listed:
 
 #: In the order in which help lists them.
 _COMMANDS: Mapping[str, _Listed] = {
+    "init": _Listed(
+        "tuner.cli.init:init",
+        "Write a first campaign file, and its testbed file, after a few questions.",
+    ),
     "run": _Listed(
         "tuner.cli.campaigns:run",
         "Run a campaign to its end: pilot, search, certify, recommend, put the testbed back.",

@@ -79,18 +79,27 @@ def _show_hosts(file: Path, found: Rehearsal, prepared: Prepared, console: Conso
     """Show what was found on the hosts of a testbed, and what would be run there. Raises
     ConflictError or SpecError when the campaign would be refused.
     """
-    from tuner.campaign.equivalence import least_facts
-    from tuner.campaign.proposing import named_first
-
     console.print()
     show(console, findings_page(found.findings))
+    refused = refusal(found, prepared)
     if found.target is None:
-        refused = "; ".join(f"{f.host}: {f.message}" for f in found.findings if f.refuses)
         raise ConflictError(f"{file}: the campaign would be refused: {refused}")
     console.print(f"\nCommands that would change something on {clean(found.name)}", style="bold")
     show(console, commands_page(found.commands))
+    if refused is not None:
+        raise SpecError(f"{file}: {refused}")
+
+
+def refusal(found: Rehearsal, prepared: Prepared) -> str | None:
+    """Why a campaign would be refused on a testbed that was looked at, None when it would not."""
+    from tuner.campaign.equivalence import least_facts
+    from tuner.campaign.proposing import named_first
+
+    if found.target is None:
+        return "; ".join(f"{f.host}: {f.message}" for f in found.findings if f.refuses)
     facts = least_facts({found.name: found.target})
     try:
         named_first(found.target, facts, prepared.spec)
     except SpecError as problem:
-        raise SpecError(f"{file}: {problem}") from problem
+        return str(problem)
+    return None

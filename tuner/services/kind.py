@@ -19,6 +19,7 @@ from tuner.measure.references import ReferencePlan
 from tuner.measure.workload import Workload
 from tuner.model import Value
 from tuner.services.counted import Counted
+from tuner.services.start import Start
 from tuner.services.target import Target
 from tuner.services.testbed import Testbed
 
@@ -168,7 +169,7 @@ class Kind:
     """A kind of service. ``parts``: its tuned programs in the order in which they are brought up,
     servers before clients; None for a kind that takes those of all others. ``required``: those of
     which a campaign must name the search space. ``counted``: what its programs count that is worth
-    a row.
+    a row. ``starts``: how somebody may begin with it, what suits most first.
     """
 
     name: str
@@ -176,3 +177,4 @@ class Kind:
     required: frozenset[str]
     ways: tuple[Way[Any], ...]
     counted: tuple[Counted, ...] = ()
+    starts: tuple[Start, ...] = ()

@@ -15,11 +15,30 @@ from typing import Any
 from tuner.services.kind import Kind, Way
 from tuner.services.openafs.kind import OPENAFS
 from tuner.services.simulated.kind import SIMULATED
+from tuner.services.start import Start
 
 _GROUP = "fstune.services"
 _KEY = re.compile("[a-z][a-z_]*")
 #: Names that the section of a testbed has besides its keys.
 _PROPERTIES = ("key", "kind", "named", "of", "section", "way")
+_WORD = re.compile("[a-z]+(-[a-z]+)*")
+#: Ways to begin that are fstune's own, and the options of 'fstune init' besides those of starts.
+_STARTS = frozenset(start.name for kind in (OPENAFS, SIMULATED) for start in kind.starts)
+_OPTIONS = frozenset(
+    [
+        "allow-risk",
+        "file",
+        "force",
+        "help",
+        "name",
+        "presets",
+        "start",
+        "state-dir",
+        "time",
+        "workload",
+        "yes",
+    ]
+)
 _log = logging.getLogger("fstune.services")
 
 
@@ -46,6 +65,12 @@ def _checked(kind: object, taken: Collection[str]) -> Kind:
     for way in kind.ways:
         if not _KEY.fullmatch(way.key) or way.key in taken or way.key in _PROPERTIES:
             raise ValueError(f"its key {way.key!r} is no word, or used already")
+    for start in kind.starts:
+        if not _WORD.fullmatch(start.name) or start.name in _STARTS:
+            raise ValueError(f"its start {start.name!r} is no word, or used already")
+        for question in start.questions:
+            if not _WORD.fullmatch(question.name) or question.name in _OPTIONS:
+                raise ValueError(f"its question {question.name!r} is no word, or used already")
     return kind
 
 
@@ -58,6 +83,15 @@ def ways() -> dict[str, tuple[Kind, Way[Any]]]:
 def part_order() -> tuple[str, ...]:
     """The parts of all kinds, each kind's in the order in which they are brought up."""
     return tuple(dict.fromkeys(part for kind in kinds() for part in kind.parts or ()))
+
+
+def starts() -> dict[str, Start]:
+    """How somebody may begin, by name: each kind's in its order, fstune's own first."""
+    found: dict[str, Start] = {}
+    for kind in kinds():
+        for start in kind.starts:
+            found.setdefault(start.name, start)
+    return found
 
 
 def offered() -> dict[str, str]:

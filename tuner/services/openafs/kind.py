@@ -22,6 +22,7 @@ from tuner.services.openafs.assembly import Wanted
 from tuner.services.openafs.cell import FOUND_IN_NEW, CellTestbed, is_up, limits_of_new
 from tuner.services.openafs.counted import COUNTED
 from tuner.services.openafs.file import TestbedFile, read_testbed
+from tuner.services.openafs.start import CellStart, HostsStart
 from tuner.services.testbed import Testbed
 
 FILESERVER, CACHE_MANAGER = "fileserver", "cache_manager"
@@ -215,4 +216,5 @@ OPENAFS = Kind(
     frozenset({CACHE_MANAGER}),
     (CellWay(), HostsWay()),
     COUNTED,
+    (CellStart(), HostsStart()),
 )

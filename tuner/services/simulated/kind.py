@@ -8,6 +8,7 @@ from pathlib import Path
 from tuner.documents import meant
 from tuner.services.kind import Kind, Known, Place, Way, Wish, Workers
 from tuner.services.simulated.document import SimulatedSection, world_of
+from tuner.services.simulated.start import SimulatedStart
 from tuner.services.simulated.testbed import FACTS, SimulatedTestbed
 from tuner.services.testbed import Testbed
 
@@ -80,4 +81,4 @@ class SimulatedWay(Way[SimulatedSection]):
         return Known(section.found, FACTS)
 
 
-SIMULATED = Kind("simulated", None, frozenset(), (SimulatedWay(),))
+SIMULATED = Kind("simulated", None, frozenset(), (SimulatedWay(),), (SimulatedStart(),))

@@ -1,0 +1,98 @@
+"""``fstune init`` on hosts by SSH: what it finds and writes, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deploy.cell import Cells, ssh
+from deploy.cell.network import SERVER_ADDRESS, client_address
+from tests.acceptance.lab import Lab, Labs
+
+pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(400)]
+
+CLIENTS = f"{client_address(1)},{client_address(2)}"
+
+
+@pytest.fixture(scope="module")
+def lab(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    labs = Labs(Cells(root / "build" / "test-state"), lambda: tmp_path_factory.mktemp("lab"))
+    try:
+        yield labs.fit()
+    finally:
+        labs.close()
+
+
+def init(lab: Lab, *arguments: str, known: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run it where the hosts can be reached, with a home directory of its own."""
+    home = lab.directory / ("home" if known else "stranger")
+    (home / ".ssh").mkdir(parents=True, exist_ok=True)
+    if known:
+        (home / ".ssh" / "known_hosts").write_bytes((lab.directory / "known_hosts").read_bytes())
+    return subprocess.run(
+        lab.command("init", "--yes", "--start", "hosts", *arguments),
+        env=lab.environment | {"HOME": str(home)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120.0,
+    )
+
+
+def reached(lab: Lab) -> list[str]:
+    return [
+        "--server",
+        SERVER_ADDRESS,
+        "--user",
+        ssh.OPERATOR,
+        "--key",
+        str(lab.directory / "user"),
+    ]
+
+
+def test_hosts_fill_in_the_testbed_file(lab: Lab) -> None:
+    file = lab.directory / "mine.yaml"
+    done = init(lab, str(file), *reached(lab), "--clients", CLIENTS)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "OpenAFS 1.8" in done.stdout
+    campaign = yaml.safe_load(file.read_text())
+    assert campaign["testbed"] == {"hosts": "mine-testbed.yaml"}
+    assert campaign["spaces"].keys() == {"fileserver", "cache_manager"}
+    testbed = yaml.safe_load((lab.directory / "mine-testbed.yaml").read_text())
+    assert testbed["server"]["address"] == SERVER_ADDRESS
+    assert testbed["server"]["instance"] == "dafs"
+    assert len(testbed["server"]["volumes"]) == 1
+    assert [client["control"] for client in testbed["clients"]] == [{"fuse": {}}] * 2
+    # The third client of the cell has called the server lately, and is not named.
+    checked = lab.fstune("testbed", "check", str(lab.directory / "mine-testbed.yaml"))
+    assert ("Nothing speaks against" in checked.stdout) == (f"fstune run {file}" in done.stdout)
+    assert lab.left() == []
+
+
+def test_what_cannot_be_reached_is_told_of_every_host_and_nothing_is_written(lab: Lab) -> None:
+    file = lab.directory / "none.yaml"
+    unknown = init(lab, str(file), *reached(lab), "--clients", CLIENTS, known=False)
+    assert unknown.returncode == 6, unknown.stdout + unknown.stderr
+    for address in (SERVER_ADDRESS, *CLIENTS.split(",")):
+        assert f"{address}: its host key is not in" in unknown.stderr
+        assert f"{address} >> " in unknown.stderr
+    assert "ssh-keyscan" in unknown.stderr
+    swapped = init(
+        lab,
+        str(file),
+        *reached(lab)[2:],
+        "--server",
+        client_address(1),
+        "--clients",
+        SERVER_ADDRESS,
+    )
+    assert swapped.returncode == 6
+    assert "bos" in swapped.stderr
+    assert "neither afsd.fuse nor the kernel's client" in swapped.stderr
+    assert not [name for name in os.listdir(lab.directory) if "none" in name or ".fstune" in name]

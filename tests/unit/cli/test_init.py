@@ -1,0 +1,169 @@
+"""``fstune init``: what it writes runs as it is, and what cannot be used leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.toy.kind import TOY
+from tests.unit.cli.conftest import Fstune
+from tests.unit.cli.test_terminal import terminal
+from tuner.campaign.spec import read_spec
+from tuner.errors import SpecError
+from tuner.services.kinds import _checked
+from tuner.services.start import Begun, Interview, Question, Start
+from tuner.store import Store
+
+pytestmark = pytest.mark.slow
+
+SIMULATED = ("init", "--yes", "--start", "simulated")
+
+
+def test_what_it_writes_runs_as_it_is(fstune: Fstune, tmp_path: Path, state: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    begun = fstune(*SIMULATED, file, "--time", "5m", "--name", "mine", "--presets", "no")
+    assert begun.returncode == 0, begun.stderr
+    assert begun.stdout.rstrip().endswith(f"fstune run {file}")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
+    ran = fstune("run", file, "--quiet")
+    assert ran.returncode == 0, ran.stderr
+    with Store.open(state) as store:
+        (campaign,) = store.campaigns()
+    assert campaign.name == "mine"
+    assert campaign.recommendation is not None
+
+
+def test_every_choice_is_in_the_file_and_told_with_its_reason(
+    fstune: Fstune, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.yaml"
+    answers = ("--time", "3h", "--workload", "varmail", "--allow-risk", "availability")
+    begun = fstune(*SIMULATED, file, *answers)
+    assert begun.returncode == 0, begun.stderr
+    spec = read_spec(file)
+    assert spec.budget.wall_time == 3 * 3600.0
+    assert spec.workload.name == "varmail"
+    assert spec.spaces["cache_manager"].allow_risk == ("availability",)
+    # More than an hour: the campaign heeds its pilot.
+    assert not spec.pilot.override
+    for word in ("3h", "varmail", "availability", *spec.spaces["cache_manager"].presets):
+        assert word in begun.stdout.partition("Wrote")[0]
+
+
+def test_first_guesses_put_nothing_at_stake_that_was_not_allowed(
+    fstune: Fstune, tmp_path: Path
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("a private cell needs root")
+    file = tmp_path / "mine.yaml"
+    begun = fstune("init", "--yes", "--start", "cell", file, "--cell-clients", "4")
+    if "not possible on this machine" in begun.stderr:
+        pytest.skip(begun.stderr)
+    document = yaml.safe_load(file.read_text())
+    assert document["testbed"]["cell"]["clients"] == 4
+    assert document["workload"] == "many-clients"
+    assert "jumbo" not in document["spaces"]["fileserver"]["presets"]
+    assert "large" in document["spaces"]["fileserver"]["presets"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--time", "soon"), "--time: 'soon': write a duration"),
+        (("--workload", "mixed"), "--workload: workload mixed: no workload and no file"),
+        (("--allow-risk", "danger"), "--allow-risk: 'danger': choose of"),
+        (("--presets", "maybe"), "--presets: 'maybe': write yes or no"),
+        (("--start", "cloud"), "--start: 'cloud': choose one of cell, hosts, simulated"),
+        (("--start", "hosts"), "--server: missing"),
+        (("--start", "hosts", "--server", "-oProxy"), "--server: '-oProxy': not a host name"),
+        (("--name", "a/b"), "name: use 1 to 80 letters"),
+    ],
+)
+def test_an_answer_that_cannot_be_used_is_named_and_nothing_is_written(
+    fstune: Fstune, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    done = fstune(*SIMULATED, tmp_path / "mine.yaml", *arguments)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_file_is_replaced_unasked(fstune: Fstune, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("precious\n")
+    kept = fstune(*SIMULATED, file)
+    assert kept.returncode != 0
+    assert "give --force to replace it" in kept.stderr
+    assert file.read_text() == "precious\n"
+    assert fstune(*SIMULATED, file, "--force").returncode == 0
+    assert read_spec(file).name == "simulated"
+
+
+def test_without_a_terminal_nothing_is_asked(fstune: Fstune, tmp_path: Path) -> None:
+    done = fstune("init", tmp_path / "mine.yaml")
+    assert done.returncode == 2
+    assert "give --yes" in done.stderr
+
+
+def test_a_person_is_asked_again_and_before_a_file_is_replaced(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("precious\n")
+    with terminal(["init", str(file), "--workload", "varmail"], environment) as shown:
+
+        def answer(to: str, line: str) -> None:
+            shown.until(to)
+            os.write(shown.master, f"{line}\n".encode())
+
+        answer("Replace it? [y/N]", "y")
+        answer("What is to be tuned?", "cloud")
+        answer("choose one of", "simulated")
+        answer("[30m] >", "1d1d")
+        answer("write each unit once", "10m")
+        answer("[yes] >", "")
+        answer("[none] >", "")
+        assert shown.to_the_end() == 0, shown.shown
+    assert "Which workload" not in shown.shown
+    assert read_spec(file).budget.wall_time == 600.0
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
+
+
+def test_ctrl_c_leaves_no_file(environment: dict[str, str], tmp_path: Path) -> None:
+    with terminal(["init", str(tmp_path / "mine.yaml")], environment) as shown:
+        shown.until("What is to be tuned?")
+        shown.process.send_signal(signal.SIGINT)
+        assert shown.to_the_end() == 130, shown.shown
+    assert list(tmp_path.iterdir()) == []
+
+
+class ToyStart(Start):
+    name = "toy"
+    title = "toyd"
+    questions = (Question("place", "Where?", "It is kept there."),)
+
+    def begin(self, interview: Interview, beside: Path, state_directory: Path) -> Begun:
+        raise SpecError("not in this test")
+
+
+@pytest.mark.parametrize(
+    ("name", "question", "said"),
+    [("toy", "place", ""), ("cell", "place", "'cell'"), ("toy", "force", "'force'")],
+)
+def test_starts_of_other_packages_take_no_words_that_are_used(
+    name: str, question: str, said: str
+) -> None:
+    class Other(ToyStart):
+        questions = (Question(question, "Where?", "It is kept there."),)
+
+    Other.name = name
+    kind = type(TOY)(TOY.name, TOY.parts, TOY.required, TOY.ways, (Other(),))
+    if not said:
+        assert _checked(kind, set()) is kind
+        return
+    with pytest.raises(ValueError, match=said):
+        _checked(kind, set())

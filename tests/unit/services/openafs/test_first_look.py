@@ -1,0 +1,104 @@
+"""What hosts tell before there is a testbed file: of servers and clients as they were seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import pytest
+
+from tuner.errors import TestbedError
+from tuner.hosts.connector import CommandResult, Connector
+from tuner.services.openafs.first_look import look_at_client, look_at_server
+
+ADDRESSES = (
+    "2: eth0    inet 192.0.2.9/24 brd 192.0.2.255 scope global eth0\n"
+    "3: eth1    inet 198.51.100.9/24 scope global eth1\n"
+)
+DAFS = "Instance dafs, (type is dafs) currently running normally.\n"
+LISTED = (
+    "Total number of volumes on server x partition /vicepa: 3\n"
+    "bench                             536870918 RW          2 K On-line\n"
+    "home                              536870921 RW          2 K On-line\n"
+    "root.afs                          536870912 RW          4 K On-line\n"
+    "Total volumes onLine 3 ; Total volumes offLine 0 ; Total busy 0\n"
+)
+SERVER = {
+    "ip": ADDRESSES,
+    "bos": DAFS,
+    "rxdebug": "AFS version:  OpenAFS 1.8.9-1-debian 2022-12-14 root@x\n",
+    "vos": LISTED,
+    "cat -- /etc/openafs/server/ThisCell": "example.org\n",
+}
+KERNEL = {
+    "cat /proc/mounts": "proc /proc proc rw 0 0\nAFS /afs afs rw,relatime 0 0\n",
+    "test -f /etc/sysconfig/openafs": "",
+    "cat /etc/openafs/cacheinfo": "/afs:/usr/vice/cache:500000\n",
+}
+
+
+class Told:
+    """A host that answers the commands it knows, by their first words, and no other."""
+
+    host = "fs9"
+
+    def __init__(self, answers: Mapping[str, str]) -> None:
+        self._answers = answers
+
+    def ask(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
+    ) -> CommandResult:
+        line = " ".join(argv)
+        for known, said in self._answers.items():
+            if line.startswith(known):
+                return CommandResult(tuple(argv), 0, said, "")
+        return CommandResult(tuple(argv), 1, "", "no such thing")
+
+
+def host(answers: Mapping[str, str]) -> Connector:
+    return cast("Connector", Told(answers))
+
+
+def test_a_server_tells_what_a_testbed_file_needs() -> None:
+    seen = look_at_server(host(SERVER))
+    assert seen.addresses == ("192.0.2.9", "198.51.100.9")
+    assert (seen.instance, seen.cell, seen.tunable) == ("dafs", "example.org", True)
+    assert (seen.volumes, seen.others) == (("bench", "home"), ("root.afs",))
+
+
+def test_another_version_is_told_apart() -> None:
+    old = {**SERVER, "rxdebug": "AFS version:  OpenAFS 1.6.24 2021-01-01 root@x\n"}
+    assert not look_at_server(host(old)).tunable
+
+
+@pytest.mark.parametrize(
+    ("without", "said"),
+    [
+        ({"bos": "Instance fs, (type is fs) currently running normally.\n"}, "fs of type fs"),
+        ({"ip": ""}, "no address"),
+        ({"vos": "Could not fetch the list\n"}, "vos listvol"),
+    ],
+)
+def test_a_server_that_cannot_be_tuned_says_why(without: Mapping[str, str], said: str) -> None:
+    with pytest.raises(TestbedError, match=f"fs9: .*{said}"):
+        look_at_server(host({**SERVER, **without}))
+
+
+def test_a_kernel_client_is_known_by_its_mount_and_its_file() -> None:
+    seen = look_at_client(host(KERNEL))
+    assert (seen.control, seen.program, seen.words) == ("sysconfig", "afsd", ())
+    debian = {**KERNEL, "test -f /etc/openafs/afs.conf": ""}
+    # Debian's file, but not Debian's cache.
+    assert look_at_client(host(debian)).words == (("cache", "/usr/vice/cache"),)
+
+
+def test_a_fuse_client_is_known_by_its_process() -> None:
+    command = "afsd.fuse -dynroot -cachedir /srv/cache -mountdir /afs -blocks 200000\n"
+    seen = look_at_client(host({**KERNEL, "ps -C afsd.fuse": command}))
+    assert (seen.control, seen.program) == ("fuse", "afsd.fuse")
+    assert seen.words == (("cache", "/srv/cache"),)
+
+
+def test_a_host_without_a_client_says_so() -> None:
+    with pytest.raises(TestbedError, match=r"neither afsd\.fuse nor the kernel's client"):
+        look_at_client(host({"cat /proc/mounts": "proc /proc proc rw 0 0\n"}))

@@ -1,0 +1,110 @@
+"""The text of somebody's first campaign file: every key that matters to them, with a word on it.
+
+Pure: what is written is checked by whoever reads it back, as any campaign file is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from search_spaces import Risk, Space
+from tuner.documents import word_of
+
+#: Measuring time below which a campaign can show large differences only.
+SHORT_S = 3600.0
+#: First guesses of one part in a short campaign.
+_FEW = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FirstFile:
+    """What goes into the file. ``section`` and ``says``: the testbed, as YAML, and what it is.
+    ``spaces``: of each part the keys of its section, as YAML. ``wall_time_s``: ``wall_time`` in
+    seconds. ``presets``: by part; ``risks``: classes that may be searched, by part.
+    """
+
+    name: str
+    section: str
+    says: str
+    spaces: Mapping[str, Mapping[str, str]]
+    workload: str
+    wall_time: str
+    wall_time_s: float
+    presets: Mapping[str, Sequence[str]]
+    risks: Mapping[str, Sequence[str]]
+
+    def text(self) -> str:
+        """The whole file."""
+        lines = [
+            "# A campaign written by 'fstune init'; docs/campaigns.md has every key.",
+            f"name: {word_of(self.name)}",
+            "",
+            f"# Where to measure: {self.says}.",
+            f"testbed: {self.section}",
+            "",
+            "# What may be changed, by part. presets: published settings, tried before anything",
+            "# else; allow_risk: classes of settings that put more than speed at stake.",
+            "spaces:",
+        ]
+        for part in self.spaces:
+            lines += self._space(part)
+        lines += [
+            "",
+            "# What is measured; 'fstune workload list' has others.",
+            f"workload: {word_of(self.workload)}",
+            "",
+            "# Measuring time; making the testbed ready comes on top.",
+            f"budget: {{wall_time: {word_of(self.wall_time)}}}",
+            "",
+            *self._statistics(),
+            "",
+            "# budget: search on until the time is used up; certified: stop at the first gain that",
+            "# is shown.",
+            "stop: budget",
+            "",
+            "# The same seed proposes the same from the same measurements.",
+            "seed: 1",
+        ]
+        return "".join(f"{line}\n" for line in lines)
+
+    def _space(self, part: str) -> list[str]:
+        keys = dict(self.spaces[part])
+        for key, found in (("presets", self.presets), ("allow_risk", self.risks)):
+            if found.get(part):
+                keys[key] = word_of(list(found[part]))
+        return [f"  {part}:", *(f"    {key}: {value}" for key, value in keys.items())]
+
+    def _statistics(self) -> list[str]:
+        if self.wall_time_s >= SHORT_S:
+            return [
+                "# delta: the smallest gain worth acting on; floor: the largest loss allowed to a",
+                "# component of the workload.",
+                "statistics: {delta: 2%, floor: 5%}",
+            ]
+        return [
+            "# delta: the smallest gain worth acting on; floor: the largest loss allowed to a",
+            "# component of the workload. Less than an hour can show no smaller ones.",
+            "statistics: {delta: 5%, floor: 25%}",
+            "",
+            "# A short look at the noise, without heeding its advice: give it hours for that.",
+            "pilot: {blocks: 3, override: true}",
+        ]
+
+
+def harmless_presets(space: Space, *, short: bool) -> list[str]:
+    """The presets that set something, and nothing that puts more than speed at stake: whoever names
+    a preset allows what it sets. ``short``: the first few only.
+    """
+    found = [
+        preset.name
+        for preset in space.presets
+        if preset.values and all(space[n].risk is Risk.PERFORMANCE for n in preset.values)
+    ]
+    return found[:_FEW] if short else found
+
+
+def risks_of(space: Space) -> list[Risk]:
+    """The risk classes of the settings that a space could search besides, in order."""
+    found = {p.risk for p in space.parameters} - {Risk.PERFORMANCE}
+    return [risk for risk in Risk if risk in found]

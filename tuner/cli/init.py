@@ -1,0 +1,329 @@
+"""``fstune init``: the first campaign file, and the testbed file that it needs.
+
+Owns what every campaign is asked for. What a kind of service asks besides is the kind's own matter,
+and each of its questions is an option here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import TypeAdapter, ValidationError
+from rich.console import Console
+
+import search_spaces
+import workloads
+from search_spaces import Risk, Space
+from tuner.campaign.answer import AT_STAKE
+from tuner.campaign.first_file import SHORT_S, FirstFile, harmless_presets, risks_of
+from tuner.campaign.spec import read_spec
+from tuner.cli.campaign import refusal
+from tuner.cli.interview import Asker
+from tuner.cli.options import StateDir, state_directory
+from tuner.cli.say import say
+from tuner.compose import Prepared, prepare
+from tuner.documents import Duration
+from tuner.errors import ConflictError, NotFoundError, SpecError
+from tuner.measure.workload import load_workload
+from tuner.new_file import prepared_files, put_in_place
+from tuner.report.tables import show
+from tuner.report.testbed import findings_page
+from tuner.services.kind import Rehearsal
+from tuner.services.kinds import starts
+from tuner.services.start import Begun, Choice, Question, Start
+
+_START = Question("start", "What is to be tuned?", "You can begin anew at any time.")
+_TIME = Question(
+    "time",
+    "How long may it measure (30m, 6h, 2d)?",
+    "More time shows smaller gains; it can be interrupted and resumed.",
+)
+_WORKLOAD = Question(
+    "workload",
+    "Which workload is to become faster?",
+    "Settings are judged by it; 'fstune workload list' says what each one does.",
+)
+_PRESETS = Question(
+    "presets",
+    "Try settings first that others have published (yes, no)?",
+    "They cost a block each and often give the search a good beginning.",
+    "yes",
+)
+_RISK = Question(
+    "allow-risk",
+    "Which risk classes may be searched besides settings of speed alone?",
+    "Leave it at none unless you would use such a setting.",
+    "none",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """Where the files go. ``replace``: files that are there may be replaced."""
+
+    campaign: Path
+    testbed: Path
+    replace: bool
+
+    def free(self, asker: Asker, file: Path) -> bool:
+        """Whether to replace a file that is there. Raises ConflictError when it must not be."""
+        if not file.exists() or self.replace:
+            return self.replace
+        if asker.sure(f"{file} exists. Replace it?"):
+            return True
+        raise ConflictError(f"{file} exists; name a new file, or give --force to replace it")
+
+
+def _init(files: _Files, asker: Asker, directory: Path, name: str | None) -> None:
+    replace = {files.campaign.name: files.free(asker, files.campaign)}
+    found = asker.ask(_START, lambda word: _start(word, directory), **_offer(directory))
+    begun = found.begin(asker, files.testbed, directory)
+    if begun.file is not None:
+        replace[files.testbed.name] = files.free(asker, files.testbed)
+    written, choices = _filled(begun, asker, name)
+    texts = {files.campaign.name: written.text()}
+    if begun.file is not None:
+        texts[files.testbed.name] = begun.file
+    with prepared_files(texts, files.campaign.parent) as place:
+        prepared, rehearsals = _checked(place / files.campaign.name, directory, asker)
+        put_in_place(place, replace, files.campaign.parent)
+    _tell(files, [Choice("start", found.name, found.title), *begun.choices, *choices], texts)
+    _tell_next(files.campaign, prepared, rehearsals)
+
+
+def _offer(directory: Path) -> dict[str, Any]:
+    """What to tell of the starts, and the one to take without a word."""
+    lines, default = [], None
+    for name, start in starts().items():
+        why_not = start.unavailable(directory)
+        if default is None and why_not is None and not start.needs_answers:
+            default = name
+        lines.append(f"{name}: {start.title}" + (f" (not here: {why_not})" if why_not else ""))
+    return {"default": default, "known": "\n  ".join([*lines, ""])}
+
+
+def _start(word: str, directory: Path) -> Start:
+    known = starts()
+    if word not in known:
+        raise ValueError(f"{word!r}: choose one of {', '.join(known)}")
+    if (why_not := known[word].unavailable(directory)) is not None:
+        raise ValueError(f"{word}: not possible on this machine: {why_not}")
+    return known[word]
+
+
+def _filled(begun: Begun, asker: Asker, name: str | None) -> tuple[FirstFile, list[Choice]]:
+    """Ask what every campaign is asked for."""
+    time_s, time = asker.ask(_TIME, _duration, default=begun.wall_time)
+    short = time_s < SHORT_S
+    workload = asker.ask(
+        _WORKLOAD,
+        _workload,
+        default=begun.workload,
+        known=f"Packaged: {', '.join(workloads.packaged())}.",
+    )
+    spaces = {part: search_spaces.load(keys["name"]) for part, keys in begun.spaces.items()}
+    guesses = {part: harmless_presets(space, short=short) for part, space in spaces.items()}
+    presets = guesses if any(guesses.values()) and asker.ask(_PRESETS, _yes) else {}
+    risks = _asked_risks(spaces, asker)
+    choices = [
+        Choice("time", time, "a pilot says at the beginning how small a gain that can show"),
+        Choice("workload", workload, "what it measures is what the answer is about"),
+        Choice(
+            "presets",
+            "; ".join(f"{part}: {', '.join(each)}" for part, each in presets.items() if each)
+            or "none",
+            "published settings are tried first, those only that put nothing but speed at stake",
+        ),
+        Choice(
+            "risk classes",
+            ", ".join(sorted({each for several in risks.values() for each in several}))
+            or "performance alone",
+            "settings of other classes stay as they are unless you say so with --allow-risk",
+        ),
+    ]
+    written = FirstFile(
+        name=name or begun.name,
+        section=begun.section,
+        says=begun.says,
+        spaces=begun.spaces,
+        workload=workload,
+        wall_time=time,
+        wall_time_s=time_s,
+        presets=presets,
+        risks=risks,
+    )
+    return written, choices
+
+
+def _duration(text: str) -> tuple[float, str]:
+    try:
+        return TypeAdapter(Duration).validate_python(text), text.strip()
+    except ValidationError as problem:
+        said = problem.errors()[0]["msg"].removeprefix("Value error, ")
+        raise ValueError(f"{text!r}: {said}") from None
+
+
+def _workload(text: str) -> str:
+    """The name of a workload, or the whole path of its file."""
+    try:
+        load_workload(text)
+    except SpecError as problem:
+        raise ValueError(str(problem)) from None
+    return text if text in workloads.packaged() else str(Path(text).absolute())
+
+
+def _yes(text: str) -> bool:
+    words = {"yes": True, "y": True, "no": False, "n": False}
+    if text.lower() not in words:
+        raise ValueError(f"{text!r}: write yes or no")
+    return words[text.lower()]
+
+
+def _asked_risks(spaces: Mapping[str, Space], asker: Asker) -> dict[str, list[str]]:
+    of = {part: risks_of(space) for part, space in spaces.items()}
+    there = [risk for risk in Risk if any(risk in each for each in of.values())]
+    if not there:
+        return {}
+
+    def read(text: str) -> list[Risk]:
+        words = text.replace(",", " ").split()
+        wrong = [word for word in words if word not in [*map(str, there), "none"]]
+        if wrong:
+            known = ", ".join(map(str, there))
+            raise ValueError(f"{wrong[0]!r}: choose of {known}, or none")
+        return [risk for risk in there if str(risk) in words]
+
+    known = "\n  ".join([*(f"{risk}: {AT_STAKE[risk]}" for risk in there), ""])
+    allowed = asker.ask(_RISK, read, known=known)
+    return {part: [str(r) for r in each if r in allowed] for part, each in of.items()}
+
+
+def _checked(
+    file: Path, directory: Path, asker: Asker
+) -> tuple[Prepared, list[tuple[Rehearsal, str | None]]]:
+    """Read the campaign back as ``fstune run`` does, and look at its hosts as ``fstune campaign
+    check`` does.
+    """
+    spec = read_spec(file)
+    prepared = prepare(spec, directory)
+    found = []
+    for place in spec.places:
+        if place.way.hosts(place.section):
+            asker.doing("checking what was written, on the hosts")
+        rehearsal = place.way.rehearse(place.section, prepared.wish, directory)
+        if rehearsal is not None:
+            found.append((rehearsal, refusal(rehearsal, prepared)))
+    return prepared, found
+
+
+def _tell(files: _Files, choices: Sequence[Choice], texts: Mapping[str, str]) -> None:
+    say("\nChosen")
+    width = max(len(choice.what) for choice in choices)
+    for choice in choices:
+        say(f"  {choice.what:{width}}  {choice.value}")
+        say(f"  {'':{width}}  {choice.why}")
+    named = " and ".join(str(files.campaign.parent / name) for name in texts)
+    say(f"\nWrote {named}; both may be edited." if len(texts) > 1 else f"\nWrote {named}.")
+
+
+def _tell_next(
+    campaign: Path, prepared: Prepared, found: Sequence[tuple[Rehearsal, str | None]]
+) -> None:
+    console = Console()
+    for rehearsal, _ in found:
+        show(console, findings_page(rehearsal.findings))
+    file = shlex.quote(str(campaign))
+    refused = [said for _, said in found if said is not None]
+    if refused:
+        say("\nA campaign would be refused now, for what is named above. When that is mended:")
+        say(f"  fstune campaign check {file}")
+        return
+    say("\nNext:")
+    if found:
+        say(f"  fstune campaign check {file}    # every command that would change something")
+    say(f"  fstune run {file}")
+
+
+def _questions() -> list[Question]:
+    """All that may be asked, each once."""
+    of_starts = (question for start in starts().values() for question in start.questions)
+    every = [_START, _TIME, _WORKLOAD, _PRESETS, _RISK, *of_starts]
+    return list({question.name: question for question in every}.values())
+
+
+def init(**given: Any) -> None:
+    """Write a first campaign file, and its testbed file, after a few questions.
+
+    Every question is an option, too; with --yes nothing is asked, and what was chosen is told with
+    its reason. Hosts are only read. What is written is checked as 'fstune run' does, and no file is
+    replaced without being asked.
+    """
+    file, yes = given["file"], given["yes"]
+    if not file.parent.is_dir():
+        raise NotFoundError(f"{file}: there is no directory {file.parent}")
+    if file.suffix not in (".yaml", ".yml"):
+        raise SpecError(f"{file}: name a file that ends in .yaml")
+    person = not yes and sys.stdin.isatty()
+    if not yes and not person:
+        raise SpecError("standard input is no terminal; answer with options, and give --yes")
+    answers = {
+        question.name: value
+        for question in _questions()
+        if (value := given[_identifier(question)]) is not None
+    }
+    beside = file.with_name(f"{file.stem}-testbed{file.suffix}")
+    files = _Files(file, beside, given["force"])
+    directory = state_directory(given["state_dir"])
+    _init(files, Asker(answers, person=person), directory, given["name"])
+
+
+def _identifier(question: Question) -> str:
+    return question.name.replace("-", "_")
+
+
+def _parameters() -> list[inspect.Parameter]:
+    """The parameters of the command: an option for each question, besides the usual ones."""
+    made: list[tuple[str, Any, Any]] = [
+        ("file", Annotated[Path, typer.Argument(help="The file to write.")], Path("campaign.yaml")),
+        (
+            "name",
+            Annotated[str | None, typer.Option("--name", help="Name of the campaign.")],
+            None,
+        ),
+    ]
+    for question in _questions():
+        default = f" Default: {question.default}." if question.default else ""
+        option = typer.Option(
+            f"--{question.name}",
+            help=f"{question.asks} {question.why}{default}",
+            show_default=False,
+        )
+        made.append((_identifier(question), Annotated[str | None, option], None))
+    asks_nothing = typer.Option("--yes", "-y", help="Ask nothing: take defaults and options.")
+    replaces = typer.Option("--force", help="Replace files that are there.")
+    made += [
+        ("yes", Annotated[bool, asks_nothing], False),
+        ("force", Annotated[bool, replaces], False),
+        ("state_dir", StateDir, None),
+    ]
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return [
+        inspect.Parameter(name, kind, default=default, annotation=annotation)
+        for name, annotation, default in made
+    ]
+
+
+def _with_signature(command: Callable[..., None], of: Sequence[inspect.Parameter]) -> None:
+    """Give a command the parameters that only its kinds of service know."""
+    command.__signature__ = inspect.Signature(of)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in of}
+
+
+_with_signature(init, _parameters())

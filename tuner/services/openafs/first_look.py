@@ -1,0 +1,150 @@
+"""What hosts tell somebody who has no testbed file for them yet: read, nothing changed.
+
+What is found here fills in a testbed file; whether the testbed may be changed is found out from
+that file, as for any other (``preflight``).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tuner.errors import TestbedError
+from tuner.hosts.connector import Connector, check
+from tuner.services.openafs import fuse, parse, unit
+from tuner.services.openafs.cache_manager import cache_info
+
+#: Where a server keeps the name of its cell: as Debian has it, and as OpenAFS itself.
+_CELL_NAMES = ("/etc/openafs/server/ThisCell", "/usr/afs/etc/ThisCell")
+#: The kernel client's configuration files, by the word for them in a testbed file.
+_UNIT_FILES = {"systemd": "/etc/openafs/afs.conf", "sysconfig": "/etc/sysconfig/openafs"}
+_MOUNT, _CACHE = "/afs", "/var/cache/openafs"
+_TUNED = re.compile(r"\b1\.8\.")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLook:
+    """A fileserver host. ``instance``: of type dafs, empty without one; ``instances``: all of
+    them with their types. ``version``: of its programs. ``volumes``: without those of the cell's
+    root. ``cell``: empty when it does not say.
+    """
+
+    host: str
+    addresses: tuple[str, ...]
+    instance: str
+    instances: tuple[tuple[str, str], ...]
+    version: str
+    volumes: tuple[str, ...]
+    others: tuple[str, ...]
+    cell: str
+
+    @property
+    def tunable(self) -> bool:
+        """Whether there is a search space for its programs."""
+        return _TUNED.search(self.version) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLook:
+    """A client host. ``control``: the word for how its client is started in a testbed file;
+    ``words``: what is not as a testbed file assumes.
+    """
+
+    host: str
+    control: str
+    words: tuple[tuple[str, str], ...]
+
+    @property
+    def program(self) -> str:
+        """The client program."""
+        return fuse.PROGRAM if self.control == "fuse" else unit.PROGRAM
+
+
+def look_at_server(host: Connector) -> ServerLook:
+    """Ask a fileserver host. Raises TestbedError when it runs no fileserver that can be tuned."""
+    addresses = _addresses(check(host, ["ip", "-oneline", "address", "show", "scope", "global"]))
+    if not addresses:
+        raise TestbedError(f"{host.host}: it has no address that clients could know it by")
+    status = check(host, ["bos", "status", addresses[0], "-long", "-localauth"])
+    instances = tuple(re.findall(r"^Instance (\S+), \(type is (\w+)\)", status, re.MULTILINE))
+    dafs = [name for name, kind in instances if kind == "dafs"]
+    if not dafs:
+        running = ", ".join(f"{name} of type {kind}" for name, kind in instances) or "none"
+        raise TestbedError(
+            f"{host.host}: bosserver has no instance of type dafs, which is what fstune tunes; "
+            f"its instances: {running}"
+        )
+    asked = check(host, ["rxdebug", addresses[0], str(parse.BOSSERVER_PORT), "-version"])
+    try:
+        served = parse.volumes(check(host, ["vos", "listvol", addresses[0], "-localauth"]))
+    except ValueError as problem:
+        raise TestbedError(f"{host.host}: {problem}") from problem
+    roots = sorted(name for name in served if name.startswith("root."))
+    return ServerLook(
+        host=host.host,
+        addresses=addresses,
+        instance=dafs[0],
+        instances=instances,
+        version=asked.partition("version:")[2].strip(),
+        volumes=tuple(sorted(served.difference(roots))),
+        others=tuple(roots),
+        cell=_first_text(host, _CELL_NAMES),
+    )
+
+
+def look_at_client(host: Connector) -> ClientLook:
+    """Ask a client host. Raises TestbedError when no client of OpenAFS runs there."""
+    running = host.ask(["ps", "-C", fuse.PROGRAM, "-o", "args="]).stdout.splitlines()
+    if running:
+        words = shlex.split(running[0])
+        given = {flag: value for flag, value in pairwise(words) if flag.startswith("-")}
+        found = {
+            "mount": given.get("-mountdir", _MOUNT),
+            "cache": given.get("-cachedir") or _cache_named(host),
+        }
+        return ClientLook(host.host, "fuse", _unusual(found, _CACHE))
+    mounted = re.findall(r"^\S+ (\S+) afs ", check(host, ["cat", "/proc/mounts"]), re.MULTILINE)
+    if not mounted:
+        raise TestbedError(
+            f"{host.host}: neither {fuse.PROGRAM} nor the kernel's client of OpenAFS runs there; "
+            "start it the way you want it to be found and left"
+        )
+    for control, file in _UNIT_FILES.items():
+        if host.ask(["test", "-f", file]).status == 0:
+            mount, cache, _ = cache_info(host)
+            usual = _CACHE if control == "systemd" else "/usr/vice/cache"
+            found = {"mount": mount, "cache": cache}
+            return ClientLook(host.host, control, _unusual(found, usual))
+    raise TestbedError(
+        f"{host.host}: the kernel's client runs, but none of {', '.join(_UNIT_FILES.values())} is "
+        "there; write the testbed file by hand, see docs/testbeds.md"
+    )
+
+
+def _cache_named(host: Connector) -> str:
+    """The cache directory of the client's own file, the usual one where there is none."""
+    try:
+        return cache_info(host)[1]
+    except TestbedError:
+        return _CACHE
+
+
+def _unusual(found: dict[str, str], cache: str) -> tuple[tuple[str, str], ...]:
+    usual = {"mount": _MOUNT, "cache": cache}
+    return tuple((name, value) for name, value in found.items() if value != usual[name])
+
+
+def _addresses(shown: str) -> tuple[str, ...]:
+    found: list[str] = re.findall(r"\binet ([0-9.]+)/", shown)
+    return tuple(dict.fromkeys(found))
+
+
+def _first_text(host: Connector, paths: Sequence[str]) -> str:
+    for path in paths:
+        found = host.ask(["cat", "--", path])
+        if found.status == 0:
+            return found.stdout.strip()
+    return ""

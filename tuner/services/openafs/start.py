@@ -1,0 +1,396 @@
+"""How somebody begins with OpenAFS: on a private cell of this machine, or on hosts by SSH."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, TypeAdapter, ValidationError
+
+from deploy.cell import CellError, require_machine
+from tuner.documents import word_of
+from tuner.errors import TestbedError, TunerError
+from tuner.services.openafs.file import Address, Host, HostPath, SshSection, User, Word
+from tuner.services.start import Begun, Choice, Interview, Question, Start
+
+if TYPE_CHECKING:
+    from tuner.hosts.ssh import SshConnector
+    from tuner.services.openafs.first_look import ClientLook, ServerLook
+
+T = TypeVar("T")
+_FILESERVER_SPACE = "openafs-fileserver-1.8"
+_CLIENT_SPACES = {
+    "afsd.fuse": "openafs-cache-manager-fuse-1.8",
+    "afsd": "openafs-cache-manager-linux-1.8",
+}
+_LEAST_FOR_MANY = 2
+
+
+def _as(annotation: Any) -> Callable[[str], Any]:
+    """What reads a text as a field of a testbed file would. Raises ValueError, in one line."""
+    adapter = TypeAdapter(annotation)
+
+    def read(text: str) -> Any:
+        try:
+            return adapter.validate_python(text)
+        except ValidationError as problem:
+            said = problem.errors()[0]["msg"].removeprefix("Value error, ")
+            raise ValueError(f"{text!r}: {said}") from None
+
+    return read
+
+
+def _several(read: Callable[[str], T]) -> Callable[[str], list[T]]:
+    """What reads words between commas or spaces, one at least, each once."""
+
+    def found(text: str) -> list[T]:
+        words = list(dict.fromkeys(text.replace(",", " ").split()))
+        if not words:
+            raise ValueError("name one at least")
+        return [read(word) for word in words]
+
+    return found
+
+
+def _key_file(text: str) -> str:
+    if text and not Path(text).expanduser().is_file():
+        raise ValueError(f"{text!r}: there is no such file")
+    return text
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 16:
+        raise ValueError(f"{text!r}: write a number from 1 to 16")
+    return int(text)
+
+
+class CellStart(Start):
+    """A private cell on this machine."""
+
+    name = "cell"
+    title = "a private OpenAFS cell on this machine, made for the campaign and taken down after it"
+    questions = (
+        Question(
+            "cell-clients",
+            "How many clients should the private cell have?",
+            "Each is a node of its own, and the workload runs on all of them at once.",
+            "1",
+        ),
+    )
+
+    def unavailable(self, state_directory: Path) -> str | None:
+        """See Start.unavailable."""
+        try:
+            require_machine()
+        except CellError as problem:
+            return str(problem)
+        return None
+
+    def begin(self, interview: Interview, beside: Path, state_directory: Path) -> Begun:
+        """See Start.begin."""
+        clients = interview.ask(self.questions[0], _count)
+        return Begun(
+            name="private cell",
+            section=f"{{cell: {{name: tuning, clients: {clients}, link: 1gbit}}}}",
+            says="brought up for the campaign and taken down after it",
+            spaces={
+                "fileserver": {"name": _FILESERVER_SPACE},
+                "cache_manager": {
+                    "name": _CLIENT_SPACES["afsd.fuse"],
+                    # Its caches are in memory; a larger one would show nothing.
+                    "range": "{blocks: [100000, 800000]}",
+                },
+            },
+            workload="many-clients" if clients >= _LEAST_FOR_MANY else "mixed-use",
+            wall_time="30m",
+            choices=(
+                Choice(
+                    "testbed",
+                    f"private cell with {clients} client{'' if clients == 1 else 's'}",
+                    "nobody else uses it; what wins there need not win on disks and networks of "
+                    "yours",
+                ),
+            ),
+        )
+
+
+_SERVER = Question(
+    "server",
+    "Host name of the fileserver, as SSH reaches it?",
+    "fstune restarts this fileserver for each configuration.",
+    needed=True,
+)
+_CLIENTS = Question(
+    "clients",
+    "Host names of the clients, with commas between?",
+    "They run the workload, all at once, and their AFS client is restarted.",
+    needed=True,
+)
+_USER = Question(
+    "user",
+    "Which account on the hosts?",
+    "It must be root, or be allowed 'sudo -n'.",
+    "root",
+)
+_KEY = Question(
+    "key",
+    "Which private key file (empty: the keys of your SSH agent)?",
+    "It logs in without a passphrase, as campaigns run unattended.",
+    "",
+)
+_ADDRESS = Question(
+    "address",
+    "Which IP address do clients know the fileserver by?",
+    "It goes into the commands that stop and start the fileserver.",
+)
+_CELL = Question(
+    "cell-name",
+    "What is the name of the AFS cell?",
+    "It is part of the path at which the clients see the volume.",
+)
+_VOLUME = Question(
+    "volume",
+    "Which volume may the workload use?",
+    "It writes and deletes files there, in a directory of its own.",
+)
+_PATH = Question(
+    "path",
+    "Where do the clients see that volume?",
+    "The workload runs in this directory.",
+)
+
+
+class HostsStart(Start):
+    """A fileserver and clients that are there, by SSH."""
+
+    name = "hosts"
+    title = "your own fileserver and clients, by SSH"
+    questions = (_SERVER, _CLIENTS, _USER, _KEY, _ADDRESS, _CELL, _VOLUME, _PATH)
+
+    def begin(self, interview: Interview, beside: Path, state_directory: Path) -> Begun:
+        """See Start.begin."""
+        from tuner.services.openafs.first_look import (
+            ClientLook,
+            ServerLook,
+            look_at_client,
+            look_at_server,
+        )
+
+        host = _as(Host)
+        server = interview.ask(_SERVER, host)
+        clients = interview.ask(_CLIENTS, _several(host))
+        user = interview.ask(_USER, _as(User), default=_user_of_ssh())
+        key = interview.ask(_KEY, _key_file)
+        with ExitStack() as stack:
+            hosts = _connected([server, *clients], user, key, stack)
+            interview.doing(f"looking at {len(hosts)} hosts")
+            asked: list[Callable[[], ServerLook | ClientLook]] = [
+                partial(look_at_server, hosts[0]),
+                *(partial(look_at_client, one) for one in hosts[1:]),
+            ]
+            looks = _each(asked)
+            seen = next(one for one in looks if isinstance(one, ServerLook))
+            lookers = [one for one in looks if isinstance(one, ClientLook)]
+            found = _Found(server, clients, user, key, seen, lookers)
+            address = interview.ask(
+                _ADDRESS,
+                _as(Address),
+                default=found.likely_address(),
+                known=f"{server} has {', '.join(seen.addresses)}.",
+            )
+            cell = interview.ask(_CELL, _as(_Cell), default=seen.cell or None)
+            volume = interview.ask(
+                _VOLUME,
+                _as(Word),
+                default=seen.volumes[0] if len(seen.volumes) == 1 else None,
+                known=f"{server} has {', '.join(seen.volumes) or 'none but those of the root'}.",
+            )
+            mount = dict(lookers[0].words).get("mount", "/afs")
+            path = interview.ask(_PATH, _as(HostPath), default=f"{mount}/.:mount/{cell}:{volume}")
+            for one in hosts[1:]:
+                if one.ask(["timeout", "20", "test", "-d", path]).status != 0:
+                    raise TestbedError(
+                        f"{one.host}: {path} is no directory there; name with --path where the "
+                        "clients see the volume"
+                    )
+        return found.begun(address, volume, path, beside)
+
+
+def _cell_name(text: str) -> str:
+    if not text or not all(c.isalnum() or c in ".-_" for c in text):
+        raise ValueError("a cell's name has letters, digits, dots and hyphens")
+    return text
+
+
+_Cell = Annotated[str, AfterValidator(_cell_name)]
+
+
+def _user_of_ssh() -> str | None:
+    """Root where this is root; else nobody in particular."""
+    return None if getpass.getuser() == "root" else getpass.getuser()
+
+
+def _connected(names: Sequence[str], user: str, key: str, stack: ExitStack) -> list[SshConnector]:
+    """Connections to hosts. Raises TestbedError that names every host which cannot be reached."""
+    from tuner.hosts.ssh import SshConnector
+    from tuner.services.openafs.hosts import patience, ssh_host
+
+    path = Path(key).expanduser().absolute() if key else None
+    sections = [SshSection(address=name, user=user, key=path) for name in names]
+    found = [
+        stack.enter_context(closing(SshConnector(ssh_host(one, Path.cwd()), patience(600.0))))
+        for one in sections
+    ]
+    _each([partial(one.ask, ["true"]) for one in found])
+    return found
+
+
+def _each(work: Sequence[Callable[[], T]]) -> list[T]:
+    """Do all at once. Raises TestbedError that says what went wrong with each."""
+
+    def done(one: Callable[[], T]) -> T | TunerError:
+        try:
+            return one()
+        except TunerError as problem:
+            return problem
+
+    with ThreadPoolExecutor(len(work)) as pool:
+        results = list(pool.map(done, work))
+    wrong = [str(result) for result in results if isinstance(result, TunerError)]
+    if wrong:
+        raise TestbedError("; ".join(wrong))
+    return [result for result in results if not isinstance(result, TunerError)]
+
+
+class _Found:
+    """Hosts that were looked at, and what follows for the files."""
+
+    def __init__(
+        self,
+        server: str,
+        clients: Sequence[str],
+        user: str,
+        key: str,
+        seen: ServerLook,
+        lookers: Sequence[ClientLook],
+    ) -> None:
+        self._server = server
+        self._clients = clients
+        self._user = user
+        self._key = key
+        self._seen = seen
+        self._lookers = lookers
+        programs = {one.program for one in lookers}
+        if len(programs) > 1:
+            said = ", ".join(f"{one.host} {one.program}" for one in lookers)
+            raise TestbedError(
+                f"the clients run different programs, whose settings differ: {said}; name those "
+                "of one kind with --clients"
+            )
+        self._program = programs.pop()
+
+    def likely_address(self) -> str:
+        """The address that SSH used, where the server has it; else its first."""
+        try:
+            reached = socket.gethostbyname(self._server)
+        except OSError:
+            reached = ""
+        addresses = self._seen.addresses
+        return reached if reached in addresses else addresses[0]
+
+    def begun(self, address: str, volume: str, path: str, beside: Path) -> Begun:
+        """What the answers come to."""
+        client_space = _CLIENT_SPACES[self._program]
+        spaces: dict[str, Mapping[str, str]] = {"cache_manager": {"name": client_space}}
+        seen = self._seen
+        choices = [
+            Choice("instance", seen.instance, "it is the one of type dafs, which fstune tunes"),
+            Choice(
+                "clients",
+                f"{len(self._lookers)} with {self._program}",
+                "this is the program that runs there, so its search space is used",
+            ),
+        ]
+        if seen.tunable:
+            spaces = {"fileserver": {"name": _FILESERVER_SPACE}, **spaces}
+            why = "its search space is of this version"
+        else:
+            why = "there is no search space for this version, so the server is left as it is"
+        choices.insert(0, Choice("fileserver", f"OpenAFS {_short(seen.version)}", why))
+        others = [name for name in seen.volumes if name != volume]
+        if others:
+            said = ", ".join(others[:5]) + (", ..." if len(others) > 5 else "")
+            choices.append(
+                Choice(
+                    "other volumes",
+                    said,
+                    "they are not declared, so a campaign is refused while they are there: every "
+                    "restart would interrupt them",
+                )
+            )
+        return Begun(
+            name="own fileserver",
+            section=f"{{hosts: {word_of(beside.name)}}}",
+            says="the hosts: see that file",
+            spaces=spaces,
+            workload="many-clients" if len(self._clients) >= _LEAST_FOR_MANY else "mixed-use",
+            wall_time="6h",
+            file=self._text(address, volume, path),
+            choices=tuple(choices),
+        )
+
+    def _text(self, address: str, volume: str, path: str) -> str:
+        seen = self._seen
+        lines = [
+            "# The hosts of a campaign; docs/testbeds.md has every key. Nothing here is secret.",
+            "# Look first: fstune testbed check FILE --dry-run",
+            "name: own fileserver",
+            f"path: {word_of(path)}    # where all clients see the volume; the workload runs there",
+            "server:",
+            f"  reach: {self._reach(self._server)}",
+            f"  address: {address}    # as clients know it",
+            f"  instance: {seen.instance}    # bosserver's name for it",
+            f"  volumes: [{volume}]    # those that the workload may use",
+        ]
+        if seen.others:
+            lines += [
+                "  # Volumes that may stand there too, and suffer every restart. Others are "
+                "refused: name them",
+                "  # here only if that is all right.",
+                f"  other_volumes: [{', '.join(seen.others)}]",
+            ]
+        lines.append("clients:    # they run the workload, all at once")
+        for number, (name, looker) in enumerate(
+            zip(self._clients, self._lookers, strict=True), start=1
+        ):
+            words = ", ".join(f"{key}: {word_of(value)}" for key, value in looker.words)
+            lines += [
+                f"  - name: c{number}",
+                f"    reach: {self._reach(name)}",
+                f"    control: {{{looker.control}: {{{words}}}}}",
+            ]
+        lines += [
+            "# hours: {start: '20:00', end: '06:00'}    # measure at night only",
+            "# other_clients: [192.0.2.7]    # addresses that may use the server meanwhile",
+            "restore: {after: 30m}    # after so long a silence of fstune, a host puts itself back",
+        ]
+        return "".join(f"{line}\n" for line in lines)
+
+    def _reach(self, name: str) -> str:
+        words = {"address": name, "user": self._user}
+        if self._key:
+            words["key"] = str(Path(self._key).expanduser().absolute())
+        said = ", ".join(f"{key}: {word_of(value)}" for key, value in words.items())
+        return f"{{ssh: {{{said}}}}}"
+
+
+def _short(version: str) -> str:
+    """The number of a version: of ``OpenAFS 1.8.9-1-debian 2022-12-14 root@host`` the second."""
+    words = version.removeprefix("OpenAFS").split()
+    return words[0] if words else "of an unknown version"

@@ -1,0 +1,30 @@
+"""How somebody begins without a server: a campaign on arithmetic, to see how fstune works."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tuner.services.start import Begun, Choice, Interview, Start
+
+
+class SimulatedStart(Start):
+    """A service that exists only as arithmetic, and on which one setting makes a difference."""
+
+    name = "simulated"
+    title = "no server: a service that exists only as arithmetic, to see how fstune works"
+
+    def begin(self, interview: Interview, beside: Path, state_directory: Path) -> Begun:
+        """See Start.begin."""
+        effect = "{parameter: cache_manager.chunksize, low: 19, change: -0.12}"
+        return Begun(
+            name="simulated",
+            section=f"{{simulated: {{noise: 0.02, block_noise: 0.2, effects: [{effect}]}}}}",
+            says="no host is touched; chunks of 2^19 bytes or more take 12% less time here",
+            spaces={"cache_manager": {"name": "openafs-cache-manager-fuse-1.8"}},
+            wall_time="30m",
+            choices=(
+                Choice(
+                    "service", "simulated", "its truth is known, so you see whether it is found"
+                ),
+            ),
+        )
