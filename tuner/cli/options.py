@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tuner.cli import completion
 from tuner.errors import NotFoundError, SpecError
 from tuner.report.log import LogForm
 from tuner.settings import ClientSettings, Settings
@@ -59,7 +60,8 @@ CampaignReference = Annotated[
     str,
     typer.Argument(
         help="A campaign's identifier, the beginning of one, its name if it is the only one of "
-        "that name, or 'last'."
+        "that name, or 'last'.",
+        autocompletion=completion.campaigns,
     ),
 ]
 

@@ -88,9 +88,12 @@ def markdown() -> str:
     parts = [
         "# Commands\n\nGenerated from the program (`make docs`); `fstune COMMAND -h` says the "
         "same, and so does the manual page,\n`man docs/fstune.1`. "
-        "`fstune --install-completion` sets up completion for bash, zsh or fish. "
-        "Exit statuses and JSON\ndocuments are described in "
-        "[programs.md](programs.md).\n"
+        "Exit statuses and JSON documents are described in "
+        "[programs.md](programs.md).\n\n"
+        "`fstune --install-completion` sets up the shell that you use (bash, zsh, fish) to "
+        "complete commands, options, and the\nnames of campaigns, search spaces, parameters and "
+        "workloads with the Tab key. For all users of a machine:\n\n```sh\n"
+        "fstune --show-completion bash > /etc/bash_completion.d/fstune\n```\n"
     ]
     for one in commands():
         parts.append(f"\n## fstune {one.name}\n\n```\n{one.usage}\n```\n\n{one.says}\n")
@@ -109,8 +112,11 @@ def manual() -> str:
     parts = [
         '.TH FSTUNE 1 "" "fstune" "User Commands"\n.SH NAME\n'
         "fstune \\- find better settings for a fileserver, and know how sure you can be\n"
-        ".SH SYNOPSIS\n.B fstune\n.I COMMAND\n[OPTIONS] [ARGUMENTS]\n.SH COMMANDS\n"
+        ".SH SYNOPSIS\n.B fstune\n.I COMMAND\n[OPTIONS] [ARGUMENTS]\n.SH OPTIONS\n"
     ]
+    top: Any = typer.main.get_command(app)
+    parts += [f".TP\n.B {_roff(_option(one))}\n{_roff(one.help)}\n" for one in top.params]
+    parts.append(".SH COMMANDS\n")
     for one in commands():
         parts.append(f".SS {_roff(one.usage)}\n")
         parts.append("\n.PP\n".join(map(_roff, one.says.split("\n\n"))) + "\n")

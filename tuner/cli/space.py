@@ -26,6 +26,7 @@ from search_spaces import (
     describe,
     draw,
 )
+from tuner.cli import completion
 from tuner.cli.output import AsJson
 from tuner.cli.say import say
 from tuner.errors import SpecError
@@ -42,7 +43,10 @@ _MOST_DRAWN = 1_000_000
 #: Configurations that 'space check' draws and holds against the rules.
 _DRAWN_TO_CHECK = 500
 
-Name = Annotated[str, typer.Argument(help="A space's name, or a file of your own.")]
+Name = Annotated[
+    str,
+    typer.Argument(help="A space's name, or a file of your own.", autocompletion=completion.spaces),
+]
 
 
 @contextmanager
@@ -161,7 +165,10 @@ def sample(
 
 @app.command("explain", context_settings={"ignore_unknown_options": True})
 def explain(
-    name: Name, parameter: Annotated[str, typer.Argument(help="A parameter of the space.")]
+    name: Name,
+    parameter: Annotated[
+        str, typer.Argument(help="A parameter of the space.", autocompletion=completion.parameters)
+    ],
 ) -> None:
     """Explain one parameter: what it does, its limits, and where that was read."""
     with _reported():

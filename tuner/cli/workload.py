@@ -16,6 +16,7 @@ from rich.text import Text
 
 import workloads
 from tuner.campaign.stopping import stop_signals, undisturbed
+from tuner.cli import completion
 from tuner.cli.output import AsJson
 from tuner.cli.say import say
 from tuner.errors import SpecError, WorkloadError
@@ -36,7 +37,12 @@ app = typer.Typer(
 
 _MIB = 1 << 20
 
-Name = Annotated[str, typer.Argument(help="A workload's name, or a file of your own.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="A workload's name, or a file of your own.", autocompletion=completion.workloads
+    ),
+]
 Scale = Annotated[
     float, typer.Option("--scale", min=1e-6, max=1e6, help="How much of the full size.")
 ]
