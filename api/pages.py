@@ -33,8 +33,10 @@ from api.service import (
 )
 from api.steering import resumed, steered
 from tuner.campaign.presence import absence, status
+from tuner.campaign.stored_named import stored_named
 from tuner.errors import NotFoundError
 from tuner.model import Campaign, Wish
+from tuner.page.document import compared as comparison_tables
 from tuner.page.report_builder import why
 from tuner.page.rows import effects, settings
 from tuner.records.status import Status
@@ -96,23 +98,28 @@ def _listed(serving: Serving, token: str | None) -> dict[str, Any]:
 @router.get("/campaigns/{campaign}", dependencies=[READ])
 def campaign_page(campaign: Found, serving: Serving, who: Reader) -> HTMLResponse:
     """One campaign."""
-    return rendered("campaign.html", who, view=_viewed(serving, campaign))
+    return rendered("campaign.html", who, **_shown(serving, campaign))
 
 
 @router.get("/campaigns/{campaign}/live", dependencies=[READ])
 def campaign_live(campaign: Found, serving: Serving, who: Reader) -> HTMLResponse:
     """The part of a campaign's page that changes."""
-    return rendered("live.html", who, view=_viewed(serving, campaign))
+    return rendered("live.html", who, **_shown(serving, campaign))
 
 
-def _viewed(serving: Service, campaign: Campaign) -> view.View:
+def _shown(serving: Service, campaign: Campaign) -> dict[str, Any]:
+    """What is told of a campaign, and of what it compares."""
     running = campaign.state is CampaignState.RUNNING
     seen = serving.sight.of(campaign.id)
-    return view.of(
-        seen,
-        serving.effects.of(seen),
-        absence(serving.store, campaign.id) if running else None,
-    )
+    given = stored_named(serving.store, campaign, seen.trials)
+    return {
+        "view": view.of(
+            seen,
+            serving.effects.of(seen),
+            absence(serving.store, campaign.id) if running else None,
+        ),
+        "given": None if given is None else comparison_tables(given),
+    }
 
 
 @router.get("/campaigns/{campaign}/recommendation", dependencies=[READ])

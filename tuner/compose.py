@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from search_spaces import Space
 from tuner.campaign.checking import check_plan
+from tuner.campaign.given import wrong_names
 from tuner.campaign.holding import held
 from tuner.campaign.identity import aspects
 from tuner.campaign.lanes import Site
 from tuner.campaign.rules import rules_of
-from tuner.campaign.spec import CampaignSpec, load_space, wrong_names
+from tuner.campaign.spec import CampaignSpec, load_space
 from tuner.campaign.stopping import stop_signals
 from tuner.errors import SpecError
 from tuner.judge.pilot import Pilot

@@ -83,7 +83,7 @@ def recommendation(
             *_risks(chosen, baseline, risks),
             *_floors(certificate, rules),
             *_adjusted(plan),
-            *_others(plan.step),
+            *(() if rules.compares else _others(plan.step)),
             *_doubts(plan),
             *doubts,
         ),

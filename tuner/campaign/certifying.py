@@ -147,7 +147,7 @@ def certification(
     the claim rest on the sign-flip test too; a refusal leaves no claim at all. A finalist that
     ``failed`` is out, but keeps its share of the error.
     """
-    pairs = {f: _pairs(attempt.blocks, f) for f in attempt.finalists}
+    pairs = {f: paired(attempt.blocks, f) for f in attempt.finalists}
     opinions = {f: _second_opinion(pairs[f], rules, attempt.alpha) for f in attempt.finalists}
     suspect = any(_hurts(guard) for guard in watched)
     found = certify_several(
@@ -210,8 +210,8 @@ def _second_opinion(pairs: Sequence[PairedTimes], rules: Rules, alpha: float) ->
     return (disagreement(differences, threshold=level, alpha=alpha),)
 
 
-def _pairs(fresh: Sequence[BlockTimes], finalist: int) -> list[PairedTimes]:
-    """The finalist's fresh pairs: a block that it failed in, or that came later, has none."""
+def paired(fresh: Sequence[BlockTimes], finalist: int) -> list[PairedTimes]:
+    """A finalist's fresh pairs: a block that it failed in, or that came later, has none."""
     return [
         PairedTimes(block.times_s[finalist], block.times_s[BASELINE], _covariates(block, finalist))
         for block in fresh

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from search_spaces import Space
+from tuner.campaign.given import given_values
 from tuner.campaign.spec import CampaignSpec
 from tuner.errors import SpecError
 from tuner.model import Configuration
@@ -29,11 +30,11 @@ def check_plan(
 def _wrong_first(
     spec: CampaignSpec, spaces: Mapping[str, Space], known: Sequence[Known | None]
 ) -> Iterator[str]:
-    """What is wrong with the first configurations: on any host, or on those whose limits are
+    """What is wrong with the given configurations: on any host, or on those whose limits are
     known.
     """
     parameters = {f"{part}.{name}" for part, space in spaces.items() for name in space.by_name}
-    for number, values in enumerate(spec.first):
+    for where, values in given_values(spec):
         for hosts in known:
             # A space of the campaign's own need not know all that will be found.
             found = {} if hosts is None else hosts.found
@@ -44,12 +45,12 @@ def _wrong_first(
                 wrong = (
                     space.impossible(own) if hosts is None else space.violations(own, hosts.facts)
                 )
-                yield from (f"first.{number}: {part}: {said}" for said in wrong)
+                yield from (f"{where}: {part}: {said}" for said in wrong)
 
 
 def _nothing_to_try(spec: CampaignSpec, spaces: Mapping[str, Space]) -> Iterator[str]:
     sections = [spec.spaces[part] for part in spaces]
-    given = spec.first or any(section.fix or section.presets for section in sections)
+    given = given_values(spec) or any(section.fix or section.presets for section in sections)
     if not given and not any(space.searched for space in spaces.values()):
         yield (
             "spaces: nothing is searched, so that there is nothing to try; leave out 'only', or "

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from tuner.campaign import named
 from tuner.campaign.attempts import Attempt, attempts
 from tuner.campaign.batches import AnyBlock, again, batch, settled
 from tuner.campaign.budget import Spent
@@ -57,8 +58,10 @@ class Planner:
     the same rows, plans the same.
     """
 
-    def __init__(self, rules: Rules, guide: Guide) -> None:
+    def __init__(self, rules: Rules, guide: Guide, compared: Sequence[Proposal] = ()) -> None:
+        """``compared``: the configurations of a comparison, which searches nothing."""
         self.rules = rules
+        self._compared = compared
         self.table = ScoreTable(rules.components, rules.weights)
         self._guide = guide
         self._replay = Replay()
@@ -128,6 +131,7 @@ class Planner:
             self._guide,
             testbeds,
             self._judge,
+            self._compared,
         )
         return state.next(earlier_blocks)
 
@@ -145,6 +149,7 @@ class _State:
     guide: Guide
     testbeds: int
     judge: Judge
+    compared: Sequence[Proposal]
 
     def next(self, earlier_blocks: int) -> Plan:
         self.rules = settled_rules(self.rules, self.pilot.found)
@@ -161,6 +166,8 @@ class _State:
             return replace(here, step=Halt(reason))
         if guards_due(table, rules.testbeds):
             here = replace(here, guards=guards(table))
+        if rules.compares:
+            return self._compare(here)
         made = attempts(table.ended, [one.block for one in table.scored])
         stands = [self.judge.standing(each, rules, self.failed) for each in made]
         here = self._answered(here, made, stands)
@@ -173,6 +180,22 @@ class _State:
             step = self._block(BlockKind.SEARCH, here.race, left)
             return replace(here, step=step, live=left)
         return self._move(here, made, stands)
+
+    def _compare(self, here: Plan) -> Plan:
+        """Measure given configurations until enough is known of each, or the budget is used up."""
+        made = attempts(self.table.ended, [one.block for one in self.table.scored])
+        if not made:
+            groups = tuple([tuple(self.compared)] * self.testbeds)
+            step = Explore(here.race + 1, self.table.newest + 1, BlockKind.CERTIFY, groups)
+            return replace(here, step=step, phase=Phase.CERTIFY)
+        found = named.judged(made[0], self.rules)
+        open_ = named.still_open(found, self.rules, self.failed)
+        few = len(made[0].blocks) < MIN_PAIRS
+        if open_ and (few or self._fits(1 + len(open_))):
+            block = self._block(BlockKind.CERTIFY, made[0].race, open_)
+            return replace(here, step=block, phase=Phase.CERTIFY, live=open_)
+        end = named.finish(found, self.failed)
+        return replace(here, step=end, phase=Phase.DONE, live=(), certificate=end.certificate)
 
     def _here(self) -> Plan:
         """How things stand, without a step yet."""

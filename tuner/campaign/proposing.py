@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tuner.campaign.equivalence import Facts
+from tuner.campaign.given import given_values
 from tuner.campaign.model_guide import ModelGuide
+from tuner.campaign.named import ORIGIN
 from tuner.campaign.rules import Rules
 from tuner.campaign.spec import CampaignSpec
 from tuner.errors import SpecError
@@ -48,15 +50,34 @@ def named_first(target: Target, facts: Facts, spec: CampaignSpec) -> list[Propos
     return list(wanted.values())
 
 
+def compared(target: Target, facts: Facts, spec: CampaignSpec) -> list[Proposal]:
+    """The configurations of a comparison, in the order of the file; none for a search. Raises
+    SpecError when one does not fit its host, is the baseline, or is another one by its values.
+    """
+    found: dict[Configuration, Proposal] = {target.baseline: Proposal(target.baseline, "")}
+    for name in spec.compare:
+        configuration = _over_baseline(target, facts, f"compare.{name}", spec)
+        if configuration in found:
+            same = found[configuration].origin.removeprefix(ORIGIN) or "the baseline"
+            raise SpecError(f"compare.{name}: it is the same as {same}")
+        found[configuration] = Proposal(configuration, f"{ORIGIN}{name}")
+    return list(found.values())[1:]
+
+
+def _over_baseline(target: Target, facts: Facts, where: str, spec: CampaignSpec) -> Configuration:
+    """The baseline with the values of one key of the file. Raises SpecError."""
+    configuration = Configuration.of(target.baseline.as_dict() | dict(given_values(spec))[where])
+    for component, part in target.parts.items():
+        wrong = part.space.violations(configuration.part(component), facts[component])
+        if wrong:
+            raise SpecError(f"{where}: {component}: {wrong[0]}")
+    return configuration
+
+
 def _first(target: Target, facts: Facts, spec: CampaignSpec) -> Iterator[tuple[Configuration, str]]:
     """The baseline with some values changed, as the specification lists them."""
-    for number, values in enumerate(spec.first, start=1):
-        configuration = Configuration.of(target.baseline.as_dict() | values)
-        for component, part in target.parts.items():
-            wrong = part.space.violations(configuration.part(component), facts[component])
-            if wrong:
-                raise SpecError(f"first.{number - 1}: {component}: {wrong[0]}")
-        yield configuration, f"first {number}"
+    for number in range(len(spec.first)):
+        yield _over_baseline(target, facts, f"first.{number}", spec), f"first {number + 1}"
 
 
 def _presets(

@@ -42,7 +42,8 @@ class Rules:
     budget that the search leaves to certification, of ``finalists`` trials at once at most.
     ``pilot``: None for a campaign without one; ``pilot_override``: continue although it advises
     against. ``testbeds``: so many blocks are measured at once. ``stop_certified``: finish with the
-    first certificate. ``adjust``: judge gains by adjusted differences.
+    first certificate. ``adjust``: judge gains by adjusted differences. ``compares``: nothing is
+    searched, given configurations are compared.
     """
 
     components: tuple[str, ...]
@@ -62,10 +63,13 @@ class Rules:
     floors: Floors = Floors.AUTO
     stop_certified: bool = False
     adjust: bool = False
+    compares: bool = False
 
 
 def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
     """The rules by which a specification is planned."""
+    finalists = len(spec.compare) or spec.certification.finalists
+    first_share = 1.0 if spec.compare else FIRST_SHARE
     pilot = PilotRules(
         weights=workload.weights,
         delta=spec.statistics.delta,
@@ -75,8 +79,8 @@ def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
         arms=1 + spec.search.arms,
         certify_blocks=min(500, spec.certification.blocks),
         certify_share=spec.certification.share,
-        certify_arms=1 + spec.certification.finalists,
-        alpha_certify=FIRST_SHARE * ALPHA / spec.certification.finalists,
+        certify_arms=1 + finalists,
+        alpha_certify=first_share * ALPHA / finalists,
         components=workload.components,
     )
     return Rules(
@@ -93,7 +97,7 @@ def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
         max_trials=spec.search.max_trials,
         certify_blocks=spec.certification.blocks,
         certify_share=spec.certification.share,
-        finalists=spec.certification.finalists,
+        finalists=finalists,
         seed=spec.seed,
         pilot=pilot if spec.pilot.blocks else None,
         pilot_override=spec.pilot.override,
@@ -101,6 +105,7 @@ def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
         floors=Floors(spec.certification.floors),
         stop_certified=spec.stop == "certified",
         adjust=spec.statistics.adjust,
+        compares=bool(spec.compare),
     )
 
 

@@ -24,7 +24,7 @@ from tuner.campaign.measuring import BlockRunner, Failures
 from tuner.campaign.notes import Notes
 from tuner.campaign.piloting import TWIN_ORIGIN
 from tuner.campaign.plan import MAX_VOID_IN_A_ROW, Planner
-from tuner.campaign.proposing import guide_of
+from tuner.campaign.proposing import compared, guide_of
 from tuner.campaign.resuming import blocks_so_far, check_identity, putting_back
 from tuner.campaign.rounds import trials_and_blocks
 from tuner.campaign.rules import rules_of
@@ -311,7 +311,8 @@ class Runner:
             self._add(references)
         priors = self._store.priors(self._id)
         guide = guide_of(self._target, self._facts, self._spec, self._rules, priors)
-        self._planner = Planner(self._rules, guide)
+        given = compared(self._target, self._facts, self._spec)
+        self._planner = Planner(self._rules, guide, given)
         self._notes = Notes(
             self._store, self._id, self._planner, self._writer, together=self._together
         )

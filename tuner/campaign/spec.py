@@ -32,7 +32,6 @@ from tuner.documents import (
     Name,
     ParameterValue,
     Section,
-    meant,
     problems,
     read_document,
     wrong_key,
@@ -46,6 +45,8 @@ SamplerName = Literal["model", "tpe", "cmaes", "nsga2", "random", "grid"]
 
 #: Testbeds that one process can drive.
 _MOST_TESTBEDS = 32
+#: Configurations of a comparison, which are all measured in each block.
+_MOST_COMPARED = 20
 
 
 class SpaceSection(Section):
@@ -189,8 +190,9 @@ class ReferenceSection(Section):
 class CampaignSpec(Section):
     """A whole campaign, on one ``testbed`` or on several equivalent ``testbeds`` of one kind.
 
-    ``first``: configurations to try before the proposer's own. ``stop``: when a campaign is over:
-    when its budget is used up, or as soon as something is ``certified``.
+    ``first``: configurations to try before the proposer's own. ``compare``: instead of a search,
+    configurations by name, of each part the settings that differ from the baseline. ``stop``:
+    when a campaign is over: when its budget is used up, or as soon as something is ``certified``.
     """
 
     name: Name
@@ -206,7 +208,31 @@ class CampaignSpec(Section):
     references: tuple[ReferenceSection, ...] = Field(default=(), max_length=20)
     seed: int = Field(default=1, ge=0, lt=2**63)
     first: tuple[dict[str, ParameterValue], ...] = ()
+    compare: dict[Name, dict[str, dict[str, ParameterValue]]] = Field(
+        default_factory=dict, max_length=_MOST_COMPARED
+    )
     stop: Literal["budget", "certified"] = "budget"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_pilot(cls, given: object) -> object:
+        """A comparison has nothing to plan, so that it has a pilot only if it names one."""
+        if isinstance(given, dict) and given.get("compare") and "pilot" not in given:
+            return {**given, "pilot": {"blocks": 0}}
+        return given
+
+    @model_validator(mode="after")
+    def _compares_or_searches(self) -> CampaignSpec:
+        if not self.compare:
+            return self
+        presets = any(section.presets for section in self.spaces.values())
+        for key, given in (("first", self.first), ("presets", presets)):
+            if given:
+                raise ValueError(f"compare: it searches nothing, so that it takes no {key}")
+        for name, parts in self.compare.items():
+            if not any(parts.values()):
+                raise wrong_key(f"compare.{name}", "name a part, and its settings that differ")
+        return self
 
     @field_validator("spaces")
     @classmethod
@@ -344,31 +370,6 @@ def _with_resolved_paths(spec: CampaignSpec, directory: Path) -> CampaignSpec:
 
     found = {"spaces": spaces, "workload": workload}
     return spec.at([place(section) for section in spec.places]).model_copy(update=found)
-
-
-def wrong_names(spec: CampaignSpec, spaces: Mapping[str, Space]) -> list[str]:
-    """What a specification names and its spaces do not have, a sentence each."""
-    known = [f"{c}.{p.name}" for c, space in spaces.items() for p in space.parameters]
-    named = [(f"first.{n}", name) for n, values in enumerate(spec.first) for name in values]
-    wrong = []
-    for component, space in spaces.items():
-        wrong += _wrong_presets(spec.spaces[component], space)
-    return wrong + [
-        f"{where}: no parameter {name!r} in the campaign's search spaces{meant(name, known)}"
-        for where, name in named
-        if name not in known
-    ]
-
-
-def _wrong_presets(section: SpaceSection, space: Space) -> list[str]:
-    """The presets that are named and do not exist, a sentence each."""
-    of = [preset.name for preset in space.presets]
-    where = f"spaces.{space.component}.presets: {space.name} has no preset"
-    return [
-        f"{where} {name!r}{meant(name, of) or '; it has ' + ', '.join(of)}"
-        for name in section.presets
-        if name not in of
-    ]
 
 
 def load_space(section: SpaceSection, component: str) -> Space:

@@ -13,6 +13,7 @@ from rich.console import Console
 from tuner.campaign.overview import beside, overview
 from tuner.campaign.presence import absence
 from tuner.campaign.spec import stored_spaces
+from tuner.campaign.stored_named import stored_named
 from tuner.cli.ending import no_answer
 from tuner.cli.options import (
     CampaignReference,
@@ -85,7 +86,8 @@ def show_campaign(
         stalled = "" if absent is None else absent.sentence()
         if as_json:
             trials, estimates = store.trials(found.id), seen.numbers.estimates
-            say(shown_json(found, trials, estimates, stalled))
+            named = stored_named(store, found, trials)
+            say(shown_json(found, trials, estimates, stalled, named))
             return
         page = campaign_page(
             found,
@@ -95,6 +97,7 @@ def show_campaign(
             estimates=seen.numbers.estimates,
             drift=seen.numbers.drift,
             references=seen.references,
+            named=stored_named(store, found),
             clients=seen.numbers.clients,
             testbeds_differ=seen.numbers.testbeds_differ,
             counts=seen.counts,

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console, RenderableType
 
+from tuner.campaign.given import given_values
 from tuner.campaign.rules import rules_of
 from tuner.campaign.spec import read_spec
 from tuner.cli.options import StateDir, state_directory
@@ -68,7 +69,7 @@ def _page(prepared: Prepared) -> RenderableType:
         [place.way.describe(place.section) for place in spec.places],
         f"{work.name}: {', '.join(component.name for component in work.components)}",
         prepared.spaces,
-        [*presets, *((f"first.{n}", values) for n, values in enumerate(spec.first))],
+        [*presets, *given_values(spec)],
         budget_lines(
             spec.budget.wall_time, spec.budget.measurements, spec.certification.blocks, alpha
         ),
@@ -93,13 +94,14 @@ def _show_hosts(file: Path, found: Rehearsal, prepared: Prepared, console: Conso
 def refusal(found: Rehearsal, prepared: Prepared) -> str | None:
     """Why a campaign would be refused on a testbed that was looked at, None when it would not."""
     from tuner.campaign.equivalence import least_facts
-    from tuner.campaign.proposing import named_first
+    from tuner.campaign.proposing import compared, named_first
 
     if found.target is None:
         return "; ".join(f"{f.host}: {f.message}" for f in found.findings if f.refuses)
     facts = least_facts({found.name: found.target})
     try:
         named_first(found.target, facts, prepared.spec)
+        compared(found.target, facts, prepared.spec)
     except SpecError as problem:
         return str(problem)
     return None

@@ -10,10 +10,12 @@ from rich.console import Console
 
 from tuner.campaign.overview import beside
 from tuner.campaign.spec import stored_spaces
+from tuner.campaign.stored_named import stored_named
 from tuner.cli.say import say
 from tuner.errors import INTERRUPTED, NotFoundError, TunerError
 from tuner.model import Block, Campaign, Trial
 from tuner.records.comparison import Comparison
+from tuner.records.named import NamedComparison
 from tuner.report.summary import Effort, campaign_summary
 from tuner.report.tables import show
 from tuner.states import BlockState, CampaignState
@@ -28,6 +30,7 @@ class Ended:
     campaign: Campaign
     effort: Effort
     references: Sequence[Comparison] = ()
+    named: NamedComparison | None = None
 
 
 def stored_end(store: Store, campaign: Campaign) -> Ended:
@@ -43,7 +46,7 @@ def stored_end(store: Store, campaign: Campaign) -> Ended:
         measurements=sum(count.measurements for count in counts),
         void_blocks=number(BlockState.VOID),
     )
-    return Ended(campaign, effort, beside(store, campaign))
+    return Ended(campaign, effort, beside(store, campaign), stored_named(store, campaign))
 
 
 def effort_of(trials: Sequence[Trial], blocks: Sequence[Block], measurements: int) -> Effort:
@@ -70,6 +73,7 @@ def tell_end(
         restored=restored,
         references=ended.references,
         spaces=stored_spaces(campaign.spec),
+        named=ended.named,
     )
     show(Console(), page)
     if error is not None:

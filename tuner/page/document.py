@@ -12,6 +12,8 @@ from pydantic import Field
 
 from tuner.judge.verdict import Outcome
 from tuner.model import BlockKind
+from tuner.records.named import NamedComparison
+from tuner.report import named
 from tuner.report.parameter_effects import EffectsDocument
 from tuner.report.recommend import Effect, Part, RecommendationDocument
 from tuner.states import CampaignState
@@ -84,6 +86,27 @@ class Applying(Part):
     undo: str
 
 
+class Compared(Part):
+    """Given configurations against the baseline, as tables of text: their headings, and rows."""
+
+    headings: list[str]
+    rows: list[list[str]]
+    component_headings: list[str]
+    components: list[list[str]]
+    claim: list[str]
+
+
+def compared(found: NamedComparison) -> Compared:
+    """A comparison as tables."""
+    return Compared(
+        headings=list(named.headings(found)),
+        rows=[list(row) for row in named.rows(found)],
+        component_headings=list(named.component_headings(found)),
+        components=[list(row) for row in named.component_rows(found)],
+        claim=list(named.claim(found)),
+    )
+
+
 class ReportDocument(Part):
     """A campaign, to be handed to somebody who was not there.
 
@@ -91,7 +114,8 @@ class ReportDocument(Part):
     one that settings, components and counters are about: the recommended one, else the incumbent.
     ``why``: a sentence for each large change of what was counted.
     ``equal``: so many settings are as in the baseline. ``unmeasured``: trials that no complete
-    block has measured. ``campaign_file``: YAML, files in it by their names alone.
+    block has measured. ``compared``: of a campaign that compares. ``campaign_file``: YAML,
+    files in it by their names alone.
     """
 
     schema_: Literal["fstune-report/1"] = Field(default=SCHEMA, alias="schema")
@@ -122,6 +146,7 @@ class ReportDocument(Part):
     applying: list[Applying]
     campaign_file: str
     commands: list[str]
+    compared: Compared | None = None
 
     def json_text(self) -> str:
         """The document as JSON, ending with a newline."""

@@ -31,6 +31,11 @@ def report_markdown(document: ReportDocument) -> str:
         f"**{text(d.answer)}.** {text(d.reason)}".rstrip(),
         *_section("How sure", _list(d.sure)),
     ]
+    if d.compared is not None:
+        table = _table(d.compared.headings, d.compared.rows)
+        lines += _section("Compared with the baseline", [*table, "", *_list(d.compared.claim)])
+        by = _table(d.compared.component_headings, d.compared.components)
+        lines += _section("By component", by)
     if d.recommendation is not None:
         lines += _section("Mind", _list(d.recommendation.notes))
         lines += _section("Beside it", _list(r.text for r in d.recommendation.references))

@@ -14,6 +14,7 @@ import tuner
 from tuner.campaign.comparing import stored_comparisons
 from tuner.campaign.rules import Rules
 from tuner.campaign.spec import CampaignSpec, stored_spaces
+from tuner.campaign.stored_named import stored_named
 from tuner.errors import SpecError
 from tuner.model import (
     BASELINE,
@@ -34,6 +35,7 @@ from tuner.page.document import (
     ReportDocument,
     SettingChange,
     TrialVerdict,
+    compared,
 )
 from tuner.page.effects_seen import EffectsSeen
 from tuner.page.names import called, names
@@ -104,6 +106,7 @@ def report_document(
         if sight.pages.has_references(campaign)
         else ()
     )
+    given = stored_named(sight.store, found, seen.trials)
     baseline = seen.trials[BASELINE].configuration if seen.trials else Configuration()
     chosen = seen.trials[seen.leader].configuration if seen.trials else baseline
     changed, equal = differences(baseline, chosen)
@@ -171,6 +174,7 @@ def report_document(
             "fstune run campaign.yaml",
             f"fstune export {found.id} measurements.jsonl.gz",
         ],
+        compared=None if given is None else compared(given),
     )
 
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from tuner.model import Campaign, Trial
 from tuner.records.estimate import Estimate
+from tuner.records.named import NamedComparison, Shown
 from tuner.records.status import Status
 from tuner.text import percent_faster, unbounded
 
@@ -28,10 +29,45 @@ def shown_json(
     trials: Sequence[Trial],
     estimates: Mapping[int, Estimate],
     absence: str,
+    named: NamedComparison | None = None,
 ) -> str:
-    """One campaign with all of its trials."""
+    """One campaign with all of its trials, and what it compares."""
     shown = [_trial(trial, estimates.get(trial.number)) for trial in trials]
-    return _text({**campaign_document(campaign, absence), "trials": shown})
+    document = {**campaign_document(campaign, absence), "trials": shown}
+    if named is not None:
+        document["compared"] = compared_document(named)
+    return _text(document)
+
+
+def compared_document(named: NamedComparison) -> Json:
+    """A comparison of given configurations."""
+
+    def of(shown: Shown) -> Json:
+        estimate = shown.estimate
+        bounded = estimate is not None and not unbounded(estimate.lower, estimate.upper)
+        return {
+            "result": shown.word,
+            "percent": None if estimate is None else _percent(estimate.ratio),
+            "lower_percent": _percent(estimate.upper) if estimate and bounded else None,
+            "upper_percent": _percent(estimate.lower) if estimate and bounded else None,
+        }
+
+    return {
+        "delta": named.delta,
+        "confidence": named.confidence,
+        "together": named.together,
+        "configurations": [
+            {
+                "name": row.name,
+                "trial": row.trial,
+                "blocks": row.blocks,
+                "changes": row.changes,
+                **of(row.whole),
+                "components": {name: of(shown) for name, shown in row.components.items()},
+            }
+            for row in named.rows
+        ],
+    }
 
 
 def status_json(status: Status) -> str:

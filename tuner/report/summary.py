@@ -13,9 +13,11 @@ from search_spaces import Space
 from tuner.judge.words import blocks
 from tuner.model import Campaign, Recommendation, TimeUse
 from tuner.records.comparison import Comparison
+from tuner.records.named import NamedComparison
 from tuner.report.answer import findings, section
 from tuner.report.applying import applying
 from tuner.report.drawing import Fitted, Printable, paragraph, share_bar
+from tuner.report.named import named_sections
 from tuner.report.references import references_section
 from tuner.report.styles import QUIET, STRONG
 from tuner.states import CampaignState
@@ -45,13 +47,14 @@ def campaign_summary(
     restored: Sequence[str] = (),
     references: Sequence[Comparison] = (),
     spaces: Mapping[str, Space] | None = None,
+    named: NamedComparison | None = None,
 ) -> RenderableType:
     """The end of a campaign on one page. `restored`: a sentence for each thing that was put back;
-    `spaces`: of what is set, by component.
+    `spaces`: of what is set, by component; `named`: of a campaign that compares.
 
     Without a recommendation (stopped before its end) the page says how far the campaign came.
     """
-    parts: list[RenderableType] = [_title(campaign), ""]
+    parts: list[RenderableType] = [_title(campaign), *named_sections(named), ""]
     if recommendation is None:
         parts.append(Text(f"No answer yet: the campaign is {campaign.state}", style=STRONG))
         if campaign.reason:

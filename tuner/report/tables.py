@@ -32,9 +32,11 @@ from tuner.model import (
 from tuner.records.comparison import Comparison
 from tuner.records.differences import changes
 from tuner.records.estimate import Estimate
+from tuner.records.named import NamedComparison
 from tuner.report.answer import claim, headline, section
 from tuner.report.diagnostics import Row, diagnostics_rows
 from tuner.report.drawing import Printable, paragraph, sparkline
+from tuner.report.named import named_sections
 from tuner.report.references import clients_text, references_section
 from tuner.report.styles import FASTER, NAME, QUIET, SLOWER, STRONG, literal, tone
 from tuner.states import BlockState, CampaignState, TrialState
@@ -115,6 +117,7 @@ def campaign_page(
     estimates: Mapping[int, Estimate] | None = None,
     drift: Sequence[float] = (),
     references: Sequence[Comparison] = (),
+    named: NamedComparison | None = None,
     clients: Mapping[str, float] | None = None,
     testbeds_differ: str = "",
     counts: Sequence[BlockCount] | None = None,
@@ -139,6 +142,7 @@ def campaign_page(
     if campaign.recommendation is not None:
         r = campaign.recommendation
         parts.append(section("Answer", _headline(r), paragraph(claim(r))))
+    parts += named_sections(named)
     parts += references_section(references)
     if clients:
         parts.append(section("Clients", clients_text(clients)))

@@ -1,0 +1,250 @@
+"""Campaigns that compare given configurations: what is measured, shown and promised."""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from api.app import create_app
+from tests.unit.campaign.campaigns import THREADS, failing, faster, sends, spec
+from tests.unit.campaign.conftest import Begin
+from tuner.campaign.attempts import Attempt
+from tuner.campaign.named import judged, still_open, word_of
+from tuner.campaign.rules import ALPHA, rules_of
+from tuner.campaign.spec import CampaignSpec
+from tuner.campaign.stopping import stop_signals
+from tuner.campaign.stored_named import stored_named
+from tuner.compose import prepare
+from tuner.errors import SpecError
+from tuner.judge.confidence import Interval
+from tuner.measure.workload import load_workload
+from tuner.model import BASELINE, BlockKind, BlockTimes
+from tuner.page.html import report_html
+from tuner.page.markdown import report_markdown
+from tuner.page.report_builder import report_document
+from tuner.page.snapshot import Sight
+from tuner.records.named import NamedComparison, Word
+from tuner.report.json_documents import compared_document
+from tuner.settings import ServiceSettings
+from tuner.states import BlockState, CampaignState, TrialState
+
+pytestmark = pytest.mark.slow
+
+COMPARE = {
+    "many": {"fileserver": {"threads": 200}},
+    "few": {"fileserver": {"threads": 20}},
+    "daemons": {"cache_manager": {"daemons": 12}},
+}
+SLOWER = {"parameter": "cache_manager.daemons", "low": 10, "change": 0.2}
+
+
+def comparing(
+    *effects: dict[str, object], compare: object = None, **sections: object
+) -> CampaignSpec:
+    given = {"compare": compare or COMPARE, "first": [], "pilot": {"blocks": 0}}
+    return spec(*effects, **(given | sections))  # type: ignore[arg-type]
+
+
+def words(found: NamedComparison | None) -> dict[str, str]:
+    assert found is not None
+    return {row.name: str(row.whole.word) for row in found.rows}
+
+
+def test_each_is_faster_slower_or_no_different(begin: Begin) -> None:
+    campaign = begin(comparing(faster(-0.15), SLOWER, noise=0.01))
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+    found = stored_named(campaign.store, campaign.store.campaign(campaign.id))
+    assert words(found) == {"many": "faster", "few": "same", "daemons": "slower"}
+    assert found is not None
+    assert found.together == 0.95
+    assert found.confidence == pytest.approx(1.0 - 0.05 / 3)
+    by_name = {row.name: row for row in found.rows}
+    many = by_name["many"].whole.estimate
+    assert many is not None
+    assert many.lower < 0.85 < many.upper
+    assert {shown.word for shown in by_name["daemons"].components.values()} == {Word.SLOWER}
+    # Nothing is searched: every block is a fresh one, and has the baseline.
+    assert {block.kind for block in campaign.blocks} == {BlockKind.CERTIFY}
+    assert all(BASELINE in block.order for block in campaign.blocks)
+    assert len(campaign.trials) == 1 + len(COMPARE)
+    answer = campaign.store.campaign(campaign.id).recommendation
+    assert answer is not None
+    assert answer.trial == by_name["many"].trial
+
+
+def test_one_that_does_not_run_is_told_of_and_the_others_are_compared(begin: Begin) -> None:
+    campaign = begin(comparing(failing("start"), SLOWER, noise=0.01))
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+    found = stored_named(campaign.store, campaign.store.campaign(campaign.id))
+    assert words(found) == {"many": "failed", "few": "same", "daemons": "slower"}
+    assert found is not None
+    assert next(row.reason for row in found.rows if row.name == "many")
+    # It keeps its share of the error: the others are not judged more laxly for it.
+    assert found.confidence == pytest.approx(1.0 - 0.05 / 3)
+
+
+def test_a_budget_that_is_used_up_leaves_open_what_is_not_shown(begin: Begin) -> None:
+    campaign = begin(comparing(noise=0.3, budget={"measurements": 16}))
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+    found = stored_named(campaign.store, campaign.store.campaign(campaign.id))
+    assert set(words(found).values()) == {"open"}
+
+
+@pytest.mark.parametrize("at", [3, 9, 20, 31])
+def test_a_comparison_that_was_cut_off_goes_on(begin: Begin, at: int) -> None:
+    campaign = begin(comparing(faster(-0.15), SLOWER, noise=0.01))
+    observer = sends(at, signal.SIGINT)
+    with stop_signals(observer.told.append):
+        paused = campaign.run(observer).campaign.state
+    assert paused is CampaignState.PAUSED
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+    found = stored_named(campaign.store, campaign.store.campaign(campaign.id))
+    assert words(found) == {"many": "faster", "few": "same", "daemons": "slower"}
+    assert len(campaign.trials) == 1 + len(COMPARE)
+
+
+def test_several_testbeds_compare_together(begin: Begin) -> None:
+    one = {"noise": 0.01, "effects": [faster(-0.15), SLOWER]}
+    places = [{"simulated": {**one, "name": "a"}}, {"simulated": {**one, "name": "b", "seed": 2}}]
+    campaign = begin(comparing(testbed=None, testbeds=places))
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+    found = stored_named(campaign.store, campaign.store.campaign(campaign.id))
+    assert words(found)["many"] == "faster"
+    measured = {b.testbed for b in campaign.blocks if b.state is BlockState.COMPLETE}
+    assert len(measured) == 2
+
+
+def test_a_search_compares_nothing(begin: Begin) -> None:
+    campaign = begin(spec())
+    campaign.run()
+    assert stored_named(campaign.store, campaign.store.campaign(campaign.id)) is None
+
+
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        ({"first": [{THREADS: 20}]}, "compare: it searches nothing, so that it takes no first"),
+        ({"compare": {"x": {"fileserver": {"thread": 20}}}}, "did you mean 'fileserver.threads'"),
+        ({"compare": {"x": {"server": {"threads": 20}}}}, "no parameter 'server.threads'"),
+        ({"compare": {"x": {}}}, "name a part, and its settings that differ"),
+        ({"compare": {"x": {"fileserver": {"threads": 10**6}}}}, "compare.x: fileserver: "),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(
+    sections: dict[str, object], said: str, tmp_path: Path
+) -> None:
+    given = {"compare": COMPARE, "first": []} | sections
+    with pytest.raises((SpecError, ValueError), match=said):
+        prepare(spec(**given), tmp_path)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("compare", "said"),
+    [
+        ({"a": COMPARE["few"], "b": COMPARE["few"]}, "compare.b: it is the same as a"),
+        ({"a": {"cache_manager": {"daemons": 4}}}, "compare.a: it is the same as the baseline"),
+    ],
+)
+def test_what_would_be_measured_twice_is_refused(begin: Begin, compare: object, said: str) -> None:
+    campaign = begin(comparing(compare=compare, found={"cache_manager.daemons": 4}))
+    ended = campaign.run()
+    assert ended.campaign.state is CampaignState.FAILED
+    assert said in ended.campaign.reason
+
+
+def test_a_comparison_has_a_pilot_only_if_it_names_one() -> None:
+    document = comparing().model_dump(mode="json", exclude_none=True)
+    assert CampaignSpec.model_validate(document | {"pilot": {"blocks": 5}}).pilot.blocks == 5
+    del document["pilot"]
+    assert CampaignSpec.model_validate(document).pilot.blocks == 0
+    assert CampaignSpec.model_validate(document | {"compare": {}}).pilot.blocks == 20
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "expected"),
+    [
+        (-0.3, -0.001, Word.FASTER),
+        (0.001, 0.3, Word.SLOWER),
+        (-0.019, 0.019, Word.SAME),
+        (-0.03, 0.01, Word.OPEN),
+        (-math.inf, math.inf, Word.OPEN),
+    ],
+)
+def test_words_follow_from_intervals(lower: float, upper: float, expected: Word) -> None:
+    assert word_of(Interval(lower, upper), 5, 0.02) is expected
+    assert word_of(Interval(lower, upper), 1, 0.02) is Word.OPEN
+
+
+def test_no_false_word_at_any_look_more_often_than_promised() -> None:
+    """Three configurations that change nothing: whoever looks after each block and stops at the
+    first difference is wrong in at most 5% of comparisons.
+    """
+    rules = rules_of(comparing(), load_workload("mixed-use"))
+    chance = np.random.default_rng(20261122)
+    wrong, campaigns = 0, 150
+    for _ in range(campaigns):
+        times = np.exp(chance.normal(0.0, 0.05, (rules.certify_blocks, 4, len(rules.components))))
+        blocks = [_block(number, arms) for number, arms in enumerate(times, start=1)]
+        wrong += any(
+            certificate.verdict.interval.upper < 0.0 or certificate.verdict.interval.lower > 0.0
+            for looked in range(3, rules.certify_blocks + 1)
+            for certificate in judged(
+                Attempt(1, 1, 1, (1, 2, 3), tuple(blocks[:looked])), rules
+            ).values()
+        )
+    # Of 150, 5% are 7.5; 15 or more have a chance below 1%.
+    assert wrong < 15
+    assert ALPHA == 0.025
+
+
+def _block(number: int, arms: np.ndarray) -> BlockTimes:
+    return BlockTimes(
+        number=number,
+        kind=BlockKind.CERTIFY,
+        race=1,
+        order=(0, 1, 2, 3),
+        state=BlockState.COMPLETE,
+        reason="",
+        times_s={trial: tuple(map(float, row)) for trial, row in enumerate(arms)},
+        duration_s=1.0,
+        testbed=None,
+    )
+
+
+def test_failed_ones_and_full_ones_are_measured_no_more() -> None:
+    rules = rules_of(comparing(), load_workload("mixed-use"))
+    chance = np.random.default_rng(1)
+    times = np.exp(chance.normal(0.0, 0.2, (rules.certify_blocks, 4, len(rules.components))))
+    blocks = [_block(number, arms) for number, arms in enumerate(times, start=1)]
+    few = judged(Attempt(1, 1, 1, (1, 2, 3), tuple(blocks[:4])), rules)
+    assert still_open(few, rules, {2}) == (1, 3)
+    assert still_open(judged(Attempt(1, 1, 1, (1, 2, 3), tuple(blocks)), rules), rules, ()) == ()
+
+
+def test_every_form_has_the_table(begin: Begin, tmp_path: Path) -> None:
+    campaign = begin(comparing(faster(-0.15), SLOWER, noise=0.01))
+    campaign.run()
+    stored = campaign.store.campaign(campaign.id)
+    found = stored_named(campaign.store, stored)
+    assert found is not None
+    document = report_document(Sight(campaign.store), campaign.id)
+    page = report_html(document)
+    settings = ServiceSettings(requests_per_s=1e6, burst=10**6)
+    with TestClient(
+        create_app(tmp_path / "state", settings), base_url="http://localhost"
+    ) as client:
+        live = client.get(f"/campaigns/{campaign.id}").text
+    for text in (report_markdown(document), page, live, document.json_text()):
+        assert "many" in text
+        assert "no difference" in text
+        assert "with 95% confidence" in text
+    as_json = json.loads(json.dumps(compared_document(found)))
+    results = {one["name"]: one["result"] for one in as_json["configurations"]}
+    assert results == {"many": "faster", "few": "same", "daemons": "slower"}
+    assert campaign.trials[1].state is TrialState.COMPLETE

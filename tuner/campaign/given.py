@@ -1,0 +1,47 @@
+"""What a specification gives by name: configurations and presets, and whether its spaces have them.
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from search_spaces import Space
+from tuner.campaign.spec import CampaignSpec, SpaceSection
+from tuner.documents import ParameterValue, meant
+
+
+def given_values(spec: CampaignSpec) -> list[tuple[str, dict[str, ParameterValue]]]:
+    """The configurations that a specification gives, with their keys in the file: values by
+    qualified name that differ from the baseline.
+    """
+    found = [(f"first.{number}", dict(values)) for number, values in enumerate(spec.first)]
+    for name, parts in spec.compare.items():
+        values = {f"{part}.{n}": v for part, several in parts.items() for n, v in several.items()}
+        found.append((f"compare.{name}", values))
+    return found
+
+
+def wrong_names(spec: CampaignSpec, spaces: Mapping[str, Space]) -> list[str]:
+    """What a specification names and its spaces do not have, a sentence each."""
+    known = [f"{c}.{p.name}" for c, space in spaces.items() for p in space.parameters]
+    named = [(where, name) for where, values in given_values(spec) for name in values]
+    wrong = []
+    for component, space in spaces.items():
+        wrong += _wrong_presets(spec.spaces[component], space)
+    return wrong + [
+        f"{where}: no parameter {name!r} in the campaign's search spaces{meant(name, known)}"
+        for where, name in named
+        if name not in known
+    ]
+
+
+def _wrong_presets(section: SpaceSection, space: Space) -> list[str]:
+    """The presets that are named and do not exist, a sentence each."""
+    of = [preset.name for preset in space.presets]
+    where = f"spaces.{space.component}.presets: {space.name} has no preset"
+    return [
+        f"{where} {name!r}{meant(name, of) or '; it has ' + ', '.join(of)}"
+        for name in section.presets
+        if name not in of
+    ]

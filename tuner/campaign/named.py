@@ -1,0 +1,150 @@
+"""Comparisons of given configurations with the baseline, without a search. Pure.
+
+All configurations of ``compare`` are measured together, in blocks of certification that are all
+fresh, and judged as finalists are. The error of a campaign is split evenly between them: of k
+configurations each interval is made at ALPHA / k on either side. So all of them hold together with
+the confidence 1 - 2 ALPHA, whenever one looks, and which is fastest may be read off without a
+further correction (union bound).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from tuner.campaign.attempts import Attempt, attempts
+from tuner.campaign.certifying import paired
+from tuner.campaign.rules import ALPHA, Rules
+from tuner.campaign.scores import ScoreTable
+from tuner.campaign.steps import Finish
+from tuner.judge.certify import Certificate, CertificateOutcome, certify
+from tuner.judge.confidence import Interval
+from tuner.judge.evalue import MIN_PAIRS
+from tuner.judge.score import margin
+from tuner.model import BASELINE, Trial
+from tuner.records.differences import changes
+from tuner.records.estimate import Estimate
+from tuner.records.named import Named, NamedComparison, Shown, Word
+from tuner.states import TrialState
+
+#: How the trials of a comparison begin to say where they come from; their name follows.
+ORIGIN = "compare "
+
+
+def level(count: int) -> float:
+    """The one-sided error of each of so many configurations."""
+    return ALPHA / count
+
+
+def judged(attempt: Attempt, rules: Rules) -> dict[int, Certificate]:
+    """Each configuration against the baseline, in the blocks so far. One that fails keeps its
+    share of the error.
+    """
+    alpha = level(len(attempt.finalists))
+    return {
+        finalist: certify(
+            paired(attempt.blocks, finalist),
+            rules.weights,
+            floor=rules.race.floor,
+            alpha=alpha,
+            max_n=rules.certify_blocks,
+            components=rules.components,
+        )
+        for finalist in attempt.finalists
+    }
+
+
+def word_of(interval: Interval, n: int, delta: float) -> Word:
+    """What an interval of log time ratios shows after ``n`` blocks."""
+    if n < MIN_PAIRS:
+        return Word.OPEN
+    if interval.upper < 0.0:
+        return Word.FASTER
+    if interval.lower > 0.0:
+        return Word.SLOWER
+    within = max(-interval.lower, interval.upper) <= margin(delta)
+    return Word.SAME if within else Word.OPEN
+
+
+def still_open(
+    found: Mapping[int, Certificate], rules: Rules, failed: Collection[int]
+) -> tuple[int, ...]:
+    """The configurations that another block may tell more of: nothing is shown of them yet, or the
+    difference is not known to within delta; and they may have more blocks.
+    """
+    delta = rules.race.delta
+    return tuple(
+        number
+        for number, certificate in found.items()
+        if number not in failed
+        and certificate.verdict.n < rules.certify_blocks
+        and (
+            word_of(certificate.verdict.interval, certificate.verdict.n, delta) is Word.OPEN
+            or _width(certificate.verdict.interval) > 2.0 * margin(delta)
+        )
+    )
+
+
+def _width(interval: Interval) -> float:
+    return interval.upper - interval.lower
+
+
+def finish(found: Mapping[int, Certificate], failed: Collection[int]) -> Finish:
+    """The answer: the fastest that would be certified, or else the one that came nearest."""
+    left = {number: each for number, each in found.items() if number not in failed}
+    if not left:
+        return Finish(None, None)
+
+    def rank(number: int) -> tuple[bool, float]:
+        certificate = left[number]
+        certified = certificate.outcome is CertificateOutcome.CERTIFIED
+        return not certified, certificate.verdict.interval.upper
+
+    best = min(left, key=rank)
+    return Finish(best, left[best], {n: each for n, each in left.items() if n != best})
+
+
+def comparison(trials: Sequence[Trial], table: ScoreTable, rules: Rules) -> NamedComparison | None:
+    """What a campaign that compares comes to so far; None for one that searches."""
+    named = [trial for trial in trials if trial.origin.startswith(ORIGIN)]
+    if not named:
+        return None
+    made = attempts(table.ended, [one.block for one in table.scored])
+    found = judged(made[0], rules) if made else {}
+    alpha = level(len(named))
+    return NamedComparison(
+        rows=tuple(
+            _row(trial, trials[BASELINE], found.get(trial.number), rules) for trial in named
+        ),
+        confidence=1.0 - 2.0 * alpha,
+        together=1.0 - 2.0 * ALPHA,
+        delta=rules.race.delta,
+    )
+
+
+def _row(trial: Trial, baseline: Trial, found: Certificate | None, rules: Rules) -> Named:
+    row = Named(
+        name=trial.origin.removeprefix(ORIGIN),
+        trial=trial.number,
+        changes=changes(baseline.configuration, trial.configuration),
+        blocks=0 if found is None else found.verdict.n,
+        whole=Shown(Word.OPEN),
+        components={},
+    )
+    if trial.state is TrialState.FAILED:
+        return replace(row, whole=Shown(Word.FAILED), reason=trial.reason)
+    if found is None or not found.verdict.n:
+        return row
+    delta, verdict = rules.race.delta, found.verdict
+    components = {
+        name: _shown(each.verdict.estimate, each.verdict.interval, each.verdict.n, delta)
+        for name, each in zip(rules.components, found.components, strict=True)
+    }
+    whole = _shown(verdict.estimate, verdict.interval, verdict.n, delta)
+    return replace(row, whole=whole, components=components)
+
+
+def _shown(estimate: float, interval: Interval, n: int, delta: float) -> Shown:
+    ratio, lower, upper = map(math.exp, (estimate, interval.lower, interval.upper))
+    return Shown(word_of(interval, n, delta), Estimate(ratio, lower, upper))

@@ -1,0 +1,102 @@
+"""A comparison of given configurations as people read it: two tables, and what they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from tuner.records.estimate import Estimate
+from tuner.records.named import NamedComparison, Shown, Word
+from tuner.report.answer import columns, section
+from tuner.report.drawing import paragraph
+from tuner.report.styles import FASTER, NAME, QUIET, SLOWER, literal
+from tuner.text import confidence_text, signed, signed_interval, unbounded
+
+TITLE = "Compared with the baseline"
+BY_COMPONENT = "By component"
+
+_WORDS = {
+    Word.FASTER: "faster",
+    Word.SLOWER: "slower",
+    Word.SAME: "no difference",
+    Word.OPEN: "not settled",
+    Word.FAILED: "did not run",
+}
+_TONES = {Word.FASTER: FASTER, Word.SLOWER: SLOWER}
+
+
+def word(shown: Shown) -> str:
+    """What is shown, in a word or two."""
+    return _WORDS[shown.word]
+
+
+def headings(found: NamedComparison) -> tuple[str, ...]:
+    """Of the table of configurations."""
+    interval = confidence_text(found.confidence)
+    return ("Configuration", "Result", "Faster by", interval, "Blocks", "Settings")
+
+
+def rows(found: NamedComparison) -> list[tuple[str, ...]]:
+    """A row for each configuration, as text."""
+    return [
+        (r.name, word(r.whole), *_numbers(r.whole.estimate), str(r.blocks), r.changes)
+        for r in found.rows
+    ]
+
+
+def component_headings(found: NamedComparison) -> tuple[str, ...]:
+    """Of the table of components: a column for each configuration."""
+    return ("Component", *(row.name for row in found.rows))
+
+
+def component_rows(found: NamedComparison) -> list[tuple[str, ...]]:
+    """A row for each component, as text; empty before anything was measured."""
+    names = list(dict.fromkeys(name for row in found.rows for name in row.components))
+    return [(name, *(_cell(row.components.get(name)) for row in found.rows)) for name in names]
+
+
+def claim(found: NamedComparison) -> tuple[str, ...]:
+    """What the tables promise, a sentence each."""
+    together, each = (f"{100.0 * level:.4g}%" for level in (found.together, found.confidence))
+    delta = f"{100.0 * found.delta:.3g}%"
+    return (
+        f"All intervals of configurations hold together with {together} confidence, whenever one "
+        f"looks; those of components each by itself with {each}.",
+        f"'no difference': shown to be within {delta} of the baseline, either way; 'not settled': "
+        "more blocks are needed to tell.",
+        *(f"{row.name} did not run: {row.reason}" for row in found.rows if row.reason),
+    )
+
+
+def named_sections(found: NamedComparison | None) -> tuple[RenderableType, ...]:
+    """The comparison for a terminal; nothing for a campaign that searches."""
+    if found is None:
+        return ()
+    whole = columns(*headings(found), right=(2, 4))
+    for row, cells in zip(found.rows, rows(found), strict=True):
+        tone = _TONES.get(row.whole.word, "")
+        said = Text(cells[1], style=tone)
+        whole.add_row(literal(cells[0], NAME), said, *map(literal, cells[2:]))
+    parts = [section(TITLE, whole, *(paragraph(said, QUIET) for said in claim(found)))]
+    if by_component := component_rows(found):
+        table = columns(*component_headings(found))
+        for line in by_component:
+            table.add_row(literal(line[0], NAME), *map(literal, line[1:]))
+        parts.append(section(BY_COMPONENT, table))
+    return tuple(parts)
+
+
+def _numbers(estimate: Estimate | None) -> Sequence[str]:
+    if estimate is None:
+        return ("", "")
+    if unbounded(estimate.lower, estimate.upper):
+        return (signed(estimate.ratio), "no bound yet")
+    return (signed(estimate.ratio), signed_interval(estimate.lower, estimate.upper))
+
+
+def _cell(shown: Shown | None) -> str:
+    if shown is None or shown.estimate is None:
+        return ""
+    return f"{signed(shown.estimate.ratio)} {word(shown)}"
