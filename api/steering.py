@@ -23,6 +23,7 @@ from tuner.campaign.rules import rules_of
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.steering import steer
 from tuner.campaign.testbed_section import TestbedSection
+from tuner.campaign.warm_start import warm_start
 from tuner.compose import Prepared, prepare
 from tuner.errors import ConflictError, SpecError
 from tuner.model import Campaign, Prior, Wish
@@ -208,9 +209,11 @@ def _stored(
     serving: Service, prepared: Prepared, old: Campaign | None, asked: Asked | None
 ) -> Campaign:
     spec = prepared.spec
+    rules = rules_of(spec, prepared.workload)
     found: list[Prior] = []
-    if old is not None:
-        rules = rules_of(spec, prepared.workload)
+    if old is None:
+        found, _ = warm_start(serving.store, spec, rules, prepared.aspects, prepared.parameters)
+    else:
         trials, blocks = serving.store.trials(old.id), serving.store.blocks(old.id)
         found = priors(old.id, trials, blocks, rules, prepared.parameters)
     now = datetime.now(UTC)

@@ -191,7 +191,8 @@ class CampaignSpec(Section):
     """A whole campaign, on one ``testbed`` or on several equivalent ``testbeds`` of one kind.
 
     ``first``: configurations to try before the proposer's own. ``compare``: instead of a search,
-    configurations by name, of each part the settings that differ from the baseline. ``stop``:
+    configurations by name, of each part the settings that differ from the baseline.
+    ``warm_start``: whether similar campaigns of the same store guide the search. ``stop``:
     when a campaign is over: when its budget is used up, or as soon as something is ``certified``.
     """
 
@@ -212,6 +213,7 @@ class CampaignSpec(Section):
         default_factory=dict, max_length=_MOST_COMPARED
     )
     stop: Literal["budget", "certified"] = "budget"
+    warm_start: Literal["none", "auto"] = "none"
 
     @model_validator(mode="before")
     @classmethod

@@ -17,6 +17,7 @@ from tuner.campaign.branching import priors
 from tuner.campaign.rules import rules_of
 from tuner.campaign.runner import Outcome
 from tuner.campaign.spec import CampaignSpec, read_spec
+from tuner.campaign.warm_start import warm_start
 from tuner.cli.ending import stored_end, tell_end
 from tuner.cli.options import (
     CampaignReference,
@@ -77,9 +78,9 @@ def run(
     prepared = _prepared(file, directory, override_pilot)
     with open_or_make_store(directory, database) as store:
         if queue:
-            to_queue(store, lambda: _created(store, prepared.spec), directory, server)
+            to_queue(store, lambda: _guided(store, prepared), directory, server)
             return
-        campaign = _created(store, prepared.spec)
+        campaign = _guided(store, prepared)
         _tell_end(store, _conduct(store, campaign, prepared, log, quiet=quiet)[0])
 
 
@@ -99,7 +100,7 @@ def pilot(
     if not prepared.spec.pilot.blocks:
         raise SpecError(f"{file}: pilot.blocks is 0; give it blocks")
     with open_or_make_store(directory, database) as store:
-        campaign = _created(store, prepared.spec)
+        campaign = _guided(store, prepared)
         outcome, found = _conduct(store, campaign, prepared, log, quiet=quiet, pilot_only=True)
     if found is not None:
         show(Console(), pilot_page(found))
@@ -192,6 +193,17 @@ def _overriding(spec: CampaignSpec, override: bool) -> CampaignSpec:
         return spec
     pilot_section = spec.pilot.model_copy(update={"override": True})
     return spec.model_copy(update={"pilot": pilot_section})
+
+
+def _guided(store: Store, prepared: Prepared) -> Campaign:
+    """A new campaign, with what similar ones have found where its file asks for that."""
+    spec = prepared.spec
+    rules = rules_of(spec, prepared.workload)
+    found, used = warm_start(store, spec, rules, prepared.aspects, prepared.parameters)
+    if spec.warm_start == "auto":
+        of = f" of {', '.join(used)}" if used else ": no finished campaign here is similar"
+        say(f"fstune: {len(found)} trials{of} guide the search", err=True)
+    return _created(store, spec, found)
 
 
 def _created(store: Store, spec: CampaignSpec, found: Sequence[Prior] = ()) -> Campaign:
