@@ -25,6 +25,7 @@ from api.paging import LARGEST, Limit, Page, PageToken, after_number, page, read
 from api.service import READ, Found, Reader, Service, Serving, service
 from api.watching import Heard
 from tuner.campaign.comparing import stored_comparisons
+from tuner.campaign.expiry import with_expiry
 from tuner.errors import NotFoundError, SpecError
 from tuner.model import Campaign
 from tuner.page.forms import ReportForm, file_name, report_text
@@ -125,12 +126,14 @@ def recommended(serving: Service, campaign: Campaign) -> RecommendationDocument:
     """The answer of a campaign; NotFoundError before it has one."""
     if campaign.recommendation is None:
         raise NotFoundError(f"campaign {campaign.id} is {campaign.state} and has no answer yet")
+    campaign = with_expiry(serving.store, campaign)
+    assert campaign.recommendation is not None
     # Only they need all measurements, of which there may be very many.
     beside = serving.pages.has_references(campaign.id)
     return recommendation_document(
         campaign,
         campaign.recommendation,
-        client=serving.pages.identities([campaign.id]).get(campaign.id, ""),
+        client=serving.store.measured(campaign.id),
         references=stored_comparisons(campaign, serving.store.blocks(campaign.id))
         if beside
         else (),

@@ -4,7 +4,6 @@ recommendations.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from datetime import UTC, datetime
 from functools import cache
@@ -17,12 +16,11 @@ import workloads
 from api import problems
 from api.documents import Document
 from api.paging import Limit
-from api.service import READ, Service, Serving
+from api.service import READ, Serving
 from search_spaces import describe
 from tuner.errors import NotFoundError, SpecError
 from tuner.measure.workload import load_workload
-from tuner.model import Answer, Campaign
-from tuner.page.names import names
+from tuner.page.known import Filters, Known, known_recommendations
 from tuner.report.recommend import RecommendationDocument, recommendation_document
 from tuner.services.kinds import offered
 from tuner.services.openafs.file import read_testbed
@@ -31,7 +29,6 @@ router = APIRouter(
     prefix="/v1", tags=["catalogue"], dependencies=[READ], responses=problems.responses()
 )
 
-_CONSIDERED = 1000
 Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,80}$")]
 Wanted = Annotated[str | None, Query(max_length=200, pattern=r"^[^\x00]*$")]
 
@@ -71,7 +68,8 @@ class BestDocument(Document):
     """What a campaign found, with where it comes from.
 
     ``fingerprint``: of the testbed's programs and versions; equal where they were equal.
-    ``certificate``: what is claimed, at which level, on how many fresh blocks.
+    ``certificate``: what is claimed, at which level, on how many fresh blocks; ``expired``: why it
+    does not speak for its testbed any more, "" where it does.
     """
 
     campaign: str
@@ -80,6 +78,7 @@ class BestDocument(Document):
     testbed: str
     identity: str
     fingerprint: str
+    expired: str
     workload: str
     spaces: dict[str, str]
     certificate: str
@@ -168,52 +167,33 @@ def find_recommendations(
     workload: Wanted = None,
     space: Wanted = None,
     version: Wanted = None,
+    fingerprint: Wanted = None,
     limit: Limit = 10,
 ) -> list[BestDocument]:
     """What to set: certified recommendations, the largest improvement that is certain first.
 
     ``testbed``, ``workload`` and ``space`` as campaigns name them; ``version``: a part of what the
-    testbed said of its programs. Of the newest campaigns that have an answer.
+    testbed said of its programs; ``fingerprint``: of the testbed. Expired ones come last. Of the
+    newest campaigns that have an answer.
     """
-    found = serving.pages.answered(_CONSIDERED)
-    chosen = [c for c in found if _fits(c, testbed, workload, space)]
-    identities = serving.pages.identities([c.id for c in chosen])
-    fitting = [c for c in chosen if (version or "") in identities.get(c.id, "")]
-    fitting.sort(key=_certain)
+    filters = Filters(testbed, workload, space, version, fingerprint)
     now = datetime.now(UTC)
-    return [_best(serving, c, identities.get(c.id, ""), now) for c in fitting[:limit]]
+    return [_best(one, now) for one in known_recommendations(serving.store, filters, limit)]
 
 
-def _fits(campaign: Campaign, testbed: str | None, workload: str | None, space: str | None) -> bool:
-    answer = campaign.recommendation
-    named = names(campaign)
-    return (
-        answer is not None
-        and answer.answer is Answer.RECOMMENDED
-        and testbed in (None, named.testbed)
-        and workload in (None, named.workload)
-        and (space is None or space in named.spaces.values())
-    )
-
-
-def _certain(campaign: Campaign) -> float:
-    """The largest time ratio that the measurements allow: the smaller, the better for certain."""
-    answer = campaign.recommendation
-    return float("inf") if answer is None or answer.upper is None else answer.upper
-
-
-def _best(serving: Service, campaign: Campaign, identity: str, now: datetime) -> BestDocument:
+def _best(known: Known, now: datetime) -> BestDocument:
+    campaign, named = known.campaign, known.named
     answer = campaign.recommendation
     assert answer is not None
-    named = names(campaign)
-    document = recommendation_document(campaign, answer, client=identity)
+    document = recommendation_document(campaign, answer, client=known.identity)
     return BestDocument(
         campaign=campaign.id,
         finished=campaign.updated,
         age_s=max(0.0, (now - campaign.updated).total_seconds()),
         testbed=named.testbed,
-        identity=identity,
-        fingerprint=hashlib.sha256(identity.encode()).hexdigest()[:16],
+        identity=known.identity,
+        fingerprint=known.fingerprint,
+        expired=known.expired,
         workload=named.workload,
         spaces=dict(named.spaces),
         certificate=document.claim,

@@ -67,6 +67,11 @@ def effect_between(table: ScoreTable) -> TestbedEffect | None:
     return between_testbeds(found)
 
 
+def facts_text(target: Target) -> str:
+    """What the hosts allow, in words; sizes left out, which no two looks need find equal."""
+    return ", ".join(f"{name} {value}" for name, value in sorted(_strict_facts(target).items()))
+
+
 def _programs(target: Target) -> dict[str, Value]:
     return {component: part.identity for component, part in target.parts.items()}
 

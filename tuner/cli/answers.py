@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from tuner.campaign.expiry import with_expiry
 from tuner.campaign.overview import beside, overview
 from tuner.campaign.presence import absence
 from tuner.campaign.spec import stored_spaces
@@ -29,6 +30,7 @@ from tuner.errors import NO_IMPROVEMENT, SpecError
 from tuner.formats.form import Part
 from tuner.formats.registry import written
 from tuner.model import Answer, Campaign
+from tuner.page.known import Filters, known_json, known_page, known_recommendations
 from tuner.records.comparison import Comparison
 from tuner.report.json_documents import shown_json
 from tuner.report.recommend import (
@@ -41,6 +43,8 @@ from tuner.report.tables import campaign_page, show
 from tuner.store.pages import Pages
 
 _EVENTS_SHOWN = 12
+#: Recommendations that are listed at most.
+_LISTED = 100
 
 
 class Format(StrEnum):
@@ -80,7 +84,7 @@ def show_campaign(
         )
         return
     with open_store(state_dir, database) as store:
-        found = store.campaign(campaign)
+        found = with_expiry(store, store.campaign(campaign))
         seen = overview(store, found)
         absent = absence(store, found.id)
         stalled = "" if absent is None else absent.sentence()
@@ -122,6 +126,31 @@ def recommend(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show the evidence in numbers, too.")
     ] = False,
+    everything: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="List the certified recommendations of all campaigns instead, the largest gain "
+            "that is certain first.",
+        ),
+    ] = False,
+    testbed: Annotated[
+        str | None, typer.Option("--testbed", help="With --all: of this testbed.")
+    ] = None,
+    workload: Annotated[
+        str | None, typer.Option("--workload", help="With --all: for this workload.")
+    ] = None,
+    space: Annotated[
+        str | None, typer.Option("--space", help="With --all: of this search space.")
+    ] = None,
+    version: Annotated[
+        str | None,
+        typer.Option("--version", help="With --all: of programs with this in their versions."),
+    ] = None,
+    fingerprint: Annotated[
+        str | None,
+        typer.Option("--fingerprint", help="With --all: of testbeds found like this."),
+    ] = None,
     state_dir: StateDir = None,
     database: Database = None,
     server: Server = None,
@@ -131,8 +160,15 @@ def recommend(
     'json' is for programs; 'flags' prints the options to set, those of each program on a line below
     a comment with its name. The formats after it are files and commands of administrators
     (docs/formats.md); they hold what was tuned, not what you have set besides. The exit status is 3
-    when nothing is better than the baseline.
+    when nothing is better than the baseline. A certificate expires when a later campaign has found
+    its testbed with other programs or limits.
     """
+    filters = Filters(testbed, workload, space, version, fingerprint)
+    if everything:
+        _list_all(filters, form, state_dir, database, server)
+        return
+    if filters != Filters():
+        raise SpecError("--testbed, --workload and the like: they go with --all")
     if (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
 
@@ -163,6 +199,27 @@ def recommend(
         raise typer.Exit(NO_IMPROVEMENT)
 
 
+def _list_all(
+    filters: Filters,
+    form: Format,
+    state_dir: Path | None,
+    database: str | None,
+    server: str | None,
+) -> None:
+    if server_address(server, state_dir, database) is not None:
+        raise SpecError("--all: a server lists them at /v1/recommendations")
+    if form not in (Format.TEXT, Format.JSON):
+        raise SpecError(f"--all: the format {form} is of one campaign")
+    with open_store(state_dir, database) as store:
+        found = known_recommendations(store, filters, _LISTED)
+    if form is Format.JSON:
+        say(known_json(found))
+    elif not found:
+        say("No certified recommendation fits.")
+    else:
+        show(Console(), known_page(found))
+
+
 def _print_written(form: Format, found: Campaign, component: str | None) -> None:
     """Print the settings as a file or commands. What must be known besides is not in the text."""
     answer, spaces = found.recommendation, stored_spaces(found.spec)
@@ -189,6 +246,7 @@ def _stored_recommendation(
 ) -> tuple[Campaign, RecommendationDocument, Sequence[Comparison]]:
     with open_store(state_dir, database) as store:
         found = store.campaign(campaign)
+        found = with_expiry(store, found)
         client = store.measured(found.id)
         references = beside(store, found)
         if found.recommendation is None:

@@ -12,6 +12,7 @@ import yaml
 
 import tuner
 from tuner.campaign.comparing import stored_comparisons
+from tuner.campaign.expiry import with_expiry
 from tuner.campaign.rules import Rules
 from tuner.campaign.spec import CampaignSpec, stored_spaces
 from tuner.campaign.stored_named import stored_named
@@ -98,7 +99,7 @@ def report_document(
     """
     effects = EffectsSeen(files=True) if effects is None else effects
     look = _look(sight, campaign)
-    seen, found = look.seen, look.campaign
+    seen, found = look.seen, with_expiry(sight.store, look.campaign)
     answer, named = found.recommendation, names(found)
     spaces = stored_spaces(found.spec, files=effects.files)
     references = (

@@ -141,7 +141,8 @@ def campaign_page(
     ]
     if campaign.recommendation is not None:
         r = campaign.recommendation
-        parts.append(section("Answer", _headline(r), paragraph(claim(r))))
+        gone = [paragraph(said) for said in r.notes if said.startswith("expired: ")]
+        parts.append(section("Answer", _headline(r), *gone, paragraph(claim(r))))
     parts += named_sections(named)
     parts += references_section(references)
     if clients:

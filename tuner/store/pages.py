@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from sqlalchemy import Connection, func, select, tuple_
+from sqlalchemy import Connection, exists, func, select, tuple_
 
 from tuner.model import (
     BASELINE,
@@ -265,8 +265,10 @@ class Pages:
         )
         return self._read(lambda c: {row.block: row.started for row in c.execute(query)})
 
-    def identities(self, campaigns: Sequence[str]) -> dict[str, str]:
-        """The programs and versions that each campaign measured, as its newest run found them."""
+    def found_on_testbed(self, campaigns: Sequence[str]) -> dict[str, dict[str, str]]:
+        """What the newest run of each campaign found its testbed to be: ``identity``, the programs
+        and versions, and ``facts``, what its hosts allow.
+        """
         table = tables.event
         query = (
             select(table.c.campaign, table.c.data)
@@ -274,8 +276,37 @@ class Pages:
             .order_by(table.c.campaign, table.c.number)
         )
         return self._read(
-            lambda c: {of: str(data.get("identity", "")) for of, data in c.execute(query)}
+            lambda c: {
+                of: {key: str(data.get(key, "")) for key in ("identity", "facts")}
+                for of, data in c.execute(query)
+            }
         )
+
+    def later_on_same_testbed(self, campaign: Campaign) -> Campaign | None:
+        """The newest of the campaigns begun later that found the same testbed ready."""
+        table, aspect, event = tables.campaign, tables.measured_with, tables.event
+        its = select(aspect.c.digest).where(
+            aspect.c.campaign == campaign.id, aspect.c.aspect == "testbed"
+        )
+        ready = exists().where(event.c.campaign == table.c.id, event.c.kind == "testbed-ready")
+        query = (
+            select(table.c.id)
+            .join(aspect, aspect.c.campaign == table.c.id)
+            .where(
+                aspect.c.aspect == "testbed",
+                aspect.c.digest == its.scalar_subquery(),
+                table.c.created > campaign.created,
+                ready,
+            )
+            .order_by(table.c.created.desc())
+            .limit(1)
+        )
+
+        def read(connection: Connection) -> Campaign | None:
+            name = connection.scalar(query)
+            return None if name is None else queries.campaigns(connection, table.c.id == name)[0]
+
+        return self._read(read)
 
     def _read(self, work: Callable[[Connection], Result]) -> Result:
         return self._database.read(work)

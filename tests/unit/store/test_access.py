@@ -96,5 +96,6 @@ def test_the_newest_event_and_identity_of_campaigns(store: Store) -> None:
         1,
         0,
     )
-    assert pages.identities([one, other]) == {one: "second"}
+    found = pages.found_on_testbed([one, other])
+    assert found == {one: {"identity": "second", "facts": ""}}
     assert not pages.has_references(one)

@@ -1,0 +1,129 @@
+"""Certificates expire when their testbed is found another one, and say so wherever shown."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.unit.campaign.campaigns import Campaign, faster, spec
+from tests.unit.campaign.conftest import Begin
+from tuner.campaign.expiry import expired, fingerprint, with_expiry
+from tuner.model import Aspect
+from tuner.page.known import Filters, known_json, known_recommendations
+from tuner.page.report_builder import report_document
+from tuner.page.snapshot import Sight
+from tuner.store import NewEvent, Store
+
+pytestmark = pytest.mark.slow
+
+OTHER = "dafileserver OpenAFS 1.8.10"
+
+
+@pytest.fixture
+def certified(begin: Begin) -> Campaign:
+    """Return a campaign with a certificate."""
+    campaign = begin(spec(faster()))
+    campaign.run()
+    return campaign
+
+
+def seen_later(
+    campaign: Campaign, found: dict[str, str], *, aspect: Aspect | None = None, hours: float = 1.0
+) -> str:
+    """A campaign begun later on the same testbed, or on another one, that found it like this."""
+    store = campaign.store
+    at = datetime.now(UTC) + timedelta(hours=hours)
+    made = store.create_campaign("later", campaign.spec.to_json(), 1, at).id
+    testbed = aspect or store.measured_with(campaign.id)["testbed"]
+    store.set_measured_with(made, {"testbed": testbed})
+    store.add_event(made, NewEvent(at, "testbed-ready", "ready", dict(found)))
+    return made
+
+
+def as_found(campaign: Campaign) -> dict[str, str]:
+    (ready,) = campaign.store.events(campaign.id, kinds=["testbed-ready"])
+    return {key: str(ready.data[key]) for key in ("identity", "facts")}
+
+
+def told(campaign: Campaign) -> str:
+    return expired(campaign.store, campaign.store.campaign(campaign.id))
+
+
+def test_a_testbed_that_is_found_as_it_was_keeps_its_certificate(certified: Campaign) -> None:
+    assert told(certified) == ""
+    seen_later(certified, as_found(certified))
+    assert told(certified) == ""
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("identity", OTHER, "other programs dafileserver OpenAFS 1.8.10, not "),
+        ("facts", "fileserver.net_core_rmem_max 1", "other limits of its hosts fileserver.net"),
+    ],
+)
+def test_another_version_or_limit_ends_it(
+    certified: Campaign, key: str, value: str, said: str
+) -> None:
+    later = seen_later(certified, as_found(certified) | {key: value})
+    assert told(certified).startswith(f"expired: campaign {later} found this testbed with {said}")
+
+
+def test_the_newest_look_counts(certified: Campaign) -> None:
+    seen_later(certified, {"identity": OTHER})
+    seen_later(certified, as_found(certified), hours=2.0)
+    assert told(certified) == ""
+
+
+def test_other_testbeds_and_earlier_campaigns_say_nothing(certified: Campaign) -> None:
+    seen_later(certified, {"identity": OTHER}, aspect=Aspect("0" * 64, {}))
+    seen_later(certified, {"identity": OTHER}, hours=-1.0)
+    assert told(certified) == ""
+    # A release that stored no limits is not taken for other ones.
+    seen_later(certified, {"identity": as_found(certified)["identity"]})
+    assert told(certified) == ""
+
+
+def test_it_is_told_wherever_the_answer_is_shown(certified: Campaign) -> None:
+    store = certified.store
+    seen_later(certified, {"identity": OTHER})
+    shown = with_expiry(store, store.campaign(certified.id)).recommendation
+    assert shown is not None
+    assert shown.notes[0].startswith("expired: ")
+    document = report_document(Sight(store), certified.id)
+    assert document.recommendation is not None
+    assert document.recommendation.notes[0].startswith("expired: ")
+    (known,) = known_recommendations(store, Filters(), 10)
+    assert known.expired.startswith("expired: ")
+
+
+def test_recommendations_are_found_by_what_they_were_measured_on(
+    certified: Campaign, store: Store, tmp_path: Path
+) -> None:
+    mark = fingerprint(as_found(certified))
+    fitting = Filters(
+        testbed="simulated",
+        workload="mixed-use",
+        space="openafs-fileserver-1.8",
+        version="simul",
+        fingerprint=mark,
+    )
+    (known,) = known_recommendations(store, fitting, 10)
+    assert (known.campaign.id, known.fingerprint) == (certified.id, mark)
+    for word in ("testbed", "workload", "space", "version", "fingerprint"):
+        others = Filters(**{word: "another"})
+        assert known_recommendations(store, others, 10) == []
+    (document,) = json.loads(known_json([known]))
+    assert document["campaign"] == certified.id
+    assert document["recommendation"]["answer"] == "recommended"
+
+
+def test_expired_ones_come_last(certified: Campaign, begin: Begin) -> None:
+    seen_later(certified, {"identity": OTHER})
+    other = begin(spec(faster(-0.1), noise=0.005))
+    other.run()
+    found = known_recommendations(certified.store, Filters(), 10)
+    assert [one.campaign.id for one in found] == [other.id, certified.id]
