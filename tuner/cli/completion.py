@@ -16,19 +16,18 @@ _MOST = 30
 
 def campaigns(ctx: Any, incomplete: str) -> list[str]:
     """Campaigns of the state directory's file: 'last', identifiers, and names of one word."""
-    from tuner.cli.options import server_address, state_directory
-    from tuner.settings import Settings
+    from tuner.settings import ClientSettings, Settings
     from tuner.store import Store, holds_one
     from tuner.store.pages import Pages
 
     found = ["last"]
     with suppress(Exception):
         given: Path | None = ctx.params.get("state_dir")
-        directory = state_directory(None if given is None else Path(given))
+        directory = Settings().state_dir if given is None else Path(given)
         elsewhere = ctx.params.get("server") or ctx.params.get("database")
-        if elsewhere or (given is None and Settings().database_url is not None):
-            return _beginning(found, incomplete)
-        if server_address(None, given, None) is None and holds_one(directory):
+        if given is None:
+            elsewhere = elsewhere or Settings().database_url or ClientSettings().server
+        if not elsewhere and holds_one(directory):
             with Store.open(directory) as store:
                 newest = Pages(store).campaigns(_MOST)
             found += [campaign.id for campaign in newest]

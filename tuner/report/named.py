@@ -99,4 +99,4 @@ def _numbers(estimate: Estimate | None) -> Sequence[str]:
 def _cell(shown: Shown | None) -> str:
     if shown is None or shown.estimate is None:
         return ""
-    return f"{signed(shown.estimate.ratio)} {word(shown)}"
+    return f"{signed(shown.estimate.ratio)}, {word(shown)}"
