@@ -31,7 +31,8 @@ TWO = [
 def with_references(
     *effects: dict[str, object], budget: dict[str, Any] | None = None, **ratios: float
 ) -> Any:
-    described = spec(*effects, references=TWO, **({} if budget is None else {"budget": budget}))
+    changed: dict[str, Any] = {} if budget is None else {"budget": budget}
+    described = spec(*effects, references=TWO, **changed)
     assert described.testbed is not None
     world = described.testbed.section
     assert world is not None

@@ -161,7 +161,7 @@ def test_starts_of_other_packages_take_no_words_that_are_used(
         questions = (Question(question, "Where?", "It is kept there."),)
 
     Other.name = name
-    kind = type(TOY)(TOY.name, TOY.parts, TOY.required, TOY.ways, (Other(),))
+    kind = type(TOY)(TOY.name, TOY.parts, TOY.required, TOY.ways, starts=(Other(),))
     if not said:
         assert _checked(kind, set()) is kind
         return

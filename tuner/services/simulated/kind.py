@@ -81,4 +81,4 @@ class SimulatedWay(Way[SimulatedSection]):
         return Known(section.found, FACTS)
 
 
-SIMULATED = Kind("simulated", None, frozenset(), (SimulatedWay(),), (SimulatedStart(),))
+SIMULATED = Kind("simulated", None, frozenset(), (SimulatedWay(),), starts=(SimulatedStart(),))
