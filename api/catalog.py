@@ -18,12 +18,11 @@ from api.documents import Document
 from api.paging import Limit
 from api.service import READ, Serving
 from search_spaces import describe
-from tuner.errors import NotFoundError, SpecError
+from tuner.errors import NotFoundError
 from tuner.measure.workload import load_workload
 from tuner.page.known import Filters, Known, known_recommendations
 from tuner.report.recommend import RecommendationDocument, recommendation_document
-from tuner.services.kinds import offered
-from tuner.services.openafs.file import read_testbed
+from tuner.services.kinds import offer, offered
 
 router = APIRouter(
     prefix="/v1", tags=["catalogue"], dependencies=[READ], responses=problems.responses()
@@ -151,12 +150,10 @@ def list_testbeds(serving: Serving) -> list[TestbedDocument]:
     ]
     directory = serving.settings.testbeds
     for file in sorted(directory.glob("*.yaml")) if directory is not None else ():
-        try:
-            testbed = read_testbed(file)
-        except SpecError:
+        if (one := offer(file)) is None:
             continue  # whoever starts a campaign on it is told
-        count = 1 + len(testbed.clients)
-        found.append(TestbedDocument(name=file.stem, kind="hosts", title=testbed.name, hosts=count))
+        document = TestbedDocument(name=file.stem, kind=one.key, title=one.title, hosts=one.hosts)
+        found.append(document)
     return found
 
 

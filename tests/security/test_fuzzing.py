@@ -39,6 +39,7 @@ from tuner.measure.diagnostics.process import (
     process_status,
 )
 from tuner.measure.driver import read_report
+from tuner.services.facts import host_facts
 from tuner.services.openafs import cache_manager, facts, fileserver, fuse, parse, unit
 from tuner.services.openafs.counters import client_probe, server_probe
 from tuner.services.openafs.file import read_testbed
@@ -185,7 +186,7 @@ class Babble:
 
 PLAIN = ["1700000000.25\n", "4\n", "Python 3.11.2\n", "100 200\n", "MemTotal: 5 kB\n", "Avail\n7\n"]
 ASKED: tuple[Callable[[Any], object], ...] = (
-    lambda host: facts.host_facts(host, ["/"]),
+    lambda host: host_facts(host, ["/"]),
     lambda host: facts.server_facts(host, "192.0.2.9", "dafs", "bench"),
     lambda host: cache_manager.host_limits(host, "/var/cache/openafs"),
     lambda host: fileserver.host_limits(host, "fileserver"),

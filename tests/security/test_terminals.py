@@ -14,8 +14,9 @@ from tuner.cli import app
 from tuner.cli.say import plain, say
 from tuner.errors import TestbedError
 from tuner.report.testbed import commands_page, findings_page, seen_page
+from tuner.services.facts import HostFacts
 from tuner.services.kind import Finding
-from tuner.services.openafs.facts import HostFacts, ServerFacts
+from tuner.services.openafs.facts import ServerFacts
 
 #: Clears the screen, sets the title, asks the terminal to type, hides and turns text around.
 ATTACK = "\x1b[2J\x1b]0;root\x07\x9b31m\u202e\x08\r\x00ok"
@@ -49,7 +50,7 @@ def test_what_hosts_say_of_themselves_rewrites_no_screen() -> None:
     programs = ServerFacts(ATTACK, (ATTACK,), names, names, 1, 1)
     out = io.StringIO()
     console = Console(file=out, width=200, force_terminal=True, color_system=None)
-    console.print(seen_page(ATTACK, facts, programs, [facts]))
+    console.print(seen_page(ATTACK, [facts], ATTACK, programs.lines()))
     console.print(findings_page([Finding(ATTACK, True, ATTACK)]))
     console.print(commands_page([(ATTACK, (ATTACK, ATTACK))]))
     assert harmful(out.getvalue()) == set()

@@ -19,7 +19,7 @@ from tuner.measure.driver import Engine
 from tuner.measure.references import install_references
 from tuner.measure.workload import Workload
 from tuner.model import Value
-from tuner.services.kind import Kind, Place, Way, Wish, Workers
+from tuner.services.kind import Kind, Place, Program, Way, Wish, Workers
 from tuner.services.part import Part, verified
 from tuner.services.target import Target
 from tuner.services.testbed import Bench, Testbed
@@ -167,4 +167,5 @@ class ToyWay(Way[ToySection]):
         return ToySection(directory=directory / section.directory)
 
 
-TOY = Kind("toy", ("toyd",), frozenset({"toyd"}), (ToyWay(),))
+PROGRAMS = {"toyd": Program("toyd.conf", "restart toyd", "toyd is a toy.")}
+TOY = Kind("toy", ("toyd",), frozenset({"toyd"}), (ToyWay(),), PROGRAMS)

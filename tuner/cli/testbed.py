@@ -43,7 +43,9 @@ def check(
     with closing(connections):
         wanted = usual_wishes(testbed.clients[0].control.program)
         seen = hosts.look(testbed, connections, wanted)
-        show(console, seen_page(testbed.name, seen.server, seen.programs, seen.clients))
+        heading = f"Fileserver on {seen.server.host}"
+        page = seen_page(testbed.name, (seen.server, *seen.clients), heading, seen.programs.lines())
+        show(console, page)
         console.print()
         show(console, findings_page(seen.findings))
         if dry_run:

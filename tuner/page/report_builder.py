@@ -115,13 +115,12 @@ def report_document(
     evidence = Evidence(
         campaign=found,
         spec=look.spec,
-        programs=" ".join(look.identities),
+        programs=" ".join([*look.identities, *(space.program for space in spaces.values())]),
         clients=look.clients,
         trials=seen.trials,
         effort=look.effort,
         events=look.events,
         drift=seen.drift,
-        spaces=named.spaces,
         readable=seen.readable,
     )
     return ReportDocument(

@@ -4,7 +4,8 @@ from its own data. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tuner.campaign.drift import DriftPoint
@@ -14,6 +15,7 @@ from tuner.model import Answer, Campaign, Event, Trial
 from tuner.page.rows import spread
 from tuner.records.differences import differences
 from tuner.report.summary import Effort
+from tuner.services.kinds import programs
 from tuner.states import TrialState
 from tuner.text import clean, counted, duration
 
@@ -34,8 +36,9 @@ _SHOWN = 8
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """What threats are looked for in. ``spec``: None when it is of another release; ``programs``:
-    what was tuned, with versions; ``clients``: so many ran the workload at once; ``events``: those
-    that tell of disturbances; ``readable``: whether the numbers could be worked out.
+    what is tuned, with versions where it was measured; ``clients``: so many ran the workload at
+    once; ``events``: those that tell of disturbances; ``readable``: whether the numbers could be
+    worked out.
     """
 
     campaign: Campaign
@@ -46,7 +49,6 @@ class Evidence:
     effort: Effort
     events: Sequence[Event]
     drift: Sequence[DriftPoint]
-    spaces: Mapping[str, str]
     readable: bool
 
 
@@ -61,12 +63,9 @@ def _where(evidence: Evidence) -> Iterator[str]:
     yield from dict.fromkeys(way.threat for way in ways if way.threat)
     if not all(way.real for way in ways):
         return
-    fuse = "fuse" in evidence.programs or any("fuse" in name for name in evidence.spaces.values())
-    if fuse:
-        yield (
-            "The client is afsd.fuse, a program of its own: the client in the kernel has other "
-            "costs, and its settings may matter in another way."
-        )
+    for name, program in programs().items():
+        if program.threat and _named(name, evidence.programs):
+            yield program.threat
     if evidence.clients == 1:
         yield (
             "One client ran the workload: how the server does with many at once was not measured."
@@ -76,6 +75,11 @@ def _where(evidence: Evidence) -> Iterator[str]:
             "Hardware, kernel and sysctl settings of the hosts were not recorded: whether they are "
             "still the same cannot be told from this report."
         )
+
+
+def _named(program: str, text: str) -> bool:
+    """Whether a program is named in a text, not only the beginning of its name."""
+    return re.search(rf"(?<![\w.]){re.escape(program)}(?![\w.])", text) is not None
 
 
 def _how_long(evidence: Evidence) -> Iterator[str]:

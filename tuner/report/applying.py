@@ -12,35 +12,11 @@ from tuner.model import Answer, Recommendation
 from tuner.records.differences import differences
 from tuner.report.answer import flag_line, section
 from tuner.report.drawing import paragraph
+from tuner.services.kind import Program
+from tuner.services.kinds import programs
 from tuner.text import value_text
 
 _MIB = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class _Program:
-    """Where the options of a program go, and what puts them into effect."""
-
-    where: str
-    then: str
-
-
-_PROGRAMS: Mapping[str, _Program] = {
-    "dafileserver": _Program(
-        "the 'parm' line of the dafileserver in BosConfig of the server (seen with 'bos status "
-        "SERVER -long')",
-        "bos restart SERVER dafs",
-    ),
-    "afsd": _Program(
-        "the options of afsd on every client: OPTIONS in /etc/openafs/afs.conf, or AFSD_ARGS in "
-        "/etc/sysconfig/openafs",
-        "systemctl restart openafs-client, with nothing in use below /afs",
-    ),
-    "afsd.fuse": _Program(
-        "the command line of afsd.fuse on every client",
-        "unmount /afs and start afsd.fuse with them",
-    ),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +98,11 @@ def steps(recommendation: Recommendation, spaces: Mapping[str, Space]) -> list[S
         old = recommendation.baseline_flags.get(component, ())
         if new == old:
             continue
-        unknown = _Program(f"the settings of {space.program}: {describe.form(space)}", "")
-        program = _PROGRAMS.get(space.program, unknown)
-        then = program.then or f"restart {space.program}"
-        found.append(Step(component, program.where, then, flag_line(new), flag_line(old)))
+        unknown = Program(
+            f"the settings of {space.program}: {describe.form(space)}", f"restart {space.program}"
+        )
+        program = programs().get(space.program, unknown)
+        found.append(Step(component, program.where, program.then, flag_line(new), flag_line(old)))
     return found
 
 

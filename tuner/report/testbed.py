@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -11,17 +11,17 @@ from rich.text import Text
 from tuner.report.drawing import Printable
 from tuner.report.styles import FASTER, QUIET, SLOWER, STRONG, literal
 from tuner.report.tables import Column, Listing
+from tuner.services.facts import HostFacts
 from tuner.services.kind import Finding
-from tuner.services.openafs.facts import HostFacts, ServerFacts
 from tuner.text import clean
 
 _GIB = 1 << 30
 
 
 def seen_page(
-    name: str, server: HostFacts, programs: ServerFacts, clients: Sequence[HostFacts]
+    name: str, hosts: Sequence[HostFacts], service: str, lines: Mapping[str, str]
 ) -> RenderableType:
-    """The hosts and the fileserver."""
+    """The hosts, and what there is to say of the ``service`` that runs there."""
     columns = (
         Column("Host", rigid=True),
         Column("System"),
@@ -30,18 +30,11 @@ def seen_page(
         Column("Free", rigid=True, right=True),
         Column("Clock", rigid=True, right=True),
     )
-    hosts = Listing(columns, tuple(_row(facts) for facts in (server, *clients)))
-    quota = f"{programs.quota_kib >> 10} MiB" if programs.quota_kib else "none"
-    lines = (
-        f"state     {clean(programs.state)}",
-        *(f"command   {clean(command)}" for command in programs.commands[:1]),
-        f"volumes   {clean(', '.join(sorted(programs.volumes)))}",
-        f"quota     {quota}, {programs.used_kib >> 10} MiB used",
-        f"clients   {clean(', '.join(sorted(programs.clients))) or 'none lately'}",
-    )
+    table = Listing(columns, tuple(_row(facts) for facts in hosts))
     title = Text(f"Testbed {clean(name)}", style=STRONG)
-    heading = Text(f"Fileserver on {clean(server.host)}", style=STRONG)
-    return Printable(Group(title, "", hosts, "", heading, Text("\n".join(lines))))
+    heading = Text(clean(service), style=STRONG)
+    said = "\n".join(f"{label:<9} {clean(text)}" for label, text in lines.items())
+    return Printable(Group(title, "", table, "", heading, Text(said)))
 
 
 def _row(facts: HostFacts) -> tuple[Text, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -78,6 +78,29 @@ class Rehearsal:
     target: Target | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A testbed file that campaigns may name. ``key``: of the way to name it; ``title``: what it
+    calls itself; ``hosts``: how many it has.
+    """
+
+    key: str
+    title: str
+    hosts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """How an administrator applies settings to a tuned program. ``where``: where its options go;
+    ``then``: what puts them into effect; ``threat``: why an answer with this program need not hold
+    for another one, empty where nothing is known.
+    """
+
+    where: str
+    then: str
+    threat: str = ""
+
+
 class Workers(StrEnum):
     """Which workers of a queue can reach a testbed: ``any``; those on the same ``host``, whose
     files it takes; those with the same ``state`` directory there.
@@ -139,6 +162,12 @@ class Way(ABC, Generic[S]):
         """Why the section does not suit what is wanted, a sentence each."""
         return ()
 
+    def offer(self, file: Path) -> Offer | None:
+        """What is in a testbed file that a section may name; None where sections name no files.
+        Raises SpecError for a file that is none.
+        """
+        return None
+
     def hosts(self, section: S) -> Sequence[str]:
         """The hosts that it uses, by how they are reached: no two testbeds may share one."""
         return ()
@@ -169,7 +198,8 @@ class Kind:
     """A kind of service. ``parts``: its tuned programs in the order in which they are brought up,
     servers before clients; None for a kind that takes those of all others. ``required``: those of
     which a campaign must name the search space. ``counted``: what its programs count that is worth
-    a row. ``starts``: how somebody may begin with it, what suits most first.
+    a row. ``starts``: how somebody may begin with it, what suits most first. ``programs``: by the
+    name that search spaces use.
     """
 
     name: str
@@ -178,3 +208,4 @@ class Kind:
     ways: tuple[Way[Any], ...]
     counted: tuple[Counted, ...] = ()
     starts: tuple[Start, ...] = ()
+    programs: Mapping[str, Program] = field(default_factory=dict)

@@ -10,9 +10,11 @@ import re
 from collections.abc import Collection
 from functools import cache
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
-from tuner.services.kind import Kind, Way
+from tuner.errors import SpecError
+from tuner.services.kind import Kind, Offer, Program, Way
 from tuner.services.openafs.kind import OPENAFS
 from tuner.services.simulated.kind import SIMULATED
 from tuner.services.start import Start
@@ -97,3 +99,21 @@ def starts() -> dict[str, Start]:
 def offered() -> dict[str, str]:
     """What a service can offer over HTTP by its key alone, with its title."""
     return {key: way.title for key, (_, way) in ways().items() if way.title}
+
+
+def offer(file: Path) -> Offer | None:
+    """What a service can offer of a testbed file; None for a file that no kind can use."""
+    for _, way in ways().values():
+        try:
+            found = way.offer(file)
+        except SpecError:
+            continue
+        if found is not None:
+            return found
+    return None
+
+
+@cache
+def programs() -> dict[str, Program]:
+    """Every program that a kind knows how to apply settings to, by its name in search spaces."""
+    return {name: program for kind in kinds() for name, program in kind.programs.items()}

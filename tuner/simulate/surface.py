@@ -194,7 +194,8 @@ def _ready(file: SurfaceFile) -> Surface:
 def _check_parameter(where: str, name: str, spaces: Mapping[str, Space]) -> None:
     component, _, own = name.partition(".")
     if component not in spaces:
-        raise SpecError(f"{where}: no parameter {name!r}; write fileserver.NAME or such")
+        parts = " or ".join(f"{part}.NAME" for part in spaces)
+        raise SpecError(f"{where}: no parameter {name!r}; write {parts}")
     try:
         spaces[component][own]
     except SpaceError as problem:

@@ -50,7 +50,6 @@ QUIET = Evidence(
     effort=Effort(trials=3, blocks=30, measurements=0),
     events=(),
     drift=drifting(*[1.0] * 9),
-    spaces={"cache_manager": "openafs-cache-manager-linux-1.8"},
     readable=True,
 )
 

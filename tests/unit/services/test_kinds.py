@@ -22,7 +22,7 @@ from tuner.measure.workload import load_workload
 from tuner.model import Configuration
 from tuner.services import kinds as module
 from tuner.services.kind import Kind, Way, Wish
-from tuner.services.kinds import kinds, offered, part_order, ways
+from tuner.services.kinds import kinds, offer, offered, part_order, programs, ways
 from tuner.services.openafs.kind import OPENAFS
 from tuner.services.simulated.kind import SIMULATED
 from tuner.services.testbed import Bench
@@ -89,6 +89,32 @@ def test_parts_are_in_order_and_their_own(kind: Kind) -> None:
     assert len(set(parts)) == len(parts)
     assert kind.required <= set(parts)
     assert [part for part in part_order() if part in parts] == [*parts] or kind is TOY
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_every_tuned_program_says_how_it_is_applied(kind: Kind) -> None:
+    named = {search_spaces.load(SPACES[part]).program for part in kind.parts or ()}
+    assert named <= kind.programs.keys()
+    assert all(program.where and program.then for program in kind.programs.values())
+    if kind is not TOY:  # which is not installed here
+        assert kind.programs.items() <= programs().items()
+
+
+@pytest.mark.parametrize(("kind", "way"), WAYS)
+def test_a_testbed_file_is_offered_by_the_kind_that_can_read_it(
+    kind: Kind, way: Way[Any], tmp_path: Path
+) -> None:
+    file = ROOT / "tests" / "data" / "testbeds" / "everything.yaml"
+    found = way.offer(file)
+    if found is None:
+        return
+    assert (found.key, bool(found.title)) == (way.key, True)
+    assert found.hosts > 1
+    assert offer(file) == found
+    (tmp_path / "none.yaml").write_text("name: x\n")
+    with pytest.raises(SpecError):
+        way.offer(tmp_path / "none.yaml")
+    assert offer(tmp_path / "none.yaml") is None
 
 
 def test_what_comes_with_fstune() -> None:

@@ -59,7 +59,7 @@ Counters = Callable[[str], Mapping[str, float]]
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What one reading gave: samples by the prefix of their names, and a sentence for each source
-    that gave nothing, by source (``server xstat``). ``machines``: by the prefix of a machine's own
+    that gave nothing, by source (``server disk``). ``machines``: by the prefix of a machine's own
     numbers, what tells it from others.
     """
 

@@ -103,7 +103,7 @@ class ArmWatch:
         self._gauges: dict[str, float] = {}
         self._words: Diagnostics = {}
         self._refuted: list[str] = []
-        #: What somebody should know: sentences, by what they are about (``server xstat``).
+        #: What somebody should know: sentences, by what they are about (``server disk``).
         self.remarks: dict[str, str] = {}
 
     def begin(self) -> None:

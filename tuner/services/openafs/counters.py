@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tuner.hosts.connector import Connector
-from tuner.measure.diagnostics import relay
 from tuner.measure.diagnostics.probe import COMMON, Probe, Source
+from tuner.services.openafs import relay
 from tuner.services.openafs.rx import rx_counters, rx_gauges
 from tuner.services.openafs.xstat import cache_manager_counters, fileserver_counters
 

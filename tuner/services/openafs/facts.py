@@ -1,4 +1,4 @@
-"""What the hosts of a testbed are and what they are doing: read, nothing changed.
+"""What OpenAFS is doing on the hosts of a testbed: read, nothing changed.
 
 Owns the commands that ask and the records of the answers; what the answers mean for a campaign is
 ``preflight``'s.
@@ -6,14 +6,12 @@ Owns the commands that ask and the records of the answers; what the answers mean
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tuner.errors import TestbedError
-from tuner.hosts.connector import Connector, check, understood
-from tuner.measure.diagnostics.process import process_status
+from tuner.hosts.connector import Connector, check
 from tuner.services.openafs import parse
 from tuner.services.openafs.cache_manager import cache_info
 from tuner.services.openafs.file import ClientSection, TestbedFile, UnitSection
@@ -23,28 +21,7 @@ _HOLDERS = r"""
 find /proc/[0-9]*/cwd /proc/[0-9]*/root /proc/[0-9]*/exe /proc/[0-9]*/fd -maxdepth 1 \
     \( -lname "$1" -o -lname "$1/*" \) 2> /dev/null | cut -d/ -f3 | sort -nu
 """
-_LEAST_PYTHON = (3, 9)
 _TRIES, _PAUSE_S = 5, 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class HostFacts:
-    """One host. ``clock_ahead_s``: its clock against this machine's, ``asked_s``: how long the
-    question took (the former is no more exact). ``free_bytes``: by path.
-    """
-
-    host: str
-    system: str
-    kernel: str
-    cpus: int
-    memory_bytes: int
-    available_bytes: int
-    rmem_max_bytes: int
-    python: str
-    clock_ahead_s: float
-    asked_s: float
-    addresses: frozenset[str]
-    free_bytes: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +36,17 @@ class ServerFacts:
     clients: frozenset[str]
     quota_kib: int
     used_kib: int
+
+    def lines(self) -> dict[str, str]:
+        """All of it for people, by what it is; the first command stands for all."""
+        quota = f"{self.quota_kib >> 10} MiB" if self.quota_kib else "none"
+        return {
+            "state": self.state,
+            "command": next(iter(self.commands), "none"),
+            "volumes": ", ".join(sorted(self.volumes)),
+            "quota": f"{quota}, {self.used_kib >> 10} MiB used",
+            "clients": ", ".join(sorted(self.clients)) or "none lately",
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,30 +76,6 @@ def client_facts(host: Connector, file: TestbedFile, client: ClientSection) -> C
     return ClientFacts(host.host, sees, cache_info(host)[:2], tuple(pids), tokens)
 
 
-def host_facts(host: Connector, paths: Sequence[str]) -> HostFacts:
-    """Ask a host. ``paths``: whose file systems' free space is wanted. Raises TestbedError."""
-    with understood(host.host):
-        began, wall = time.monotonic(), time.time()
-        there = float(check(host, ["date", "+%s.%N"]))
-        asked_s = time.monotonic() - began
-        memory = process_status(check(host, ["cat", "/proc/meminfo"]))
-        shown = check(host, ["ip", "-oneline", "address", "show"])
-        return HostFacts(
-            host=host.host,
-            system=_system(host.ask(["cat", "/etc/os-release"]).stdout),
-            kernel=check(host, ["uname", "--kernel-release"]).strip(),
-            cpus=int(check(host, ["nproc"])),
-            memory_bytes=memory["MemTotal"] * 1024,
-            available_bytes=memory["MemAvailable"] * 1024,
-            rmem_max_bytes=int(check(host, ["cat", "/proc/sys/net/core/rmem_max"])),
-            python=_python(host),
-            clock_ahead_s=there - wall - asked_s / 2.0,
-            asked_s=asked_s,
-            addresses=frozenset(re.findall(r"inet6? ([0-9a-f.:]+)/", shown)),
-            free_bytes=tuple((path, free_bytes(host, path)) for path in paths),
-        )
-
-
 def server_facts(host: Connector, address: str, instance: str, volume: str) -> ServerFacts:
     """Ask the programs of a fileserver host. Raises TestbedError when one does not answer."""
     asking = ["bos", "status", address, instance, "-long", "-localauth"]
@@ -135,26 +99,3 @@ def _patiently(host: Connector, argv: Sequence[str]) -> str:
             return result.stdout
         time.sleep(_PAUSE_S)
     return check(host, argv)
-
-
-def free_bytes(host: Connector, path: str) -> int:
-    """Free space of the file system that holds ``path``, or its nearest directory that exists."""
-    while path != "/" and host.ask(["test", "-e", path]).status != 0:
-        path = path.rpartition("/")[0] or "/"
-    with understood(host.host):
-        said = check(host, ["df", "--output=avail", "--block-size=1", "--", path])
-        return int(said.split()[-1])
-
-
-def _system(os_release: str) -> str:
-    found = re.search(r'^PRETTY_NAME="?(.*?)"?$', os_release, re.MULTILINE)
-    return "unknown" if found is None else found[1]
-
-
-def _python(host: Connector) -> str:
-    said = host.ask(["python3", "--version"])
-    found = re.search(r"Python (\d+)\.(\d+)", said.stdout)
-    if found is None or (int(found[1]), int(found[2])) < _LEAST_PYTHON:
-        least = ".".join(map(str, _LEAST_PYTHON))
-        raise TestbedError(f"{host.host}: python3 ({least} or newer) is needed: {said.tail}")
-    return said.stdout.split()[1]

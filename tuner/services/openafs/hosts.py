@@ -30,17 +30,12 @@ from tuner.hosts.node import NodeConnector
 from tuner.hosts.put_back import restore_all
 from tuner.hosts.ssh import SshConnector
 from tuner.measure.workload import Workload
+from tuner.services.facts import HostFacts, host_facts
 from tuner.services.kind import Finding, Rehearsal
 from tuner.services.openafs import cache_manager, fileserver
 from tuner.services.openafs.assembly import ClientHost, Layout, Wanted, assemble
 from tuner.services.openafs.cell import translated
-from tuner.services.openafs.facts import (
-    HostFacts,
-    ServerFacts,
-    client_facts,
-    host_facts,
-    server_facts,
-)
+from tuner.services.openafs.facts import ServerFacts, client_facts, server_facts
 from tuner.services.openafs.file import (
     ClientSection,
     FuseSection,

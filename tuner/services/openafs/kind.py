@@ -17,7 +17,17 @@ from deploy.cell import CellError, CellSpec
 from search_spaces import Form, Space
 from tuner.documents import Section
 from tuner.errors import SpecError, TestbedError
-from tuner.services.kind import Kind, Known, Place, Rehearsal, Way, Wish, Workers
+from tuner.services.kind import (
+    Kind,
+    Known,
+    Offer,
+    Place,
+    Program,
+    Rehearsal,
+    Way,
+    Wish,
+    Workers,
+)
 from tuner.services.openafs.assembly import Wanted
 from tuner.services.openafs.cell import FOUND_IN_NEW, CellTestbed, is_up, limits_of_new
 from tuner.services.openafs.counted import COUNTED
@@ -151,6 +161,11 @@ class HostsWay(Way[str]):
         _check_programs(wish.spaces, file.clients[0].control.program)
         return HostsTestbed(file, path.parent, state_directory, _wanted(wish))
 
+    def offer(self, file: Path) -> Offer:
+        """See Way.offer."""
+        testbed = read_testbed(file)
+        return Offer(self.key, testbed.name, 1 + len(testbed.clients))
+
     def hosts(self, section: str) -> Sequence[str]:
         """See Way.hosts; this machine may serve several testbeds."""
         file = read_testbed(Path(section))
@@ -210,6 +225,25 @@ def _check_programs(spaces: Mapping[str, Space], client: str) -> None:
             )
 
 
+_PROGRAMS = {
+    "dafileserver": Program(
+        "the 'parm' line of the dafileserver in BosConfig of the server (seen with 'bos status "
+        "SERVER -long')",
+        "bos restart SERVER dafs",
+    ),
+    "afsd": Program(
+        "the options of afsd on every client: OPTIONS in /etc/openafs/afs.conf, or AFSD_ARGS in "
+        "/etc/sysconfig/openafs",
+        "systemctl restart openafs-client, with nothing in use below /afs",
+    ),
+    "afsd.fuse": Program(
+        "the command line of afsd.fuse on every client",
+        "unmount /afs and start afsd.fuse with them",
+        "The client is afsd.fuse, a program of its own: the client in the kernel has other costs, "
+        "and its settings may matter in another way.",
+    ),
+}
+
 OPENAFS = Kind(
     "openafs",
     (FILESERVER, CACHE_MANAGER),
@@ -217,4 +251,5 @@ OPENAFS = Kind(
     (CellWay(), HostsWay()),
     COUNTED,
     (CellStart(), HostsStart()),
+    _PROGRAMS,
 )

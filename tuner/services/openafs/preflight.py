@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, time
 
+from tuner.services.facts import HostFacts
 from tuner.services.kind import Finding
-from tuner.services.openafs.facts import ClientFacts, HostFacts, ServerFacts
+from tuner.services.openafs.facts import ClientFacts, ServerFacts
 from tuner.services.openafs.file import FuseSection, HoursSection, TestbedFile, UnitSection
 
 #: Free space that fstune itself needs on a host, and what a cache or volume must have left besides.

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tuner.services.facts import HostFacts
 from tuner.services.kind import Finding
-from tuner.services.openafs.facts import ClientFacts, HostFacts, ServerFacts
+from tuner.services.openafs.facts import ClientFacts, ServerFacts
 from tuner.services.openafs.file import HoursSection, TestbedFile, read_testbed
 from tuner.services.openafs.preflight import preflight, within
 

@@ -1,0 +1,49 @@
+"""The engine knows no kind of service: not by an import (see pyproject.toml), nor by a word."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+#: Programs, counters and paths of OpenAFS.
+WORDS = re.compile(
+    r"\b(?:afsd|dafileserver|davolserver|bosserver|volserver|BosConfig|rxdebug|cmdebug|xstat\w*)\b"
+    r"|\bbos |\bcm\.\w|/afs\b"
+)
+#: Where they belong, or stand as an example.
+ALLOWED = (
+    "tuner/services/openafs/",
+    "tuner/formats/",  # files and commands of OpenAFS's administrators
+    "tuner/cli/cell.py",  # `fstune cell`: private OpenAFS cells
+    "tuner/cli/space.py",  # an example in the help of a command
+    "tuner/report/diagnostics.py",  # titles of counters
+)
+
+
+def _engine(root: Path) -> list[Path]:
+    found = [path for room in ("api", "tuner") for path in (root / room).rglob("*")]
+    return [path for path in found if path.suffix in (".py", ".html", ".js", ".sh")]
+
+
+def test_no_word_of_openafs_is_outside_its_folder(root: Path) -> None:
+    found = [
+        f"{name}:{number}: {line.strip()}"
+        for path in _engine(root)
+        if not (name := str(path.relative_to(root))).startswith(ALLOWED)
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if WORDS.search(line)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("place", ALLOWED)
+def test_every_exception_is_needed(root: Path, place: str) -> None:
+    inside = [path for path in _engine(root) if str(path.relative_to(root)).startswith(place)]
+    assert any(WORDS.search(path.read_text()) for path in inside)
+
+
+@pytest.mark.parametrize("line", ["exec afsd.fuse", "run(['bos status'])", "'cm.calls'", "cd /afs"])
+def test_what_counts_as_a_word_of_openafs(line: str) -> None:
+    assert WORDS.search(line)

@@ -1,0 +1,81 @@
+"""What a host says of itself, whatever runs there: read, nothing changed."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tuner.errors import TestbedError
+from tuner.hosts.connector import Connector, check, understood
+from tuner.measure.diagnostics.process import process_status
+
+_LEAST_PYTHON = (3, 9)
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """One host. ``clock_ahead_s``: its clock against this machine's, ``asked_s``: how long the
+    question took (the former is no more exact). ``free_bytes``: by path.
+    """
+
+    host: str
+    system: str
+    kernel: str
+    cpus: int
+    memory_bytes: int
+    available_bytes: int
+    rmem_max_bytes: int
+    python: str
+    clock_ahead_s: float
+    asked_s: float
+    addresses: frozenset[str]
+    free_bytes: tuple[tuple[str, int], ...]
+
+
+def host_facts(host: Connector, paths: Sequence[str]) -> HostFacts:
+    """Ask a host. ``paths``: whose file systems' free space is wanted. Raises TestbedError."""
+    with understood(host.host):
+        began, wall = time.monotonic(), time.time()
+        there = float(check(host, ["date", "+%s.%N"]))
+        asked_s = time.monotonic() - began
+        memory = process_status(check(host, ["cat", "/proc/meminfo"]))
+        shown = check(host, ["ip", "-oneline", "address", "show"])
+        return HostFacts(
+            host=host.host,
+            system=_system(host.ask(["cat", "/etc/os-release"]).stdout),
+            kernel=check(host, ["uname", "--kernel-release"]).strip(),
+            cpus=int(check(host, ["nproc"])),
+            memory_bytes=memory["MemTotal"] * 1024,
+            available_bytes=memory["MemAvailable"] * 1024,
+            rmem_max_bytes=int(check(host, ["cat", "/proc/sys/net/core/rmem_max"])),
+            python=_python(host),
+            clock_ahead_s=there - wall - asked_s / 2.0,
+            asked_s=asked_s,
+            addresses=frozenset(re.findall(r"inet6? ([0-9a-f.:]+)/", shown)),
+            free_bytes=tuple((path, free_bytes(host, path)) for path in paths),
+        )
+
+
+def free_bytes(host: Connector, path: str) -> int:
+    """Free space of the file system that holds ``path``, or its nearest directory that exists."""
+    while path != "/" and host.ask(["test", "-e", path]).status != 0:
+        path = path.rpartition("/")[0] or "/"
+    with understood(host.host):
+        said = check(host, ["df", "--output=avail", "--block-size=1", "--", path])
+        return int(said.split()[-1])
+
+
+def _system(os_release: str) -> str:
+    found = re.search(r'^PRETTY_NAME="?(.*?)"?$', os_release, re.MULTILINE)
+    return "unknown" if found is None else found[1]
+
+
+def _python(host: Connector) -> str:
+    said = host.ask(["python3", "--version"])
+    found = re.search(r"Python (\d+)\.(\d+)", said.stdout)
+    if found is None or (int(found[1]), int(found[2])) < _LEAST_PYTHON:
+        least = ".".join(map(str, _LEAST_PYTHON))
+        raise TestbedError(f"{host.host}: python3 ({least} or newer) is needed: {said.tail}")
+    return said.stdout.split()[1]
