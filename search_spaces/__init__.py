@@ -26,6 +26,7 @@ from search_spaces.model import (
     Role,
     SpaceError,
     Takes,
+    Use,
 )
 from search_spaces.sampling import Ask, Chance, answers, draw
 from search_spaces.sources import names
@@ -56,6 +57,7 @@ __all__ = [
     "Space",
     "SpaceError",
     "Takes",
+    "Use",
     "Value",
     "answers",
     "draw",

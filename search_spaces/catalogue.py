@@ -14,6 +14,7 @@ from search_spaces.model import (
     Parameter,
     Preset,
     SpaceError,
+    Use,
     nearest,
 )
 
@@ -28,6 +29,7 @@ class Catalogue:
     empty if there is none, and ``preset_fields`` those that it sets. ``options``: everything the
     program takes, in the order of its own help. ``foreign_options``: options it does not know are
     handed on to something else. ``evidence``: what limits and options were checked against.
+    ``uses``: what it can be used for.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Catalogue:
     form: Form = Form.LIBCMD
     evidence: str = ""
     foreign_options: bool = False
+    uses: tuple[Use, ...] = tuple(Use)
     by_name: Mapping[str, Parameter] = field(default_factory=dict, repr=False)
 
     def __getitem__(self, name: str) -> Parameter:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from search_spaces.effects import NO_PRESET
 from search_spaces.expressions import Expression, Value
-from search_spaces.model import Bound, Form, Kind, Outside, Parameter, Risk, Role
+from search_spaces.model import Bound, Form, Kind, Outside, Parameter, Risk, Role, Use
 from search_spaces.space import Space
 
 #: What ``json`` can write.
@@ -31,6 +31,18 @@ _FORMS = {
     Form.SETTINGS: "`name=value`",
     Form.COMMANDS: "a command for each",
 }
+
+
+_USES = {
+    Use.CAMPAIGNS: "campaigns on real programs",
+    Use.SIMULATION: "campaigns on simulated testbeds",
+    Use.READING: "fstune space (show, sample, parse)",
+}
+
+
+def purpose(space: Space) -> str:
+    """What the space can be used for, a phrase."""
+    return "; ".join(_USES[use] for use in space.uses)
 
 
 def form(space: Space) -> str:
@@ -152,6 +164,7 @@ def document(space: Space) -> dict[str, Json]:
         "versions": space.versions,
         "evidence": space.evidence,
         "form": str(space.form),
+        "for": [str(use) for use in space.uses],
         "facts": {
             f.name: {"assumed": f.assumed, "unit": f.unit, "about": f.about}
             for f in space.facts.values()

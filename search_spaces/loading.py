@@ -36,6 +36,7 @@ from search_spaces.model import (
     Role,
     SpaceError,
     Takes,
+    Use,
     nearest,
 )
 from search_spaces.reading import Section
@@ -82,6 +83,7 @@ def parse_space(text: str, where: str) -> Space:
         preset_fields=tuple(p.name for p in parameters if p.name in fields),
         foreign_options=root.boolean("foreign_options"),
         by_name=by_name,
+        uses=_uses(root),
     )
     _check_names(root, space)
     _check_form(root, space)
@@ -92,6 +94,15 @@ def parse_space(text: str, where: str) -> Space:
     presets = tuple(_preset(s, space) for s in root.list_of_sections("presets"))
     root.done()
     return replace(space, presets=presets)
+
+
+def _uses(root: Section) -> tuple[Use, ...]:
+    """What the space is for: everything, unless it says so."""
+    found = root.words("for") or [*Use]
+    for word in found:
+        if word not in [*Use]:
+            root.fail("for", f"{word!r} is not a valid word{nearest(word, Use)}")
+    return tuple(use for use in Use if use in found)
 
 
 def _check_form(root: Section, space: Space) -> None:

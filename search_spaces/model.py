@@ -85,6 +85,18 @@ class Form(StrEnum):
     COMMANDS = "commands"
 
 
+class Use(StrEnum):
+    """What a space can be used for.
+
+    ``CAMPAIGNS``: on real programs. ``SIMULATION``: campaigns on simulated testbeds. ``READING``:
+    to be shown, sampled and parsed with.
+    """
+
+    CAMPAIGNS = "campaigns"
+    SIMULATION = "simulation"
+    READING = "reading"
+
+
 class Takes(StrEnum):
     """What follows an option on the command line."""
 

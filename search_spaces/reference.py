@@ -27,8 +27,12 @@ unless a campaign names the class (`allow_risk`).
 A space of your own is a file like these, by the schema `search_spaces/schema.json`, which editors
 understand; with `extends: NAME` it holds only what differs. `fstune space check FILE` checks it.
 
-| Space | Component | Parameters | Searched | What it is |
-|---|---|---|---|---|
+*For* says what a space can be used for: `campaigns` on real programs (docs/campaigns.md names the
+testbeds), `simulation` (campaigns on simulated testbeds), `reading` (`fstune space` shows it,
+samples it and parses with it). A campaign refuses a space that is not for it.
+
+| Space | Component | Parameters | Searched | For | What it is |
+|---|---|---|---|---|---|
 """
 
 
@@ -37,7 +41,7 @@ def page() -> str:
     spaces = [load(name) for name in names()]
     rows = [
         f"| [{s.name}](#{_anchor(s.name)}) | {s.component} | {len(s.parameters)} | "
-        f"{len(s.searched)} | {s.title} |\n"
+        f"{len(s.searched)} | {', '.join(s.uses)} | {s.title} |\n"
         for s in spaces
     ]
     return _HEAD + "".join(rows) + "".join(_space(space) for space in spaces)
@@ -56,6 +60,7 @@ def _space(space: Space) -> str:
         f"\n## {space.name}\n",
         f"{space.title}. Program: `{space.program}`, {space.versions}. "
         f"Written as {describe.form(space)}.",
+        f"For {describe.purpose(space)}.",
         f"Evidence: {space.evidence}.",
     ]
     if space.facts:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import search_spaces
+from search_spaces import Use
 from tuner.campaign.spec import CampaignSpec
 from tuner.compose import prepare
 from tuner.errors import SpecError
@@ -69,6 +70,7 @@ def test_the_spaces_that_campaigns_can_change(
         if any(_usable(space, testbed, tmp_path) for testbed in TESTBEDS[kind])
     }
     assert found == claimed.get(space, set())
+    assert (Use.CAMPAIGNS in search_spaces.load(space).uses) == bool(found)
 
 
 def test_a_simulated_testbed_takes_every_fileserver_and_cache_manager(tmp_path: Path) -> None:
@@ -76,3 +78,4 @@ def test_a_simulated_testbed_takes_every_fileserver_and_cache_manager(tmp_path: 
         part = search_spaces.load(name).component
         taken = _usable(name, TESTBEDS[SIMULATED][0], tmp_path)
         assert taken == (part in ("fileserver", "cache_manager")), name
+        assert taken == (Use.SIMULATION in search_spaces.load(name).uses), name

@@ -24,7 +24,7 @@ from pydantic import (
 
 import search_spaces
 import workloads
-from search_spaces import Risk, Space, SpaceError
+from search_spaces import Risk, Space, SpaceError, Use, describe
 from tuner.campaign.testbed_section import TestbedSection
 from tuner.documents import (
     Duration,
@@ -305,7 +305,7 @@ def by_part(spaces: Mapping[str, SpaceSection], kind: Kind) -> dict[str, SpaceSe
     for part in [part for part in spaces if part not in known]:
         nearest = difflib.get_close_matches(part, known, n=1)
         hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
-        raise wrong_key(part, f"unknown key; {hint}")
+        raise wrong_key(part, f"{_not_for_campaigns(spaces[part].name)}unknown key; {hint}")
     for part in sorted(kind.required - spaces.keys()):
         raise wrong_key(part, "missing")
     if not spaces:
@@ -374,12 +374,23 @@ def _with_resolved_paths(spec: CampaignSpec, directory: Path) -> CampaignSpec:
     return spec.at([place(section) for section in spec.places]).model_copy(update=found)
 
 
+def _not_for_campaigns(name: str) -> str:
+    """A clause that a packaged space is for no campaign; "" for others."""
+    if name not in search_spaces.names():
+        return ""
+    space = search_spaces.load(name)
+    if Use.CAMPAIGNS in space.uses or Use.SIMULATION in space.uses:
+        return ""
+    return f"no campaign changes {name}, it is for {describe.purpose(space)}; "
+
+
 def load_space(section: SpaceSection, component: str) -> Space:
     """The search space that a section names, narrowed as it says. Raises SpecError."""
     try:
         space = search_spaces.load(section.name)
         if space.component != component:
-            raise SpecError(f"spaces.{component}: {space.name} is a space of {space.component}")
+            said = f"{_not_for_campaigns(section.name)}{space.name} is a space of {space.component}"
+            raise SpecError(f"spaces.{component}: {said}")
         narrowed = space.narrow(
             only=section.only,
             also=section.also,

@@ -73,6 +73,7 @@ def list_spaces(as_json: AsJson = False) -> None:
                 "searched": len(s.searched),
                 "parameters": len(s.parameters),
                 "title": s.title,
+                "for": [str(use) for use in s.uses],
             }
             for s in spaces
         ]
@@ -82,10 +83,18 @@ def list_spaces(as_json: AsJson = False) -> None:
         Column("name", rigid=True),
         Column("component", rigid=True),
         Column("searched", rigid=True, right=True),
+        Column("for"),
         Column("title"),
     )
     rows = [
-        (s.name, s.component, f"{len(s.searched)} of {len(s.parameters)}", s.title) for s in spaces
+        (
+            s.name,
+            s.component,
+            f"{len(s.searched)} of {len(s.parameters)}",
+            ", ".join(s.uses),
+            s.title,
+        )
+        for s in spaces
     ]
     _list(columns, rows)
 
@@ -100,6 +109,7 @@ def show_space(name: Name, as_json: AsJson = False) -> None:
         return
     _say(f"{space.name}: {space.title}")
     _say(f"component {space.component}; program {space.program}, {space.versions}")
+    _say(f"for {describe.purpose(space)}")
     if space.evidence:
         _say(f"evidence: {space.evidence}")
     _say("")

@@ -65,6 +65,19 @@ def test_spaces_of_programs_that_a_cell_does_not_run(
     assert not state.exists()
 
 
+@pytest.mark.parametrize("part", ["volserver", "fileserver"])
+def test_a_space_for_no_campaign_says_what_it_is_for(tmp_path: Path, part: str) -> None:
+    file = tmp_path / "campaign.yaml"
+    spaces = f"{{{part}: openafs-volserver-1.8, cache_manager: openafs-cache-manager-fuse-1.8}}"
+    file.write_text(f"name: x\ntestbed: {{cell: {{}}}}\nspaces: {spaces}\nworkload: mixed-use\n")
+    done = CliRunner().invoke(app, ["campaign", "check", str(file), "--state-dir", str(tmp_path)])
+    said = (
+        f"spaces.{part}: no campaign changes openafs-volserver-1.8, it is for fstune space "
+        "(show, sample, parse); "
+    )
+    assert said in str(done.exception)
+
+
 def test_last_is_the_newest_campaign_that_measured_something(tmp_path: Path) -> None:
     file = tmp_path / "campaign.yaml"
     file.write_text(SIMULATED)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from search_spaces import Change, Form, Kind, Outside, Risk, Role, Takes, load, names
+from search_spaces import Change, Form, Kind, Outside, Risk, Role, Takes, Use, load, names
 from search_spaces.reading import Section
 
 from .json_schema import complaints
@@ -61,6 +61,10 @@ def test_the_words_are_the_same(
 ) -> None:
     section = schema["$defs"][kind] if kind else schema
     assert section["properties"][definition]["enum"] == [str(word) for word in words]
+
+
+def test_the_words_of_uses_are_the_same(schema: Any) -> None:
+    assert schema["properties"]["for"]["items"]["enum"] == [str(use) for use in Use]
 
 
 def test_the_keys_are_the_same(root: Path, schema: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import Field
 
 from deploy.cell import CellError, CellSpec
-from search_spaces import Form, Space
+from search_spaces import Form, Space, describe
 from tuner.documents import Section
 from tuner.errors import SpecError, TestbedError
 from tuner.services.kind import (
@@ -221,7 +221,7 @@ def _check_programs(spaces: Mapping[str, Space], client: str) -> None:
         if space.program != programs[part] or space.form is not Form.LIBCMD:
             raise SpecError(
                 f"spaces.{part}: {space.name} is not for what this testbed runs "
-                f"({programs[part]} of OpenAFS 1.8)"
+                f"({programs[part]} of OpenAFS 1.8); it is for {describe.purpose(space)}"
             )
 
 
