@@ -8,53 +8,27 @@ from dataclasses import dataclass
 
 from deploy.cell import Completed
 from deploy.cell.node import run_to_end
-from tuner.hosts.connector import (
-    CommandFailed,
-    CommandResult,
-    CommandTimeout,
-    Direct,
-    decoded,
-    write_whole,
-)
+from tuner.hosts.child import ChildConnector
+from tuner.hosts.connector import CommandTimeout
 from tuner.hosts.conversation import ProcessConversation
 from tuner.hosts.quoting import refuse_null
 
 
 @dataclass(frozen=True, slots=True)
-class LocalConnector(Direct):
+class LocalConnector(ChildConnector):
     """Runs commands here, as whoever we are."""
 
     host: str = "localhost"
-
-    def run(
-        self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
-    ) -> CommandResult:
-        done = self._run(argv, input, timeout_s)
-        return decoded(self.host, argv, done.status, done.stdout, done.stderr)
-
-    def run_long(
-        self, argv: Sequence[str], *, run_id: str, timeout_s: float = 3600.0
-    ) -> CommandResult:
-        """See SpeakingConnector.run_long: nothing comes between us and this machine."""
-        return self.run(argv, timeout_s=timeout_s)
-
-    def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
-        write_whole(self, path, content, mode)
-
-    def get(self, path: str) -> bytes:
-        argv = ["cat", "--", path]
-        done = self._run(argv)
-        result = decoded(self.host, argv, done.status, done.stdout, done.stderr)
-        if result.status != 0:
-            raise CommandFailed(self.host, result)
-        return done.stdout
 
     def converse(self, argv: Sequence[str]) -> ProcessConversation:
         """See SpeakingConnector.converse."""
         refuse_null(argv)
         return ProcessConversation(self.host, argv, argv, _environment())
 
-    def _run(self, argv: Sequence[str], input: bytes = b"", timeout_s: float = 60.0) -> Completed:
+    def complete(
+        self, argv: Sequence[str], input: bytes = b"", timeout_s: float = 60.0
+    ) -> Completed:
+        """See ChildConnector.complete."""
         refuse_null(argv)
         try:
             return run_to_end(argv, input, timeout_s, _environment())

@@ -1,0 +1,52 @@
+"""What connectors have in common whose commands are children of this process."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from deploy.cell import Completed
+from tuner.hosts.connector import CommandFailed, CommandResult, Direct, decoded, write_whole
+
+
+class ChildConnector(Direct):
+    """A connector that starts its commands itself: nothing can come between us and them."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def host(self) -> str:
+        """See Connector.host."""
+
+    @abstractmethod
+    def complete(
+        self, argv: Sequence[str], input: bytes = b"", timeout_s: float = 60.0
+    ) -> Completed:
+        """Run a command to its end. Raises TransportError, CommandTimeout among them."""
+
+    def run(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
+    ) -> CommandResult:
+        """See Direct.run."""
+        done = self.complete(argv, input, timeout_s)
+        return decoded(self.host, argv, done.status, done.stdout, done.stderr)
+
+    def run_long(
+        self, argv: Sequence[str], *, run_id: str, timeout_s: float = 3600.0
+    ) -> CommandResult:
+        """See SpeakingConnector.run_long: no connection can be lost."""
+        return self.run(argv, timeout_s=timeout_s)
+
+    def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
+        """See Connector.put."""
+        write_whole(self, path, content, mode)
+
+    def get(self, path: str) -> bytes:
+        """See Connector.get."""
+        argv = ["cat", "--", path]
+        done = self.complete(argv)
+        result = decoded(self.host, argv, done.status, done.stdout, done.stderr)
+        if result.status != 0:
+            raise CommandFailed(self.host, result)
+        return done.stdout
