@@ -28,7 +28,7 @@ from tuner.cli.output import AsJson
 from tuner.cli.say import say
 from tuner.errors import NO_IMPROVEMENT, SpecError
 from tuner.formats.form import Part
-from tuner.formats.registry import written
+from tuner.formats.registry import FORMATS, written
 from tuner.model import Answer, Campaign
 from tuner.page.known import Filters, known_json, known_page, known_recommendations
 from tuner.records.comparison import Comparison
@@ -53,15 +53,8 @@ class Format(StrEnum):
     TEXT = "text"
     JSON = "json"
     FLAGS = "flags"
-    BOS = "bos"
-    BOSCONFIG = "bosconfig"
-    SERVER_CONF = "openafs-server.conf"
-    CLIENT_CONF = "openafs-client.conf"
-    AFS_CONF = "afs.conf"
-    CACHEINFO = "cacheinfo"
-    SYSCONFIG = "sysconfig"
-    ANSIBLE = "ansible"
-    SCRIPT = "script"
+    # The files and commands of administrators; this is the namespace of the class.
+    vars().update({name.upper(): name for name in FORMATS})
 
 
 def show_campaign(
