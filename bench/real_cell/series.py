@@ -17,6 +17,7 @@ from tuner.campaign.budget import Spent
 from tuner.campaign.rules import stored_rules
 from tuner.campaign.scores import ScoreTable
 from tuner.model import BASELINE, Answer, Campaign, Recommendation
+from tuner.records.differences import differences
 from tuner.store import Store
 
 #: Fresh blocks in which a recommended configuration meets the default again.
@@ -66,15 +67,15 @@ def campaign(kind: str, seed: int, document: dict[str, Any], directory: Path) ->
         least=_gain(found.upper),
         most=_gain(found.lower),
         fresh_blocks=found.blocks,
-        measurements=_measurements(stored, directory),
+        measurements=Spent.of(_scores(stored, directory)).measurements,
         wall_s=use.wall_s,
         own_share=use.overhead_share,
     )
     if found.answer is not Answer.RECOMMENDED:
         return row
-    differences = _again(found, document, directory, f"{kind}-{seed}-again")
-    mean, n = fmean(differences), len(differences)
-    reach = stats.t.ppf((1.0 + _LEVEL) / 2.0, n - 1) * stdev(differences) / math.sqrt(n)
+    scores = _again(found, document, directory, f"{kind}-{seed}-again")
+    mean, n = fmean(scores), len(scores)
+    reach = stats.t.ppf((1.0 + _LEVEL) / 2.0, n - 1) * stdev(scores) / math.sqrt(n)
     return replace(
         row,
         again=_gain(math.exp(mean)),
@@ -107,13 +108,9 @@ def _again(
         "budget": {"wall_time": "30m", "measurements": 2 * AGAIN},
     }
     stored = _run(only, directory, name)
-    rules = stored_rules(stored)
-    table = ScoreTable(rules.components, rules.weights)
-    with Store.open(directory) as store:
-        table.extend(store.blocks(stored.id))
     return [
         one.scores[trial] - one.scores[BASELINE]
-        for one in table.scored
+        for one in _scores(stored, directory).scored
         for trial in one.scores.keys() - {BASELINE}
     ][:AGAIN]
 
@@ -134,18 +131,18 @@ def _run(document: dict[str, Any], directory: Path, name: str) -> Campaign:
         return next(each for each in store.campaigns() if each.name == name)
 
 
-def _measurements(stored: Campaign, directory: Path) -> int:
+def _scores(stored: Campaign, directory: Path) -> ScoreTable:
+    """The scores of all blocks of a campaign."""
     rules = stored_rules(stored)
     table = ScoreTable(rules.components, rules.weights)
     with Store.open(directory) as store:
         table.extend(store.blocks(stored.id))
-    return Spent.of(table).measurements
+    return table
 
 
 def _settings(found: Recommendation) -> str:
-    before, after = found.baseline.as_dict(), found.configuration.as_dict()
-    names = sorted(n for n in before.keys() | after.keys() if before.get(n) != after.get(n))
-    return " ".join(f"{name}={after.get(name, 'not set')}" for name in names)
+    changed, _ = differences(found.baseline, found.configuration)
+    return " ".join(f"{one.name}={'not set' if one.new is None else one.new}" for one in changed)
 
 
 def _gain(ratio: float | None) -> float | None:
