@@ -16,7 +16,7 @@ router = APIRouter(
 
 @router.get("/status", operation_id="get_status")
 def get_status(serving: Serving) -> Status:
-    """What runs, in which process on which testbed, when each was last heard of, what waits for
+    """What runs, in which process on which testbed, when each was last seen, what waits for
     workers, and the workers.
     """
     return status(serving.store)

@@ -63,7 +63,7 @@ _EXAMPLE = {
 Sent = Annotated[
     CampaignSpec, Body(openapi_examples={"simulated": {"summary": "To try it", "value": _EXAMPLE}})
 ]
-OverridePilot = Annotated[bool, Query(description="Go on although the pilot advises against.")]
+OverridePilot = Annotated[bool, Query(description="Search although the pilot advises against it.")]
 
 
 @router.post("", operation_id="create_campaign", status_code=_ACCEPTED)

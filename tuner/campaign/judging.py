@@ -37,7 +37,7 @@ class Judge:
         """How an attempt stands; ``failed``: trials that do not run.
 
         What was certified once stays so when further blocks merely leave it open again: the error
-        holds for all looks together. It does not when they speak against it.
+        holds for all looks together. It does not when they contradict it.
         """
         now = self._certification(attempt, rules, failed)
         if now.certified or now.spoilt:

@@ -125,7 +125,7 @@ _COMMANDS: Mapping[str, _Listed] = {
     ),
     "cell": _Listed(
         "tuner.cli.cell:app",
-        "Private OpenAFS cells on this machine: real servers and clients, out of everybody's way.",
+        "Private OpenAFS cells on this machine: real servers and clients, isolated.",
     ),
     "db": _Listed(
         "tuner.cli.db:app",

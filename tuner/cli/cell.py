@@ -1,4 +1,4 @@
-"""Commands for private cells: a real OpenAFS cell on this machine, out of everybody's way."""
+"""Commands for private cells: a real OpenAFS cell on this machine, isolated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tuner.services.openafs.cell import translated
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Private OpenAFS cells on this machine: real servers and clients, out of everybody's way.",
+    help="Private OpenAFS cells on this machine: real servers and clients, isolated.",
 )
 
 Name = Annotated[str, typer.Option("--name", "-n", help="The cell's name.")]

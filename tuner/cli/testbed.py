@@ -33,7 +33,7 @@ def check(
     ] = False,
     state_dir: StateDir = None,
 ) -> None:
-    """Connect to every host, and show what it is and what speaks against tuning it.
+    """Connect to every host, and show what it is and any problem with tuning it.
 
     Nothing is changed. Ends with an error when a campaign would be refused.
     """

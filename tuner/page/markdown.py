@@ -38,7 +38,9 @@ def report_markdown(document: ReportDocument) -> str:
         lines += _section("By component", by)
     if d.recommendation is not None:
         lines += _section("Mind", _list(d.recommendation.notes))
-        lines += _section("Beside it", _list(r.text for r in d.recommendation.references))
+        lines += _section(
+            "Compared with references", _list(r.text for r in d.recommendation.references)
+        )
     settings = _table(
         ("Setting", "Baseline", subject(d)), [(s.name, s.before, s.after) for s in d.settings]
     )
@@ -60,7 +62,7 @@ def report_markdown(document: ReportDocument) -> str:
     lines += _section("Why: what changed with the settings", _list(d.why))
     lines += _section("What was counted", _table(("Counted", "Baseline", subject(d)), counters))
     lines += _section("What each parameter does", _effects(d))
-    quiet = ["Nothing in the campaign's own data speaks against its answer."]
+    quiet = ["Nothing in the campaign's own data threatens its answer."]
     lines += _section("Threats to validity", _list(d.threats) or quiet)
     lines += _section(
         "What was measured, on what", _list(f"{f.what}: {f.text}" for f in d.measured)

@@ -86,8 +86,8 @@ def _how_long(evidence: Evidence) -> Iterator[str]:
     spec, measured_s = evidence.spec, evidence.campaign.time_use.workload_s
     if 0.0 < measured_s < _SHORT_S:
         yield (
-            f"The workload ran for {duration(measured_s)} in all: enough for large gains. Smaller "
-            "ones, and better settings, may have been missed."
+            f"The workload ran for {duration(measured_s)} in total: enough for large gains. "
+            "Smaller ones, and better settings, may have been missed."
         )
     if spec is None:
         return

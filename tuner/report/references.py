@@ -46,7 +46,11 @@ def references_section(comparisons: Sequence[Comparison]) -> tuple[RenderableTyp
     """A sentence for each comparison under one title; nothing when there is none."""
     if not comparisons:
         return ()
-    return (section("Beside it", *(paragraph(comparison_sentence(c)) for c in comparisons)),)
+    return (
+        section(
+            "Compared with references", *(paragraph(comparison_sentence(c)) for c in comparisons)
+        ),
+    )
 
 
 def clients_text(ratios: Mapping[str, float]) -> RenderableType:

@@ -116,7 +116,7 @@ def _time(use: TimeUse) -> tuple[RenderableType, ...]:
             share = seconds / use.wall_s
             bar = share_bar(share, cells) if cells >= _LEAST_FOR_BARS else ""
             found.add_row(what, duration(seconds), f"{100.0 * share:.1f}%", bar)
-        found.add_row(Text("in all", style=STRONG), Text(duration(use.wall_s), style=STRONG))
+        found.add_row(Text("total", style=STRONG), Text(duration(use.wall_s), style=STRONG))
         return found
 
     return ("", Fitted(grid))

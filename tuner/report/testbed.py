@@ -51,9 +51,9 @@ def _row(facts: HostFacts) -> tuple[Text, ...]:
 
 
 def findings_page(findings: Sequence[Finding]) -> RenderableType:
-    """What speaks against changing the hosts, refusals first."""
+    """The problems with changing the hosts, refusals first."""
     if not findings:
-        return Text("Nothing speaks against a campaign here.", style=FASTER)
+        return Text("No problem found: a campaign can be run here.", style=FASTER)
     lines = Text()
     for finding in sorted(findings, key=lambda f: not f.refuses):
         word, style = ("refused", SLOWER) if finding.refuses else ("warning", STRONG)

@@ -46,7 +46,7 @@ def test_every_page_tells_them() -> None:
         said = printed(page)
         assert SAID in said
         assert "as long as [red]nfs" in said
-    assert "Beside it" not in printed(recommendation_page(c, RECOMMENDED))
+    assert "Compared with references" not in printed(recommendation_page(c, RECOMMENDED))
 
 
 def test_the_document_has_numbers_and_words() -> None:

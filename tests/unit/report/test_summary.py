@@ -79,7 +79,7 @@ def test_effort_and_time() -> None:
         "restarts 21 min 36 s 30.0%",
         "testbed 3 min 36 s 5.0%",
         "fstune itself 1 min 48 s 2.5%",
-        "in all 1 h 12 min",
+        "total 1 h 12 min",
     ):
         assert what in told
 
@@ -151,7 +151,7 @@ def test_where_the_time_went_is_whole_on_a_narrow_terminal(width: int) -> None:
     took = TimeUse(wall_s=4347.0, testbed_s=31.0, apply_s=1209.0, workload_s=2998.0)
     page = campaign_summary(campaign(time_use=took), RECOMMENDED, effort=EFFORT)
     told = printed(page, width)
-    for account in ("workload 49 min 58 s 69.0%", "restarts 20 min 09 s", "in all 1 h 12 min"):
+    for account in ("workload 49 min 58 s 69.0%", "restarts 20 min 09 s", "total 1 h 12 min"):
         assert account in told
     assert ("█" in told.partition("Effort")[2]) is (width > 40)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from tuner.hosts.connector import Connector
+from tuner.hosts.connector import Connector, check_change
 from tuner.model import Value
+from tuner.services.journal import script
 
 
 class Client(Protocol):
@@ -44,3 +45,10 @@ class Client(Protocol):
     def restore(self) -> str:
         """Put back what was found, unless it is in effect; what was done."""
         ...
+
+
+def put_scripts(host: Connector, directory: str, *names: str) -> None:
+    """Put scripts of ours into a directory of the host that only its root may read."""
+    check_change(host, ["mkdir", "--parents", "--mode=0700", directory])
+    for name in names:
+        host.put(f"{directory}/{name}", script(__package__, name), mode=0o700)

@@ -16,12 +16,12 @@ from tuner.hosts.connector import (
     CommandTimeout,
     Connector,
     check,
-    check_change,
     told,
 )
 from tuner.model import Value
 from tuner.services.journal import Journal, script
 from tuner.services.openafs import parse
+from tuner.services.openafs.client import put_scripts
 
 PROGRAM = "afsd.fuse"
 
@@ -74,9 +74,7 @@ class FuseClient:
         # It will be wiped.
         if (used := _cache_of(command) or place.cache) != place.cache:
             raise TestbedError(f"{host.host}: the cache of {PROGRAM} is {used}, not {place.cache}")
-        check_change(host, ["mkdir", "--parents", "--mode=0700", place.directory])
-        for name in (_DAEMONS, _REMOUNT):
-            host.put(f"{place.directory}/{name}", script(__package__, name), mode=0o700)
+        put_scripts(host, place.directory, _DAEMONS, _REMOUNT)
         return cls(host, place, command, program)
 
     @property

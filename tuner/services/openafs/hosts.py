@@ -1,7 +1,7 @@
 """A testbed of real hosts: connected, looked at, held, and given back the way they were found.
 
 Owns the order in which that happens. Nothing on a host is changed before every host was looked at
-and speaks for it.
+and found fit.
 """
 
 from __future__ import annotations

@@ -19,12 +19,12 @@ from tuner.hosts.connector import (
     CommandTimeout,
     Connector,
     check,
-    check_change,
     told,
 )
 from tuner.model import Value
-from tuner.services.journal import Journal, script
+from tuner.services.journal import Journal
 from tuner.services.openafs import parse
+from tuner.services.openafs.client import put_scripts
 
 PROGRAM = "afsd"
 
@@ -82,8 +82,7 @@ class UnitClient:
         asking = ["cat", f"{journal.directory}/crypt"] if kept else ["fs", "getcrypt"]
         said = host.ask(asking).stdout
         crypt = said.strip() if kept else parse.encryption(said)
-        check_change(host, ["mkdir", "--parents", "--mode=0700", place.directory])
-        host.put(f"{place.directory}/{_REMOUNT}", script(__package__, _REMOUNT), mode=0o700)
+        put_scripts(host, place.directory, _REMOUNT)
         client = cls(host, place, configuration, crypt)
         _ = client.options  # they must be understood before anything is changed
         return client
