@@ -40,8 +40,8 @@ setup: $(STAMP) ## make .venv with every dependency at its locked version
 unit: setup ## run the quick tests of single modules, for the inner loop
 	@$(VENV)/bin/python -m pytest -q -n 2 --dist worksteal -m 'not slow and not postgres' tests/unit $(PYTEST)
 
-test: setup ## run the tests, three files at a time; PYTEST="-k word" narrows them
-	@$(VENV)/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST)
+test: setup ## run the tests, five files at a time; PYTEST="-k word" narrows them
+	@$(VENV)/bin/python -m pytest -n 5 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 check: setup ## lint, formatting, types, import rules
 	@$(VENV)/bin/ruff check $(CODE)

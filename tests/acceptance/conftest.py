@@ -1,55 +1,28 @@
-"""A small campaign on a real cell, as a user would write it and run it."""
+"""A small campaign on a real cell, as a user would write it and run it; and hosts by SSH."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
 import yaml
 
+from deploy.cell import Cells
+from tests.acceptance.campaigns import THREADS
+from tests.acceptance.files import FSTUNE, careless_space, small_workload
+from tests.acceptance.lab import Lab, Labs
 from tuner.model import Block, Campaign, Event, Trial
 from tuner.store import Store
-
-FSTUNE = Path(sys.executable).with_name("fstune")
 
 FIRST = [
     {"fileserver.vlru_interval": 0},
     {"fileserver.udp_buffer": 1 << 28},
     {"fileserver.threads": 20},
 ]
-
-
-def small_workload() -> dict[str, object]:
-    """The usual workload with so little in it that a run takes a second."""
-    document = yaml.safe_load((files("workloads") / "mixed-use.yaml").read_text())
-    document["filesets"]["warm-up"].update(files=4, directories=1)
-    document["filesets"]["small"].update(files=60, directories=6)
-    document["filesets"]["large"]["size"]["bytes"] = 4 << 20
-    for stage in document["stages"]:
-        for phase in stage["phases"]:
-            if "passes" in phase:
-                phase["passes"] = 2
-    assert isinstance(document, dict)
-    return document
-
-
-def careless_space() -> dict[str, object]:
-    """A search space that knows neither what stops the server nor what the kernel clamps."""
-    text = (files("search_spaces") / "openafs-fileserver-1.8.yaml").read_text()
-    document = yaml.safe_load(text)
-    parameters = document["parameters"]
-    parameters["vlru_interval"].pop("special")
-    parameters["vlru_interval"]["hard"] = {"low": 0, "outside": "refuses"}
-    parameters["udp_buffer"].pop("at_most")
-    parameters["udp_buffer"]["range"] = [65536, 1 << 28]
-    assert isinstance(document, dict)
-    return document
 
 
 @dataclass(frozen=True)
@@ -155,3 +128,23 @@ def place(root: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterato
     write_campaign(place, FIRST)
     yield place
     place.fstune("cell", "down", "--name", place.cell)
+
+
+@pytest.fixture(scope="session")
+def hosts(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Labs]:
+    labs = Labs(Cells(root / "build" / "test-state"), lambda: tmp_path_factory.mktemp("lab"))
+    try:
+        yield labs
+    finally:
+        labs.close()
+
+
+@pytest.fixture
+def lab(hosts: Labs) -> Iterator[Lab]:
+    """The hosts, as they were found before and after."""
+    lab = hosts.fit()
+    lab.testbed()
+    lab.workload()
+    lab.campaign([THREADS])
+    yield lab
+    lab.put_back()

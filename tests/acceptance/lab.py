@@ -19,7 +19,7 @@ from deploy.cell import Cell, Cells, CellSpec, Node, ssh
 from deploy.cell.client import VOLUME_PATH
 from deploy.cell.network import SERVER_ADDRESS, client_address
 from deploy.cell.server import VOLUME
-from tests.acceptance.conftest import FSTUNE, careless_space
+from tests.acceptance.files import FSTUNE, careless_space
 from tuner.model import Block, Campaign, Event, Trial
 from tuner.store import Store
 
@@ -31,7 +31,7 @@ _PATIENCE_S = 120.0
 _WORKLOAD = Path(__file__).parents[1] / "data" / "small-workload.yaml"
 
 
-def wait_for(condition: Callable[[], bool], what: str, every_s: float = 0.02) -> None:
+def wait_for(condition: Callable[[], bool], what: str, every_s: float = 0.1) -> None:
     deadline = time.monotonic() + _PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain for {what}"

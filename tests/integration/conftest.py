@@ -103,7 +103,7 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + 100.0
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.005)
+        time.sleep(0.02)
 
 
 @pytest.fixture(scope="session")

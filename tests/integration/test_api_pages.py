@@ -296,8 +296,15 @@ PAGES = (
 )
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [(1280, 800), (360, 740)], ids=["screen", "phone"])
+#: Colours and sizes do not depend on each other: each is looked at once.
+LOOKS = pytest.mark.parametrize(
+    ("scheme", "size"),
+    [("light", (1280, 800)), ("dark", (360, 740))],
+    ids=["light-screen", "dark-phone"],
+)
+
+
+@LOOKS
 def test_pages_fit_and_can_be_read(
     browser: Browser, finished: Service, tmp_path: Path, scheme: str, size: tuple[int, int]
 ) -> None:
@@ -325,15 +332,15 @@ def test_pages_fit_and_can_be_read(
     context.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 360])
+@LOOKS
 def test_a_report_is_read_from_a_file_without_a_network(
-    browser: Browser, finished: Service, tmp_path: Path, scheme: str, width: int
+    browser: Browser, finished: Service, tmp_path: Path, scheme: str, size: tuple[int, int]
 ) -> None:
+    width, height = size
     finished.fstune("report", "last", "--html", str(tmp_path))
     (file,) = tmp_path.glob("fstune-report-*.html")
     context = browser.new_context(
-        viewport={"width": width, "height": 740},
+        viewport={"width": width, "height": height},
         color_scheme="dark" if scheme == "dark" else "light",
         offline=True,
     )

@@ -1,7 +1,7 @@
 """Every parser that reads what comes from outside, given what nobody would send: it answers, or
 says what is wrong by the one error that its callers know.
 
-So many cases each: ``FSTUNE_FUZZ`` (150); 20,000 were run once, see docs/security.md.
+So many cases each: ``FSTUNE_FUZZ`` (60); 20,000 were run once, see docs/security.md.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from tuner.store.access import Access
 from tuner.store.archive import export_campaign, import_campaign
 from tuner.tokens import Scope
 
-CASES = int(os.environ.get("FSTUNE_FUZZ", "150"))
+CASES = int(os.environ.get("FSTUNE_FUZZ", "60"))
 pytestmark = pytest.mark.timeout(300 + CASES)
 many = settings(
     max_examples=CASES,

@@ -1,6 +1,6 @@
 """Attack: a host is put back by hand at any moment of a remount, however long that takes.
 
-The number of times is ``FSTUNE_RACES`` (20); 200 were run once, see docs/security.md.
+The number of times is ``FSTUNE_RACES`` (8); 200 were run once, see docs/security.md.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tuner.services.openafs.fuse import FuseClient, FusePlace
 
 pytestmark = pytest.mark.cell
 
-RACES = int(os.environ.get("FSTUNE_RACES", "20"))
+RACES = int(os.environ.get("FSTUNE_RACES", "8"))
 DIRECTORY = "/fstune/race"
 PLACE = FusePlace(MOUNT_POINT, CACHE_DIRECTORY, VOLUME_PATH, f"{DIRECTORY}/restore")
 

@@ -180,9 +180,9 @@ QUICK = [peer.name for peer in PEERS if not peer.slow and peer.name not in (FSTU
 
 @pytest.mark.parametrize("name", QUICK)
 def test_peers_find_what_stands_out(path: Path, name: str) -> None:
-    task = Task(name, str(path), 0.01, seed=1, budget_s=3600.0)
+    task = Task(name, str(path), 0.01, seed=1, budget_s=1800.0)
     (row,) = run_task(task)
-    assert 0.9 < row.hours < 1.01 or name == "2011"
+    assert 0.4 < row.hours < 0.51 or name == "2011"
     assert row.score < math.log(0.75), "many threads are faster whatever else is set"
     assert [row] == run_task(task), "the same seed, the same run"
     assert row.regrets[-1] == row.regret

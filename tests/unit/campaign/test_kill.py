@@ -17,9 +17,8 @@ from tests.unit.campaign.outcomes import Place, measured, outcome, stored, write
 from tuner.model import Measurement
 from tuner.states import CampaignState
 
-KILLS = 200
-#: So often at each point; the rest are at moments that nobody has chosen.
-EACH = 2
+#: Once at each point; the rest are at moments that nobody has chosen.
+KILLS = 100
 #: So many at a time are in the order in which a campaign gets there.
 TOGETHER = 10
 #: What happens again and again, so that it is not always the first time that counts.
@@ -94,7 +93,7 @@ class Victim:
 
 def shuffled(draw: random.Random) -> list[Point | None]:
     """All kills, each share of them in a campaign's own order; None for any moment."""
-    kills: list[Point | None] = [*POINTS] * EACH
+    kills: list[Point | None] = [*POINTS]
     kills += [None] * (KILLS - len(kills))
     draw.shuffle(kills)
     deeds = list(DEEDS)

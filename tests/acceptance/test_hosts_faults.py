@@ -1,0 +1,122 @@
+"""What can go wrong on hosts by SSH while a campaign uses them: each time they are put back."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.acceptance.campaigns import (
+    campaign,
+    says,
+    says_void,
+    the,
+)
+from tests.acceptance.lab import (
+    Lab,
+    engine_runs,
+    wait_for,
+)
+from tests.integration.conftest import process_in
+from tuner.states import BlockState
+
+pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(400)]
+
+
+def test_a_read_back_that_hangs_fails_its_arm(lab: Lab) -> None:
+    """The connection is fine and the fileserver runs, but what it was asked is not answered."""
+    hangs_once = (
+        "#!/bin/sh\n"
+        "mkdir /fstune/hung 2> /dev/null && exec sleep 600\n"
+        'PATH=/usr/sbin:/usr/bin exec xstat_fs_test "$@"\n'
+    )
+    with lab.standing_in(lab.server, "xstat_fs_test", hangs_once), campaign(lab) as process:
+        says(lab, process, "the fileserver does not answer: 10.77.0.1: xstat_fs_test")
+        says(lab, process, "baseline: writing")
+    stored = lab.stored()
+    failed = [*stored.of("trial-failed"), *stored.of("block-void")][0]
+    assert failed.data["failure"] == "configuration"
+    assert failed.data["host"] == "10.77.0.1"
+    assert str(failed.data["command"]).startswith("xstat_fs_test 10.77.0.1 -onceonly -collID")
+
+
+def test_a_workload_on_one_client_outlives_its_connection(lab: Lab) -> None:
+    lab.testbed(clients=1)
+    lab.workload(linger_s=6)
+    client = lab.clients[0]
+    with campaign(lab) as process:
+        wait_for(lambda: engine_runs(client), "the workload")
+        lab.drop_connections(client)
+        says(lab, process, "block 1 ")
+    stored = lab.stored()
+    assert stored.blocks[0].state is BlockState.COMPLETE
+    assert len(stored.blocks[0].measurements) == 2
+    assert client.run(["ls", "-A", "/var/tmp/fstune-0"]).stdout == b""
+
+
+def test_a_workload_on_two_clients_is_ended_when_one_is_lost(lab: Lab) -> None:
+    lab.workload(linger_s=30)
+    with campaign(lab) as process:
+        wait_for(lambda: engine_runs(lab.clients[1]), "the workload")
+        lab.drop_connections(lab.clients[1])
+        says(lab, process, "block 1 void")
+        assert not any(engine_runs(client) for client in lab.clients)
+        lab.workload()
+    void = lab.stored().of("block-void")[0]
+    assert void.data["failure"] == "transport"
+    assert "workloads.pyz run" in str(void.data["command"])
+
+
+def test_a_full_disk_on_a_client_voids_the_run(lab: Lab) -> None:
+    client = lab.clients[1]
+    resize = ["mount", "--options"]
+    with campaign(lab) as process:
+        says(lab, process, "block 1, ")
+        client.check([*resize, "remount,size=1m", "/var/cache/openafs"])
+        try:
+            number = says_void(lab, process)
+        finally:
+            client.check([*resize, "remount,size=50%", "/var/cache/openafs"])
+        says(lab, process, f"block {number + 1}, ")
+    void = lab.stored().of("block-void")[0]
+    assert void.data["failure"] == "workload"
+    assert void.data["exit_status"] == 3
+
+
+def test_a_fileserver_that_is_killed_during_the_workload_voids_the_block(lab: Lab) -> None:
+    lab.workload(linger_s=3)
+    with campaign(lab) as process:
+        wait_for(lambda: engine_runs(lab.clients[0]), "the workload")
+        server = process_in(lab.server, "dafileserver")
+        assert server is not None
+        server.kill()
+        says(lab, process, "block 1 void")
+        says(lab, process, "block 2, ")
+    void = lab.stored().of("block-void")[0]
+    assert void.data["failure"] == "workload"
+
+
+def test_a_fileserver_that_hangs_at_its_start_fails_its_trial(lab: Lab) -> None:
+    fileserver = lab.found["server"][0]
+    with lab.hanging(lab.server, fileserver, "-p 20"), campaign(lab) as process:
+        says(lab, process, "trial 1 failed: the fileserver does not start within 30 s")
+        says(lab, process, "baseline: writing")
+    failed = the(lab.stored().of("trial-failed"))
+    assert failed.data["failure"] == "configuration"
+    assert failed.data["host"] == "10.77.0.1"
+    assert str(failed.data["command"]).endswith(" -p 20")
+
+
+def test_a_client_mount_that_hangs_fails_its_trial(lab: Lab) -> None:
+    lab.campaign([{"cache_manager.daemons": 4}])
+    # The program itself is named by its whole path; what starts it, within a time, is not.
+    hangs = (
+        "#!/bin/sh\n"
+        'case " $* " in *" -daemons "*) exec /usr/bin/timeout --foreground 20 sleep 600 ;; esac\n'
+        'exec /usr/bin/timeout "$@"\n'
+    )
+    with lab.standing_in(lab.clients[1], "timeout", hangs), campaign(lab) as process:
+        says(lab, process, "trial 1 failed: the cache manager does not start")
+        says(lab, process, "baseline: writing")
+    failed = the(lab.stored().of("trial-failed"))
+    assert failed.data["failure"] == "configuration"
+    assert failed.data["exit_status"] == 4
+    assert failed.data["host"] == "10.77.0.12"

@@ -1,0 +1,107 @@
+"""Hosts by SSH that a campaign loses, or that lose their campaign: each time they are put back."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from tests.acceptance.campaigns import (
+    SOON,
+    campaign,
+    ended,
+    goes_on,
+    says,
+    the,
+)
+from tests.acceptance.lab import (
+    Lab,
+    engine_runs,
+    wait_for,
+)
+from tuner.states import BlockState, CampaignState
+
+pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(400)]
+
+
+def test_hosts_whose_controller_was_killed_put_themselves_back(lab: Lab) -> None:
+    lab.workload(linger_s=3)
+    with lab.running("run", str(lab.directory / "campaign.yaml")) as process:
+        says(lab, process, "block 1, ")
+        wait_for(lambda: engine_runs(lab.clients[0]), "the next workload")
+        process.kill()
+    assert lab.left(files=False) != []
+    lab.hear_nothing()
+    lab.put_back(files=False)
+    before = lab.stored()
+    assert before.campaign.state is CampaignState.RUNNING
+    assert before.measured != {}
+    with campaign(lab, "resume") as process:
+        says(lab, process, "block 2, ")
+    after = lab.stored()
+    assert before.measured.items() <= after.measured.items()
+    assert after.blocks[0].state is BlockState.VOID
+
+
+def test_without_its_hosts_a_campaign_ends_and_goes_on_later(lab: Lab) -> None:
+    lab.testbed(after=SOON)
+    with campaign(lab) as process:
+        says(lab, process, "block 1, ")
+        with lab.cable_cut():
+            stored = ended(lab, process)
+            lab.put_back(files=False)  # the hosts themselves
+    assert the(stored.of("campaign-failed")).data["failure"] == "transport"
+    assert stored.measured != {}
+    assert "fstune resume" in lab.said
+    with campaign(lab, "resume") as process:
+        says(lab, process, "block 3, ")
+    assert stored.measured.items() <= lab.stored().measured.items()
+
+
+@pytest.mark.parametrize("which", ["server", "client"])
+def test_a_host_that_starts_anew_ends_the_campaign_which_goes_on_later(
+    lab: Lab, which: str
+) -> None:
+    """Nobody knows what else has changed with it."""
+    lab.workload(linger_s=3)
+    with campaign(lab) as process:
+        says(lab, process, "block 1, ")
+        wait_for(lambda: engine_runs(lab.clients[0]), "the next workload")
+        lab.restart(lab.server if which == "server" else lab.clients[1])
+        stored = ended(lab, process)
+    assert "was restarted while it was in use" in stored.campaign.reason
+    assert the(stored.of("campaign-failed")).data["failure"] == "testbed"
+    assert len(stored.of("restored")) == 2
+    lab.put_back(files=False)
+    goes_on(lab, stored)
+
+
+def test_putting_back_by_hand_ends_a_campaign_that_runs(lab: Lab) -> None:
+    lab.workload(linger_s=3)
+    with campaign(lab) as process:
+        says(lab, process, "block 1, ")
+        result = lab.fstune("testbed", "restore", str(lab.directory / "testbed.yaml"))
+        assert result.returncode == 0, result.stdout + result.stderr
+        stored = ended(lab, process)
+        # A watch looks around every second, and then ends.
+        wait_for(lambda: lab.left(files=False) == [], "the end of the watches")
+    assert "has put itself back" in stored.campaign.reason
+    again = lab.fstune("testbed", "restore", str(lab.directory / "testbed.yaml"))
+    assert again.stdout.count("nothing to put back") == 3
+    goes_on(lab, stored)
+
+
+def test_a_controller_that_was_asleep_changes_nothing_when_it_wakes_up(lab: Lab) -> None:
+    lab.workload(linger_s=3)
+    with campaign(lab) as process:
+        says(lab, process, "block 1, ")
+        wait_for(lambda: engine_runs(lab.clients[0]), "the next workload")
+        process.send_signal(signal.SIGSTOP)
+        lab.hear_nothing()
+        lab.put_back(files=False, runs=False)  # the hosts themselves, under a run
+        process.send_signal(signal.SIGCONT)
+        stored = ended(lab, process)
+        # A watch looks around every second, and then ends.
+        wait_for(lambda: lab.left(files=False) == [], "the end of the watches")
+    assert "has put itself back" in lab.said
+    goes_on(lab, stored)
