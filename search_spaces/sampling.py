@@ -118,21 +118,21 @@ def answers(
     type.
     """
     fitted = fit(space, values, facts)
-    told: dict[str, Value] = {}
+    answered: dict[str, Value] = {}
 
     def propose(parameter: Parameter, _: Mapping[str, Value]) -> Value | None:
         name, value = parameter.name, fitted.get(parameter.name)
         if not parameter.searched:
             return value
         answer = None if value is None else _answer(parameter, value)
-        told[name + WHETHER] = answer is not None
+        answered[name + WHETHER] = answer is not None
         single = parameter.kind is Kind.BOOLEAN or len(parameter.candidates) == 1
         if answer is not None and not single:
-            told[name] = answer
+            answered[name] = answer
         return value
 
     walk(space, facts, propose)
-    return told
+    return answered
 
 
 def _answer(parameter: Parameter, value: Value) -> Value | None:

@@ -63,10 +63,10 @@ class Histogram:
         if not self.counts:
             raise ValueError("a quantile of an empty histogram")
         wanted = max(1, ceil(share * self.total))
-        seen = 0
+        counted = 0
         for bucket in sorted(self.counts):
-            seen += self.counts[bucket]
-            if seen >= wanted:
+            counted += self.counts[bucket]
+            if counted >= wanted:
                 low, high = bounds_of(bucket)
                 return min((low + high) / 2, float(self.max_ns))
         return float(self.max_ns)

@@ -54,11 +54,11 @@ def _start(client: Node, options: Sequence[str]) -> str | None:
     try:
         done = client.run([_PROGRAM, *FIXED_OPTIONS, *options], timeout_s=_READY_TIMEOUT_S)
         while done.status == 0:
-            seen = client.run(probe, timeout_s=_READY_TIMEOUT_S)
-            if seen.status == 0:
+            listing = client.run(probe, timeout_s=_READY_TIMEOUT_S)
+            if listing.status == 0:
                 return None
             if time.monotonic() > deadline:
-                return seen.stderr.decode(errors="replace").strip()
+                return listing.stderr.decode(errors="replace").strip()
             time.sleep(_POLL_S)
     except TimeoutError as problem:
         return str(problem)

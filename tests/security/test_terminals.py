@@ -13,7 +13,7 @@ from rich.console import Console
 from tuner.cli import app
 from tuner.cli.say import plain, say
 from tuner.errors import TestbedError
-from tuner.report.testbed import commands_page, findings_page, seen_page
+from tuner.report.testbed import commands_page, findings_page, hosts_page
 from tuner.services.facts import HostFacts
 from tuner.services.kind import Finding
 from tuner.services.openafs.facts import ServerFacts
@@ -50,7 +50,7 @@ def test_what_hosts_say_of_themselves_rewrites_no_screen() -> None:
     programs = ServerFacts(ATTACK, (ATTACK,), names, names, 1, 1)
     out = io.StringIO()
     console = Console(file=out, width=200, force_terminal=True, color_system=None)
-    console.print(seen_page(ATTACK, [facts], ATTACK, programs.lines()))
+    console.print(hosts_page(ATTACK, [facts], ATTACK, programs.lines()))
     console.print(findings_page([Finding(ATTACK, True, ATTACK)]))
     console.print(commands_page([(ATTACK, (ATTACK, ATTACK))]))
     assert harmful(out.getvalue()) == set()

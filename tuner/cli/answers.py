@@ -78,26 +78,26 @@ def show_campaign(
         return
     with open_store(state_dir, database) as store:
         found = with_expiry(store, store.campaign(campaign))
-        seen = overview(store, found)
+        view = overview(store, found)
         absent = absence(store, found.id)
         stalled = "" if absent is None else absent.sentence()
         if as_json:
-            trials, estimates = store.trials(found.id), seen.numbers.estimates
+            trials, estimates = store.trials(found.id), view.numbers.estimates
             named = stored_named(store, found, trials)
             say(shown_json(found, trials, estimates, stalled, named))
             return
         page = campaign_page(
             found,
             store.trials(found.id),
-            seen.newest,
+            view.newest,
             Pages(store).events(found.id, 0, last=_EVENTS_SHOWN),
-            estimates=seen.numbers.estimates,
-            drift=seen.numbers.drift,
-            references=seen.references,
+            estimates=view.numbers.estimates,
+            drift=view.numbers.drift,
+            references=view.references,
             named=stored_named(store, found),
-            clients=seen.numbers.clients,
-            testbeds_differ=seen.numbers.testbeds_differ,
-            counts=seen.counts,
+            clients=view.numbers.clients,
+            testbeds_differ=view.numbers.testbeds_differ,
+            counts=view.counts,
             absence=stalled,
             everything=everything,
         )
@@ -226,12 +226,12 @@ def _print_written(form: Format, found: Campaign, component: str | None) -> None
         for name, words in flags.items()
         if name in spaces and component in (None, name)
     ]
-    told = written(form, parts)
+    result = written(form, parts)
     if kept:
         say("fstune: no improvement found: these options are in force; keep them", err=True)
-    for sentence in (*told.left_out, told.mind):
+    for sentence in (*result.left_out, result.mind):
         say(f"fstune: {sentence}", err=True)
-    say(told.text, nl=False)
+    say(result.text, nl=False)
 
 
 def _stored_recommendation(

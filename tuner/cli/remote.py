@@ -43,8 +43,8 @@ def _campaigns(server: str) -> Iterator[Campaigns]:
 
 def _options(client: Client) -> str:
     """The options that lead a command to the same server."""
-    told = os.environ.get("FSTUNE_SERVER", "").rstrip("/") == client.url
-    return "" if told else f" --server {shlex.quote(client.url)}"
+    from_environment = os.environ.get("FSTUNE_SERVER", "").rstrip("/") == client.url
+    return "" if from_environment else f" --server {shlex.quote(client.url)}"
 
 
 class _ServerSource:
@@ -116,9 +116,9 @@ def resume(
     """Have a campaign taken up there, and watch it from here on."""
     with _campaigns(server) as campaigns:
         found = campaigns.campaign(campaign).id
-        told = campaigns.events(found)
+        events = campaigns.events(found)
         campaigns.resume(found, override_pilot=override_pilot)
-        after = told[-1].number if told else 0
+        after = events[-1].number if events else 0
         watched(_ServerSource(campaigns, found), after, log, quiet=quiet)
 
 
@@ -181,8 +181,8 @@ def show_campaign(
 def _absence(campaigns: Campaigns, found: Campaign) -> str:
     if found.state is not CampaignState.RUNNING:
         return ""
-    told = campaigns.status().absence(found.id)
-    return "" if told is None else told.sentence(_options(campaigns.client))
+    absence = campaigns.status().absence(found.id)
+    return "" if absence is None else absence.sentence(_options(campaigns.client))
 
 
 def recommendation(

@@ -77,9 +77,9 @@ def serve(
     Off the loopback it asks for tokens (--auth) and speaks TLS, or it is refused.
     Try: curl http://127.0.0.1:8710/v1/campaigns/last/recommendation
     """
-    told = ServiceSettings()
-    auth = auth or told.auth
-    proxies = [_network(one) for one in trusted_proxy or sorted(told.trusted_proxies)]
+    settings = ServiceSettings()
+    auth = auth or settings.auth
+    proxies = [_network(one) for one in trusted_proxy or sorted(settings.trusted_proxies)]
     if (tls_cert is None) != (tls_key is None):
         raise SpecError("--tls-cert and --tls-key belong together")
     if not _is_loopback(host):

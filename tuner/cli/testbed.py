@@ -14,7 +14,7 @@ from tuner.cli.say import say
 from tuner.errors import ConflictError
 from tuner.measure.workload import load_workload
 from tuner.report.tables import show
-from tuner.report.testbed import commands_page, findings_page, seen_page
+from tuner.report.testbed import commands_page, findings_page, hosts_page
 from tuner.services.openafs import hosts
 from tuner.services.openafs.assembly import usual_wishes
 from tuner.services.openafs.file import read_testbed
@@ -42,20 +42,22 @@ def check(
     console = Console()
     with closing(connections):
         wanted = usual_wishes(testbed.clients[0].control.program)
-        seen = hosts.look(testbed, connections, wanted)
-        heading = f"Fileserver on {seen.server.host}"
-        page = seen_page(testbed.name, (seen.server, *seen.clients), heading, seen.programs.lines())
+        survey = hosts.look(testbed, connections, wanted)
+        heading = f"Fileserver on {survey.server.host}"
+        page = hosts_page(
+            testbed.name, (survey.server, *survey.clients), heading, survey.programs.lines()
+        )
         show(console, page)
         console.print()
-        show(console, findings_page(seen.findings))
+        show(console, findings_page(survey.findings))
         if dry_run:
             console.print()
             work = load_workload("mixed-use")
-            rehearsal = hosts.rehearse(testbed, connections, wanted, work, seen.findings)
+            rehearsal = hosts.rehearse(testbed, connections, wanted, work, survey.findings)
             show(console, commands_page(rehearsal.commands))
     console.print()
-    if seen.refused is not None:
-        raise ConflictError(f"{file}: a campaign would be refused: {seen.refused}")
+    if survey.refused is not None:
+        raise ConflictError(f"{file}: a campaign would be refused: {survey.refused}")
 
 
 @app.command()

@@ -60,7 +60,7 @@ class CommandFailed(TestbedError):
         self.result = result
         super().__init__(
             f"{host}: {program(result.argv)}: exit status {result.status}: {result.tail}",
-            told(result, host),
+            failure_data(result, host),
         )
 
 
@@ -166,7 +166,7 @@ def understood(host: str) -> Iterator[None]:
         raise TestbedError(f"{host}: its answer is not understood: {said}") from problem
 
 
-def told(result: CommandResult, host: str = "") -> dict[str, str | int]:
+def failure_data(result: CommandResult, host: str = "") -> dict[str, str | int]:
     """What is kept of a command that failed; its input, which may be secret, never."""
     found: dict[str, str | int] = {"host": host} if host else {}
     return {

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import TestbedError, WorkloadError
-from tuner.hosts.connector import CommandResult, CommandTimeout, check_change, told
+from tuner.hosts.connector import CommandResult, CommandTimeout, check_change, failure_data
 from tuner.hosts.conversation import SpeakingConnector
 from tuner.identifiers import word
 from tuner.measure.workload import Workload
@@ -194,7 +194,7 @@ def read_document(result: CommandResult, stage: str) -> dict[str, Any]:
     """The engine's document of a stage that is to be counted. Raises WorkloadError."""
     if result.status not in (0, _WORKLOAD_FAILED):
         said = f"stage {stage}: the engine ended with {result.status}: {result.tail}"
-        raise WorkloadError(said, told(result))
+        raise WorkloadError(said, failure_data(result))
     try:
         document: dict[str, Any] = json.loads(result.stdout)
         if document["ok"]:
@@ -204,7 +204,7 @@ def read_document(result: CommandResult, stage: str) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError) as problem:
         raise _no_report(stage, result.tail) from problem
     kind = NotLetGo if error["kind"] == _NOT_LET_GO else WorkloadError
-    raise kind(f"stage {stage}: {what}", told(result))
+    raise kind(f"stage {stage}: {what}", failure_data(result))
 
 
 def report_of(document: Mapping[str, Any], stage: str) -> Report:

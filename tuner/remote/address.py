@@ -36,7 +36,7 @@ def address_of(server: str, settings: ClientSettings | None = None) -> Address:
 
     Raises SpecError: no address, a file that others may read, or a token that they could.
     """
-    told = settings if settings is not None else ClientSettings()
+    chosen = settings if settings is not None else ClientSettings()
     try:
         parts = urlsplit(server)
         host = parts.hostname or ""
@@ -49,7 +49,7 @@ def address_of(server: str, settings: ClientSettings | None = None) -> Address:
         raise SpecError(f"--server {server!r}: not an address; write https://HOST")
     if not server.isprintable() or not server.isascii() or " " in server:
         raise SpecError("--server: not an address; write https://HOST")
-    token, loopback = _token(told), _is_loopback(host)
+    token, loopback = _token(chosen), _is_loopback(host)
     if token and parts.scheme == "http" and not loopback:
         raise SpecError(
             f"--server {server}: the token would be sent in the clear; write https://, or go "

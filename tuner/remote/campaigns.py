@@ -52,7 +52,9 @@ class Campaigns:
     def blocks(self, campaign: str) -> tuple[list[Block], int]:
         """Its blocks by number, without their measurements; and how many of these there are."""
         documents = list(self._pages(campaign, "blocks"))
-        return read_blocks(documents), sum(len(told.get("measured", ())) for told in documents)
+        return read_blocks(documents), sum(
+            len(document.get("measured", ())) for document in documents
+        )
 
     def measured_blocks(self, campaign: str) -> list[Block]:
         """Its blocks by number, with their measurements."""
@@ -61,7 +63,7 @@ class Campaigns:
 
     def events(self, campaign: str, after: int = 0) -> list[Event]:
         """What happened after the event of a number, in order."""
-        found = (read_event(told) for told in self._pages(campaign, "events"))
+        found = (read_event(document) for document in self._pages(campaign, "events"))
         return [event for event in found if event.number > after]
 
     def estimates(self, campaign: str, kind: BlockKind) -> dict[int, tuple[Estimate, int]]:

@@ -213,8 +213,8 @@ class Client:
             where = clean(answer.headers.get("location", "nowhere"))
             return ServerError(f"{self.url}: it refers to {where}; give that address if it is so")
         try:
-            told = answer.json()
-            kind, detail = str(told["type"]), clean(str(told["detail"]))[:_LONGEST_DETAIL]
+            body = answer.json()
+            kind, detail = str(body["type"]), clean(str(body["detail"]))[:_LONGEST_DETAIL]
         except (ValueError, TypeError, KeyError):
             kind, detail = "", f"it answers {status} {clean(answer.reason_phrase)}"
         if status in _NOT_NOW:

@@ -53,43 +53,43 @@ _VERDICTS: TypeAdapter[list[dict[str, Any]]] = TypeAdapter(list[dict[str, Any]])
 
 def read_campaign(document: Any) -> Campaign:
     """A campaign, with as much of its answer as a list has: trial and ratio."""
-    told = _mapping(document)
-    answer = told.get("answer")
+    fields = _mapping(document)
+    answer = fields.get("answer")
     known = None
     if answer is not None:
         known = Recommendation(
             answer=_checked(TypeAdapter(Answer), answer),
             reason="",
-            trial=_checked(TypeAdapter(int), told.get("trial") or BASELINE),
+            trial=_checked(TypeAdapter(int), fields.get("trial") or BASELINE),
             configuration=Configuration(),
             baseline=Configuration(),
             flags={},
             baseline_flags={},
             confidence=0.0,
             blocks=0,
-            ratio=_checked(TypeAdapter(float | None), told.get("ratio")),
+            ratio=_checked(TypeAdapter(float | None), fields.get("ratio")),
         )
-    use = told.get("time_use") or TimeUse()
+    use = fields.get("time_use") or TimeUse()
     named = {
-        "spec": _spaces(told.get("spaces")),
+        "spec": _spaces(fields.get("spaces")),
         "baseline": None,
         "recommendation": known,
         "time_use": use,
     }
-    return _checked(_CAMPAIGN, told | named)
+    return _checked(_CAMPAIGN, fields | named)
 
 
-def _spaces(told: object) -> str:
+def _spaces(spaces: object) -> str:
     """As much of the specification as a server tells: the packaged spaces, by component."""
     known = search_spaces.names()
-    given = told.items() if isinstance(told, dict) else ()
+    given = spaces.items() if isinstance(spaces, dict) else ()
     return json.dumps({"spaces": {c: {"name": name} for c, name in given if name in known}})
 
 
 def read_trial(document: Any) -> Trial:
     """A trial."""
-    told = _mapping(document)
-    return _checked(_TRIAL, told | {"configuration": _configuration(told.get("configuration"))})
+    fields = _mapping(document)
+    return _checked(_TRIAL, fields | {"configuration": _configuration(fields.get("configuration"))})
 
 
 def read_event(document: Any) -> Event:
@@ -110,34 +110,34 @@ def read_status(document: Any) -> Status:
 def read_absence(document: str, campaign: str) -> Absence | None:
     """Why a campaign does not go on, from the text of a document; None: it does."""
     try:
-        told = _PRESENCE.validate_json(document)
+        presence = _PRESENCE.validate_json(document)
     except ValidationError as problem:
         raise _not_understood(problem) from None
-    said = clean(str(told.get("said", "")))
-    return Absence(campaign, said, told.get("queued") is True) if said else None
+    said = clean(str(presence.get("said", "")))
+    return Absence(campaign, said, presence.get("queued") is True) if said else None
 
 
 def read_blocks(blocks: Iterable[Any], measurements: Iterable[Any] = ()) -> list[Block]:
     """Blocks with their measurements, without what was measured beside their arms."""
     of: dict[object, list[Measurement]] = defaultdict(list)
     for document in measurements:
-        told = _mapping(document)
-        configured = {n: _configuration(told.get(n)) for n in ("requested", "effective")}
-        of[told.get("block")].append(_checked(_MEASUREMENT, told | configured))
+        fields = _mapping(document)
+        configured = {n: _configuration(fields.get(n)) for n in ("requested", "effective")}
+        of[fields.get("block")].append(_checked(_MEASUREMENT, fields | configured))
     found = []
     for document in blocks:
-        told = _mapping(document)
-        found.append(_checked(_BLOCK, told | {"measurements": of[told.get("number")]}))
+        fields = _mapping(document)
+        found.append(_checked(_BLOCK, fields | {"measurements": of[fields.get("number")]}))
     return found
 
 
 def read_estimates(verdicts: Any, kind: BlockKind) -> dict[int, tuple[Estimate, int]]:
     """By trial: its time ratio to the baseline in blocks of one kind, and how many they are."""
     found: dict[int, tuple[Estimate, int]] = {}
-    for told in _checked(_VERDICTS, verdicts):
-        if told.get("kind") == kind and told.get("ratio") is not None:
-            trial, blocks, ratio = (told.get(n) for n in ("trial", "blocks", "ratio"))
-            lower, upper = told.get("lower_ratio"), told.get("upper_ratio")
+    for verdict in _checked(_VERDICTS, verdicts):
+        if verdict.get("kind") == kind and verdict.get("ratio") is not None:
+            trial, blocks, ratio = (verdict.get(n) for n in ("trial", "blocks", "ratio"))
+            lower, upper = verdict.get("lower_ratio"), verdict.get("upper_ratio")
             number = _checked(TypeAdapter(tuple[int, int]), (trial, blocks))
             estimate = Estimate(_checked(TypeAdapter(float), ratio), *_bounds(lower, upper))
             found[number[0]] = (estimate, number[1])

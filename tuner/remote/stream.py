@@ -36,14 +36,14 @@ def follow(
     path = campaign_path(campaign, "events", "stream")
     failures, since = 0, 0.0
     while True:
-        why, opened, told = "the stream ended early", clock(), False
+        why, opened, announced = "the stream ended early", clock(), False
         try:
             with client.stream(path, after) as stream:
                 opened = clock()
                 if failures:
                     lost("")
                 for sent in stream:
-                    told = True
+                    announced = True
                     if sent.event == "over":
                         return
                     if sent.event == "presence":
@@ -56,7 +56,7 @@ def follow(
         except Lost as problem:
             why = str(problem)
         # One that was open for a while was no failure, though nothing may have happened.
-        if told or clock() - opened > _LONGEST_PAUSE_S:
+        if announced or clock() - opened > _LONGEST_PAUSE_S:
             failures = 0
         if not failures:
             since = clock()

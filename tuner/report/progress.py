@@ -99,14 +99,14 @@ class PlainProgress(_Stateless):
         if (standing.kind, standing.block) == self._told:
             return
         self._told = (standing.kind, standing.block)
-        told = [
+        lines = [
             where(standing),
             how_many(standing),
             how_long(standing.elapsed_s, standing.expected_left_s),
         ]
         if hope := outlook(standing):
-            told.append(hope)
-        self._line(self._now(), "; ".join(told))
+            lines.append(hope)
+        self._line(self._now(), "; ".join(lines))
 
     def _line(self, at: datetime, text: str) -> None:
         if self._closed:

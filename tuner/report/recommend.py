@@ -215,8 +215,10 @@ def recommendation_page(
     """The recommendation for a person. ``spaces``: of what is set, by component."""
     about = f"  campaign {clean(campaign.id)}" + (f", for {clean(client)}" if client else "")
     title = Text.assemble((clean(campaign.name), STRONG), (about, QUIET))
-    told = findings(recommendation, advice=applying(recommendation, spaces or {}), verbose=verbose)
-    whole = Group(title, "", told, *so_far(campaign), *references_section(references))
+    sections = findings(
+        recommendation, advice=applying(recommendation, spaces or {}), verbose=verbose
+    )
+    whole = Group(title, "", sections, *so_far(campaign), *references_section(references))
     return Printable(Fitted(lambda _: whole))
 
 

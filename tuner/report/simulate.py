@@ -85,7 +85,7 @@ def _summary_lines(
 ) -> list[str]:
     found = summary(results)
     of = f"of {found.campaigns}"
-    told = clean(changes(surface.baseline, best)) or "the baseline"
+    settings = clean(changes(surface.baseline, best)) or "the baseline"
     certified, near = (
         "not in half of them" if hours is None else f"median time {_hours(hours)}"
         for hours in (found.certified_h, found.near_h)
@@ -97,7 +97,7 @@ def _summary_lines(
     )
     floor = f"{100.0 * surface.floor:g}%"
     return [
-        f"{surface.name}: the best that keeps the floor of {floor} is {_change(score)}: {told}",
+        f"{surface.name}: the best that keeps the floor of {floor} is {_change(score)}: {settings}",
         f"recommended: {found.recommended} {of} ({certified}), of these false: {found.false}",
         f"regret at the end: median {found.regret:.3f}; under {NEAR:g}: {found.near} {of} ({near})",
         f"median regret of what looks best: {falling}",

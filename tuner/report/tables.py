@@ -167,8 +167,8 @@ def campaign_page(
 
 def _headline(recommendation: Recommendation) -> RenderableType:
     """The answer in one line, or in several where that is too long."""
-    told = headline(recommendation)
-    return paragraph(told.plain, str(told.style))
+    answer = headline(recommendation)
+    return paragraph(answer.plain, str(answer.style))
 
 
 def _best_trials(
@@ -222,8 +222,8 @@ def _facts(
 
 def _trial_counts(trials: Sequence[Trial]) -> str:
     counts = Counter(t.state for t in trials if t.number != BASELINE)
-    told = ", ".join(f"{counts[state]} {state}" for state in TrialState if counts[state])
-    return told or "none yet"
+    states = ", ".join(f"{counts[state]} {state}" for state in TrialState if counts[state])
+    return states or "none yet"
 
 
 def block_counts(blocks: Iterable[Block]) -> list[BlockCount]:
@@ -250,14 +250,14 @@ def _blocks(counts: Sequence[BlockCount]) -> str:
     certify = sum(c.blocks for c in complete if c.kind is BlockKind.CERTIFY)
     void = sum(c.blocks for c in counts if c.state is BlockState.VOID)
     measured = sum(c.measurements for c in complete)
-    told = [f"{blocks_text(sum(c.blocks for c in complete))} complete"]
+    numbers = [f"{blocks_text(sum(c.blocks for c in complete))} complete"]
     if certify:
-        told.append(f"{certify} of them to certify")
+        numbers.append(f"{certify} of them to certify")
     if void:
-        told.append(f"{void} void")
+        numbers.append(f"{void} void")
     if measured:
-        told.append(counted(measured, "measurement"))
-    return ", ".join(told)
+        numbers.append(counted(measured, "measurement"))
+    return ", ".join(numbers)
 
 
 def trials_table(

@@ -18,7 +18,7 @@ from tuner.text import clean
 _GIB = 1 << 30
 
 
-def seen_page(
+def hosts_page(
     name: str, hosts: Sequence[HostFacts], service: str, lines: Mapping[str, str]
 ) -> RenderableType:
     """The hosts, and what there is to say of the ``service`` that runs there."""

@@ -43,8 +43,8 @@ class Journal:
         sums = self.host.ask(["cat", f"{self.directory}/{_SUMS}"]).stdout
         names = [line.partition("  ")[2] for line in sums.splitlines()]
         paths = [f"{self.directory}/{name}" for name in names]
-        seen = self.host.ask(["sha256sum", "--", *paths]).stdout if paths else ""
-        if record not in names or seen.replace(f"  {self.directory}/", "  ") != sums:
+        checksums = self.host.ask(["sha256sum", "--", *paths]).stdout if paths else ""
+        if record not in names or checksums.replace(f"  {self.directory}/", "  ") != sums:
             raise TestbedError(
                 f"{self.host.host}: the restore journal {self.directory} is damaged: put back by "
                 "hand what its files say, as far as they can be trusted, and remove it"

@@ -80,14 +80,15 @@ def verified(
     """
     effective: dict[str, Value] = dict(values)
     for name, expected in space.effective(values, facts).items():
-        seen = shown.get(expected.key)
-        if seen is not None and seen != expected.shown:
-            raise NotInEffect(_difference(space, name, expected, seen))
+        actual = shown.get(expected.key)
+        if actual is not None and actual != expected.shown:
+            raise NotInEffect(_difference(space, name, expected, actual))
         if expected.clamped:
             effective[name] = expected.value
     return effective
 
 
-def _difference(space: Space, name: str, expected: Expected, seen: Value) -> str:
-    asked = f"{space.component}.{name} = {expected.requested}"
-    return f"{asked} is not in effect: {expected.key} should show {expected.shown}, it shows {seen}"
+def _difference(space: Space, name: str, expected: Expected, actual: Value) -> str:
+    setting = f"{space.component}.{name} = {expected.requested}"
+    shows = f"{expected.key} should show {expected.shown}, it shows {actual}"
+    return f"{setting} is not in effect: {shows}"

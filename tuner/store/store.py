@@ -190,11 +190,11 @@ class Store(SharingStore):
         table = tables.trial
 
         def add(connection: Connection, _: Row[Any]) -> list[Event]:
-            told = []
+            events = []
             for trial, event in trials:
                 connection.execute(insert(table).values(values(table, trial, campaign=campaign)))
-                told.append(queries.add_event(connection, campaign, event))
-            return told
+                events.append(queries.add_event(connection, campaign, event))
+            return events
 
         return self._change(campaign, add)
 
@@ -248,12 +248,12 @@ class Store(SharingStore):
         def begin(connection: Connection, _: Row[Any]) -> list[Event]:
             for lease in leases:
                 queries.check_lease(connection, lease)
-            told = []
+            events = []
             for block, event in blocks:
                 row = values(tables.block, block, campaign=campaign)
                 connection.execute(insert(tables.block).values(row))
-                told.append(queries.add_event(connection, campaign, event))
-            return told
+                events.append(queries.add_event(connection, campaign, event))
+            return events
 
         return self._change(campaign, begin)
 

@@ -67,8 +67,8 @@ def client_facts(host: Connector, file: TestbedFile, client: ClientSection) -> C
     """Ask a client about its cache manager. Raises TestbedError."""
     way = client.control.way
     journal = f"{file.restore.directory}/restore/cache_manager"
-    seen = host.ask(["timeout", "20", "test", "-d", file.path]).status == 0
-    sees = seen or host.ask(["test", "-d", journal]).status == 0
+    visible = host.ask(["timeout", "20", "test", "-d", file.path]).status == 0
+    sees = visible or host.ask(["test", "-d", journal]).status == 0
     if not isinstance(way, UnitSection):
         return ClientFacts(host.host, sees)
     pids = host.ask(["sh", "-c", _HOLDERS, "sh", way.mount]).stdout.split()

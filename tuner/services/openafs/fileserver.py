@@ -19,7 +19,7 @@ from tuner.hosts.connector import (
     Connector,
     check,
     check_change,
-    told,
+    failure_data,
     understood,
 )
 from tuner.model import Value
@@ -247,7 +247,7 @@ class Fileserver:
         result = self.host.change(argv, timeout_s=_END_TIMEOUT_S)
         if result.status != 0:
             said = f"{self.host.host}: the fileserver cannot be stopped: {result.tail}"
-            raise TestbedError(said, told(result, self.host.host))
+            raise TestbedError(said, failure_data(result, self.host.host))
 
     def _bos(self, verb: str, *arguments: str, timeout_s: float = 60.0) -> None:
         command = ["bos", verb, self.place.address, self.place.instance, *arguments, "-localauth"]

@@ -55,7 +55,7 @@ _PAGE_CACHE = "kept: the server's page cache is left alone"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Survey:
     """What the hosts of a testbed say of themselves, and what prevents changing them."""
 
     server: HostFacts
@@ -139,9 +139,9 @@ class HostsTestbed:
         hosts = Hosts(file, self._base, self._state)
         self._stack.callback(hosts.close)
         say("looking at the hosts")
-        seen = look(file, hosts, self._wanted)
-        if seen.refused is not None:
-            raise ConflictError(f"testbed {file.name} must not be used now: {seen.refused}")
+        survey = look(file, hosts, self._wanted)
+        if survey.refused is not None:
+            raise ConflictError(f"testbed {file.name} must not be used now: {survey.refused}")
         self._take(hosts)
         self._heartbeats = Heartbeats(self._holds)
         server, *clients = self._holds
@@ -201,7 +201,7 @@ class HostsTestbed:
         return [ClientHost(hold, client_place(self._file, section)) for hold, section in sections]
 
 
-def look(file: TestbedFile, hosts: Hosts, wanted: Wanted) -> Seen:
+def look(file: TestbedFile, hosts: Hosts, wanted: Wanted) -> Survey:
     """Read every host; nothing is changed. Raises TestbedError when one does not answer."""
     directory = file.restore.directory
     section = file.server
@@ -215,7 +215,7 @@ def look(file: TestbedFile, hosts: Hosts, wanted: Wanted) -> Seen:
     now = datetime.now().astimezone()
     needs = _needs(file, hosts, wanted, programs)
     findings = preflight(file, (server, programs), clients, needs, now, caches)
-    return Seen(server, programs, clients, findings)
+    return Survey(server, programs, clients, findings)
 
 
 def _needs(

@@ -189,10 +189,10 @@ class HostsWay(Way[str]):
         path, wanted = Path(section), _wanted(wish)
         file = read_testbed(path)
         with closing(hosts.Hosts(file, path.parent, state_directory)) as connections:
-            seen = hosts.look(file, connections, wanted)
-            if seen.refused is not None:
-                return Rehearsal(file.name, seen.findings)
-            return hosts.rehearse(file, connections, wanted, wish.workload, seen.findings)
+            survey = hosts.look(file, connections, wanted)
+            if survey.refused is not None:
+                return Rehearsal(file.name, survey.findings)
+            return hosts.rehearse(file, connections, wanted, wish.workload, survey.findings)
 
 
 def _wanted(wish: Wish) -> Wanted:

@@ -19,7 +19,7 @@ from tuner.hosts.connector import (
     CommandTimeout,
     Connector,
     check,
-    told,
+    failure_data,
 )
 from tuner.model import Value
 from tuner.services.journal import Journal
@@ -112,10 +112,10 @@ class UnitClient:
         result = self.host.change(argv, timeout_s=_REMOUNT_TIMEOUT_S)
         if result.status == _DOES_NOT_SERVE:
             said = f"the cache manager does not start: {result.tail}"
-            raise ConfigurationError(said, told(result, self.host.host))
+            raise ConfigurationError(said, failure_data(result, self.host.host))
         if result.status != 0:
             said = f"{self.host.host}: the client cannot be restarted: {result.tail}"
-            raise TestbedError(said, told(result, self.host.host))
+            raise TestbedError(said, failure_data(result, self.host.host))
 
     def shown(self) -> dict[str, Value]:
         """See Client.shown: the cache manager's own answer."""

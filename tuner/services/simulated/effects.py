@@ -46,12 +46,12 @@ class Condition:
 
     def holds(self, values: Mapping[str, Value]) -> bool:
         """Whether it holds for these values, by qualified name."""
-        seen = values.get(self.parameter, self.default)
-        if seen is None:
+        current = values.get(self.parameter, self.default)
+        if current is None:
             return False
         if self.value is not None:
-            return type(seen) is type(self.value) and seen == self.value
-        return not isinstance(seen, str) and self.low <= seen <= self.high
+            return type(current) is type(self.value) and current == self.value
+        return not isinstance(current, str) and self.low <= current <= self.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +96,15 @@ class Effect:
 
     def share(self, values: Mapping[str, Value]) -> float:
         """The part of the full effect that these values have: 1 for all of it, 0 for none."""
-        seen = values.get(self.parameter)
-        if seen is None or not all(condition.holds(values) for condition in self.when):
+        current = values.get(self.parameter)
+        if current is None or not all(condition.holds(values) for condition in self.when):
             return 0.0
         if self.shape is Shape.STEP:
             own = Condition(self.parameter, self.low, self.high, self.value)
             return float(own.holds(values))
-        if isinstance(seen, str | bool):
+        if isinstance(current, str | bool):
             return 0.0
-        return self._curve(seen) - self._curve(self.default)
+        return self._curve(current) - self._curve(self.default)
 
     def log_change(self, component: str) -> float:
         """The full effect on one component, in log time."""
