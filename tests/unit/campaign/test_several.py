@@ -108,7 +108,7 @@ def test_four_testbeds_measure_three_and_a_half_times_as_much_as_one(begin: Begi
         "noise": 0.12,
         "search": {"arms": 3, "max_trials": 400, "sampler": "random"},
         "pilot": {"blocks": 40},
-        "budget": {"wall_time": "6m"},
+        "budget": {"wall_time": "12m"},
     }
     one = begin(several(faster(-0.1), names=NAMES[:1], **sections))
     four = begin(several(faster(-0.1), **sections))
