@@ -168,4 +168,4 @@ class ToyWay(Way[ToySection]):
 
 
 PROGRAMS = {"toyd": Program("toyd.conf", "restart toyd", "toyd is a toy.")}
-TOY = Kind("toy", ("toyd",), frozenset({"toyd"}), (ToyWay(),), PROGRAMS)
+TOY = Kind("toy", ("toyd",), frozenset({"toyd"}), (ToyWay(),), programs=PROGRAMS)
