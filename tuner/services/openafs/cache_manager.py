@@ -16,6 +16,7 @@ from search_spaces import Space, SpaceError
 from tuner.errors import TestbedError
 from tuner.hosts.connector import Connector, check, understood
 from tuner.model import Value
+from tuner.services.lasting import JournalState
 from tuner.services.openafs import parse
 from tuner.services.openafs.client import Client
 from tuner.services.openafs.limits import memory_bytes
@@ -87,6 +88,31 @@ class CacheManager:
         """See Part.restore."""
         self.mounted = None
         return "; ".join(self._on_all(lambda client, rest: client.restore()))
+
+    @property
+    def outlives_restart(self) -> bool:
+        """See LastingPart.outlives_restart."""
+        return all(client.options_file is not None for client in self.clients)
+
+    @property
+    def where_kept(self) -> str:
+        """See LastingPart.where_kept."""
+        if not self.outlives_restart:
+            return "no file keeps them: put them into whatever mounts the client when it starts"
+        files = dict.fromkeys(client.options_file for client in self.clients)
+        return f"fstune writes them into {', '.join(map(str, files))} of every client"
+
+    def journals(self, name: str) -> frozenset[JournalState]:
+        """See LastingPart.journals."""
+        return frozenset(self._on_all(lambda client, rest: client.journal.state(name)))
+
+    def keep(self, name: str) -> None:
+        """See LastingPart.keep."""
+        self._on_all(lambda client, rest: client.journal.keep(name))
+
+    def reopen(self, name: str) -> None:
+        """See LastingPart.reopen."""
+        self._on_all(lambda client, rest: client.journal.reopen(name))
 
     def incarnation(self) -> str:
         """See Part.incarnation: nothing starts it again, so a crash fails the workload by

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from tuner.hosts.connector import Connector
 from tuner.model import Value
+from tuner.services.journal import Journal
 
 
 class Client(Protocol):
@@ -25,6 +26,16 @@ class Client(Protocol):
     @property
     def options(self) -> tuple[str, ...]:
         """Its options as found."""
+        ...
+
+    @property
+    def journal(self) -> Journal:
+        """Its restore journal."""
+        ...
+
+    @property
+    def options_file(self) -> str | None:
+        """The file that it reads its options from when its host starts; None for none."""
         ...
 
     def start(self, options: Sequence[str]) -> None:

@@ -89,6 +89,16 @@ class FuseClient:
         """See Client.options."""
         return self.command[1:]
 
+    @property
+    def journal(self) -> Journal:
+        """See Client.journal."""
+        return _journal(self.host, self.place)
+
+    @property
+    def options_file(self) -> str | None:
+        """See Client.options_file: whatever mounts it gives it its options."""
+        return None
+
     def start(self, options: Sequence[str]) -> None:
         """See Client.start."""
         place = self.place

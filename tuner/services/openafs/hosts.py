@@ -120,7 +120,12 @@ class HostsTestbed:
         base: Path,
         state_directory: Path,
         wanted: Wanted,
+        *,
+        putting_back: bool = False,
     ) -> None:
+        """``putting_back``: open it whatever speaks against that, since it is only put back."""
+        self._putting_back = putting_back
+        self.remarks: tuple[str, ...] = ()
         self._file = file
         self._base = base
         self._state = state_directory
@@ -145,7 +150,8 @@ class HostsTestbed:
         self._stack.callback(hosts.close)
         say("looking at the hosts")
         seen = look(file, hosts, self._wanted)
-        if seen.refused is not None:
+        self.remarks = tuple(f"{f.host}: {f.message}" for f in seen.findings)
+        if seen.refused is not None and not self._putting_back:
             raise ConflictError(f"testbed {file.name} must not be used now: {seen.refused}")
         self._take(hosts)
         self._heartbeats = Heartbeats(self._holds)

@@ -101,6 +101,16 @@ class UnitClient:
         except ValueError as problem:
             raise TestbedError(f"{self.host.host}: {self.place.file}: {problem}") from problem
 
+    @property
+    def journal(self) -> Journal:
+        """See Client.journal."""
+        return _journal(self.host, self.place)
+
+    @property
+    def options_file(self) -> str | None:
+        """See Client.options_file."""
+        return self.place.file
+
     def start(self, options: Sequence[str]) -> None:
         """See Client.start."""
         place = self.place
