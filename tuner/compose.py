@@ -168,7 +168,7 @@ def _refuse_unfinished(store: Store, testbeds: Sequence[str]) -> None:
     for application in Applications(store).unfinished(testbeds):
         raise ConflictError(
             f"application {application.id} of campaign {application.campaign} was cut off on this "
-            f"testbed; settle it first: fstune rollback {application.id}"
+            f"testbed; undo it first: fstune rollback {application.id}"
         )
 
 

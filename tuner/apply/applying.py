@@ -206,6 +206,19 @@ def _change(hand: Hand, application: Application, found: Opened, holding: Held) 
     holding.check()
 
 
+def look_again(hand: Hand, application: Application) -> None:
+    """Look whether a plan can still be carried out; no setting is changed. Raises StalePlanError
+    when something else is in effect than it began with, TunerError.
+    """
+    campaign = hand.store.campaign(application.campaign)
+    site = Site.stored(campaign, application, hand.state_directory)
+    with (
+        hand.holding(campaign.id, site),
+        opened(site, application.id, hand.say) as found,
+    ):
+        check_fresh(application, found)
+
+
 def check_fresh(application: Application, found: Opened) -> None:
     """Raise StalePlanError when something else is in effect than the plan began with."""
     before, programs = found.target.baseline, found.target.identity
@@ -288,11 +301,20 @@ def settle(
     return _failed(hand, application, site, why)
 
 
+def finish(hand: Hand, application: Application) -> Application:
+    """Settle an application that was cut off; what is stored of it then. See ``settle``."""
+    campaign = hand.store.campaign(application.campaign)
+    site = Site.stored(campaign, application, hand.state_directory)
+    with hand.holding(campaign.id, site):
+        return hand.applications.get(application.id)
+
+
 def roll_back(hand: Hand, application: Application) -> Application:
     """Bring back what was in effect before an application; what is stored of it then.
 
-    One that was cut off is settled. Raises ConflictError when it is not in force, or something was
-    applied after it; TunerError when a host does not do its part: then it can be repeated.
+    Also of one that was cut off, whatever was decided. Raises ConflictError when it is
+    not in force, or something was applied after it; TunerError when a host does not do its part: it
+    can be repeated then.
     """
     campaign = hand.store.campaign(application.campaign)
     site = Site.stored(campaign, application, hand.state_directory)
@@ -300,7 +322,7 @@ def roll_back(hand: Hand, application: Application) -> Application:
     with hand.holding(campaign.id, site):
         application = hand.applications.get(application.id)
         if cut_off and application.state is not ApplicationState.APPLIED:
-            return application  # it was settled as the testbed was taken
+            return application  # it was undone as the testbed was taken
         _check_newest(hand, application)
         with (
             undisturbed(hand.say),

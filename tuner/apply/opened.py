@@ -79,8 +79,12 @@ class Opened:
 
     def keep(self, parts: frozenset[str]) -> None:
         """Close the journals of these parts: from now on the configuration stays."""
-        for part in parts:
-            self.parts[part].keep(self.name)
+        for component, part in self.parts.items():
+            if component in parts:
+                part.keep(self.name)
+
+    def _keeps(self, part: LastingPart) -> bool:
+        return JournalState.KEPT in part.journals(self.name)
 
     def put_back(self, before: Configuration) -> list[str]:
         """Bring back what was in effect before; a sentence for each part. Goes on when one fails,
@@ -90,13 +94,15 @@ class Opened:
             self.bench.engine.end_runs(self.name)
         # What a campaign has left open goes first: it was found after what is kept.
         said = self.target.restore(self.say)
+        kept = [part for part in self.parts.values() if self._keeps(part)]
         failure: TunerError | None = None
-        for part in self.parts.values():
+        for part in kept:
             try:
                 part.reopen(self.name)
             except TunerError as problem:
                 failure = failure or problem
-        said = self.target.restore(self.say)
+        if kept:
+            said = self.target.restore(self.say)
         if failure is not None:
             raise failure
         self.target.read_back(before, self.say)

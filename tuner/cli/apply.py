@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from tuner.applications import Application
-from tuner.apply.applying import Hand, carry_out, make_plan, renamed, roll_back
+from tuner.apply.applying import Hand, carry_out, finish, make_plan, renamed, roll_back
 from tuner.apply.pages import application_lines, plan_lines, verified_lines
 from tuner.apply.place import Site, recommended
 from tuner.apply.verdict import VerifyOutcome
@@ -29,7 +29,7 @@ from tuner.cli.options import (
 from tuner.cli.say import say
 from tuner.errors import INTERRUPTED, NO_IMPROVEMENT, ConflictError, NotFoundError
 from tuner.identifiers import is_application_id
-from tuner.states import IN_FORCE, ApplicationState
+from tuner.states import IN_FORCE, UNFINISHED, ApplicationState
 from tuner.store import Store
 from tuner.store.applications import Applications
 
@@ -72,12 +72,16 @@ def apply(
     The plan says what is in effect now and what shall be. Until the last check has passed every
     host can put itself back, and does so whatever goes wrong. In place of a campaign, a plan that
     is kept can be named by its identifier (a2026...): it is carried out if what it began with is
-    still in effect.
+    still in effect. One that was cut off is finished: it is in force then if all checks had passed
+    and every host still has it, and undone everywhere if not.
     """
     with open_store(state_dir, database) as store:
         hand = Hand(store, state_directory(state_dir), _who(), _tell)
         if is_application_id(campaign):
             application = hand.applications.get(campaign)
+            if application.state in UNFINISHED:
+                _finish(hand, application)
+                return
         else:
             found = store.campaign(campaign)
             site = Site.of(found, hand.state_directory, testbed)
@@ -96,6 +100,15 @@ def apply(
     say(f"applied: {done.id}; to undo it: fstune rollback {done.id}")
 
 
+def _finish(hand: Hand, application: Application) -> None:
+    """Finish an application that was cut off. ConflictError when it is not in force then."""
+    with _interruptible():
+        done = finish(hand, application)
+    if done.state is not ApplicationState.APPLIED:
+        raise ConflictError(f"{done.id} was cut off, and is undone: it is {done.state}")
+    say(f"{done.id} is in force; to undo it: fstune rollback {done.id}")
+
+
 def rollback(
     reference: Reference = "last",
     yes: Yes = False,
@@ -104,8 +117,7 @@ def rollback(
 ) -> None:
     """Bring back exactly what was in effect before an application, and read it back.
 
-    An application that was cut off is settled: what was there before comes back, unless it was
-    decided already that the new configuration stays.
+    Also of an application that was cut off, wherever that was.
     """
     with open_store(state_dir, database) as store:
         hand = Hand(store, state_directory(state_dir), _who(), _tell)
@@ -115,9 +127,6 @@ def rollback(
         _agree(yes, "Roll it back?")
         with _interruptible():
             done = roll_back(renamed(hand, application), application)
-    if done.state is ApplicationState.APPLIED:
-        say(f"{done.id} was cut off when it was decided already: it is in force now")
-        return
     say(f"{done.state}: what was in effect before {done.id} is in effect")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, insert, select, update
@@ -96,7 +95,7 @@ class Applications:
         return self._database.write(move)
 
     def ask(
-        self, application: str, state: ApplicationState, by: str, at: datetime, event: NewEvent
+        self, application: str, state: ApplicationState, by: str, event: NewEvent
     ) -> Application:
         """Note who has asked for its next state. ConflictError unless it is in ``state`` and nobody
         has asked already.

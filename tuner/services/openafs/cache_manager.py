@@ -112,7 +112,7 @@ class CacheManager:
 
     def reopen(self, name: str) -> None:
         """See LastingPart.reopen."""
-        self._on_all(lambda client, rest: client.journal.reopen(name))
+        self._on_all(lambda client, rest: client.reopen(name))
 
     def incarnation(self) -> str:
         """See Part.incarnation: nothing starts it again, so a crash fails the workload by

@@ -52,6 +52,10 @@ class Client(Protocol):
         """
         ...
 
+    def reopen(self, name: str) -> None:
+        """Open its journal that is kept under a name: what it says counts as found."""
+        ...
+
     def restore(self) -> str:
         """Put back what was found, unless it is in effect; what was done."""
         ...

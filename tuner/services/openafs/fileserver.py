@@ -160,7 +160,9 @@ class Fileserver:
 
     def reopen(self, name: str) -> None:
         """See LastingPart.reopen."""
-        _journal(self.host, self.place).reopen(name)
+        journal = _journal(self.host, self.place)
+        journal.reopen(name)
+        self.original = journal.read("commands") or self.original
 
     def incarnation(self) -> str:
         """See Part.incarnation: bosserver counts, and starts again whatever crashes."""

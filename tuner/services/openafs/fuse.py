@@ -128,6 +128,11 @@ class FuseClient:
             raise ConfigurationError(said) from problem
         return {f"cmdebug.{key}": value for key, value in found.items()}
 
+    def reopen(self, name: str) -> None:
+        """See Client.reopen."""
+        self.journal.reopen(name)
+        self.command = self.journal.read("command") or self.command
+
     def restore(self) -> str:
         """See Client.restore."""
         if self.recorded:

@@ -140,6 +140,12 @@ class UnitClient:
             ) from problem
         return {f"cmdebug.{key}": value for key, value in found.items()}
 
+    def reopen(self, name: str) -> None:
+        """See Client.reopen."""
+        self.journal.reopen(name)
+        if (kept := self.journal.read("found")) is not None:
+            self.configuration = kept[0]
+
     def restore(self) -> str:
         """See Client.restore."""
         if self.recorded and self._begin():  # somebody has removed it
