@@ -13,7 +13,7 @@ import pytest
 
 from deploy.cell import Cell, Cells
 from tests.acceptance.conftest import Place, write_campaign
-from tests.acceptance.lab import command_line, wait_for
+from tests.acceptance.lab import command_line, runs_with, wait_for
 from tests.recommending import recommending
 from tuner.applications import Application
 from tuner.campaign.spec import read_spec
@@ -117,7 +117,7 @@ def test_a_cell_whose_controller_is_killed_puts_itself_back(kept: Kept) -> None:
     campaign = kept.recommended(CHOSEN)
     process = kept.place.start("apply", campaign, "--yes")
     try:
-        wait_for(lambda: "-daemons" in kept.programs()["client1"], "the new options")
+        wait_for(lambda: runs_with(kept.cell.clients[0], "afsd.fuse", "-daemons"), "the change")
     finally:
         process.kill()
         process.communicate()

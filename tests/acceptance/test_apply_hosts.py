@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from deploy.cell import Cells, Node
-from tests.acceptance.lab import Lab, Labs, wait_for
+from tests.acceptance.lab import Lab, Labs, runs_with, wait_for
 from tests.integration.conftest import process_in
 from tests.recommending import recommending
 from tuner.applications import Application
@@ -84,7 +84,7 @@ def test_a_server_that_does_not_start_gets_its_old_options_back(lab: Lab) -> Non
 
 def test_a_stop_signal_brings_the_old_options_back(lab: Lab) -> None:
     with applying(lab) as process:
-        wait_for(lambda: "20" in lab.programs()["server"], "the new options")
+        wait_for(lambda: runs_with(lab.server, "dafileserver", "-p", "20"), "the new options")
         process.send_signal(signal.SIGINT)
         assert process.wait(150.0) == 130, lab.said
     assert newest(lab).state is ApplicationState.FAILED
@@ -93,7 +93,7 @@ def test_a_stop_signal_brings_the_old_options_back(lab: Lab) -> None:
 
 def test_a_client_that_is_killed_brings_the_old_options_back(lab: Lab) -> None:
     with applying(lab) as process:
-        wait_for(lambda: "-daemons" in lab.programs()["client1"], "the new options")
+        wait_for(lambda: runs_with(lab.clients[0], "afsd.fuse", "-daemons"), "the new options")
         client = process_in(lab.clients[0], "afsd.fuse")
         assert client is not None
         client.kill()
@@ -103,7 +103,7 @@ def test_a_client_that_is_killed_brings_the_old_options_back(lab: Lab) -> None:
 
 def test_hosts_whose_controller_is_killed_put_themselves_back(lab: Lab) -> None:
     with applying(lab) as process:
-        wait_for(lambda: "20" in lab.programs()["server"], "the new options")
+        wait_for(lambda: runs_with(lab.server, "dafileserver", "-p", "20"), "the new options")
         process.kill()
         process.wait()
     lab.hear_nothing()
@@ -137,7 +137,7 @@ def killed_at_commit(lab: Lab) -> Iterator[None]:
         with lab.standing_in(node, "mkdir", waits), applying(lab) as process:
             wait_for(met.exists, "the decision")
             kept = ["sh", "-c", "ls -d /var/lib/fstune-restore/applied/*/cache_manager"]
-            wait_for(lambda: lab.clients[0].run(kept).status == 0, "the other client")
+            wait_for(lambda: lab.clients[0].run(kept).status == 0, "the other client", 0.2)
             process.kill()
             process.wait()
             gate.unlink()

@@ -400,8 +400,7 @@ effect = Table(
     Column("floor_held", Boolean, nullable=False),
 )
 
-#: Configurations that were to be brought into force, and what was there before: see
-#: ``Application``.
+#: What was brought into force where, and what was there before; see ``Application``.
 application = Table(
     "application",
     metadata,
@@ -422,7 +421,6 @@ application = Table(
     Column("changed_by", Text, nullable=False),
     Column("asked_by", Text),
     Index("ix_application_campaign", "campaign", "planned"),
-    Index("ix_application_testbed", "testbed", "planned"),
 )
 
 #: Who may use the service. ``digest``: of the secret, which is kept nowhere; ``parent``: the token

@@ -47,4 +47,3 @@ def upgrade() -> None:
         sa.CheckConstraint(f"state IN ({states})", name=op.f("ck_application_applicationstate")),
     )
     op.create_index("ix_application_campaign", "application", ["campaign", "planned"])
-    op.create_index("ix_application_testbed", "application", ["testbed", "planned"])
