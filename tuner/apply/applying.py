@@ -17,10 +17,10 @@ from pathlib import Path
 from tuner.applications import Application
 from tuner.apply.opened import Opened, Say, opened
 from tuner.apply.place import Site, recommended
-from tuner.apply.plan import ApplyPlan, PartPlan, changed_parts, notes, plan_identity, steps
+from tuner.apply.plan import ApplyPlan, PartPlan, changed_parts, notes, plan_identity, steps, unfit
 from tuner.campaign.holding import Held, held
 from tuner.campaign.stopping import stop_signals, undisturbed
-from tuner.errors import ConflictError, StalePlanError, TunerError
+from tuner.errors import ConflictError, SpecError, StalePlanError, TunerError
 from tuner.identifiers import new_application_id
 from tuner.interruption import check
 from tuner.model import Campaign, Configuration
@@ -79,6 +79,8 @@ def make_plan(
     in use or must not be changed.
     """
     answer = recommended(campaign)
+    if wrong := unfit(answer.configuration, site.wish.spaces):
+        raise SpecError(f"what is recommended cannot be applied: {'; '.join(wrong)}")
     now = datetime.now(UTC)
     name = new_application_id(now)
     with (

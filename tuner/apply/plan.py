@@ -75,6 +75,21 @@ def changed_parts(before: Configuration, after: Configuration) -> frozenset[str]
     return frozenset(one.name.partition(".")[0] for one in differences(before, after)[0])
 
 
+def unfit(after: Configuration, spaces: Mapping[str, Space]) -> list[str]:
+    """Why a configuration cannot be applied whatever is in effect, a sentence each: a campaign may
+    come from elsewhere, and say anything.
+    """
+    found = []
+    for name, _ in after:
+        part, _, parameter = name.partition(".")
+        if part not in spaces or parameter not in spaces[part].by_name:
+            found.append(f"no search space of the campaign has {name}")
+    if not found:
+        for part, space in spaces.items():
+            found += [f"{part}: {why}" for why in space.impossible(after.part(part))]
+    return found
+
+
 def steps(
     before: Configuration,
     after: Configuration,

@@ -82,6 +82,8 @@ def apply(
             if application.state in UNFINISHED:
                 _finish(hand, application)
                 return
+            for line in application_lines([application]):
+                say(line)
         else:
             found = store.campaign(campaign)
             site = Site.of(found, hand.state_directory, testbed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import search_spaces
-from tuner.apply.plan import changed_parts, notes, plan_identity, steps
+from tuner.apply.plan import changed_parts, notes, plan_identity, steps, unfit
 from tuner.model import Configuration, Value
 
 OLD = Configuration.of({"fileserver.threads": 64, "cache_manager.daemons": 3})
@@ -51,6 +51,14 @@ def test_the_identity_is_of_what_is_there_and_what_shall_be() -> None:
         plan_identity("hall", "afsd 1", OLD, NEW, True),
     }
     assert len(others | {one}) == 6
+
+
+def test_what_no_search_space_knows_is_not_applied() -> None:
+    assert unfit(NEW, SPACES) == []
+    unknown = Configuration.of({"fileserver.nonsense": 1, "elsewhere.threads": 1})
+    assert len(unfit(unknown, SPACES)) == 2
+    (why,) = unfit(Configuration.of({"fileserver.threads": "many"}), SPACES)
+    assert "threads" in why
 
 
 def test_a_part_changes_when_one_of_its_settings_does() -> None:
