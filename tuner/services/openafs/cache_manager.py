@@ -43,11 +43,14 @@ class CacheManager:
     mounted: tuple[str, ...] | None = field(default=None)
 
     @classmethod
-    def attach(cls, clients: Sequence[Client], program: str, space: Space) -> CacheManager:
+    def attach(
+        cls, clients: Sequence[Client], program: str, space: Space, *, alike: bool = True
+    ) -> CacheManager:
         """Take over clients as they were found; nothing is changed.
 
-        ``program``: what they run, for provenance. Raises TestbedError when their options cannot be
-        read, or differ in what the space knows.
+        ``program``: what they run, for provenance. ``alike``: insist that all were found alike;
+        they need not be when they are only put back, each to what it had. Raises TestbedError when
+        their options cannot be read, or differ in what the space knows.
         """
         found: list[Mapping[str, Value]] = []
         rests: list[tuple[str, ...]] = []
@@ -58,7 +61,7 @@ class CacheManager:
                 raise TestbedError(
                     f"{client.host.host}: the client's present options cannot be read: {problem}"
                 ) from problem
-            if found and parsed.values != found[0]:
+            if alike and found and parsed.values != found[0]:
                 raise TestbedError(
                     f"{client.host.host} and {clients[0].host.host} run with different options "
                     f"({parsed.values} and {found[0]}); a testbed's clients must be alike"

@@ -156,7 +156,14 @@ class HostsTestbed:
         self._take(hosts)
         self._heartbeats = Heartbeats(self._holds)
         server, *clients = self._holds
-        bench = assemble(server, self._clients(clients), layout(file), self._wanted, workload)
+        bench = assemble(
+            server,
+            self._clients(clients),
+            layout(file),
+            self._wanted,
+            workload,
+            alike=not self._putting_back,
+        )
         return replace(bench, target=replace(bench.target, settle=self._settle))
 
     def _settle(self) -> None:
