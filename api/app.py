@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 
 import tuner
-from api import campaigns, catalog, health, pages, problems, running, steering
+from api import applying, campaigns, catalog, health, pages, problems, running, steering
 from api.exports import Exports
 from api.limits import Buckets, Headed, Limited
 from api.service import Service
@@ -67,7 +67,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
-    for told_by in (health, campaigns, running, steering, catalog, pages):
+    for told_by in (health, campaigns, running, steering, applying, catalog, pages):
         app.include_router(told_by.router)
     app.mount(
         "/static",

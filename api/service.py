@@ -64,6 +64,11 @@ class Visitor:
     by_cookie: bool = False
 
     @property
+    def name(self) -> str:
+        """Who it is, for the record."""
+        return "the service" if self.token is None else f"{self.token.name}, over HTTP"
+
+    @property
     def scope(self) -> Scope:
         """What the visitor may do."""
         return Scope.READ if self.token is None else self.token.scope
@@ -140,12 +145,13 @@ def same_origin(request: Request) -> bool:
     )
 
 
-_operate, _read = needs(Scope.OPERATE), needs(Scope.READ)
+_admin, _operate, _read = needs(Scope.ADMIN), needs(Scope.OPERATE), needs(Scope.READ)
 
 #: For routers: asked for before anything is looked up.
-READ, OPERATE = Depends(_read), Depends(_operate)
+READ, OPERATE, ADMIN = Depends(_read), Depends(_operate), Depends(_admin)
 Reader = Annotated[Visitor, Depends(_read)]
 Operator = Annotated[Visitor, Depends(_operate)]
+Admin = Annotated[Visitor, Depends(_admin)]
 
 CampaignName = Annotated[
     str,

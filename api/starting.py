@@ -9,14 +9,16 @@ import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tuner.applications import Application
 from tuner.campaign.holding import is_gone
 from tuner.errors import ConflictError, TunerError
 from tuner.model import Campaign
 from tuner.states import OVER, CampaignState, EventKind
 from tuner.store import NewEvent, Store
+from tuner.store.applications import Applications
 from tuner.store.queue import Queue
 from tuner.work.queueing import enqueue
-from tuner.work.runs import Run, run_of
+from tuner.work.runs import Run, application_run, run_of
 
 
 class Starter:
@@ -59,20 +61,43 @@ class Starter:
             enqueue(self._queue, found, self._directory, override_pilot=override_pilot)
             return
         run = run_of(campaign, self._directory, self._database, override_pilot=override_pilot)
-        with run.output() as out:
-            process = subprocess.Popen(
-                run.command,
-                env=run.environment,
-                cwd=run.directory,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                # What ends the service must not end the campaign.
-                start_new_session=True,
-            )
+        process = _started(run)
         threading.Thread(
             target=self._hear, args=(campaign, process, run), name=campaign, daemon=True
         ).start()
+
+    def start_application(self, command: str, application: Application) -> None:
+        """Begin to ``apply`` or ``rollback`` an application in a process of its own. ConflictError
+        where runs are left to workers: what they reach is not known here.
+        """
+        if self._queue is not None:
+            raise ConflictError(
+                "this service leaves what it runs to workers: use the command line on a machine "
+                f"that reaches the testbed: fstune {command} {application.id}"
+            )
+        run = application_run(command, application.id, self._directory, self._database)
+        threading.Thread(
+            target=self._hear_application,
+            args=(application, _started(run), run),
+            name=application.id,
+            daemon=True,
+        ).start()
+
+    def _hear_application(
+        self, application: Application, process: subprocess.Popen[bytes], run: Run
+    ) -> None:
+        """Wait for its end. What never began has told nobody why: tell it here."""
+        if process.wait() == 0:
+            return
+        kept = Applications(self._store)
+        try:
+            if kept.get(application.id).asked_by is not None:
+                kept.unask(application.id)
+                said = f"{application.id}: it did not begin: {run.last_line()}"
+                event = NewEvent(datetime.now(UTC), "start-failed", said)
+                self._store.add_event(application.campaign, event)
+        except TunerError:
+            return  # the log has it
 
     def _hear(self, campaign: str, process: subprocess.Popen[bytes], run: Run) -> None:
         """Wait for a run to end. One that never began has told nobody why: tell it here."""
@@ -89,6 +114,20 @@ class Starter:
                 self._store.add_event(campaign, event)
         except TunerError:
             return  # the log has it
+
+
+def _started(run: Run) -> subprocess.Popen[bytes]:
+    with run.output() as out:
+        return subprocess.Popen(
+            run.command,
+            env=run.environment,
+            cwd=run.directory,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            # What ends the service must not end what it has begun.
+            start_new_session=True,
+        )
 
 
 def _never_ran(store: Store, campaign: str) -> bool:

@@ -143,7 +143,7 @@ def resume_campaign(
 
 def steered(serving: Service, campaign: Campaign, wish: Wish, who: Visitor) -> Campaign:
     """Pause or cancel a campaign; what it is then. ConflictError."""
-    steer(serving.store, campaign, wish, _name(who), datetime.now(UTC))
+    steer(serving.store, campaign, wish, who.name, datetime.now(UTC))
     return serving.store.campaign(campaign.id)
 
 
@@ -160,16 +160,12 @@ def resumed(
     held = [lease for lease in serving.store.leases() if lease.campaign == campaign.id]
     if any(lease.beat_age_s <= lease.limit_s and not is_gone(lease.holder) for lease in held):
         raise ConflictError(f"campaign {campaign.id} runs already")
-    said = f"asked to resume by {_name(who)}"
+    said = f"asked to resume by {who.name}"
     serving.store.add_event(
         campaign.id, NewEvent(datetime.now(UTC), EventKind.RESUME_REQUESTED, said)
     )
     serving.starter.start(campaign.id, override_pilot=override_pilot)
     return CampaignDocument.of(serving.store.campaign(campaign.id))
-
-
-def _name(who: Visitor) -> str:
-    return "the service" if who.token is None else f"{who.token.name}, over HTTP"
 
 
 def _refuse_stale(campaign: Campaign, if_match: str | None) -> None:

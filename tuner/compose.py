@@ -20,7 +20,7 @@ from tuner.campaign.lanes import Site
 from tuner.campaign.rules import rules_of
 from tuner.campaign.spec import CampaignSpec, load_space
 from tuner.campaign.stopping import stop_signals
-from tuner.errors import SpecError
+from tuner.errors import ConflictError, SpecError
 from tuner.judge.pilot import Pilot
 from tuner.measure.references import ReferencePlan
 from tuner.measure.workload import Workload, load_workload
@@ -30,6 +30,7 @@ from tuner.services.kind import Place, Wish
 from tuner.services.testbed import Testbed
 from tuner.settings import Settings
 from tuner.store import Store
+from tuner.store.applications import Applications
 
 if TYPE_CHECKING:
     from tuner.campaign.runner import Outcome
@@ -99,7 +100,7 @@ def prepare(spec: CampaignSpec, state_directory: Path, *, owned: Collection[str]
     ``owned``: the names of places whose private cell, if it is up, was brought up by this campaign;
     "" for its only one.
     """
-    wish = _looked_up(spec)
+    wish = looked_up(spec)
     wrong = wrong_names(spec, wish.spaces)
     for where, section in spec.named_places():
         wrong += section.way.mistakes(section.section, where, wish)
@@ -125,7 +126,7 @@ def prepare(spec: CampaignSpec, state_directory: Path, *, owned: Collection[str]
     return Prepared(spec, wish, testbeds, places, measured_with)
 
 
-def _looked_up(spec: CampaignSpec) -> Wish:
+def looked_up(spec: CampaignSpec) -> Wish:
     """What a specification names. Raises SpecError for all that cannot be used, together."""
     found, wrong = dict[str, Space](), list[str]()
     workload: Workload | None = None
@@ -161,6 +162,17 @@ def _check_places(spec: CampaignSpec, places: Sequence[Place]) -> None:
             seen[host] = place.label
 
 
+def _refuse_unfinished(store: Store, testbeds: Sequence[str]) -> None:
+    """Raise ConflictError when a configuration was being applied on one of these testbeds by a
+    process that is gone: what is in effect there is not settled.
+    """
+    for application in Applications(store).unfinished(testbeds):
+        raise ConflictError(
+            f"application {application.id} of campaign {application.campaign} was cut off on this "
+            f"testbed; undo it first: fstune rollback {application.id}"
+        )
+
+
 def conduct(
     store: Store,
     campaign: Campaign,
@@ -185,6 +197,7 @@ def conduct(
         stop_signals(stopping or observer.doing),
         held(store, campaign.id, names, limit_s) as holding,
     ):
+        _refuse_unfinished(store, names)
         runner = Runner(
             store,
             campaign.id,

@@ -71,6 +71,12 @@ class ConflictError(TunerError):
     exit_code = 4
 
 
+class StalePlanError(ConflictError):
+    """What is in effect has changed since the plan was made that somebody has agreed to."""
+
+    slug = "stale-plan"
+
+
 class StoreError(TunerError):
     """The database cannot be opened, read or written."""
 

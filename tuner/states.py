@@ -43,9 +43,25 @@ class BlockState(StrEnum):
     VOID = "void"
 
 
-State = TypeVar("State", CampaignState, TrialState, BlockState)
+class ApplicationState(StrEnum):
+    """Where an application of a configuration stands.
 
-_C, _T, _B = CampaignState, TrialState, BlockState
+    ``committing``: it is decided that the new configuration stays, and the hosts are told so.
+    ``failed``: it did not come into force; what was there before is.
+    """
+
+    PLANNED = "planned"
+    APPLYING = "applying"
+    COMMITTING = "committing"
+    APPLIED = "applied"
+    ROLLING_BACK = "rolling_back"
+    ROLLED_BACK = "rolled_back"
+    FAILED = "failed"
+
+
+State = TypeVar("State", CampaignState, TrialState, BlockState, ApplicationState)
+
+_C, _T, _B, _A = CampaignState, TrialState, BlockState, ApplicationState
 
 # By enum: ``running`` of a campaign equals ``running`` of a trial, as strings do.
 _MOVES: Mapping[type[StrEnum], Mapping[StrEnum, frozenset[StrEnum]]] = {
@@ -72,7 +88,22 @@ _MOVES: Mapping[type[StrEnum], Mapping[StrEnum, frozenset[StrEnum]]] = {
         _B.COMPLETE: frozenset(),
         _B.VOID: frozenset(),
     },
+    _A: {
+        _A.PLANNED: frozenset({_A.APPLYING, _A.FAILED}),
+        _A.APPLYING: frozenset({_A.COMMITTING, _A.FAILED}),
+        _A.COMMITTING: frozenset({_A.APPLIED, _A.FAILED}),
+        _A.APPLIED: frozenset({_A.ROLLING_BACK}),
+        # One that was cut off, or could not reach a host, is begun again.
+        _A.ROLLING_BACK: frozenset({_A.ROLLING_BACK, _A.ROLLED_BACK}),
+        _A.ROLLED_BACK: frozenset(),
+        _A.FAILED: frozenset(),
+    },
 }
+
+#: Applications that somebody was in the middle of.
+UNFINISHED = frozenset({_A.APPLYING, _A.COMMITTING, _A.ROLLING_BACK})
+#: Applications without which nobody knows any more what was there before.
+IN_FORCE = UNFINISHED | {_A.APPLIED}
 
 #: Campaigns to which nothing can happen any more.
 OVER = frozenset(state for state in CampaignState if not _MOVES[CampaignState][state])

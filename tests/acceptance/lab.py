@@ -368,6 +368,15 @@ def command_line(node: Node, program: str) -> tuple[str, ...]:
 
 def engine_runs(node: Node) -> bool:
     """Whether a run is under way, seen from this machine: that takes no time to speak of."""
+    return _seen(node, lambda words: "run" in words and any("workloads.pyz" in w for w in words))
+
+
+def runs_with(node: Node, program: str, *options: str) -> bool:
+    """Whether a program runs with these options, seen from this machine."""
+    return _seen(node, lambda words: words[0].endswith(program) and {*options} <= {*words})
+
+
+def _seen(node: Node, wanted: Callable[[list[str]], bool]) -> bool:
     own = os.readlink(f"/proc/{node.init.pid}/ns/pid")
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -375,7 +384,7 @@ def engine_runs(node: Node) -> bool:
             inside = os.readlink(process / "ns" / "pid") == own
         except OSError:
             continue  # it has ended meanwhile
-        if inside and "run" in words and any("workloads.pyz" in word for word in words):
+        if inside and wanted(words):
             return True
     return False
 

@@ -91,6 +91,22 @@ _COMMANDS: Mapping[str, _Listed] = {
         "tuner.cli.answers:recommend",
         "Print what a finished campaign recommends, and on what evidence.",
     ),
+    "apply": _Listed(
+        "tuner.cli.apply:apply",
+        "Bring what a campaign recommends into force: plan, ask, change, check, or put back.",
+    ),
+    "rollback": _Listed(
+        "tuner.cli.apply:rollback",
+        "Bring back exactly what was in effect before an application, and read it back.",
+    ),
+    "verify": _Listed(
+        "tuner.cli.apply:verify",
+        "Measure what is recommended against what was there before once more: does it still hold?",
+    ),
+    "applications": _Listed(
+        "tuner.cli.apply:applications",
+        "List what was applied: which configuration, where, by whom, and what was there before.",
+    ),
     "report": _Listed(
         "tuner.cli.report:report",
         "Write a campaign up for somebody who was not there: question, answer, evidence, threats.",

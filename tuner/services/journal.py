@@ -2,8 +2,9 @@
 
 Owns the promise that a host can be put back without fstune: the files are plain, the script is a
 constant that reads them as data. A journal is written whole before the first change and removed
-once what it records is in effect again. It survives the host's sudden end, and one that was damaged
-is never guessed at: its files are held against their checksums before anything is done by them.
+once what it records is in effect again, or closed in favour of a configuration that stays. It
+survives the host's sudden end, and one that was damaged is never guessed at: its files are held
+against their checksums before anything is done by them.
 """
 
 from __future__ import annotations
@@ -15,8 +16,12 @@ from importlib.resources import files
 
 from tuner.errors import TestbedError
 from tuner.hosts.connector import CommandFailed, Connector, check, check_change
+from tuner.identifiers import word
+from tuner.services.lasting import JournalState
 
 _RESTORE = "restore.sh"
+#: Beside the directory of open journals.
+_KEPT = "applied"
 #: As sha256sum prints them; the scripts look for this name too.
 _SUMS = "sums"
 _RESTORE_TIMEOUT_S = 330.0
@@ -96,6 +101,39 @@ class Journal:
         check_change(self.host, ["mv", "--no-target-directory", fresh, self.directory])
         check_change(self.host, ["sync", parent])
         return True
+
+    def state(self, name: str) -> JournalState:
+        """What there is of it on the host. ``name``: under which it may be kept."""
+        for state, directory in (
+            (JournalState.OPEN, self.directory),
+            (JournalState.KEPT, self._kept(name)),
+        ):
+            if self.host.ask(["test", "-d", directory]).status == 0:
+                return state
+        return JournalState.NONE
+
+    def keep(self, name: str) -> None:
+        """Close it in favour of what is in effect now: in one moment the host goes back by it no
+        more, and it lies ready for ``reopen``. Harmless when it is kept, or was never begun.
+        """
+        if self.state(name) is JournalState.OPEN:
+            self._move(self.directory, self._kept(name))
+
+    def reopen(self, name: str) -> None:
+        """Open what was kept under a name. Harmless when nothing was."""
+        if self.state(name) is JournalState.KEPT:
+            self._move(self._kept(name), self.directory)
+
+    def _kept(self, name: str) -> str:
+        parent, _, part = self.directory.rpartition("/")
+        return f"{parent.rpartition('/')[0]}/{_KEPT}/{word(name, 'application')}/{part}"
+
+    def _move(self, old: str, new: str) -> None:
+        before, after = old.rpartition("/")[0], new.rpartition("/")[0]
+        check_change(self.host, ["mkdir", "--parents", "--mode=0700", after])
+        check_change(self.host, ["mv", "--no-target-directory", old, new])
+        # On the disk before it counts, and the new place before the old one.
+        check_change(self.host, ["sync", after, before])
 
     def restore(self) -> str | None:
         """Put back what it records and remove it; what was done, None when there is no journal.

@@ -19,6 +19,7 @@ from tuner.measure.references import ReferencePlan
 from tuner.measure.workload import Workload
 from tuner.model import Value
 from tuner.services.counted import Counted
+from tuner.services.lasting import LastingTestbed
 from tuner.services.start import Start
 from tuner.services.target import Target
 from tuner.services.testbed import Testbed
@@ -185,6 +186,21 @@ class Way(ABC, Generic[S]):
         if not self.title or self.key not in allow:
             raise SpecError(f"{where}.{self.key}: not allowed here; see /v1/testbeds")
         return section
+
+    def lasting(
+        self,
+        section: S,
+        where: str,
+        wish: Wish,
+        state_directory: Path,
+        *,
+        putting_back: bool = False,
+    ) -> LastingTestbed:
+        """The testbed, not opened yet, for a configuration that stays. ``putting_back``: only what
+        was there before comes back, which nothing must prevent. Raises SpecError where nothing can
+        stay, TestbedError.
+        """
+        raise SpecError(f"{where}.{self.key}: no configuration can stay on a testbed of this kind")
 
     def rehearse(self, section: S, wish: Wish, state_directory: Path) -> Rehearsal | None:
         """Look at its hosts and work out what a campaign would do, changing nothing; None for a

@@ -81,12 +81,20 @@ class Target:
             action = part.apply(configuration.part(component))
             if action is not None:
                 actions.append(f"{component} {action}")
+        return Applied(self.read_back(configuration, doing), tuple(actions))
+
+    def read_back(
+        self, configuration: Configuration, doing: Callable[[str], None]
+    ) -> Configuration:
+        """The values in effect, as the programs show them, clamps included. Raises
+        ConfigurationError when they are others than those of the configuration.
+        """
         effective: dict[str, Value] = {}
         for component, part in self.parts.items():
             doing(f"reading back {component}")
             for name, value in _read_back(part, configuration.part(component)).items():
                 effective[f"{component}.{name}"] = value
-        return Applied(Configuration.of(effective), tuple(actions))
+        return Configuration.of(effective)
 
     def incarnations(self) -> dict[str, str]:
         """One life of each program, by component; see ``Part.incarnation``."""

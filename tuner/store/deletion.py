@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, delete
+from sqlalchemy import Connection, delete, select
 
 from tuner.errors import ConflictError
-from tuner.states import CampaignState
+from tuner.states import IN_FORCE, CampaignState
 from tuner.store import queries, tables
 from tuner.store.archive import TABLES
 from tuner.store.store import Store
@@ -14,7 +14,8 @@ from tuner.store.store import Store
 def delete_campaign(store: Store, campaign: str) -> None:
     """Delete a campaign, all of it or nothing. ``campaign``: its identifier.
 
-    The caller makes sure that no process uses it. Raises ConflictError while its state is running.
+    The caller makes sure that no process uses it. Raises ConflictError while its
+    state is running, or what it recommends is in force.
     """
 
     def remove(connection: Connection) -> None:
@@ -23,7 +24,14 @@ def delete_campaign(store: Store, campaign: str) -> None:
             raise ConflictError(
                 f"campaign {campaign} is {row.state}; end it first: fstune cancel {campaign}"
             )
-        for table in (tables.request, tables.lease, tables.posted, *reversed(TABLES)):
+        applied = tables.application
+        of = (applied.c.campaign == campaign) & applied.c.state.in_(IN_FORCE)
+        if found := connection.scalars(select(applied.c.id).where(of)).first():
+            raise ConflictError(
+                f"campaign {campaign} has a configuration in force, and without it nobody knows "
+                f"what was there before; put that back first: fstune rollback {found}"
+            )
+        for table in (applied, tables.request, tables.lease, tables.posted, *reversed(TABLES)):
             key = table.c.id if table is tables.campaign else table.c.campaign
             connection.execute(delete(table).where(key == campaign))
 

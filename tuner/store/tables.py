@@ -34,12 +34,12 @@ from sqlalchemy import (
 from sqlalchemy.schema import SchemaItem
 
 from tuner.model import COVARIATES, Answer, BlockKind, Configuration, PageCache, Wish
-from tuner.states import BlockState, CampaignState, TrialState
+from tuner.states import ApplicationState, BlockState, CampaignState, TrialState
 from tuner.tokens import Scope
 
 #: The newest revision in ``migrations``: it leads to these definitions, and each change of them
 #: needs one. A database of any other revision is refused.
-REVISION = "0006"
+REVISION = "0007"
 
 metadata = MetaData(
     naming_convention={
@@ -398,6 +398,29 @@ effect = Table(
     Column("lower", Double, nullable=False),
     Column("upper", Double, nullable=False),
     Column("floor_held", Boolean, nullable=False),
+)
+
+#: What was brought into force where, and what was there before; see ``Application``.
+application = Table(
+    "application",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("campaign", Text, ForeignKey("campaign.id"), nullable=False),
+    Column("state", _words(ApplicationState), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("testbed", Text, nullable=False),
+    Column("section", Text, nullable=False),
+    Column("plan", Text, nullable=False),
+    Column("stepwise", Boolean, nullable=False),
+    Column("programs", Text, nullable=False),
+    Column("before", Shaped(Configuration.of), nullable=False),
+    Column("after", Shaped(Configuration.of), nullable=False),
+    Column("planned", UtcTime, nullable=False),
+    Column("planned_by", Text, nullable=False),
+    Column("changed", UtcTime, nullable=False),
+    Column("changed_by", Text, nullable=False),
+    Column("asked_by", Text),
+    Index("ix_application_campaign", "campaign", "planned"),
 )
 
 #: Who may use the service. ``digest``: of the secret, which is kept nowhere; ``parent``: the token

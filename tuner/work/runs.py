@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -55,10 +55,24 @@ def run_of(
     ``leashed``: it pauses the campaign when its standard input ends, as it does when whoever
     started it dies. ``options``: of ``fstune resume``, besides.
     """
-    directory = state_directory.absolute()
     entry = "tuner.cli.leash" if leashed else "tuner.cli"
     arguments = ["resume", campaign, *options]
     arguments += ["--override-pilot"] if override_pilot else []
+    return _run(entry, arguments, campaign, state_directory, database)
+
+
+def application_run(
+    command: str, application: str, state_directory: Path, database: str | None
+) -> Run:
+    """The run of ``fstune apply`` or ``fstune rollback`` for an application; as ``run_of``."""
+    arguments = [command, application, "--yes"]
+    return _run("tuner.cli", arguments, application, state_directory, database)
+
+
+def _run(
+    entry: str, arguments: Sequence[str], name: str, state_directory: Path, database: str | None
+) -> Run:
+    directory = state_directory.absolute()
     environment = dict(os.environ, FSTUNE_STATE_DIR=str(directory), NO_COLOR="1")
     for elsewhere in ("FSTUNE_DATABASE_URL", "FSTUNE_SERVER", "FSTUNE_TOKEN", "FSTUNE_TOKEN_FILE"):
         environment.pop(elsewhere, None)
@@ -68,5 +82,5 @@ def run_of(
         (sys.executable, "-c", f"from {entry} import main; main()", *arguments),
         environment,
         directory,
-        directory / "logs" / f"{campaign}.log",
+        directory / "logs" / f"{name}.log",
     )

@@ -15,7 +15,7 @@ from tuner.tokens import Scope
 
 #: What a visitor needs: nothing, or a scope.
 ANYBODY = None
-READ, OPERATE = Scope.READ, Scope.OPERATE
+READ, OPERATE, ADMIN = Scope
 
 #: Every route. One that is not here, or is here and nowhere else, fails a test.
 NEEDS: dict[tuple[str, str], Scope | None] = {
@@ -39,6 +39,10 @@ NEEDS: dict[tuple[str, str], Scope | None] = {
     ("GET", "/v1/campaigns/{campaign}/events"): READ,
     ("GET", "/v1/campaigns/{campaign}/events/stream"): READ,
     ("GET", "/v1/campaigns/{campaign}/export"): READ,
+    ("GET", "/v1/campaigns/{campaign}/applications"): READ,
+    ("POST", "/v1/campaigns/{campaign}/plans"): ADMIN,
+    ("POST", "/v1/campaigns/{campaign}/plans/{plan}/apply"): ADMIN,
+    ("POST", "/v1/campaigns/{campaign}/rollback"): ADMIN,
     ("GET", "/v1/status"): READ,
     ("GET", "/v1/recommendations"): READ,
     ("GET", "/v1/spaces"): READ,
@@ -67,7 +71,7 @@ REFUSED_LATER = (200, 303, 404, 422)
 
 def address(path: str) -> str:
     return {"/static": "/static/fstune.css"}.get(path, path).format(
-        campaign="nosuch", name="nosuch", wish="pause"
+        campaign="nosuch", name="nosuch", wish="pause", plan="0" * 32
     )
 
 
@@ -83,7 +87,9 @@ def test_every_route_is_in_the_table(tmp_path: Path) -> None:
 def test_whatever_changes_something_takes_one_who_may(tmp_path: Path) -> None:
     changing = {route for route in NEEDS if route[0] not in ("GET", "ANY")}
     sessions = {("POST", "/login"), ("POST", "/logout")}
-    assert {route for route, need in NEEDS.items() if need is OPERATE} == changing - sessions
+    assert {
+        route for route, need in NEEDS.items() if need in (OPERATE, ADMIN)
+    } == changing - sessions
 
 
 def expected(route: tuple[str, str], visitor: Scope | None) -> set[int]:

@@ -82,9 +82,17 @@ def usual_wishes(program: str) -> Wanted:
 
 
 def assemble(
-    server: Connector, clients: Sequence[ClientHost], layout: Layout, wanted: Wanted, work: Workload
+    server: Connector,
+    clients: Sequence[ClientHost],
+    layout: Layout,
+    wanted: Wanted,
+    work: Workload,
+    *,
+    alike: bool = True,
 ) -> Bench:
-    """Read the programs as they are and put engine and probes on the hosts; nothing is changed."""
+    """Read the programs as they are and put engine and probes on the hosts; nothing is changed.
+    ``alike``: see ``CacheManager.attach``.
+    """
     hosts = [client.host for client in clients]
     place = (layout.directory, layout.path)
     references = install_references(hosts[0], *place, wanted.references, work)
@@ -92,7 +100,8 @@ def assemble(
     if wanted.fileserver is not None:
         parts["fileserver"] = Fileserver.attach(server, layout.server, wanted.fileserver)
     program = clients[0].program
-    cache = CacheManager.attach([c.attach() for c in clients], program, wanted.cache_manager)
+    attached = [client.attach() for client in clients]
+    cache = CacheManager.attach(attached, program, wanted.cache_manager, alike=alike)
     parts["cache_manager"] = cache
     alone = len(hosts) == 1
     engine = (

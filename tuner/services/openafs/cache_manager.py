@@ -16,6 +16,7 @@ from search_spaces import Space, SpaceError
 from tuner.errors import TestbedError
 from tuner.hosts.connector import Connector, check, understood
 from tuner.model import Value
+from tuner.services.lasting import JournalState
 from tuner.services.openafs import parse
 from tuner.services.openafs.client import Client
 from tuner.services.openafs.limits import memory_bytes
@@ -42,11 +43,14 @@ class CacheManager:
     mounted: tuple[str, ...] | None = field(default=None)
 
     @classmethod
-    def attach(cls, clients: Sequence[Client], program: str, space: Space) -> CacheManager:
+    def attach(
+        cls, clients: Sequence[Client], program: str, space: Space, *, alike: bool = True
+    ) -> CacheManager:
         """Take over clients as they were found; nothing is changed.
 
-        ``program``: what they run, for provenance. Raises TestbedError when their options cannot be
-        read, or differ in what the space knows.
+        ``program``: what they run, for provenance. ``alike``: insist that all were found alike;
+        they need not be when they are only put back, each to what it had. Raises TestbedError when
+        their options cannot be read, or differ in what the space knows.
         """
         found: list[Mapping[str, Value]] = []
         rests: list[tuple[str, ...]] = []
@@ -57,7 +61,7 @@ class CacheManager:
                 raise TestbedError(
                     f"{client.host.host}: the client's present options cannot be read: {problem}"
                 ) from problem
-            if found and parsed.values != found[0]:
+            if alike and found and parsed.values != found[0]:
                 raise TestbedError(
                     f"{client.host.host} and {clients[0].host.host} run with different options "
                     f"({parsed.values} and {found[0]}); a testbed's clients must be alike"
@@ -87,6 +91,31 @@ class CacheManager:
         """See Part.restore."""
         self.mounted = None
         return "; ".join(self._on_all(lambda client, rest: client.restore()))
+
+    @property
+    def outlives_restart(self) -> bool:
+        """See LastingPart.outlives_restart."""
+        return all(client.options_file is not None for client in self.clients)
+
+    @property
+    def where_kept(self) -> str:
+        """See LastingPart.where_kept."""
+        if not self.outlives_restart:
+            return "no file keeps them: put them into whatever mounts the client when it starts"
+        files = dict.fromkeys(client.options_file for client in self.clients)
+        return f"fstune writes them into {', '.join(map(str, files))} of every client"
+
+    def journals(self, name: str) -> frozenset[JournalState]:
+        """See LastingPart.journals."""
+        return frozenset(self._on_all(lambda client, rest: client.journal.state(name)))
+
+    def keep(self, name: str) -> None:
+        """See LastingPart.keep."""
+        self._on_all(lambda client, rest: client.journal.keep(name))
+
+    def reopen(self, name: str) -> None:
+        """See LastingPart.reopen."""
+        self._on_all(lambda client, rest: client.reopen(name))
 
     def incarnation(self) -> str:
         """See Part.incarnation: nothing starts it again, so a crash fails the workload by

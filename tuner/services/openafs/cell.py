@@ -19,10 +19,12 @@ from deploy.cell.cell import DEFAULT_CLIENT_OPTIONS
 from deploy.cell.client import CACHE_DIRECTORY, MOUNT_POINT, VOLUME_PATH
 from deploy.cell.network import SERVER_ADDRESS
 from deploy.cell.node import SHARED
+from deploy.cell.server import VOLUME
 from tuner.errors import TestbedError
 from tuner.hosts.node import NodeConnector
 from tuner.measure.workload import Workload
 from tuner.services.openafs.assembly import ClientHost, Layout, Wanted, assemble
+from tuner.services.openafs.file import TestbedFile
 from tuner.services.openafs.fileserver import FileserverPlace
 from tuner.services.openafs.fuse import FusePlace
 from tuner.services.testbed import Bench
@@ -30,6 +32,10 @@ from tuner.services.testbed import Bench
 #: What the clients of a new cell are mounted with, by qualified name.
 FOUND_IN_NEW = {"cache_manager.blocks": int(DEFAULT_CLIENT_OPTIONS[1])}
 
+#: Of the cell itself, in no campaign's way.
+_OTHER_VOLUMES = ("root.afs", "root.cell")
+#: The nodes of a cell put themselves back after so long without a sign of fstune.
+_PUT_BACK_AFTER = "60s"
 #: Where the nodes keep what is needed to put them back.
 RESTORE = f"{SHARED}/restore"
 FUSE_PLACE = FusePlace(MOUNT_POINT, CACHE_DIRECTORY, VOLUME_PATH, RESTORE)
@@ -55,6 +61,31 @@ def limits_of_new() -> dict[str, int]:
         "cache_partition_bytes": memory_bytes // 2,
         "cacheinfo_blocks": FOUND_IN_NEW["cache_manager.blocks"],
     }
+
+
+def nodes_as_hosts(name: str, clients: int) -> TestbedFile:
+    """The nodes of a cell that is up as hosts of a testbed file: what is on them is what is on
+    hosts, so that they put themselves back.
+    """
+
+    def reach(node: str) -> dict[str, object]:
+        return {"netns": {"cell": name, "node": node}}
+
+    fuse = {"fuse": {"mount": MOUNT_POINT, "cache": CACHE_DIRECTORY}}
+    nodes = [f"client{number}" for number in range(1, clients + 1)]
+    document = {
+        "name": f"cell {name}",
+        "path": VOLUME_PATH,
+        "server": {
+            "reach": reach("server"),
+            "address": SERVER_ADDRESS,
+            "volumes": [VOLUME],
+            "other_volumes": _OTHER_VOLUMES,
+        },
+        "clients": [{"name": node, "reach": reach(node), "control": fuse} for node in nodes],
+        "restore": {"directory": SHARED, "after": _PUT_BACK_AFTER},
+    }
+    return TestbedFile.model_validate(document)
 
 
 def is_up(state_directory: Path, name: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from tuner.hosts.connector import Connector, check_change
 from tuner.model import Value
-from tuner.services.journal import script
+from tuner.services.journal import Journal, script
 
 
 class Client(Protocol):
@@ -28,6 +28,16 @@ class Client(Protocol):
         """Its options as found."""
         ...
 
+    @property
+    def journal(self) -> Journal:
+        """Its restore journal."""
+        ...
+
+    @property
+    def options_file(self) -> str | None:
+        """The file that it reads its options from when its host starts; None for none."""
+        ...
+
     def start(self, options: Sequence[str]) -> None:
         """Begin anew with these options and an empty cache; returns when the volume can be seen.
 
@@ -40,6 +50,10 @@ class Client(Protocol):
         """What it says of itself, by read-back key. Raises ConfigurationError when it does not run
         any more.
         """
+        ...
+
+    def reopen(self, name: str) -> None:
+        """Open its journal that is kept under a name: what it says counts as found."""
         ...
 
     def restore(self) -> str:

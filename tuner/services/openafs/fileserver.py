@@ -24,6 +24,7 @@ from tuner.hosts.connector import (
 )
 from tuner.model import Value
 from tuner.services.journal import Journal
+from tuner.services.lasting import JournalState
 from tuner.services.openafs import parse
 from tuner.services.openafs.limits import kernel_setting, memory_bytes, open_files
 from tuner.services.part import verified
@@ -137,6 +138,31 @@ class Fileserver:
         done = _journal(self.host, self.place).restore() or "left as found"
         self.running, self.recorded, self.given = self.original, False, ()
         return f"fileserver on {self.host.host} {done}: {self.original[0]}"
+
+    @property
+    def outlives_restart(self) -> bool:
+        """See LastingPart.outlives_restart."""
+        return True
+
+    @property
+    def where_kept(self) -> str:
+        """See LastingPart.where_kept."""
+        return f"bosserver keeps them in BosConfig of {self.host.host}"
+
+    def journals(self, name: str) -> frozenset[JournalState]:
+        """See LastingPart.journals."""
+        return frozenset({_journal(self.host, self.place).state(name)})
+
+    def keep(self, name: str) -> None:
+        """See LastingPart.keep."""
+        _journal(self.host, self.place).keep(name)
+        self.recorded = False
+
+    def reopen(self, name: str) -> None:
+        """See LastingPart.reopen."""
+        journal = _journal(self.host, self.place)
+        journal.reopen(name)
+        self.original = journal.read("commands") or self.original
 
     def incarnation(self) -> str:
         """See Part.incarnation: bosserver counts, and starts again whatever crashes."""

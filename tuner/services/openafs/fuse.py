@@ -87,6 +87,16 @@ class FuseClient:
         """See Client.options."""
         return self.command[1:]
 
+    @property
+    def journal(self) -> Journal:
+        """See Client.journal."""
+        return _journal(self.host, self.place)
+
+    @property
+    def options_file(self) -> str | None:
+        """See Client.options_file: whatever mounts it gives it its options."""
+        return None
+
     def start(self, options: Sequence[str]) -> None:
         """See Client.start."""
         place = self.place
@@ -115,6 +125,11 @@ class FuseClient:
             said = f"{self.host.host}: {PROGRAM} does not answer: {problem}"
             raise ConfigurationError(said) from problem
         return {f"cmdebug.{key}": value for key, value in found.items()}
+
+    def reopen(self, name: str) -> None:
+        """See Client.reopen."""
+        self.journal.reopen(name)
+        self.command = self.journal.read("command") or self.command
 
     def restore(self) -> str:
         """See Client.restore."""

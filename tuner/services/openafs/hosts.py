@@ -115,7 +115,12 @@ class HostsTestbed:
         base: Path,
         state_directory: Path,
         wanted: Wanted,
+        *,
+        putting_back: bool = False,
     ) -> None:
+        """``putting_back``: open it whatever speaks against that, since it is only put back."""
+        self._putting_back = putting_back
+        self.remarks: tuple[str, ...] = ()
         self._file = file
         self._base = base
         self._state = state_directory
@@ -140,12 +145,20 @@ class HostsTestbed:
         self._stack.callback(hosts.close)
         say("looking at the hosts")
         survey = look(file, hosts, self._wanted)
-        if survey.refused is not None:
+        self.remarks = tuple(f"{f.host}: {f.message}" for f in survey.findings)
+        if survey.refused is not None and not self._putting_back:
             raise ConflictError(f"testbed {file.name} must not be used now: {survey.refused}")
         self._take(hosts)
         self._heartbeats = Heartbeats(self._holds)
         server, *clients = self._holds
-        bench = assemble(server, self._clients(clients), layout(file), self._wanted, workload)
+        bench = assemble(
+            server,
+            self._clients(clients),
+            layout(file),
+            self._wanted,
+            workload,
+            alike=not self._putting_back,
+        )
         return replace(bench, target=replace(bench.target, settle=self._settle))
 
     def _settle(self) -> None:

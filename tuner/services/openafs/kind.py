@@ -16,7 +16,7 @@ from pydantic import Field
 from deploy.cell import CellError, CellSpec
 from search_spaces import Form, Space, describe
 from tuner.documents import Section
-from tuner.errors import SpecError, TestbedError
+from tuner.errors import ConflictError, SpecError, TestbedError
 from tuner.services.kind import (
     Kind,
     Known,
@@ -28,8 +28,15 @@ from tuner.services.kind import (
     Wish,
     Workers,
 )
+from tuner.services.lasting import LastingTestbed
 from tuner.services.openafs.assembly import Wanted
-from tuner.services.openafs.cell import FOUND_IN_NEW, CellTestbed, is_up, limits_of_new
+from tuner.services.openafs.cell import (
+    FOUND_IN_NEW,
+    CellTestbed,
+    is_up,
+    limits_of_new,
+    nodes_as_hosts,
+)
 from tuner.services.openafs.counted import COUNTED
 from tuner.services.openafs.file import TestbedFile, read_testbed
 from tuner.services.openafs.start import CellStart, HostsStart
@@ -98,6 +105,33 @@ class CellWay(Way[CellSection]):
             raise SpecError(f"{where}.{self.key}: {problem}") from problem
         return CellTestbed(state_directory, cell, _wanted(wish), owned=owned)
 
+    def lasting(
+        self,
+        section: CellSection,
+        where: str,
+        wish: Wish,
+        state_directory: Path,
+        *,
+        putting_back: bool = False,
+    ) -> LastingTestbed:
+        """See Way.lasting: its nodes as hosts, which put themselves back. It must be up: one that
+        was made for a campaign is gone with it.
+        """
+        from tuner.services.openafs.hosts import HostsTestbed
+
+        _check_programs(wish.spaces, "afsd.fuse")
+        if not is_up(state_directory, section.name):
+            raise ConflictError(
+                f"private cell {section.name} is not up: one that is made for a campaign is gone "
+                f"after it; for one that stays: fstune cell up --name {section.name} --clients "
+                f"{section.clients}"
+            )
+        file = nodes_as_hosts(section.name, section.clients)
+        wanted = _wanted(wish)
+        return HostsTestbed(
+            file, state_directory, state_directory, wanted, putting_back=putting_back
+        )
+
     def mistakes(self, section: CellSection, where: str, wish: Wish) -> Sequence[str]:
         """See Way.mistakes: it must have the clients that the workload makes sense on."""
         work = wish.workload.spec
@@ -165,6 +199,24 @@ class HostsWay(Way[str]):
         """See Way.offer."""
         testbed = read_testbed(file)
         return Offer(self.key, testbed.name, 1 + len(testbed.clients))
+
+    def lasting(
+        self,
+        section: str,
+        where: str,
+        wish: Wish,
+        state_directory: Path,
+        *,
+        putting_back: bool = False,
+    ) -> LastingTestbed:
+        """See Way.lasting."""
+        from tuner.services.openafs.hosts import HostsTestbed
+
+        path = Path(section)
+        file = read_testbed(path)
+        _check_programs(wish.spaces, file.clients[0].control.program)
+        wanted = _wanted(wish)
+        return HostsTestbed(file, path.parent, state_directory, wanted, putting_back=putting_back)
 
     def hosts(self, section: str) -> Sequence[str]:
         """See Way.hosts; this machine may serve several testbeds."""

@@ -100,6 +100,16 @@ class UnitClient:
         except ValueError as problem:
             raise TestbedError(f"{self.host.host}: {self.place.file}: {problem}") from problem
 
+    @property
+    def journal(self) -> Journal:
+        """See Client.journal."""
+        return _journal(self.host, self.place)
+
+    @property
+    def options_file(self) -> str | None:
+        """See Client.options_file."""
+        return self.place.file
+
     def start(self, options: Sequence[str]) -> None:
         """See Client.start."""
         place = self.place
@@ -128,6 +138,12 @@ class UnitClient:
                 f"{self.host.host}: the client is gone: {problem}"
             ) from problem
         return {f"cmdebug.{key}": value for key, value in found.items()}
+
+    def reopen(self, name: str) -> None:
+        """See Client.reopen."""
+        self.journal.reopen(name)
+        if (kept := self.journal.read("found")) is not None:
+            self.configuration = kept[0]
 
     def restore(self) -> str:
         """See Client.restore."""

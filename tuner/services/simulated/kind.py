@@ -7,7 +7,9 @@ from pathlib import Path
 
 from tuner.documents import meant
 from tuner.services.kind import Kind, Known, Place, Way, Wish, Workers
+from tuner.services.lasting import LastingTestbed
 from tuner.services.simulated.document import SimulatedSection, world_of
+from tuner.services.simulated.keeper import Keeper
 from tuner.services.simulated.start import SimulatedStart
 from tuner.services.simulated.testbed import FACTS, SimulatedTestbed
 from tuner.services.testbed import Testbed
@@ -55,7 +57,23 @@ class SimulatedWay(Way[SimulatedSection]):
     ) -> Testbed:
         """See Way.testbed."""
         world = world_of(section, wish.spaces, wish.workload.components, f"{where}.{self.key}")
-        return SimulatedTestbed(wish.spaces, world, section.found, wish.references)
+        found = Keeper.of(section, state_directory).found(section.found)
+        return SimulatedTestbed(wish.spaces, world, found, wish.references)
+
+    def lasting(
+        self,
+        section: SimulatedSection,
+        where: str,
+        wish: Wish,
+        state_directory: Path,
+        *,
+        putting_back: bool = False,
+    ) -> LastingTestbed:
+        """See Way.lasting."""
+        world = world_of(section, wish.spaces, wish.workload.components, f"{where}.{self.key}")
+        keeper = Keeper.of(section, state_directory)
+        found = keeper.found(section.found)
+        return SimulatedTestbed(wish.spaces, world, found, wish.references, keeper=keeper)
 
     def mistakes(self, section: SimulatedSection, where: str, wish: Wish) -> Sequence[str]:
         """See Way.mistakes: every parameter and reference that it names must be there."""
@@ -78,7 +96,7 @@ class SimulatedWay(Way[SimulatedSection]):
 
     def known(self, section: SimulatedSection, state_directory: Path) -> Known:
         """See Way.known."""
-        return Known(section.found, FACTS)
+        return Known(Keeper.of(section, state_directory).found(section.found), FACTS)
 
 
 SIMULATED = Kind("simulated", None, frozenset(), (SimulatedWay(),), starts=(SimulatedStart(),))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from search_spaces import Space
 from tuner.errors import ConfigurationError, TestbedError, WorkloadError
@@ -12,6 +13,7 @@ from tuner.measure.driver import Report
 from tuner.measure.references import ReferencePlan
 from tuner.measure.workload import Workload
 from tuner.model import ComponentResult, Configuration, PageCache, Value
+from tuner.services.lasting import JournalState
 from tuner.services.part import Part
 from tuner.services.simulated.noise import Run
 from tuner.services.simulated.world import World
@@ -52,6 +54,24 @@ class VirtualClock:
         self.now_s += seconds
 
 
+class Keeping(Protocol):
+    """Keeps what is in force; see ``Keeper``, whose methods these are."""
+
+    def in_force(self, component: str, otherwise: Mapping[str, Value]) -> dict[str, Value]: ...
+
+    def change(
+        self, component: str, found: Mapping[str, Value], settings: Mapping[str, Value]
+    ) -> None: ...
+
+    def journal(self, component: str, name: str) -> JournalState: ...
+
+    def keep(self, component: str, name: str) -> None: ...
+
+    def reopen(self, component: str, name: str) -> None: ...
+
+    def put_back(self, component: str) -> None: ...
+
+
 @dataclass(slots=True)
 class _SimulatedPart:
     """A program that takes any valid setting at once. ``before``: those that are brought up before
@@ -67,6 +87,7 @@ class _SimulatedPart:
     values: Mapping[str, Value] = field(default_factory=dict)
     running: bool = True
     before: Mapping[str, _SimulatedPart] = field(default_factory=dict)
+    keeper: Keeping | None = None
 
     def apply(self, values: Mapping[str, Value]) -> str | None:
         own = {f"{self.space.component}.{name}": value for name, value in values.items()}
@@ -75,12 +96,18 @@ class _SimulatedPart:
         if culprit is not None:
             self.clock.advance(self.world.costs.restart_s(self.space.component))
             self.running = False
+            self._changed(values)
             raise ConfigurationError(f"the simulated program does not start with this {culprit}")
         if self.running and dict(values) == dict(self.values):
             return None
         self.clock.advance(self.world.costs.restart_s(self.space.component))
         self.values, self.running = dict(values), True
+        self._changed(values)
         return "restart"
+
+    def _changed(self, values: Mapping[str, Value]) -> None:
+        if self.keeper is not None:
+            self.keeper.change(self.space.component, self.found, values)
 
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
         return dict(self.values)
@@ -89,8 +116,38 @@ class _SimulatedPart:
         return ""
 
     def restore(self) -> str:
+        if self.keeper is not None:
+            self.keeper.put_back(self.space.component)
+            self.found = self.keeper.in_force(self.space.component, self.found)
         self.values, self.running = dict(self.found), True
         return f"{self.space.component}: as found"
+
+    @property
+    def outlives_restart(self) -> bool:
+        """See LastingPart.outlives_restart."""
+        return True
+
+    @property
+    def where_kept(self) -> str:
+        """See LastingPart.where_kept."""
+        return "a simulated testbed keeps them in the state directory"
+
+    def journals(self, name: str) -> frozenset[JournalState]:
+        """See LastingPart.journals."""
+        return frozenset({self._keeper().journal(self.space.component, name)})
+
+    def keep(self, name: str) -> None:
+        """See LastingPart.keep."""
+        self._keeper().keep(self.space.component, name)
+
+    def reopen(self, name: str) -> None:
+        """See LastingPart.reopen."""
+        self._keeper().reopen(self.space.component, name)
+
+    def _keeper(self) -> Keeping:
+        if self.keeper is None:
+            raise TestbedError("this simulated testbed was not opened for what stays")
+        return self.keeper
 
 
 @dataclass(slots=True)
@@ -175,8 +232,13 @@ class SimulatedTestbed:
         world: World,
         found: Mapping[str, Value] | None = None,
         references: Sequence[ReferencePlan] = (),
+        *,
+        keeper: Keeping | None = None,
     ) -> None:
-        """``spaces`` by component; ``found``: what is set there, by qualified name."""
+        """``spaces`` by component; ``found``: what is set there, by qualified name. ``keeper``:
+        keeps what is applied there; without one nothing stays.
+        """
+        self.remarks: tuple[str, ...] = ()
         self.clock = VirtualClock()
         self._world = world
         self._references = references
@@ -184,7 +246,12 @@ class SimulatedTestbed:
         self._parts: dict[str, _SimulatedPart] = {}
         for component, space in spaces.items():
             self._parts[component] = _SimulatedPart(
-                space, world, self.clock, found=of.part(component), before=dict(self._parts)
+                space,
+                world,
+                self.clock,
+                found=of.part(component),
+                before=dict(self._parts),
+                keeper=keeper,
             )
 
     def claim(self, campaign: str) -> bool:
@@ -198,7 +265,10 @@ class SimulatedTestbed:
     def open(self, workload: Workload, say: Callable[[str], None]) -> Bench:
         """See Testbed.open."""
         for part in self._parts.values():
+            kept = part.keeper
             part.values = dict(part.found)
+            if kept is not None:
+                part.values = kept.in_force(part.space.component, part.found)
         parts: dict[str, Part] = dict(self._parts)
         draw = _Draw(self._world, workload, self.clock)
         engine = _SimulatedEngine(self._parts, self._world, draw)

@@ -1,0 +1,131 @@
+"""Routes that bring what a campaign recommends into force, in two steps, and roll it back.
+
+The first step looks and makes a plan, whose identity stands for what is in effect and what shall
+be; the second applies that plan and no other. It is done in a process of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+from pydantic import BaseModel, ConfigDict
+
+from api import problems
+from api.application_documents import ApplicationDocument, PlanDocument
+from api.service import ADMIN, READ, Admin, Found, Service, Serving, Visitor
+from tuner.applications import Application
+from tuner.apply.applying import Hand, look_again, make_plan
+from tuner.apply.place import Site
+from tuner.errors import ConflictError, NotFoundError
+from tuner.states import IN_FORCE, ApplicationState
+from tuner.store import NewEvent
+from tuner.store.applications import Applications
+
+_log = logging.getLogger(__name__)
+_CHANGING = problems.responses(404, 409, 502)
+
+router = APIRouter(prefix="/v1/campaigns", tags=["applications"], responses=problems.responses(404))
+
+PlanIdentity = Annotated[str, Path(pattern="^[0-9a-f]{32}$", description="The identity of a plan.")]
+
+
+class PlanRequest(BaseModel):
+    """How a configuration is to be applied. ``step``: one setting after the other."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    step: bool = False
+
+
+@router.get("/{campaign}/applications", operation_id="list_applications", dependencies=[READ])
+def list_applications(campaign: Found, serving: Serving) -> list[ApplicationDocument]:
+    """What was planned, applied and rolled back of this campaign, newest first."""
+    return [ApplicationDocument.of(one) for one in Applications(serving.store).of(campaign.id)]
+
+
+@router.post(
+    "/{campaign}/plans",
+    operation_id="plan_application",
+    dependencies=[ADMIN],
+    status_code=HTTPStatus.CREATED,
+    responses=_CHANGING,
+)
+def plan_application(
+    campaign: Found, sent: PlanRequest, serving: Serving, who: Admin, answer: Response
+) -> PlanDocument:
+    """Look at what is in effect on the testbed, and plan how it becomes what is recommended.
+
+    No setting is changed. The plan is applied by its `identity`.
+    """
+    hand = _hand(serving, who)
+    plan, application = make_plan(
+        hand, campaign, Site.of(campaign, serving.directory), stepwise=sent.step
+    )
+    if application is None:
+        raise ConflictError("nothing to change: what is recommended is in effect")
+    answer.headers["Location"] = f"/v1/campaigns/{campaign.id}/applications"
+    return PlanDocument.made(plan, application)
+
+
+@router.post(
+    "/{campaign}/plans/{plan}/apply",
+    operation_id="apply_plan",
+    dependencies=[ADMIN],
+    status_code=HTTPStatus.ACCEPTED,
+    responses=_CHANGING,
+)
+def apply_plan(
+    campaign: Found, plan: PlanIdentity, serving: Serving, who: Admin
+) -> ApplicationDocument:
+    """Apply a plan. One that is stale is refused (`urn:fstune:stale-plan`): make a new one.
+
+    It is stale when something else is in effect now than what it began with.
+    """
+    kept = Applications(serving.store)
+    planned = ApplicationState.PLANNED
+    found = [one for one in kept.of(campaign.id) if one.plan == plan and one.state is planned]
+    if not found:
+        raise NotFoundError(f"campaign {campaign.id} has no plan {plan} that can be applied")
+    look_again(_hand(serving, who), found[0])
+    return _begun(serving, who, found[0], "apply")
+
+
+@router.post(
+    "/{campaign}/rollback",
+    operation_id="roll_back_application",
+    dependencies=[ADMIN],
+    status_code=HTTPStatus.ACCEPTED,
+    responses=_CHANGING,
+)
+def roll_back_application(campaign: Found, serving: Serving, who: Admin) -> ApplicationDocument:
+    """Bring back what was in effect before what this campaign recommends was applied."""
+    kept = Applications(serving.store)
+    found = [one for one in kept.of(campaign.id) if one.state in IN_FORCE]
+    if not found:
+        raise NotFoundError(f"nothing of campaign {campaign.id} is in force")
+    return _begun(serving, who, found[0], "rollback")
+
+
+def _hand(serving: Service, who: Visitor) -> Hand:
+    return Hand(serving.store, serving.directory, who.name, _log.info)
+
+
+def _begun(
+    serving: Service, who: Visitor, application: Application, command: str
+) -> ApplicationDocument:
+    """Note who has asked, and begin; the application as it is then."""
+    now = datetime.now(UTC)
+    said = f"{who.name} asked to {command} {application.id}"
+    event = NewEvent(now, f"{command}-requested", said, {"application": application.id})
+    kept = Applications(serving.store)
+    asked = kept.ask(application.id, application.state, who.name, event)
+    try:
+        serving.starter.start_application(command, asked)
+    except ConflictError:
+        kept.unask(application.id)
+        raise
+    return ApplicationDocument.of(asked)

@@ -1,0 +1,144 @@
+"""A configuration applied, verified and rolled back on a private cell that is kept, by the command
+line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from deploy.cell import Cell, Cells
+from tests.acceptance.conftest import Place, write_campaign
+from tests.acceptance.lab import command_line, runs_with, wait_for
+from tests.recommending import recommending
+from tuner.applications import Application
+from tuner.campaign.spec import read_spec
+from tuner.model import Value
+from tuner.services.openafs.cell import FOUND_IN_NEW
+from tuner.states import ApplicationState
+from tuner.store import Store
+from tuner.store.applications import Applications
+
+pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(400)]
+
+FOUND: dict[str, Value] = dict(FOUND_IN_NEW)
+CHOSEN: dict[str, Value] = FOUND | {"fileserver.threads": 20, "cache_manager.daemons": 5}
+
+
+@dataclass
+class Kept:
+    """A cell that stays up, and what was found on it."""
+
+    place: Place
+    cell: Cell
+    found: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def programs(self) -> dict[str, tuple[str, ...]]:
+        client = self.cell.clients[0]
+        return {
+            "server": command_line(self.cell.server, "dafileserver"),
+            "client1": command_line(client, "afsd.fuse"),
+        }
+
+    def recommended(self, chosen: dict[str, Value]) -> str:
+        with Store.open(self.place.state) as store:
+            return recommending(store, read_spec(self.place.campaign_file), FOUND, chosen).id
+
+    def newest(self) -> Application:
+        with Store.open(self.place.state) as store:
+            return Applications(store).all()[0]
+
+    def journals(self) -> list[str]:
+        """What is open on the nodes."""
+        nodes = (self.cell.server, *self.cell.clients)
+        listed = (node.run(["ls", "-A", "/fstune/restore"]).stdout.decode() for node in nodes)
+        named = [name for names in listed for name in names.split()]
+        return [name for name in named if name in ("fileserver", "cache_manager")]
+
+
+@pytest.fixture(scope="module")
+def kept(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+    packages = root / "build" / "test-state" / "packages"
+    packages.mkdir(parents=True, exist_ok=True)
+    place = Place(tmp_path_factory.mktemp("kept"), f"k-{os.getpid()}")
+    place.state.mkdir()
+    (place.state / "packages").symlink_to(packages)
+    write_campaign(place, [])
+    try:
+        up = place.fstune("cell", "up", "--name", place.cell)
+        assert up.returncode == 0, up.stderr
+        cell = Cells(place.state).load(place.cell)
+        assert cell is not None
+        kept = Kept(place, cell)
+        kept.found.update(kept.programs())
+        yield kept
+    finally:
+        place.fstune("cell", "down", "--name", place.cell)
+
+
+def test_a_configuration_is_applied_verified_and_rolled_back(kept: Kept) -> None:
+    campaign = kept.recommended(CHOSEN)
+    applied = kept.place.fstune("apply", campaign, "--yes", "--step")
+    assert applied.returncode == 0, applied.stdout + applied.stderr
+    assert "+ fileserver.threads: not set -> 20" in applied.stdout
+    assert "bosserver keeps them in BosConfig of server" in applied.stdout
+    assert "After a restart of the host they are gone: no file keeps them" in applied.stdout
+    assert "step 2 of 2: cache_manager.daemons" in applied.stderr
+    new = kept.programs()
+    assert new["server"] == (*kept.found["server"], "-p", "20")
+    assert set(new["client1"]) - set(kept.found["client1"]) == {"-daemons", "5"}
+    # As it stays over a restart of the server.
+    config = kept.cell.server.check(["cat", "/etc/openafs/BosConfig"])
+    assert " ".join(new["server"]) in config
+    assert kept.journals() == []
+    assert kept.newest().state is ApplicationState.APPLIED
+
+    verified = kept.place.fstune("verify", "last", "--blocks", "3")
+    assert verified.returncode in (0, 3), verified.stdout + verified.stderr
+    assert "95% interval" in verified.stdout
+    assert "in 3 fresh blocks" in verified.stdout
+    assert kept.programs() == new
+
+    back = kept.place.fstune("rollback", campaign, "--yes")
+    assert back.returncode == 0, back.stdout + back.stderr
+    assert kept.programs() == kept.found
+    application = kept.newest()
+    assert application.state is ApplicationState.ROLLED_BACK
+    assert application.before.as_dict() == FOUND
+    assert application.changed_by == "root"
+    assert kept.journals() == []
+
+
+def test_a_cell_whose_controller_is_killed_puts_itself_back(kept: Kept) -> None:
+    campaign = kept.recommended(CHOSEN)
+    process = kept.place.start("apply", campaign, "--yes")
+    try:
+        wait_for(lambda: runs_with(kept.cell.clients[0], "afsd.fuse", "-daemons"), "the change")
+    finally:
+        process.kill()
+        process.communicate()
+    assert kept.newest().state is ApplicationState.APPLYING
+    for node in (kept.cell.server, *kept.cell.clients):
+        past = 'echo -100000 > "$1.new" && mv "$1.new" "$1"'
+        node.check(["sh", "-c", past, "sh", "/fstune/lease/heartbeat"])
+    wait_for(lambda: kept.programs() == kept.found and not kept.journals(), "the cell itself", 0.2)
+    settled = kept.place.fstune("rollback", "last", "--yes")
+    assert settled.returncode == 0, settled.stdout + settled.stderr
+    application = kept.newest()
+    assert (application.state, application.reason) == (ApplicationState.FAILED, "it was cut off")
+    assert kept.programs() == kept.found
+
+
+def test_a_cell_that_is_not_up_is_refused(kept: Kept, tmp_path: Path) -> None:
+    document = read_spec(kept.place.campaign_file).model_dump(mode="json", exclude_none=True)
+    document["testbed"] = {"cell": {"name": "nowhere"}}
+    with Store.open(kept.place.state) as store:
+        spec = type(read_spec(kept.place.campaign_file)).model_validate(document)
+        campaign = recommending(store, spec, FOUND, CHOSEN).id
+    refused = kept.place.fstune("apply", campaign, "--yes")
+    assert refused.returncode == 4
+    assert "fstune cell up --name nowhere" in refused.stderr

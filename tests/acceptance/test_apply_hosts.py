@@ -1,0 +1,173 @@
+"""Faults while a configuration is applied on hosts by SSH: the old one is in force then, or the new
+one whole.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from deploy.cell import Cells, Node
+from tests.acceptance.lab import Lab, Labs, runs_with, wait_for
+from tests.integration.conftest import process_in
+from tests.recommending import recommending
+from tuner.applications import Application
+from tuner.campaign.spec import read_spec
+from tuner.model import Value
+from tuner.services.openafs.cell import FOUND_IN_NEW
+from tuner.states import ApplicationState
+from tuner.store import Store
+from tuner.store.applications import Applications
+
+pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(400)]
+
+FOUND: dict[str, Value] = dict(FOUND_IN_NEW)
+CHOSEN: dict[str, Value] = FOUND | {"fileserver.threads": 20, "cache_manager.daemons": 5}
+
+
+@pytest.fixture(scope="module")
+def hosts(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Labs]:
+    labs = Labs(Cells(root / "build" / "test-state"), lambda: tmp_path_factory.mktemp("lab"))
+    try:
+        yield labs
+    finally:
+        labs.close()
+
+
+@pytest.fixture
+def lab(hosts: Labs) -> Iterator[Lab]:
+    """The hosts, as they were found before and after."""
+    lab = hosts.fit()
+    lab.testbed()
+    lab.campaign([])
+    yield lab
+    lab.put_back()
+
+
+def recommended(lab: Lab, chosen: dict[str, Value] = CHOSEN) -> str:
+    with Store.open(lab.state) as store:
+        spec = read_spec(lab.directory / "campaign.yaml")
+        return recommending(store, spec, FOUND, chosen).id
+
+
+def newest(lab: Lab) -> Application:
+    with Store.open(lab.state) as store:
+        return Applications(store).all()[0]
+
+
+@contextmanager
+def applying(lab: Lab) -> Iterator[subprocess.Popen[str]]:
+    """An application under way, both parts of which will change."""
+    with lab.running("apply", recommended(lab), "--yes") as process:
+        yield process
+
+
+def is_new(lab: Lab) -> bool:
+    programs = lab.programs()
+    return all("-daemons" in programs[node.name] for node in lab.clients)
+
+
+def test_a_server_that_does_not_start_gets_its_old_options_back(lab: Lab) -> None:
+    campaign = recommended(lab, CHOSEN | {"fileserver.vlru_interval": 0})
+    failed = lab.fstune("apply", campaign, "--yes")
+    assert failed.returncode == 7, failed.stdout + failed.stderr
+    assert "the fileserver does not start with these options" in failed.stderr
+    assert newest(lab).state is ApplicationState.FAILED
+    assert "does not start" in newest(lab).reason
+    lab.put_back()  # a watch takes a moment to end
+
+
+def test_a_stop_signal_brings_the_old_options_back(lab: Lab) -> None:
+    with applying(lab) as process:
+        wait_for(lambda: runs_with(lab.server, "dafileserver", "-p", "20"), "the new options")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(150.0) == 130, lab.said
+    assert newest(lab).state is ApplicationState.FAILED
+    assert newest(lab).reason == "stopped by SIGINT"
+
+
+def test_a_client_that_is_killed_brings_the_old_options_back(lab: Lab) -> None:
+    with applying(lab) as process:
+        wait_for(lambda: runs_with(lab.clients[0], "afsd.fuse", "-daemons"), "the new options")
+        client = process_in(lab.clients[0], "afsd.fuse")
+        assert client is not None
+        client.kill()
+        assert process.wait(250.0) in (6, 7, 8), lab.said
+    assert newest(lab).state is ApplicationState.FAILED
+
+
+def test_hosts_whose_controller_is_killed_put_themselves_back(lab: Lab) -> None:
+    with applying(lab) as process:
+        wait_for(lambda: runs_with(lab.server, "dafileserver", "-p", "20"), "the new options")
+        process.kill()
+        process.wait()
+    lab.hear_nothing()
+    lab.put_back()
+    assert newest(lab).state is ApplicationState.APPLYING
+    refused = lab.fstune("run", str(lab.directory / "campaign.yaml"))
+    assert refused.returncode == 4
+    assert "undo it first: fstune rollback" in refused.stderr
+    settled = lab.fstune("rollback", newest(lab).id, "--yes")
+    assert settled.returncode == 0, settled.stdout + settled.stderr
+    assert newest(lab).state is ApplicationState.FAILED
+
+
+@contextmanager
+def killed_at_commit(lab: Lab) -> Iterator[None]:
+    """An application that is killed when the server and one client know that it stays, and the
+    other client does not yet.
+    """
+    node: Node = lab.clients[1]
+    gate = node.shared / "gate-commit"
+    met = gate.with_name(f"{gate.name}.met")
+    gate.write_text("")
+    waits = (
+        "#!/bin/sh\n"
+        f'case " $* " in */applied/*) : > /fstune/{met.name}\n'
+        f"    while [ -e /fstune/{gate.name} ]; do sleep 0.05; done; exit 1 ;;\n"
+        "esac\n"
+        'exec /bin/mkdir "$@"\n'
+    )
+    try:
+        with lab.standing_in(node, "mkdir", waits), applying(lab) as process:
+            wait_for(met.exists, "the decision")
+            kept = ["sh", "-c", "ls -d /var/lib/fstune-restore/applied/*/cache_manager"]
+            wait_for(lambda: lab.clients[0].run(kept).status == 0, "the other client", 0.2)
+            process.kill()
+            process.wait()
+            gate.unlink()
+    finally:
+        gate.unlink(missing_ok=True)
+        met.unlink(missing_ok=True)
+    assert newest(lab).state is ApplicationState.COMMITTING
+    assert is_new(lab)
+    yield
+
+
+def test_a_decision_that_was_cut_off_is_finished(lab: Lab) -> None:
+    with killed_at_commit(lab):
+        settled = lab.fstune("apply", newest(lab).id, "--yes")
+        assert settled.returncode == 0, settled.stdout + settled.stderr
+        assert "is in force" in settled.stdout
+        assert newest(lab).state is ApplicationState.APPLIED
+        assert is_new(lab)
+        back = lab.fstune("rollback", "last", "--yes")
+        assert back.returncode == 0, back.stdout + back.stderr
+    assert newest(lab).state is ApplicationState.ROLLED_BACK
+    lab.put_back()  # a watch takes a moment to end
+
+
+def test_a_decision_after_which_a_host_put_itself_back_is_undone_on_all(lab: Lab) -> None:
+    with killed_at_commit(lab):
+        lab.hear_nothing()
+        other = lab.clients[1].name
+        wait_for(lambda: lab.programs()[other] == lab.found[other], "the host itself", 0.2)
+        settled = lab.fstune("rollback", "last", "--yes")
+        assert settled.returncode == 0, settled.stdout + settled.stderr
+    assert newest(lab).state is ApplicationState.FAILED
+    lab.put_back()  # a watch takes a moment to end

@@ -1,0 +1,102 @@
+"""What is recommended is planned, applied and rolled back over HTTP."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.recommending import recommending
+from tests.unit.api.conftest import Guarded, fstune
+from tests.unit.api.test_conventions import is_problem
+from tests.unit.apply.conftest import CHOSEN, FOUND
+from tests.unit.campaign.campaigns import failing, spec
+from tuner.store import Store
+from tuner.tokens import Scope
+
+_PATIENCE_S = 120.0
+
+
+def stored(guarded: Guarded, *effects: dict[str, object]) -> str:
+    """Where a campaign is that recommends something."""
+    with Store.open(guarded.directory) as store:
+        asked = spec(*effects, found=FOUND)
+        return f"/v1/campaigns/{recommending(store, asked, FOUND, CHOSEN).id}"
+
+
+def post(guarded: Guarded, path: str, **more: Any) -> Any:
+    return guarded.client.post(path, headers=guarded.headers(Scope.ADMIN), **more)
+
+
+def newest(guarded: Guarded, campaign: str) -> dict[str, Any]:
+    answer = guarded.client.get(f"{campaign}/applications", headers=guarded.headers(Scope.READ))
+    found = answer.json()[0]
+    assert isinstance(found, dict)
+    return found
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_a_plan_is_applied_by_its_identity_and_rolled_back(guarded: Guarded) -> None:
+    campaign = stored(guarded)
+    answer = post(guarded, f"{campaign}/plans", json={"step": True})
+    assert answer.status_code == 201, answer.text
+    plan = answer.json()
+    assert plan["application"]["before"] == FOUND
+    assert plan["application"]["planned_by"] == "for admin, over HTTP"
+    assert [change["name"] for change in plan["parts"][0]["changes"]] == [
+        "fileserver.dir_buffers",
+        "fileserver.threads",
+    ]
+    assert len(plan["steps"]) == 2
+    begun = post(guarded, f"{campaign}/plans/{plan['identity']}/apply")
+    assert begun.status_code == 202, begun.text
+    wait_for(lambda: newest(guarded, campaign)["state"] not in ("planned", "applying"))
+    wait_for(lambda: newest(guarded, campaign)["state"] != "committing")
+    applied = newest(guarded, campaign)
+    assert (applied["state"], applied["changed_by"]) == ("applied", "for admin, over HTTP")
+    again = post(guarded, f"{campaign}/plans", json={})
+    assert is_problem(again, 409)
+
+    back = post(guarded, f"{campaign}/rollback")
+    assert back.status_code == 202, back.text
+    wait_for(lambda: newest(guarded, campaign)["state"] == "rolled_back")
+    assert newest(guarded, campaign)["changed_by"] == "for admin, over HTTP"
+    assert is_problem(post(guarded, f"{campaign}/rollback"), 404)
+
+
+@pytest.mark.slow
+def test_a_stale_plan_is_a_problem_of_its_own(guarded: Guarded) -> None:
+    campaign = stored(guarded)
+    plan = post(guarded, f"{campaign}/plans", json={}).json()
+    fstune(guarded.directory, "apply", campaign.rpartition("/")[2], "--yes", "--step")
+    answer = post(guarded, f"{campaign}/plans/{plan['identity']}/apply")
+    assert is_problem(answer, 409)
+    assert answer.json()["type"] == "urn:fstune:stale-plan"
+    assert "make a new plan" in answer.json()["detail"]
+
+
+@pytest.mark.slow
+def test_what_does_not_work_is_told_in_the_application(guarded: Guarded) -> None:
+    campaign = stored(guarded, failing("start"))
+    plan = post(guarded, f"{campaign}/plans", json={}).json()
+    assert post(guarded, f"{campaign}/plans/{plan['identity']}/apply").status_code == 202
+    wait_for(lambda: newest(guarded, campaign)["state"] == "failed")
+    assert "does not start" in newest(guarded, campaign)["reason"]
+
+
+def test_who_may_only_operate_applies_nothing(guarded: Guarded) -> None:
+    campaign = stored(guarded)
+    headers = guarded.headers(Scope.OPERATE)
+    for path in ("plans", f"plans/{'0' * 32}/apply", "rollback"):
+        refused = guarded.client.post(f"{campaign}/{path}", headers=headers, json={})
+        assert is_problem(refused, 403)
+    assert is_problem(post(guarded, f"{campaign}/plans/{'0' * 32}/apply"), 404)

@@ -1,0 +1,74 @@
+"""A store with a campaign on a simulated testbed that recommends something."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.recommending import recommending
+from tests.unit.campaign.campaigns import THREADS, spec
+from tuner.applications import Application
+from tuner.apply.applying import Hand, carry_out, make_plan
+from tuner.apply.place import Site
+from tuner.model import Campaign, Value
+from tuner.services.simulated import SimulatedTestbed
+from tuner.store import Store
+
+FOUND: dict[str, Value] = {THREADS: 64, "cache_manager.daemons": 3}
+CHOSEN: dict[str, Value] = {THREADS: 200, "fileserver.dir_buffers": 300, "cache_manager.daemons": 3}
+
+
+@dataclass
+class Desk:
+    """Where somebody applies things."""
+
+    store: Store
+    directory: Path
+    said: list[str] = field(default_factory=list)
+
+    @property
+    def hand(self) -> Hand:
+        return Hand(self.store, self.directory, "alice", self.said.append)
+
+    def campaign(
+        self,
+        *effects: dict[str, object],
+        chosen: Mapping[str, Value] = CHOSEN,
+        name: str | None = None,
+    ) -> Campaign:
+        """``name``: of its testbed, which it shares with others then."""
+        asked = spec(*effects, found=FOUND)
+        if name is not None:
+            world = {"simulated": {"name": name, "found": dict(FOUND)}}
+            asked = spec(testbed=world)
+        return recommending(self.store, asked, FOUND, chosen)
+
+    def site(self, campaign: Campaign) -> Site:
+        return Site.of(campaign, self.directory)
+
+    def plan(self, campaign: Campaign, *, stepwise: bool = False) -> Application:
+        planned = make_plan(self.hand, campaign, self.site(campaign), stepwise=stepwise)[1]
+        assert planned is not None
+        return planned
+
+    def apply(self, campaign: Campaign, *, stepwise: bool = False) -> Application:
+        return carry_out(self.hand, self.plan(campaign, stepwise=stepwise))
+
+    def in_force(self, campaign: Campaign) -> dict[str, Value]:
+        """What a new run finds on the testbed."""
+        testbed = self.site(campaign).lasting()
+        assert isinstance(testbed, SimulatedTestbed)
+        testbed.open(self.site(campaign).wish.workload, lambda said: None)
+        return testbed.settings.as_dict()
+
+    def events(self, campaign: Campaign) -> list[str]:
+        return [event.kind for event in self.store.events(campaign.id)]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with Store.open(tmp_path) as store:
+        yield Desk(store, tmp_path)

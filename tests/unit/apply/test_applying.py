@@ -1,0 +1,251 @@
+"""Applications on a simulated testbed: whatever happens, the old configuration or the new one is in
+force, and the store says which.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from tests.unit.apply.conftest import CHOSEN, FOUND, Desk
+from tests.unit.apply.failing import Broken, breaking
+from tests.unit.campaign.campaigns import failing
+from tuner.apply.applying import carry_out, finish, look_again, make_plan, roll_back
+from tuner.apply.opened import Opened
+from tuner.errors import (
+    ConfigurationError,
+    ConflictError,
+    NotFoundError,
+    StalePlanError,
+    WorkloadError,
+)
+from tuner.model import Answer
+from tuner.services.lasting import JournalState
+from tuner.services.simulated.testbed import _SimulatedPart as Part
+from tuner.states import ApplicationState
+from tuner.store.deletion import delete_campaign
+
+STATES = ApplicationState
+
+
+def test_a_plan_shows_what_changes_and_changes_nothing(desk: Desk) -> None:
+    campaign = desk.campaign()
+    plan, application = make_plan(desk.hand, campaign, desk.site(campaign))
+    assert application is not None
+    (part,) = plan.parts
+    assert part.component == "fileserver"
+    assert [(c.name, c.old, c.new) for c in part.changes] == [
+        ("fileserver.dir_buffers", None, 300),
+        ("fileserver.threads", 64, 200),
+    ]
+    assert application.plan == plan.identity
+    assert application.planned_by == "alice"
+    assert application.state is STATES.PLANNED
+    assert desk.in_force(campaign) == FOUND
+
+
+def test_applied_and_rolled_back(desk: Desk) -> None:
+    campaign = desk.campaign()
+    applied = desk.apply(campaign)
+    assert applied.state is STATES.APPLIED
+    assert applied.before.as_dict() == FOUND
+    assert desk.in_force(campaign) == CHOSEN
+    assert make_plan(desk.hand, campaign, desk.site(campaign))[1] is None
+    back = roll_back(desk.hand, applied)
+    assert (back.state, back.changed_by) == (STATES.ROLLED_BACK, "alice")
+    assert desk.in_force(campaign) == FOUND
+    kinds = [kind for kind in desk.events(campaign) if kind != "told"]
+    assert kinds == [
+        "campaign-created",
+        "apply-planned",
+        "applying",
+        "apply-committing",
+        "applied",
+        "rolling-back",
+        "rolled-back",
+    ]
+    with pytest.raises(ConflictError, match="is not in force"):
+        roll_back(desk.hand, back)
+
+
+def test_step_by_step_each_setting_is_checked(desk: Desk) -> None:
+    campaign = desk.campaign()
+    desk.apply(campaign, stepwise=True)
+    checks = [said for said in desk.said if said.startswith(("step", "checking"))]
+    assert checks == [
+        "step 1 of 2: fileserver.dir_buffers",
+        "checking that every client can write and read",
+        "step 2 of 2: fileserver.threads",
+        "checking that every client can write and read",
+    ]
+    assert desk.in_force(campaign) == CHOSEN
+
+
+@pytest.mark.parametrize(
+    ("how", "error"), [("start", ConfigurationError), ("workload", WorkloadError)]
+)
+@pytest.mark.parametrize("stepwise", [False, True])
+def test_what_does_not_work_is_put_back(
+    desk: Desk, how: str, error: type[Exception], stepwise: bool
+) -> None:
+    campaign = desk.campaign(failing(how))
+    planned = desk.plan(campaign, stepwise=stepwise)
+    with pytest.raises(error):
+        carry_out(desk.hand, planned)
+    stored = desk.hand.applications.get(planned.id)
+    assert stored.state is STATES.FAILED
+    assert "fileserver.threads" in stored.reason
+    assert desk.in_force(campaign) == FOUND
+    with pytest.raises(ConflictError):
+        carry_out(desk.hand, stored)
+
+
+def test_a_stop_signal_is_answered_by_putting_back(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = desk.campaign()
+    planned = desk.plan(campaign)
+    stop = breaking(
+        monkeypatch, Opened, "check_health", lambda: os.kill(os.getpid(), signal.SIGINT)
+    )
+    with stop, pytest.raises(KeyboardInterrupt):
+        carry_out(desk.hand, planned)
+    stored = desk.hand.applications.get(planned.id)
+    assert (stored.state, stored.reason) == (STATES.FAILED, "stopped by SIGINT")
+    assert desk.in_force(campaign) == FOUND
+
+
+def died() -> None:
+    raise Broken
+
+
+#: Where a process may die, and what is in force after that was settled.
+DEATHS: list[tuple[type, str, int, ApplicationState]] = [
+    (Part, "apply", 0, STATES.FAILED),
+    (Opened, "check_health", 0, STATES.FAILED),
+    (Part, "keep", 0, STATES.APPLIED),
+    (Part, "keep", 1, STATES.APPLIED),
+]
+
+
+@pytest.mark.parametrize(("kind", "method", "after", "state"), DEATHS)
+def test_a_death_while_applying_is_settled_by_who_comes_next(
+    desk: Desk,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type,
+    method: str,
+    after: int,
+    state: ApplicationState,
+) -> None:
+    """A dead process puts nothing back: so is one whose every further step fails."""
+    campaign = desk.campaign(chosen=CHOSEN | {"cache_manager.daemons": 5})
+    planned = desk.plan(campaign)
+    with (
+        breaking(monkeypatch, kind, method, died, after=after),
+        breaking(monkeypatch, Opened, "put_back", died),
+        pytest.raises(Broken),
+    ):
+        carry_out(desk.hand, planned)
+    assert desk.hand.applications.get(planned.id).state in (STATES.APPLYING, STATES.COMMITTING)
+    settled = finish(desk.hand, desk.hand.applications.get(planned.id))
+    assert settled.state is state
+    new = state is STATES.APPLIED
+    assert desk.in_force(campaign) == (dict(settled.after.items) if new else FOUND)
+
+
+def test_a_decision_is_undone_on_all_when_a_host_has_put_itself_back(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = desk.campaign(chosen=CHOSEN | {"cache_manager.daemons": 5})
+    planned = desk.plan(campaign)
+    with (
+        breaking(monkeypatch, Part, "keep", died, after=1),
+        breaking(monkeypatch, Opened, "put_back", died),
+        pytest.raises(Broken),
+    ):
+        carry_out(desk.hand, planned)
+    testbed = desk.site(campaign).lasting()
+    parts = testbed.open(desk.site(campaign).wish.workload, lambda said: None).target.parts
+    part = parts["cache_manager"]
+    assert isinstance(part, Part)
+    assert part.journals(planned.id) == {JournalState.OPEN}
+    part.restore()
+    # Any other use of the testbed settles it too.
+    make_plan(desk.hand, campaign, desk.site(campaign))
+    assert desk.hand.applications.get(planned.id).state is STATES.FAILED
+    assert desk.in_force(campaign) == FOUND
+
+
+def test_a_decision_that_was_cut_off_is_rolled_back_when_asked(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = desk.campaign(chosen=CHOSEN | {"cache_manager.daemons": 5})
+    planned = desk.plan(campaign)
+    with (
+        breaking(monkeypatch, Part, "keep", died, after=1),
+        breaking(monkeypatch, Opened, "put_back", died),
+        pytest.raises(Broken),
+    ):
+        carry_out(desk.hand, planned)
+    back = roll_back(desk.hand, desk.hand.applications.get(planned.id))
+    assert back.state is STATES.ROLLED_BACK
+    assert desk.in_force(campaign) == FOUND
+
+
+def test_a_rollback_that_was_cut_off_is_finished(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = desk.campaign(chosen=CHOSEN | {"cache_manager.daemons": 5})
+    applied = desk.apply(campaign)
+    with breaking(monkeypatch, Part, "reopen", died, after=1), pytest.raises(Broken):
+        roll_back(desk.hand, applied)
+    stored = desk.hand.applications.get(applied.id)
+    assert stored.state is STATES.ROLLING_BACK
+    assert roll_back(desk.hand, stored).state is STATES.ROLLED_BACK
+    assert desk.in_force(campaign) == FOUND
+
+
+def test_a_stale_plan_is_refused(desk: Desk) -> None:
+    campaign = desk.campaign()
+    first, second = desk.plan(campaign), desk.plan(campaign)
+    look_again(desk.hand, first)
+    carry_out(desk.hand, first)
+    for use in (look_again, carry_out):
+        with pytest.raises(StalePlanError, match=r"fileserver.threads changed\): make a new plan"):
+            use(desk.hand, second)
+    assert desk.hand.applications.get(second.id).state is STATES.FAILED
+    assert desk.in_force(campaign) == CHOSEN
+
+
+def test_only_the_newest_is_rolled_back(desk: Desk) -> None:
+    first = desk.campaign(name="shared")
+    second = desk.campaign(chosen=CHOSEN | {"cache_manager.daemons": 5}, name="shared")
+    below, above = desk.apply(first), desk.apply(second)
+    with pytest.raises(ConflictError, match=f"{above.id} was applied on this testbed after"):
+        roll_back(desk.hand, below)
+    roll_back(desk.hand, above)
+    assert desk.in_force(first) == CHOSEN
+    roll_back(desk.hand, below)
+    assert desk.in_force(first) == FOUND
+
+
+def test_what_recommends_nothing_is_not_applied(desk: Desk) -> None:
+    from tests.recommending import recommending
+    from tests.unit.campaign.campaigns import spec
+
+    none = Answer.NO_IMPROVEMENT
+    campaign = recommending(desk.store, spec(found=FOUND), FOUND, FOUND, none)
+    with pytest.raises(NotFoundError, match="there is nothing to apply"):
+        make_plan(desk.hand, campaign, desk.site(campaign))
+
+
+def test_a_campaign_in_force_is_not_deleted(desk: Desk) -> None:
+    campaign = desk.campaign()
+    applied = desk.apply(campaign)
+    with pytest.raises(ConflictError, match=f"fstune rollback {applied.id}"):
+        delete_campaign(desk.store, campaign.id)
+    roll_back(desk.hand, applied)
+    delete_campaign(desk.store, campaign.id)
+    assert desk.hand.applications.all() == []

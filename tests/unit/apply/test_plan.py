@@ -1,0 +1,75 @@
+"""Plans: what changes, in which order, and their identity."""
+
+from __future__ import annotations
+
+import search_spaces
+from tuner.apply.plan import changed_parts, notes, plan_identity, steps, unfit
+from tuner.model import Configuration, Value
+
+OLD = Configuration.of({"fileserver.threads": 64, "cache_manager.daemons": 3})
+NEW = Configuration.of({"fileserver.threads": 200, "fileserver.dir_buffers": 300})
+SPACES = {
+    "fileserver": search_spaces.load("openafs-fileserver-1.8"),
+    "cache_manager": search_spaces.load("openafs-cache-manager-fuse-1.8"),
+}
+
+
+def way(old: Configuration, new: Configuration) -> list[dict[str, Value]]:
+    return [step.as_dict() for step in steps(old, new, SPACES, {})]
+
+
+def test_one_setting_comes_after_the_other_servers_first() -> None:
+    assert way(OLD, NEW) == [
+        {"fileserver.dir_buffers": 300, "fileserver.threads": 64, "cache_manager.daemons": 3},
+        {"fileserver.dir_buffers": 300, "fileserver.threads": 200, "cache_manager.daemons": 3},
+        {"fileserver.dir_buffers": 300, "fileserver.threads": 200},
+    ]
+    assert way(OLD, OLD) == []
+
+
+def test_no_step_breaks_a_rule_that_neither_end_breaks() -> None:
+    """Each part of a preset alone may be against the rules of its space."""
+    space = SPACES["fileserver"]
+    for preset in space.presets:
+        values = {f"fileserver.{k}": v for k, v in space.fit(preset.values).items()}
+        new = Configuration.of(values)
+        passed = steps(Configuration(), new, SPACES, {})
+        assert (passed or (new,))[-1] == new
+        end = set(space.violations(new.part("fileserver"), {}))
+        for step in passed:
+            assert set(space.violations(step.part("fileserver"), {})) <= end
+
+
+def test_the_identity_is_of_what_is_there_and_what_shall_be() -> None:
+    one = plan_identity("hall", "afsd 1", OLD, NEW, False)
+    assert one == plan_identity("hall", "afsd 1", OLD, NEW, False)
+    others = {
+        plan_identity("hall 2", "afsd 1", OLD, NEW, False),
+        plan_identity("hall", "afsd 2", OLD, NEW, False),
+        plan_identity("hall", "afsd 1", NEW, NEW, False),
+        plan_identity("hall", "afsd 1", OLD, OLD, False),
+        plan_identity("hall", "afsd 1", OLD, NEW, True),
+    }
+    assert len(others | {one}) == 6
+
+
+def test_what_no_search_space_knows_is_not_applied() -> None:
+    assert unfit(NEW, SPACES) == []
+    unknown = Configuration.of({"fileserver.nonsense": 1, "elsewhere.threads": 1})
+    assert len(unfit(unknown, SPACES)) == 2
+    (why,) = unfit(Configuration.of({"fileserver.threads": "many"}), SPACES)
+    assert "threads" in why
+
+
+def test_a_part_changes_when_one_of_its_settings_does() -> None:
+    assert changed_parts(OLD, NEW) == {"fileserver", "cache_manager"}
+    assert changed_parts(OLD, OLD) == frozenset()
+
+
+def test_notes_tell_what_is_not_as_it_was_measured() -> None:
+    assert notes(OLD, OLD, "afsd 1", "afsd 1", False, [], []) == ()
+    told = notes(OLD, NEW, "afsd 2", "afsd 1", True, ["c1: little memory"], ["costs durability"])
+    assert "another testbed" in told[0]
+    assert "measured with afsd 1; here runs afsd 2" in told[1]
+    assert "cache_manager.daemons" in told[2]
+    assert told[3:] == ("c1: little memory", "costs durability")

@@ -1,0 +1,72 @@
+"""A certificate is verified in fresh blocks, whichever configuration is in force."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.apply.conftest import CHOSEN, FOUND, Desk
+from tests.unit.apply.failing import breaking
+from tests.unit.campaign.campaigns import failing, faster
+from tuner.apply.verdict import Verified, VerifyOutcome
+from tuner.apply.verifying import verify
+from tuner.campaign.measuring import BlockRunner
+from tuner.errors import ConfigurationError
+from tuner.model import Campaign
+from tuner.states import CampaignState
+from tuner.store import problems
+
+
+def measured(desk: Desk, campaign: Campaign, blocks: int = 4) -> tuple[Campaign, Verified]:
+    answer = campaign.recommendation
+    assert answer is not None
+    site = desk.site(campaign)
+    return verify(desk.hand, campaign, answer, answer.baseline, answer.configuration, site, blocks)
+
+
+@pytest.mark.parametrize("applied", [False, True])
+def test_a_certificate_that_holds(desk: Desk, applied: bool) -> None:
+    campaign = desk.campaign(faster(-0.10))
+    if applied:
+        desk.apply(campaign)
+    stored, found = measured(desk, campaign)
+    assert found.outcome is VerifyOutcome.HOLDS
+    assert found.lower < 0.9 < found.upper
+    assert found.blocks == 4
+    assert desk.in_force(campaign) == (CHOSEN if applied else FOUND)
+    assert stored.state is CampaignState.FINISHED
+    assert stored.baseline is not None
+    assert stored.baseline.as_dict() == FOUND
+    assert len(desk.store.blocks(stored.id)) == 4
+    assert "verified" in desk.events(campaign)
+    assert problems(desk.store) == []
+
+
+def test_a_certificate_that_holds_no_longer(desk: Desk) -> None:
+    campaign = desk.campaign(faster(+0.10))
+    stored, found = measured(desk, campaign)
+    assert found.outcome is VerifyOutcome.NO_LONGER_HOLDS
+    assert stored.recommendation is not None
+    assert stored.recommendation.configuration.as_dict() == FOUND
+
+
+def test_a_configuration_that_does_not_run_fails_the_verification(desk: Desk) -> None:
+    campaign = desk.campaign(failing("start"))
+    with pytest.raises(ConfigurationError, match="the recommended configuration fails"):
+        measured(desk, campaign)
+    (verification,) = [c for c in desk.store.campaigns() if c.id != campaign.id]
+    assert verification.state is CampaignState.FAILED
+    assert desk.in_force(campaign) == FOUND
+
+
+def test_a_stop_signal_ends_it_and_puts_back(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop() -> None:
+        raise KeyboardInterrupt("SIGINT")
+
+    campaign = desk.campaign(faster(-0.10))
+    desk.apply(campaign)
+    with breaking(monkeypatch, BlockRunner, "run", stop, after=2), pytest.raises(KeyboardInterrupt):
+        measured(desk, campaign)
+    (verification,) = [c for c in desk.store.campaigns() if c.id != campaign.id]
+    assert verification.state is CampaignState.CANCELLED
+    assert desk.in_force(campaign) == CHOSEN
+    assert problems(desk.store) == []

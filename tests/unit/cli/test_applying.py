@@ -1,0 +1,90 @@
+"""The commands that carry a decision out, on a simulated testbed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.recommending import recommending
+from tests.unit.apply.conftest import CHOSEN, FOUND
+from tests.unit.campaign.campaigns import failing, faster, spec
+from tests.unit.cli.conftest import Fstune
+from tuner.applications import Application
+from tuner.model import Answer
+from tuner.states import ApplicationState
+from tuner.store import Store
+from tuner.store.applications import Applications
+
+pytestmark = pytest.mark.slow
+
+
+def stored(state: Path, *effects: dict[str, object], answer: Answer = Answer.RECOMMENDED) -> str:
+    with Store.open(state) as store:
+        asked = spec(*effects, found=FOUND)
+        return recommending(store, asked, FOUND, CHOSEN, answer).id
+
+
+def newest(state: Path) -> Application:
+    with Store.open(state) as store:
+        return Applications(store).all()[0]
+
+
+def test_apply_verify_and_roll_back(state: Path, fstune: Fstune) -> None:
+    campaign = stored(state, faster(-0.2))
+    applied = fstune("apply", campaign, "--yes", "--step")
+    assert applied.returncode == 0, applied.stderr
+    assert "  ~ fileserver.threads: 64 -> 200\n" in applied.stdout
+    assert "  + fileserver.dir_buffers: not set -> 300\n" in applied.stdout
+    assert "step 2 of 2: fileserver.threads" in applied.stderr
+    application = newest(state)
+    assert f"to undo it: fstune rollback {application.id}" in applied.stdout
+
+    again = fstune("apply", campaign)
+    assert again.returncode == 0
+    assert "Nothing to change" in again.stdout
+
+    verified = fstune("verify", "--blocks", "4")
+    assert verified.returncode == 0, verified.stderr
+    assert "The certificate holds." in verified.stdout
+
+    back = fstune("rollback", "--yes")
+    assert back.returncode == 0, back.stderr
+    listed = fstune("applications").stdout
+    assert f"{application.id}  rolled_back" in listed
+    assert "dir_buffers=300 threads=200 (before: dir_buffers=not set threads=64)" in listed
+    nothing = fstune("rollback", "--yes")
+    assert nothing.returncode == 2
+    assert "nothing of last is in force" in nothing.stderr
+
+
+def test_nobody_is_asked_where_nobody_is(state: Path, fstune: Fstune) -> None:
+    refused = fstune("apply", stored(state))
+    assert refused.returncode == 4
+    assert "look at the plan, then give --yes" in refused.stderr
+    planned = newest(state)
+    assert planned.state is ApplicationState.PLANNED
+    done = fstune("apply", planned.id, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert newest(state).state is ApplicationState.APPLIED
+    once_more = fstune("apply", planned.id, "--yes")
+    assert once_more.returncode == 4
+
+
+def test_what_does_not_start_ends_with_its_status(state: Path, fstune: Fstune) -> None:
+    failed = fstune("apply", stored(state, failing("start")), "--yes")
+    assert failed.returncode == 7
+    assert "does not start" in failed.stderr
+    assert newest(state).state is ApplicationState.FAILED
+
+
+def test_nothing_recommended_is_nothing_to_apply(state: Path, fstune: Fstune) -> None:
+    refused = fstune("apply", stored(state, answer=Answer.NO_IMPROVEMENT), "--yes")
+    assert refused.returncode == 2
+    assert "there is nothing to apply" in refused.stderr
+
+
+def test_a_certificate_that_does_not_hold_has_a_status(state: Path, fstune: Fstune) -> None:
+    found = fstune("verify", stored(state, faster(+0.2)), "--blocks", "4")
+    assert found.returncode == 3
+    assert "The certificate no longer holds." in found.stdout

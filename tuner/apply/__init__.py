@@ -1,0 +1,1 @@
+"""Bringing a recommended configuration into force, putting it back, and measuring it once more."""

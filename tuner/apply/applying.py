@@ -1,0 +1,360 @@
+"""Applies a recommended configuration, and puts back what was there before.
+
+Whatever comes between, what is in force is the one or the other, and the store says which.
+
+The decision is one write to the store: until it says that an application is committing, every host
+goes back to what it had, by itself if need be. From then on it is finished, by whoever comes next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tuner.applications import Application
+from tuner.apply.opened import Opened, Say, opened
+from tuner.apply.place import Site, recommended
+from tuner.apply.plan import ApplyPlan, PartPlan, changed_parts, notes, plan_identity, steps, unfit
+from tuner.campaign.holding import Held, held
+from tuner.campaign.stopping import stop_signals, undisturbed
+from tuner.errors import ConflictError, SpecError, StalePlanError, TunerError
+from tuner.identifiers import new_application_id
+from tuner.interruption import check
+from tuner.model import Campaign, Configuration
+from tuner.records.differences import differences
+from tuner.settings import Settings
+from tuner.states import UNFINISHED, ApplicationState
+from tuner.store import NewEvent, Store
+from tuner.store.applications import Applications
+
+
+@dataclass(frozen=True, slots=True)
+class Hand:
+    """Who applies or puts back, and where that is written down. ``by``: a person, for the record;
+    ``say``: is told each step.
+    """
+
+    store: Store
+    state_directory: Path
+    by: str
+    say: Say
+
+    @property
+    def applications(self) -> Applications:
+        """What was applied."""
+        return Applications(self.store)
+
+    @contextmanager
+    def holding(self, campaign: str, site: Site) -> Iterator[Held]:
+        """Hold a testbed, with what somebody was in the middle of there settled first. Raises
+        ConflictError when it is in use.
+        """
+        limit_s = Settings().takeover_after_s
+        with (
+            stop_signals(self.say),
+            held(self.store, campaign, [site.name], limit_s) as holding,
+        ):
+            for application in self.applications.unfinished([site.name]):
+                settle(self, application)
+            yield holding
+
+    def move(
+        self, application: Application, state: ApplicationState, kind: str, said: str, reason: str
+    ) -> Application:
+        """Write down what became of an application."""
+        event = NewEvent(datetime.now(UTC), kind, said, {"application": application.id})
+        return self.applications.move(application.id, state, reason, self.by, event)
+
+
+def make_plan(
+    hand: Hand, campaign: Campaign, site: Site, *, stepwise: bool = False
+) -> tuple[ApplyPlan, Application | None]:
+    """Look at what is in effect, and plan how it becomes what a campaign recommends. No setting is
+    changed. The plan is stored as an application, which is None when there is nothing to change.
+
+    Raises TunerError: NotFoundError when nothing is recommended, ConflictError when the testbed is
+    in use or must not be changed.
+    """
+    answer = recommended(campaign)
+    if wrong := unfit(answer.configuration, site.wish.spaces):
+        raise SpecError(f"what is recommended cannot be applied: {'; '.join(wrong)}")
+    now = datetime.now(UTC)
+    name = new_application_id(now)
+    with (
+        hand.holding(campaign.id, site),
+        opened(site, name, hand.say) as found,
+    ):
+        before = found.in_effect()
+        told = notes(
+            before,
+            answer.baseline,
+            found.target.identity,
+            hand.store.measured(campaign.id),
+            site.other,
+            found.remarks,
+            answer.notes,
+        )
+        plan = ApplyPlan(
+            campaign=campaign.id,
+            testbed=site.name,
+            label=site.label,
+            programs=found.target.identity,
+            before=before,
+            after=answer.configuration,
+            parts=_parts(found, before, answer.configuration),
+            steps=_steps(found, before, answer.configuration, stepwise=stepwise),
+            notes=told,
+            stepwise=stepwise,
+        )
+    if plan.is_empty:
+        return plan, None
+    application = Application(
+        id=name,
+        campaign=campaign.id,
+        state=ApplicationState.PLANNED,
+        testbed=site.name,
+        section=site.document,
+        plan=plan.identity,
+        stepwise=stepwise,
+        programs=plan.programs,
+        before=before,
+        after=plan.after,
+        planned=now,
+        planned_by=hand.by,
+        changed=now,
+        changed_by=hand.by,
+    )
+    said = f"{hand.by} planned to apply trial {answer.trial} on {site.label} ({name})"
+    event = NewEvent(now, "apply-planned", said, {"application": name, "plan": plan.identity})
+    return plan, hand.applications.add(application, event)
+
+
+def _parts(found: Opened, before: Configuration, after: Configuration) -> tuple[PartPlan, ...]:
+    changed, changes = changed_parts(before, after), differences(before, after)[0]
+    return tuple(
+        PartPlan(
+            component=component,
+            program=part.space.program,
+            changes=tuple(c for c in changes if c.name.partition(".")[0] == component),
+            old=tuple(part.space.render(before.part(component))),
+            new=tuple(part.space.render(after.part(component))),
+            outlives_restart=part.outlives_restart,
+            where_kept=part.where_kept,
+        )
+        for component, part in found.parts.items()
+        if component in changed
+    )
+
+
+def _steps(
+    found: Opened, before: Configuration, after: Configuration, *, stepwise: bool
+) -> tuple[Configuration, ...]:
+    if not stepwise:
+        return (after,)
+    spaces = {component: part.space for component, part in found.parts.items()}
+    facts = {component: part.facts for component, part in found.parts.items()}
+    return steps(before, after, spaces, facts)
+
+
+def carry_out(hand: Hand, application: Application) -> Application:
+    """Bring a planned configuration into force; what is stored of it then.
+
+    Whatever goes wrong, and on a stop signal (KeyboardInterrupt), what was there before is put back
+    first. Raises StalePlanError when something else is in effect than was planned from, TunerError.
+    """
+    campaign = hand.store.campaign(application.campaign)
+    site = Site.stored(campaign, application, hand.state_directory)
+    with hand.holding(campaign.id, site) as holding:
+        said = f"{hand.by} applies {application.id} on {site.label}"
+        application = hand.move(application, ApplicationState.APPLYING, "applying", said, "")
+        is_back = True
+        try:
+            with opened(site, application.id, hand.say) as found:
+                try:
+                    is_back = False
+                    _change(hand, application, found, holding)
+                    with undisturbed(hand.say):
+                        return _commit(hand, application, found, site)
+                except BaseException:
+                    with undisturbed(hand.say):
+                        found.put_back(application.before)
+                    is_back = True
+                    raise
+        except (TunerError, KeyboardInterrupt) as problem:
+            with undisturbed(hand.say):
+                _fail(hand, application, site, problem, is_back=is_back)
+            raise
+
+
+def _change(hand: Hand, application: Application, found: Opened, holding: Held) -> None:
+    """Bring the configuration into effect, and see that the service works with it."""
+    check_fresh(application, found)
+    before, after = application.before, application.after
+    way = _steps(found, before, after, stepwise=application.stepwise)
+    now = before
+    for number, configuration in enumerate(way, start=1):
+        check()
+        holding.check()
+        if len(way) > 1:
+            names = ", ".join(one.name for one in differences(now, configuration)[0])
+            hand.say(f"step {number} of {len(way)}: {names}")
+        found.change(configuration, changed_parts(now, configuration))
+        found.check_health()
+        now = configuration
+    check()
+    holding.check()
+
+
+def look_again(hand: Hand, application: Application) -> None:
+    """Look whether a plan can still be carried out; no setting is changed. Raises StalePlanError
+    when something else is in effect than it began with, TunerError.
+    """
+    campaign = hand.store.campaign(application.campaign)
+    site = Site.stored(campaign, application, hand.state_directory)
+    with (
+        hand.holding(campaign.id, site),
+        opened(site, application.id, hand.say) as found,
+    ):
+        check_fresh(application, found)
+
+
+def check_fresh(application: Application, found: Opened) -> None:
+    """Raise StalePlanError when something else is in effect than the plan began with."""
+    before, programs = found.target.baseline, found.target.identity
+    now = plan_identity(
+        application.testbed, programs, before, application.after, application.stepwise
+    )
+    if now == application.plan:
+        return
+    names = [one.name for one in differences(application.before, before)[0]]
+    why = f"{', '.join(names)} changed" if names else f"there runs {programs} now"
+    raise StalePlanError(
+        f"what is in effect is not what {application.id} was planned from ({why}): make a new plan"
+    )
+
+
+def _commit(hand: Hand, application: Application, found: Opened, site: Site) -> Application:
+    """Decide that the configuration stays, and have every host know it."""
+    said = f"{application.id} is in effect on {site.label}, and stays"
+    hand.move(application, ApplicationState.COMMITTING, "apply-committing", said, "")
+    found.keep(changed_parts(application.before, application.after))
+    said = f"{hand.by} applied {application.id} on {site.label}"
+    return hand.move(application, ApplicationState.APPLIED, "applied", said, "")
+
+
+def _fail(
+    hand: Hand, application: Application, site: Site, problem: BaseException, *, is_back: bool
+) -> None:
+    """Write down that an application did not come into force. Where what was before is not back for
+    sure, that is settled, now or later.
+    """
+    why = str(problem) or type(problem).__name__
+    if isinstance(problem, KeyboardInterrupt):
+        why = f"stopped by {str(problem) or 'Ctrl-C'}"
+    application = hand.applications.get(application.id)
+    if is_back:
+        _failed(hand, application, site, why)
+        return
+    try:
+        settle(hand, application, why=why, site=site)
+    except TunerError as worse:
+        hand.say(
+            f"what was in effect before may not be back on every host: {worse}; each puts itself "
+            f"back when it has heard nothing for some time; see that all have with: fstune "
+            f"rollback {application.id}"
+        )
+
+
+def _failed(hand: Hand, application: Application, site: Site, why: str) -> Application:
+    said = f"{application.id} did not come into force on {site.label}: {why}"
+    return hand.move(application, ApplicationState.FAILED, "apply-failed", said, why)
+
+
+def settle(
+    hand: Hand, application: Application, *, why: str = "it was cut off", site: Site | None = None
+) -> Application:
+    """Finish what somebody was in the middle of. An application that was decided on stays if it is
+    in effect on every host; in every other case what was there before is put back. The caller holds
+    the testbed. Raises TunerError when a host does not do its part: then it is settled later.
+    """
+    if application.state not in UNFINISHED:
+        return application
+    if site is None:
+        campaign = hand.store.campaign(application.campaign)
+        site = Site.stored(campaign, application, hand.state_directory)
+    before, after = application.before, application.after
+    states = ApplicationState
+    with (
+        undisturbed(hand.say),
+        opened(site, application.id, hand.say, putting_back=True) as found,
+    ):
+        if application.state is states.COMMITTING and found.stays(before, after):
+            found.keep(changed_parts(before, after))
+            said = f"{application.id} is in force on {site.label}: {why} after that was decided"
+            return hand.move(application, states.APPLIED, "applied", said, "")
+        for sentence in found.put_back(before):
+            hand.say(sentence)
+    if application.state is states.ROLLING_BACK:
+        said = f"{application.id} is rolled back on {site.label}"
+        return hand.move(application, states.ROLLED_BACK, "rolled-back", said, "")
+    return _failed(hand, application, site, why)
+
+
+def finish(hand: Hand, application: Application) -> Application:
+    """Settle an application that was cut off; what is stored of it then. See ``settle``."""
+    campaign = hand.store.campaign(application.campaign)
+    site = Site.stored(campaign, application, hand.state_directory)
+    with hand.holding(campaign.id, site):
+        return hand.applications.get(application.id)
+
+
+def roll_back(hand: Hand, application: Application) -> Application:
+    """Bring back what was in effect before an application; what is stored of it then.
+
+    Also of one that was cut off, whatever was decided. Raises ConflictError when it is
+    not in force, or something was applied after it; TunerError when a host does not do its part: it
+    can be repeated then.
+    """
+    campaign = hand.store.campaign(application.campaign)
+    site = Site.stored(campaign, application, hand.state_directory)
+    cut_off = application.state in UNFINISHED
+    with hand.holding(campaign.id, site):
+        application = hand.applications.get(application.id)
+        if cut_off and application.state is not ApplicationState.APPLIED:
+            return application  # it was undone as the testbed was taken
+        _check_newest(hand, application)
+        with (
+            undisturbed(hand.say),
+            opened(site, application.id, hand.say, putting_back=True) as found,
+        ):
+            found.has_record(changed_parts(application.before, application.after))
+            said = f"{hand.by} rolls {application.id} back on {site.label}"
+            rolling = ApplicationState.ROLLING_BACK
+            application = hand.move(application, rolling, "rolling-back", said, "")
+            for sentence in found.put_back(application.before):
+                hand.say(sentence)
+            said = f"{hand.by} rolled {application.id} back on {site.label}"
+            done = ApplicationState.ROLLED_BACK
+            application = hand.move(application, done, "rolled-back", said, "")
+            found.check_health()
+        return application
+
+
+def _check_newest(hand: Hand, application: Application) -> None:
+    if application.state is not ApplicationState.APPLIED:
+        raise ConflictError(
+            f"application {application.id} is {application.state}: it is not in force"
+        )
+    newest = hand.applications.on(application.testbed)[0]
+    if newest.id != application.id:
+        raise ConflictError(
+            f"{newest.id} was applied on this testbed after {application.id}; roll that back first"
+        )
+
+
+def renamed(hand: Hand, application: Application) -> Hand:
+    """The same hand in the name of who asked for what it does, if somebody has."""
+    return hand if application.asked_by is None else replace(hand, by=application.asked_by)

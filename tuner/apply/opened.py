@@ -1,0 +1,144 @@
+"""An open testbed in the hands of whoever applies a configuration: looked at, changed, put back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+
+from tuner.apply.place import Site, health
+from tuner.apply.plan import changed_parts
+from tuner.campaign.stopping import undisturbed
+from tuner.errors import TestbedError, TunerError, WorkloadError
+from tuner.model import Configuration
+from tuner.services.lasting import JournalState, LastingPart, lasting_parts
+from tuner.services.target import Target
+from tuner.services.testbed import Bench
+
+Say = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Opened:
+    """A testbed that is open for one application, whose identifier is ``name``. ``remarks``: what
+    speaks against changing it.
+    """
+
+    name: str
+    bench: Bench
+    parts: dict[str, LastingPart]
+    remarks: Sequence[str]
+    say: Say
+    _checks: int = 0
+
+    @property
+    def target(self) -> Target:
+        """All parts."""
+        return self.bench.target
+
+    def in_effect(self) -> Configuration:
+        """What is in effect, as the programs themselves show it. Raises ConfigurationError when
+        they do not show what they were started with.
+        """
+        found = self.target.baseline
+        self.target.read_back(found, self.say)
+        return found
+
+    def change(self, configuration: Configuration, parts: frozenset[str]) -> None:
+        """Bring a configuration into effect in these parts, and leave the others alone. Raises
+        TunerError when it is not in effect then.
+        """
+        _only(self.target, parts).apply(configuration, self.say)
+
+    def check_health(self) -> None:
+        """Have every client write files, read them back and remove them. Raises TunerError when one
+        cannot, or a server was restarted meanwhile.
+        """
+        self.say("checking that every client can write and read")
+        self._checks += 1
+        lives = self.target.incarnations()
+        run = f"{self.name}-{self._checks}-0"
+        self.bench.engine.run(run, self._checks, self.bench.make_cold, lambda stage: None)
+        for component, life in self.target.incarnations().items():
+            if life != lives[component]:
+                raise WorkloadError(f"the {component} was restarted during the check: {life}")
+
+    def stays(self, before: Configuration, after: Configuration) -> bool:
+        """Whether a configuration that is to stay is still in effect everywhere: no host has put
+        itself back.
+        """
+        changed = changed_parts(before, after)
+        journals = (self.parts[part].journals(self.name) for part in changed)
+        if any(JournalState.NONE in each for each in journals):
+            return False
+        try:
+            _only(self.target, changed).read_back(after, self.say)
+        except TunerError:
+            return False
+        return True
+
+    def keep(self, parts: frozenset[str]) -> None:
+        """Close the journals of these parts: from now on the configuration stays."""
+        for component, part in self.parts.items():
+            if component in parts:
+                part.keep(self.name)
+
+    def _keeps(self, part: LastingPart) -> bool:
+        return JournalState.KEPT in part.journals(self.name)
+
+    def put_back(self, before: Configuration) -> list[str]:
+        """Bring back what was in effect before; a sentence for each part. Goes on when one fails,
+        then raises that failure (TunerError).
+        """
+        with suppress(TunerError):
+            self.bench.engine.end_runs(self.name)
+        # What a campaign has left open goes first: it was found after what is kept.
+        said = self.target.restore(self.say)
+        kept = [part for part in self.parts.values() if self._keeps(part)]
+        failure: TunerError | None = None
+        for part in kept:
+            try:
+                part.reopen(self.name)
+            except TunerError as problem:
+                failure = failure or problem
+        if kept:
+            said = self.target.restore(self.say)
+        if failure is not None:
+            raise failure
+        self.target.read_back(before, self.say)
+        return said
+
+    def clean(self) -> None:
+        """Remove what checks left behind that were cut off."""
+        with suppress(TunerError):
+            self.bench.engine.clean_leftovers(self.name)
+
+    def has_record(self, parts: frozenset[str]) -> None:
+        """Raise TestbedError when a host does not know any more what was there before."""
+        for part in parts:
+            if JournalState.NONE in self.parts[part].journals(self.name):
+                raise TestbedError(
+                    f"what was in effect before is not kept on a host of the {part} any more; "
+                    "put it back by hand: 'fstune applications' shows it"
+                )
+
+
+@contextmanager
+def opened(site: Site, name: str, say: Say, *, putting_back: bool = False) -> Iterator[Opened]:
+    """Open a testbed for an application, and give it back whatever comes. Raises TunerError."""
+    testbed = site.lasting(putting_back=putting_back)
+    testbed.claim(name)
+    try:
+        bench = testbed.open(health(), say)
+        found = Opened(name, bench, lasting_parts(bench.target), tuple(testbed.remarks), say)
+        yield found
+        found.clean()
+    finally:
+        with undisturbed(say):
+            closed = testbed.close()
+    if closed is not None:
+        say(closed)
+
+
+def _only(target: Target, parts: frozenset[str]) -> Target:
+    return replace(target, parts={k: v for k, v in target.parts.items() if k in parts})

@@ -1,0 +1,94 @@
+"""What people read of plans and applications, as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tuner.applications import Application
+from tuner.apply.plan import ApplyPlan, PartPlan
+from tuner.apply.verdict import Verified
+from tuner.errors import SpecError
+from tuner.formats.form import Part
+from tuner.formats.registry import FORMATS, written
+from tuner.records.differences import Difference, changes, differences
+from tuner.text import confidence_text, counted, faster, interval, moment, value_text
+
+_NONE = "(no options)"
+#: The file for options that nothing of fstune keeps, by program.
+_FILES = {"afsd.fuse": "openafs-client.conf", "afsd": "afs.conf", "dafileserver": "bosconfig"}
+
+
+def plan_lines(plan: ApplyPlan) -> Iterator[str]:
+    """A plan: what changes part by part, what follows from that, and what must be known before."""
+    yield f"What campaign {plan.campaign} recommends, on {plan.label}"
+    yield f"There runs {plan.programs}."
+    if plan.is_empty:
+        yield ""
+        yield "Nothing to change: what is recommended is in effect."
+        return
+    for part in plan.parts:
+        yield ""
+        yield from _part(part)
+    if len(plan.steps) > 1:
+        yield ""
+        yield f"In {counted(len(plan.steps), 'step')}, with a check after each:"
+        now = plan.before
+        for number, step in enumerate(plan.steps, start=1):
+            yield f"  {number}. {', '.join(map(_change, differences(now, step)[0]))}"
+            now = step
+    if plan.notes:
+        yield ""
+        yield "To know before:"
+        yield from (f"  {note}" for note in plan.notes)
+    yield ""
+    yield f"Identity of this plan: {plan.identity}"
+
+
+def _part(part: PartPlan) -> Iterator[str]:
+    yield f"{part.component} ({part.program}) is restarted"
+    for change in part.changes:
+        mark = "+" if change.old is None else "-" if change.new is None else "~"
+        yield f"  {mark} {_change(change)}"
+    yield f"    options now:  {' '.join(part.old) or _NONE}"
+    yield f"    options then: {' '.join(part.new) or _NONE}"
+    if part.outlives_restart:
+        yield f"    After a restart of the host: {part.where_kept}."
+        return
+    yield f"    After a restart of the host they are gone: {part.where_kept}."
+    name = _FILES.get(part.program)
+    if name is None or not part.new:
+        return
+    try:
+        told = written(name, [Part(part.component, part.program, part.new)])
+    except SpecError:
+        return
+    yield f"    Or as {name}, for {FORMATS[name].where} ({told.mind}):"
+    yield from (f"      {line}" for line in told.text.splitlines())
+
+
+def _change(change: Difference) -> str:
+    return f"{change.name}: {value_text(change.old)} -> {value_text(change.new)}"
+
+
+def application_lines(applications: Sequence[Application]) -> Iterator[str]:
+    """What was applied, newest first: which, where, what changed, who and when."""
+    if not applications:
+        yield "nothing was applied yet"
+    for one in applications:
+        why = f": {one.reason}" if one.reason else ""
+        yield f"{one.id}  {one.state}{why}"
+        yield f"  campaign {one.campaign}, testbed: {one.testbed}"
+        yield f"  {changes(one.before, one.after)} (before: {changes(one.after, one.before)})"
+        yield f"  planned by {one.planned_by}, {moment(one.planned)}"
+        yield f"  last changed by {one.changed_by}, {moment(one.changed)}"
+
+
+def verified_lines(found: Verified) -> Iterator[str]:
+    """What a verification found."""
+    yield f"The certificate {found.outcome}."
+    yield (
+        f"Recommended against what was there before: {faster(found.ratio)}, "
+        f"{confidence_text(found.confidence)} {interval(found.lower, found.upper)}, in "
+        f"{counted(found.blocks, 'fresh block')}"
+    )
+    yield found.reason

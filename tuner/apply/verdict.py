@@ -1,0 +1,74 @@
+"""Whether a certificate still holds, by fresh blocks in which both configurations were measured.
+Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import fmean, stdev
+
+from tuner.judge.special import stdtrit
+from tuner.judge.words import percent
+
+#: Fewer blocks have no interval worth the name.
+LEAST_BLOCKS = 3
+_CONFIDENCE = 0.95
+
+
+class VerifyOutcome(StrEnum):
+    """What became of a certificate."""
+
+    HOLDS = "holds"
+    NO_LONGER_HOLDS = "no longer holds"
+    NOT_SETTLED = "is not settled"
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A verification. ``ratio``, ``lower``, ``upper``: time of the recommended configuration over
+    that of the old one, with its two-sided interval at ``confidence`` by Student's t over
+    ``blocks`` fresh blocks. ``reason``: a sentence.
+    """
+
+    outcome: VerifyOutcome
+    ratio: float
+    lower: float
+    upper: float
+    confidence: float
+    blocks: int
+    reason: str
+
+
+def verified(log_ratios: Sequence[float], certified: float) -> Verified:
+    """Judge differences of log scores, recommended minus old, a block each. ``certified``: the
+    upper end of the certificate's interval, which is the least improvement that it claims.
+
+    Holds: shown to be faster than the old one. No longer: shown to miss what was certified, and
+    not shown to be faster. ValueError for fewer than ``LEAST_BLOCKS`` blocks.
+    """
+    blocks = len(log_ratios)
+    if blocks < LEAST_BLOCKS:
+        raise ValueError(f"{blocks} blocks are too few")
+    mean = fmean(log_ratios)
+    t = float(stdtrit(blocks - 1, (1.0 + _CONFIDENCE) / 2.0))
+    reach = t * stdev(log_ratios) / math.sqrt(blocks)
+    ratio, lower, upper = (math.exp(x) for x in (mean, mean - reach, mean + reach))
+    least = percent(math.log(certified))
+    if upper < 1.0:
+        outcome = VerifyOutcome.HOLDS
+        reason = "The whole interval is faster than what was there before."
+        if lower > certified:
+            reason += f" But it is less than what was certified: at least {least} faster."
+    elif lower > min(1.0, certified):
+        outcome = VerifyOutcome.NO_LONGER_HOLDS
+        reason = f"What was certified, at least {least} faster, is outside the interval."
+    else:
+        outcome = VerifyOutcome.NOT_SETTLED
+        reason = (
+            f"The interval holds both no gain and what was certified, at least {least} faster: "
+            "measure more blocks."
+        )
+    return Verified(outcome, ratio, lower, upper, _CONFIDENCE, blocks, reason)

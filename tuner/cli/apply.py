@@ -1,0 +1,225 @@
+"""Commands that carry a decision out: apply, roll back, verify, and what was applied so far."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tuner.applications import Application
+from tuner.apply.applying import Hand, carry_out, finish, make_plan, renamed, roll_back
+from tuner.apply.pages import application_lines, plan_lines, verified_lines
+from tuner.apply.place import Site, recommended
+from tuner.apply.verdict import VerifyOutcome
+from tuner.apply.verifying import verify as measure_again
+from tuner.cli.options import (
+    CampaignReference,
+    Database,
+    StateDir,
+    open_store,
+    state_directory,
+)
+from tuner.cli.say import say
+from tuner.errors import INTERRUPTED, NO_IMPROVEMENT, ConflictError, NotFoundError
+from tuner.identifiers import is_application_id
+from tuner.states import IN_FORCE, UNFINISHED, ApplicationState
+from tuner.store import Store
+from tuner.store.applications import Applications
+
+TestbedFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--testbed",
+        help="A testbed file to use instead of the testbed that it was measured on.",
+        show_default=False,
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Reference = Annotated[
+    str,
+    typer.Argument(
+        help="An application, or a campaign: then its newest one in force. 'last' is the newest "
+        "of all."
+    ),
+]
+
+
+def apply(
+    campaign: CampaignReference = "last",
+    testbed: TestbedFile = None,
+    step: Annotated[
+        bool,
+        typer.Option(
+            "--step", help="One changed setting after the other, with a check after each."
+        ),
+    ] = False,
+    yes: Yes = False,
+    plan_only: Annotated[
+        bool, typer.Option("--plan", help="Show the plan and keep it, and change nothing.")
+    ] = False,
+    state_dir: StateDir = None,
+    database: Database = None,
+) -> None:
+    """Bring what a campaign recommends into force: plan, ask, change, check, or put back.
+
+    The plan says what is in effect now and what shall be. Until the last check has passed every
+    host can put itself back, and does so whatever goes wrong. In place of a campaign, a plan that
+    is kept can be named by its identifier (a2026...): it is carried out if what it began with is
+    still in effect. One that was cut off is finished: it is in force then if all checks had passed
+    and every host still has it, and undone everywhere if not.
+    """
+    with open_store(state_dir, database) as store:
+        hand = Hand(store, state_directory(state_dir), _who(), _tell)
+        if is_application_id(campaign):
+            application = hand.applications.get(campaign)
+            if application.state in UNFINISHED:
+                _finish(hand, application)
+                return
+            for line in application_lines([application]):
+                say(line)
+        else:
+            found = store.campaign(campaign)
+            site = Site.of(found, hand.state_directory, testbed)
+            plan, planned = make_plan(hand, found, site, stepwise=step)
+            for line in plan_lines(plan):
+                say(line)
+            if planned is None:
+                return
+            application = planned
+            say(f"To carry it out later: fstune apply {application.id}")
+            if plan_only:
+                return
+        _agree(yes, "Apply it?")
+        with _interruptible():
+            done = carry_out(renamed(hand, application), application)
+    say(f"applied: {done.id}; to undo it: fstune rollback {done.id}")
+
+
+def _finish(hand: Hand, application: Application) -> None:
+    """Finish an application that was cut off. ConflictError when it is not in force then."""
+    with _interruptible():
+        done = finish(hand, application)
+    if done.state is not ApplicationState.APPLIED:
+        raise ConflictError(f"{done.id} was cut off, and is undone: it is {done.state}")
+    say(f"{done.id} is in force; to undo it: fstune rollback {done.id}")
+
+
+def rollback(
+    reference: Reference = "last",
+    yes: Yes = False,
+    state_dir: StateDir = None,
+    database: Database = None,
+) -> None:
+    """Bring back exactly what was in effect before an application, and read it back.
+
+    Also of an application that was cut off, wherever that was.
+    """
+    with open_store(state_dir, database) as store:
+        hand = Hand(store, state_directory(state_dir), _who(), _tell)
+        application = _application(store, reference)
+        for line in application_lines([application]):
+            say(line)
+        _agree(yes, "Roll it back?")
+        with _interruptible():
+            done = roll_back(renamed(hand, application), application)
+    say(f"{done.state}: what was in effect before {done.id} is in effect")
+
+
+def verify(
+    reference: Reference = "last",
+    blocks: Annotated[int, typer.Option(help="Fresh blocks to measure.", min=3, max=500)] = 10,
+    testbed: TestbedFile = None,
+    state_dir: StateDir = None,
+    database: Database = None,
+) -> None:
+    """Measure what is recommended against what was there before once more: does it still hold?
+
+    What is in force, be it the one or the other, is put back at the end. The exit status is 3 when
+    it is not shown to hold.
+    """
+    with open_store(state_dir, database) as store:
+        hand = Hand(store, state_directory(state_dir), _who(), _tell)
+        application = _meant(store, reference)
+        found = store.campaign(reference if application is None else application.campaign)
+        answer = recommended(found)
+        before, after = answer.baseline, answer.configuration
+        if application is None:
+            site = Site.of(found, hand.state_directory, testbed)
+        else:
+            before, after = application.before, application.after
+            site = Site.stored(found, application, hand.state_directory)
+        with _interruptible():
+            stored, result = measure_again(hand, found, answer, before, after, site, blocks)
+    for line in verified_lines(result):
+        say(line)
+    say(f"The measurements: fstune show {stored.id}")
+    if result.outcome is not VerifyOutcome.HOLDS:
+        raise typer.Exit(NO_IMPROVEMENT)
+
+
+def applications(state_dir: StateDir = None, database: Database = None) -> None:
+    """List what was applied: which configuration, where, by whom, and what was there before."""
+    with open_store(state_dir, database) as store:
+        for line in application_lines(Applications(store).all()):
+            say(line)
+
+
+def _application(store: Store, reference: str) -> Application:
+    """The application that is meant. Raises NotFoundError."""
+    kept = Applications(store)
+    if is_application_id(reference):
+        return kept.get(reference)
+    of = kept.all() if reference == "last" else kept.of(store.campaign(reference).id)
+    found = [one for one in of if one.state in IN_FORCE]
+    if not found:
+        raise NotFoundError(f"nothing of {reference} is in force; see 'fstune applications'")
+    return found[0]
+
+
+def _meant(store: Store, reference: str) -> Application | None:
+    """The application to verify: the one that is named, or for 'last' the newest in force."""
+    kept = Applications(store)
+    if is_application_id(reference):
+        return kept.get(reference)
+    in_force = [one for one in kept.all() if one.state is ApplicationState.APPLIED]
+    return in_force[0] if reference == "last" and in_force else None
+
+
+def _agree(yes: bool, question: str) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise ConflictError("nobody is there to be asked: look at the plan, then give --yes")
+    if not typer.confirm(question):
+        say("fstune: nothing was changed", err=True)
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """End with the status of an interrupted command after a stop signal."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        said = "stopped; see 'fstune applications' for what is in force"
+        say(f"fstune: {said}", err=True)
+        raise typer.Exit(INTERRUPTED) from stop
+
+
+def _who() -> str:
+    """Who sits there, for the record: the account, and who became it."""
+    name = pwd.getpwuid(os.getuid()).pw_name
+    became = os.environ.get("SUDO_USER", "")
+    return f"{name} (sudo by {became})" if became and became != name else name
+
+
+def _tell(said: str) -> None:
+    if said:
+        say(f"{datetime.now(UTC):%H:%M:%S} {said}", err=True)

@@ -1,0 +1,116 @@
+"""What is in force on a simulated testbed between two runs: a file, as real hosts have their disks.
+
+It is there once something was applied there; campaigns put back what they found and leave none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from pydantic import Field
+
+from tuner.documents import Section
+from tuner.errors import TestbedError
+from tuner.model import Value
+from tuner.services.lasting import JournalState
+from tuner.services.simulated.document import SimulatedSection
+
+Settings = dict[str, Value]
+
+
+class _Document(Section):
+    """The file: the settings in force, open journals and those that are kept by the name of an
+    application, each by component.
+    """
+
+    settings: dict[str, Settings] = Field(default_factory=dict)
+    open: dict[str, Settings] = Field(default_factory=dict)
+    kept: dict[str, dict[str, Settings]] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """The file of one testbed. TestbedError: it cannot be read or written."""
+
+    file: Path
+
+    @classmethod
+    def of(cls, section: SimulatedSection, state_directory: Path) -> Keeper:
+        """That of a section: by its name, or by all that stands in it where it has none."""
+        told = section.name or json.dumps(section.model_dump(mode="json"), sort_keys=True)
+        name = sha256(told.encode()).hexdigest()[:32]
+        return cls(state_directory / "simulated" / f"{name}.json")
+
+    def found(self, otherwise: Mapping[str, Value]) -> dict[str, Value]:
+        """The settings by qualified name that a run finds: what is in force, or what was there
+        before a change that was cut off.
+        """
+        document = self._read()
+        found = dict(otherwise)
+        for component, settings in (document.settings | document.open).items():
+            found = {n: v for n, v in found.items() if n.partition(".")[0] != component}
+            found |= {f"{component}.{name}": value for name, value in settings.items()}
+        return found
+
+    def in_force(self, component: str, otherwise: Mapping[str, Value]) -> Settings:
+        """What is really set now in one part."""
+        return self._read().settings.get(component, dict(otherwise))
+
+    def change(
+        self, component: str, found: Mapping[str, Value], settings: Mapping[str, Value]
+    ) -> None:
+        """Write down what was found, before the first change, and the new settings."""
+        document = self._read()
+        document.open.setdefault(component, dict(found))
+        document.settings[component] = dict(settings)
+        self._write(document)
+
+    def journal(self, component: str, name: str) -> JournalState:
+        """See Journal.state."""
+        document = self._read()
+        if component in document.open:
+            return JournalState.OPEN
+        kept = component in document.kept.get(name, {})
+        return JournalState.KEPT if kept else JournalState.NONE
+
+    def keep(self, component: str, name: str) -> None:
+        """See Journal.keep."""
+        document = self._read()
+        if component in document.open:
+            document.kept.setdefault(name, {})[component] = document.open.pop(component)
+            self._write(document)
+
+    def reopen(self, component: str, name: str) -> None:
+        """See Journal.reopen."""
+        document = self._read()
+        if component not in document.open and component in document.kept.get(name, {}):
+            document.open[component] = document.kept[name].pop(component)
+            self._write(document)
+
+    def put_back(self, component: str) -> None:
+        """Bring back what was found; harmless when nothing was changed."""
+        document = self._read()
+        if component in document.open:
+            document.settings[component] = document.open.pop(component)
+            self._write(document)
+
+    def _read(self) -> _Document:
+        try:
+            return _Document.model_validate_json(self.file.read_bytes())
+        except FileNotFoundError:
+            return _Document()
+        except (OSError, ValueError) as problem:
+            raise TestbedError(f"{self.file}: cannot be read: {problem}") from problem
+
+    def _write(self, document: _Document) -> None:
+        new = self.file.with_suffix(".new")
+        try:
+            self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            new.write_text(document.model_dump_json())
+            new.replace(self.file)
+        except OSError as problem:
+            raise TestbedError(f"{self.file}: cannot be written: {problem}") from problem

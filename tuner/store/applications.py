@@ -1,0 +1,131 @@
+"""What was applied where: the durable record of who changed what, and of what was there before."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, insert, select, update
+
+from tuner.applications import Application
+from tuner.errors import ConflictError, NotFoundError
+from tuner.states import IN_FORCE, UNFINISHED, ApplicationState
+from tuner.store import queries, tables
+from tuner.store.rows import NewEvent, record, values
+from tuner.store.store import Store
+
+_NEWEST = (tables.application.c.planned.desc(), tables.application.c.id.desc())
+
+
+class Applications:
+    """The applications of one store. Each method is one transaction; StoreError."""
+
+    def __init__(self, store: Store) -> None:
+        # The store's own room: both use the one open database.
+        self._database = store._database
+
+    def add(self, application: Application, event: NewEvent) -> Application:
+        """Store a new one, told by an event of its campaign. NotFoundError: no such campaign."""
+        row = values(tables.application, application)
+
+        def add(connection: Connection) -> Application:
+            queries.campaign_row(connection, application.campaign, lock=True)
+            connection.execute(insert(tables.application).values(row))
+            queries.add_event(connection, application.campaign, event)
+            return application
+
+        return self._database.write(add)
+
+    def get(self, application: str) -> Application:
+        """One by its identifier. NotFoundError."""
+        found = self._some(tables.application.c.id == application)
+        if not found:
+            raise NotFoundError(f"there is no application {application}; see 'fstune applications'")
+        return found[0]
+
+    def all(self) -> list[Application]:
+        """All of them, newest first."""
+        return self._some()
+
+    def of(self, campaign: str) -> list[Application]:
+        """Those of a campaign, newest first."""
+        return self._some(tables.application.c.campaign == campaign)
+
+    def on(self, testbed: str) -> list[Application]:
+        """Those that are, or may be, in force on a testbed, newest first."""
+        table = tables.application
+        return self._some(table.c.testbed == testbed, table.c.state.in_(IN_FORCE))
+
+    def unfinished(self, testbeds: Collection[str]) -> list[Application]:
+        """Those on these testbeds that somebody is, or was, in the middle of."""
+        table = tables.application
+        return self._some(table.c.testbed.in_(testbeds), table.c.state.in_(UNFINISHED))
+
+    def move(
+        self,
+        application: str,
+        state: ApplicationState,
+        reason: str,
+        by: str,
+        event: NewEvent,
+    ) -> Application:
+        """Bring one into a state, at the time of ``event``. ConflictError: it cannot follow."""
+        table = tables.application
+        this = table.c.id == application
+
+        def move(connection: Connection) -> Application:
+            found = self._read(connection, this)
+            if not found:
+                raise NotFoundError(f"there is no application {application}")
+            queries.campaign_row(connection, found[0].campaign, lock=True)
+            queries.move(
+                connection,
+                table,
+                this,
+                f"application {application}",
+                state,
+                reason=reason,
+                changed=event.at,
+                changed_by=by,
+                asked_by=None,
+            )
+            queries.add_event(connection, found[0].campaign, event)
+            return self._read(connection, this)[0]
+
+        return self._database.write(move)
+
+    def ask(
+        self, application: str, state: ApplicationState, by: str, event: NewEvent
+    ) -> Application:
+        """Note who has asked for its next state. ConflictError unless it is in ``state`` and nobody
+        has asked already.
+        """
+        table = tables.application
+        this = (table.c.id == application) & (table.c.state == state)
+
+        def ask(connection: Connection) -> Application:
+            noted = update(table).where(this, table.c.asked_by.is_(None))
+            if connection.execute(noted.values(asked_by=by)).rowcount != 1:
+                raise ConflictError(
+                    f"application {application} is not {state} any more, or somebody has asked for "
+                    "the same already"
+                )
+            found = self._read(connection, table.c.id == application)[0]
+            queries.add_event(connection, found.campaign, event)
+            return found
+
+        return self._database.write(ask)
+
+    def unask(self, application: str) -> None:
+        """Forget who has asked: what was asked for did not begin."""
+        table = tables.application
+        forget = update(table).where(table.c.id == application).values(asked_by=None)
+        self._database.write(lambda connection: connection.execute(forget))
+
+    def _some(self, *where: ColumnElement[bool]) -> list[Application]:
+        return self._database.read(lambda connection: self._read(connection, *where))
+
+    @staticmethod
+    def _read(connection: Connection, *where: Any) -> list[Application]:
+        found = connection.execute(select(tables.application).where(*where).order_by(*_NEWEST))
+        return [record(Application, row) for row in found]
