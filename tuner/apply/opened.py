@@ -21,7 +21,7 @@ Say = Callable[[str], None]
 @dataclass(slots=True)
 class Opened:
     """A testbed that is open for one application, whose identifier is ``name``. ``remarks``: what
-    speaks against changing it.
+    is a problem for changing it.
     """
 
     name: str

@@ -9,13 +9,11 @@ from tuner.apply.plan import ApplyPlan, PartPlan
 from tuner.apply.verdict import Verified
 from tuner.errors import SpecError
 from tuner.formats.form import Part
-from tuner.formats.registry import FORMATS, written
+from tuner.formats.registry import FORMATS, USUAL, written
 from tuner.records.differences import Difference, changes, differences
 from tuner.text import confidence_text, counted, faster, interval, moment, value_text
 
 _NONE = "(no options)"
-#: The file for options that nothing of fstune keeps, by program.
-_FILES = {"afsd.fuse": "openafs-client.conf", "afsd": "afs.conf", "dafileserver": "bosconfig"}
 
 
 def plan_lines(plan: ApplyPlan) -> Iterator[str]:
@@ -55,7 +53,7 @@ def _part(part: PartPlan) -> Iterator[str]:
         yield f"    After a restart of the host: {part.where_kept}."
         return
     yield f"    After a restart of the host they are gone: {part.where_kept}."
-    name = _FILES.get(part.program)
+    name = USUAL.get(part.program)
     if name is None or not part.new:
         return
     try:

@@ -26,7 +26,7 @@ def fingerprint(found: Mapping[str, str]) -> str:
 
 
 def expired(store: Store, campaign: Campaign) -> str:
-    """Why a campaign's certificate has expired, a sentence; "" where nothing speaks against it."""
+    """Why a campaign's certificate has expired, a sentence; "" where it has not."""
     answer = campaign.recommendation
     if answer is None or answer.answer is not Answer.RECOMMENDED:
         return ""

@@ -26,6 +26,12 @@ _ALL: tuple[Format, ...] = (
     Script(),
 )
 FORMATS: Mapping[str, Format] = {each.name: each for each in _ALL}
+#: The format that most administrators want of a program's options.
+USUAL: Mapping[str, str] = {
+    "afsd.fuse": "openafs-client.conf",
+    "afsd": "afs.conf",
+    "dafileserver": "bosconfig",
+}
 
 
 @dataclass(frozen=True, slots=True)

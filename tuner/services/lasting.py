@@ -63,7 +63,7 @@ class LastingTestbed(Testbed, Protocol):
 
     @property
     def remarks(self) -> Sequence[str]:
-        """What speaks against changing it without forbidding it, once it is open."""
+        """What is a problem for changing it without forbidding it, once it is open."""
         ...
 
 

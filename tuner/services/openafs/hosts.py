@@ -118,7 +118,7 @@ class HostsTestbed:
         *,
         putting_back: bool = False,
     ) -> None:
-        """``putting_back``: open it whatever speaks against that, since it is only put back."""
+        """``putting_back``: open it whatever the survey refuses, since it is only put back."""
         self._putting_back = putting_back
         self.remarks: tuple[str, ...] = ()
         self._file = file
