@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import yaml
@@ -119,10 +121,20 @@ def write_campaign(place: Place, first: Sequence[dict[str, int]]) -> None:
 
 @pytest.fixture
 def place(root: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Place]:
-    """A place with the small campaign; its cell is taken down whatever the test did."""
+    """A place with the small campaign; its cell is taken down whatever the test did. It is in
+    memory, where no page cache can be dropped, unless the test is marked ``disk``.
+    """
     packages = root / "build" / "test-state" / "packages"
     packages.mkdir(parents=True, exist_ok=True)
-    place = Place(tmp_path, f"t-{os.getpid()}")
+    with ExitStack() as stack:
+        directory = tmp_path
+        if request.node.get_closest_marker("disk"):
+            directory = Path(stack.enter_context(TemporaryDirectory(dir=packages.parent)))
+        yield from _placed(directory, packages)
+
+
+def _placed(directory: Path, packages: Path) -> Iterator[Place]:
+    place = Place(directory, f"t-{os.getpid()}")
     place.state.mkdir()
     (place.state / "packages").symlink_to(packages)
     write_campaign(place, FIRST)

@@ -20,6 +20,7 @@ def extend(place: Place, **changes: object) -> None:
     place.campaign_file.write_text(yaml.safe_dump(document | changes, sort_keys=False))
 
 
+@pytest.mark.disk
 def test_two_clients_and_a_reference(place: Place) -> None:
     write_campaign(place, [{"fileserver.threads": 20}])
     extend(

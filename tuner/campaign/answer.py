@@ -17,7 +17,10 @@ from tuner.judge.words import percent
 from tuner.model import BASELINE, Answer, ComponentEffect, Configuration, Recommendation, Trial
 from tuner.records.differences import differences
 from tuner.states import TrialState
+from tuner.text import faster, interval
 
+#: Standard deviations to each side of a 95% interval.
+_SIDE = 1.96
 #: What is at stake with a setting of a risk class other than performance.
 AT_STAKE = {
     Risk.DURABILITY: "acknowledged data may be lost when the machine fails",
@@ -79,7 +82,7 @@ def recommendation(
         threshold=verdict.threshold,
         components=_effects(certificate, rules),
         notes=(
-            *measured_together(chosen, baseline),
+            *_contributions(plan.step, chosen, baseline),
             *_risks(chosen, baseline, risks),
             *_floors(certificate, rules),
             *_adjusted(plan),
@@ -139,6 +142,21 @@ def measured_together(chosen: Configuration, baseline: Configuration) -> tuple[s
     if len(changed) < 2:
         return ()
     return ("these settings were measured together; which of them matter was not tested",)
+
+
+def _contributions(step: Finish, chosen: Configuration, baseline: Configuration) -> tuple[str, ...]:
+    """What each of several changed settings brings, as the model of the search has it."""
+    if len(step.contributions) < 2:
+        return measured_together(chosen, baseline)
+    found = []
+    for each in step.contributions:
+        low, high = each.gain - _SIDE * each.error, each.gain + _SIDE * each.error
+        between = f"95% interval {interval(math.exp(low), math.exp(high))}"
+        if low > 0.0:
+            found.append(f"without {each.name} {faster(math.exp(each.gain))} ({between})")
+        else:
+            found.append(f"without {each.name} no difference is shown ({between})")
+    return (f"what each setting brings, by the model of the search: {'; '.join(found)}",)
 
 
 def _floors(certificate: Certificate, rules: Rules) -> tuple[str, ...]:

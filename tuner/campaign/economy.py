@@ -24,7 +24,7 @@ from tuner.campaign.rules import FLOOR_ALPHA, Floors, Rules
 from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.power import power_by
 from tuner.judge.score import margin
-from tuner.propose.search import Outlook
+from tuner.propose.outlook import Outlook
 
 #: Probability of success from which an attempt is worth making before it has to be.
 _LIKELY = 0.85

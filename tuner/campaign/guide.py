@@ -8,8 +8,8 @@ from typing import Protocol
 
 from tuner.campaign.scores import ScoreTable
 from tuner.model import Trial
+from tuner.propose.outlook import Contribution, Outlook
 from tuner.propose.proposer import Proposal
-from tuner.propose.search import Outlook
 
 #: An arm of the next block: a trial that comes back, by its number, or a new configuration.
 Pick = int | Proposal
@@ -46,6 +46,10 @@ class View(Protocol):
 
     def outlook(self, trial: Trial) -> Outlook:
         """What is expected of a trial."""
+        ...
+
+    def contributions(self, trial: Trial) -> Sequence[Contribution]:
+        """What each setting of a trial brings, as far as can be told."""
         ...
 
     def picks(self, count: int, most_new: int | None) -> Sequence[Pick]:

@@ -12,8 +12,9 @@ from tuner.campaign.scores import ScoreTable
 from tuner.judge.score import margin
 from tuner.model import BASELINE, Configuration, Prior, Trial
 from tuner.propose.encoding import Tunable
+from tuner.propose.outlook import Contribution, Outlook
 from tuner.propose.proposer import Proposal, Proposer, Told
-from tuner.propose.search import Aims, Outlook, Search
+from tuner.propose.search import Aims, Search
 from tuner.propose.tried import Arm, Tried
 from tuner.states import TrialState
 
@@ -115,6 +116,10 @@ class _ModelView:
     def outlook(self, trial: Trial) -> Outlook:
         """See View.outlook."""
         return self._search.outlook(trial.configuration)
+
+    def contributions(self, trial: Trial) -> list[Contribution]:
+        """See View.contributions."""
+        return self._search.contributions(trial.configuration)
 
     def picks(self, count: int, most_new: int | None) -> list[Pick]:
         """See View.picks."""

@@ -33,8 +33,8 @@ from tuner.campaign.steps import Explore, Finish, Halt, Phase, Plan, RunBlock
 from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.score import margin
 from tuner.model import BASELINE, Block, BlockKind, BlockTimes, Trial
+from tuner.propose.outlook import Outlook
 from tuner.propose.proposer import Proposal
-from tuner.propose.search import Outlook
 from tuner.states import BlockState, TrialState
 
 #: So many blocks of one run may go void one after another before the campaign stops.
@@ -356,6 +356,9 @@ class _State:
             step = Finish(best, every[best])
         others = {f: c for f, c in every.items() if f != step.finalist}
         step = replace(step, others=others)
+        if step.finalist is not None:
+            brought = self._view().contributions(self.trials[step.finalist])
+            step = replace(step, contributions=tuple(brought))
         return replace(here, step=step, phase=Phase.DONE, live=(), certificate=step.certificate)
 
     def _view(self) -> View:

@@ -14,7 +14,7 @@ from tuner.judge.monitors import Guard
 from tuner.judge.pilot import Pilot
 from tuner.judge.race import Decision
 from tuner.model import BASELINE, BlockKind
-from tuner.propose.search import Outlook
+from tuner.propose.outlook import Contribution, Outlook
 from tuner.states import TrialState
 
 
@@ -86,13 +86,15 @@ class RunBatch:
 class Finish:
     """An answer; as a step, that nothing more is to be measured. ``finalist``: the one to tell of,
     None when there was nothing worth certifying. ``others``: certificates of the other finalists.
-    ``attempt``: the number of the one that certified it.
+    ``attempt``: the number of the one that certified it. ``contributions``: what each of the
+    finalist's settings brings, at the end of a campaign.
     """
 
     finalist: int | None
     certificate: Certificate | None
     others: Mapping[int, Certificate] = field(default_factory=dict)
     attempt: int | None = None
+    contributions: tuple[Contribution, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from tuner.propose.ascent import Ascent
 from tuner.propose.candidates import Candidates, unique
 from tuner.propose.effects import EffectsModel, Evidence, Ints
 from tuner.propose.encoding import Encoding, Floats, Tunable
+from tuner.propose.outlook import Contribution, Outlook
 from tuner.propose.tried import Arm, Tried, failing, observed
 
 #: Candidates drawn at random, and changed from good ones, for a choice.
@@ -34,22 +35,6 @@ _KNOWN = 3.0
 _ESTABLISHED = 6
 #: Draws behind a probability.
 _HOPES = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """What is expected of a configuration. ``gain``: the mean of minus its log time ratio to the
-    baseline, ``error`` its standard deviation; ``feasible``: the probability that it runs and that
-    every floor is kept. ``components``: mean and standard deviation of each component's log time
-    ratio. ``changes``: the number of settings that differ from the baseline.
-    """
-
-    configuration: Configuration
-    gain: float
-    error: float
-    feasible: float
-    components: tuple[tuple[float, float], ...]
-    changes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,6 +312,26 @@ class Search:
             tuple(parts),
             len(self._changed(configuration.as_dict())),
         )
+
+    def contributions(self, configuration: Configuration) -> list[Contribution]:
+        """What each setting that differs from the baseline brings, beside the others; the largest
+        first. Those that are nothing without another one go with it, and count alike.
+        """
+        names = self._changed(configuration.as_dict())
+        if not names:
+            return []
+        values = configuration.as_dict()
+        fewer = [self._candidates.valid(self._without(values, name)) for name in names]
+        features = self._encoding.features([configuration, *fewer])
+        score = self.model.outputs[0]
+        # What the configuration does beyond its settings is no setting's own.
+        design = self.model.design(features)
+        mean, variance = score.predict(design[1:] - design[0])
+        found = [
+            Contribution(name, float(m), math.sqrt(float(v)))
+            for name, m, v in zip(names, mean, variance, strict=True)
+        ]
+        return sorted(found, key=lambda each: (-each.gain, each.name))
 
     def _is_out(self, configuration: Configuration) -> bool:
         row = self._row.get(configuration)

@@ -13,8 +13,8 @@ from tuner.campaign.scores import ScoreTable
 from tuner.judge.score import margin
 from tuner.judge.special import ndtr
 from tuner.model import BASELINE, BlockKind, Configuration, Trial
+from tuner.propose.outlook import Contribution, Outlook
 from tuner.propose.proposer import Proposal
-from tuner.propose.search import Outlook
 from tuner.states import TrialState
 
 #: What a configuration that was never measured may gain: standard deviation, log units.
@@ -97,6 +97,9 @@ class MeansView:
         pairs = list(zip(mean, errors, strict=True))
         feasible = math.prod(float(ndtr((room - m) / e)) for m, e in pairs[1:])
         return Outlook(trial.configuration, -pairs[0][0], pairs[0][1], feasible, tuple(pairs[1:]))
+
+    def contributions(self, trial: Trial) -> list[Contribution]:
+        return []
 
     def picks(self, count: int, most_new: int | None) -> list[Pick]:
         left = self._left() if most_new is None else min(self._left(), most_new)

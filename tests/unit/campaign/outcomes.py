@@ -15,7 +15,7 @@ from tuner.campaign.plan import Planner
 from tuner.campaign.rules import stored_rules
 from tuner.campaign.steps import Finish
 from tuner.model import BASELINE, Block, Campaign, Measurement, Trial
-from tuner.propose.search import Outlook
+from tuner.propose.outlook import Contribution, Outlook
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store, problems
 
@@ -60,6 +60,9 @@ class Hopeless:
 
     def hope(self, gain: float, *, new: bool) -> float:
         return 0.0
+
+    def contributions(self, trial: Trial) -> list[Contribution]:
+        return []
 
     def outlook(self, trial: Trial) -> Outlook:
         return Outlook(trial.configuration, 0.0, 0.0, 0.0, ())

@@ -18,7 +18,7 @@ from tuner.campaign.rules import FLOOR_ALPHA, Floors
 from tuner.judge.certify import CertificateOutcome, PairedTimes, certify
 from tuner.judge.score import margin
 from tuner.model import Configuration, Trial
-from tuner.propose.search import Outlook
+from tuner.propose.outlook import Contribution, Outlook
 
 
 def outlook(
@@ -44,6 +44,9 @@ class Seen:
         return self.hopes
 
     def outlook(self, trial: Trial) -> Outlook:
+        raise AssertionError("nobody asks")
+
+    def contributions(self, trial: Trial) -> Sequence[Contribution]:
         raise AssertionError("nobody asks")
 
     def picks(self, count: int, most_new: int | None) -> Sequence[Pick]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.campaign.histories import History, rules
@@ -10,6 +12,7 @@ from tuner.campaign.attempts import alpha_of
 from tuner.campaign.steps import Finish, RunBlock
 from tuner.judge.certify import CertificateOutcome
 from tuner.model import BASELINE, Answer, BlockKind, Recommendation
+from tuner.propose.outlook import Contribution
 
 
 def in_race(count: int = 2) -> History:
@@ -53,6 +56,20 @@ def test_both_can_be_certified_and_the_other_is_told_of() -> None:
     (other,) = step.others
     assert any(f"trial {other} is certified too: " in note for note in told.notes)
     assert step.certificate.least_improvement >= step.others[other].least_improvement
+
+
+def test_the_answer_says_what_each_of_several_settings_brings() -> None:
+    history = in_race(1)
+    step = history.run()
+    assert isinstance(step, Finish)
+    brought = (Contribution("server.p", 0.08, 0.01), Contribution("server.q", 0.005, 0.01))
+    plan = replace(history.plans[-1], step=replace(step, contributions=brought))
+    answer = recommendation(plan, history.trials, history.rules, lambda c: {}, {})
+    (note,) = [note for note in answer.notes if note.startswith("what each setting brings")]
+    assert "without server.p 8.3% slower (95% interval 6.2% to 10.5% slower)" in note
+    assert (
+        "without server.q no difference is shown (95% interval 2.5% slower to 1.5% faster)" in note
+    )
 
 
 def test_the_error_is_shared() -> None:

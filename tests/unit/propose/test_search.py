@@ -152,6 +152,17 @@ def test_nothing_better_looks_like_nothing() -> None:
     assert search.hope(-0.5) == 1.0
 
 
+def test_what_each_setting_brings_is_told_apart_from_what_does_nothing() -> None:
+    search = Campaign(planted).run(15)
+    asked = {"cache_manager.daemons": 5, "fileserver.threads": 200}
+    pays, idle = search.contributions(Configuration.of(asked))
+    assert (pays.name, idle.name) == ("fileserver.threads", "cache_manager.daemons")
+    assert abs(pays.gain - 0.15) < 3 * pays.error
+    assert pays.gain > 3 * pays.error
+    assert abs(idle.gain) < 3 * idle.error < 0.1
+    assert search.contributions(Configuration()) == []
+
+
 def test_hope_falls_with_the_gain_and_with_what_is_learnt() -> None:
     campaign = Campaign(planted)
     early = campaign.search.hope(0.05)
