@@ -26,6 +26,7 @@ from api.app import create_app
 from api.service import Service
 from api.starting import Starter
 from tests.unit.api.conftest import CAMPAIGN, fstune
+from tuner.applications import Application
 from tuner.model import Campaign
 from tuner.settings import ServiceSettings
 from tuner.store import Store
@@ -66,12 +67,16 @@ class NotStarting:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.applied: list[str] = []
 
     def start(self, campaign: str, *, override_pilot: bool = False) -> None:
         self.asked.append(campaign)
 
     def begin(self, campaign: Campaign) -> None:
         self.asked.append(campaign.id)
+
+    def start_application(self, command: str, application: Application) -> None:
+        self.applied.append(f"{command} {application.id}")
 
 
 @dataclass
