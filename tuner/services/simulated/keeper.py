@@ -101,7 +101,7 @@ class Keeper:
     def _read(self) -> _Document:
         try:
             return _Document.model_validate_json(self.file.read_bytes())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return _Document()
         except (OSError, ValueError) as problem:
             raise TestbedError(f"{self.file}: cannot be read: {problem}") from problem
