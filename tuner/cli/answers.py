@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from tuner.campaign.expiry import with_expiry
+from tuner.campaign.expiry import expired, with_expiry
 from tuner.campaign.overview import beside, overview
 from tuner.campaign.presence import absence
 from tuner.campaign.spec import stored_spaces
@@ -100,6 +100,7 @@ def show_campaign(
             counts=view.counts,
             absence=stalled,
             everything=everything,
+            expired=expired(store, found),
         )
         show(Console(), page)
 

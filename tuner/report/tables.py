@@ -123,6 +123,7 @@ def campaign_page(
     counts: Sequence[BlockCount] | None = None,
     absence: str = "",
     everything: bool = True,
+    expired: str = "",
 ) -> RenderableType:
     """One campaign: where it stands, its trials (`estimates` by their number), its last events.
 
@@ -131,7 +132,7 @@ def campaign_page(
     `drift`: the baseline's time in each complete block over its own mean. `clients`: the time of
     each of several over the mean of all, by host. `testbeds_differ`: how, a sentence. `counts`: of
     all blocks, where `blocks` are only the newest. `absence`: why it does not go on, though it runs
-    by its state.
+    by its state. `expired`: why its certificate holds no more, a sentence.
     """
     counts = block_counts(blocks) if counts is None else counts
     parts: list[RenderableType] = [
@@ -141,7 +142,7 @@ def campaign_page(
     ]
     if campaign.recommendation is not None:
         r = campaign.recommendation
-        gone = [paragraph(said) for said in r.notes if said.startswith("expired: ")]
+        gone = [paragraph(expired)] if expired else []
         parts.append(section("Answer", _headline(r), *gone, paragraph(claim(r))))
     parts += named_sections(named)
     parts += references_section(references)

@@ -65,7 +65,9 @@ def test_kill_loses_nothing_that_was_acknowledged(
         lines = [process.stdout.readline() for _ in range(acknowledgements)]
         process.kill()
         # What it wrote between the last line read and its end counts as well.
-        rest, _ = process.communicate()
+        # Lines that were read ahead are in the file, where communicate() does not look.
+        rest = process.stdout.read()
+        process.wait()
         for line in [*lines, *rest.splitlines()]:
             block, arm = line.split()
             acknowledged.append((int(block), int(arm)))
