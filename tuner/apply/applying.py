@@ -173,8 +173,9 @@ def carry_out(hand: Hand, application: Application) -> Application:
         is_back = True
         try:
             with opened(site, application.id, hand.say) as found:
+                check_fresh(application, found)
+                is_back = False
                 try:
-                    is_back = False
                     _change(hand, application, found, holding)
                     with undisturbed(hand.say):
                         return _commit(hand, application, found, site)
@@ -191,7 +192,6 @@ def carry_out(hand: Hand, application: Application) -> Application:
 
 def _change(hand: Hand, application: Application, found: Opened, holding: Held) -> None:
     """Bring the configuration into effect, and see that the service works with it."""
-    check_fresh(application, found)
     before, after = application.before, application.after
     way = _steps(found, before, after, stepwise=application.stepwise)
     now = before
@@ -295,12 +295,11 @@ def settle(
             found.keep(changed_parts(before, after))
             said = f"{application.id} is in force on {site.label}: {why} after that was decided"
             return hand.move(application, states.APPLIED, "applied", said, "")
-        for sentence in found.put_back(before):
-            hand.say(sentence)
+        remark = found.put_back(before)
     if application.state is states.ROLLING_BACK:
         said = f"{application.id} is rolled back on {site.label}"
-        return hand.move(application, states.ROLLED_BACK, "rolled-back", said, "")
-    return _failed(hand, application, site, why)
+        return hand.move(application, states.ROLLED_BACK, "rolled-back", said, remark)
+    return _failed(hand, application, site, f"{why}; {remark}" if remark else why)
 
 
 def finish(hand: Hand, application: Application) -> Application:
@@ -334,11 +333,10 @@ def roll_back(hand: Hand, application: Application) -> Application:
             said = f"{hand.by} rolls {application.id} back on {site.label}"
             rolling = ApplicationState.ROLLING_BACK
             application = hand.move(application, rolling, "rolling-back", said, "")
-            for sentence in found.put_back(application.before):
-                hand.say(sentence)
+            remark = found.put_back(application.before)
             said = f"{hand.by} rolled {application.id} back on {site.label}"
             done = ApplicationState.ROLLED_BACK
-            application = hand.move(application, done, "rolled-back", said, "")
+            application = hand.move(application, done, "rolled-back", said, remark)
             found.check_health()
         return application
 

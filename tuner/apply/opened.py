@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from tuner.apply.place import Site, health
 from tuner.apply.plan import changed_parts
 from tuner.campaign.stopping import undisturbed
-from tuner.errors import TestbedError, TunerError, WorkloadError
+from tuner.errors import ConfigurationError, TestbedError, TunerError, WorkloadError
 from tuner.model import Configuration
 from tuner.services.lasting import JournalState, LastingPart, lasting_parts
 from tuner.services.target import Target
@@ -86,9 +86,12 @@ class Opened:
     def _keeps(self, part: LastingPart) -> bool:
         return JournalState.KEPT in part.journals(self.name)
 
-    def put_back(self, before: Configuration) -> list[str]:
-        """Bring back what was in effect before; a sentence for each part. Goes on when one fails,
-        then raises that failure (TunerError).
+    def put_back(self, before: Configuration) -> str:
+        """Bring back what was in effect before. Goes on when a part fails, then raises that failure
+        (TunerError).
+
+        When every host has gone back by its journal and yet another configuration is in effect,
+        somebody else has changed it: then the return value says so; else it is empty.
         """
         with suppress(TunerError):
             self.bench.engine.end_runs(self.name)
@@ -105,8 +108,18 @@ class Opened:
             said = self.target.restore(self.say)
         if failure is not None:
             raise failure
-        self.target.read_back(before, self.say)
-        return said
+        for sentence in said:
+            self.say(sentence)
+        try:
+            self.target.read_back(before, self.say)
+        except ConfigurationError as problem:
+            if any(part.journals(self.name) != {JournalState.NONE} for part in self.parts.values()):
+                raise
+            # No host has anything left to go back to: to try again would change nothing.
+            remark = f"every host has gone back, but something else was changed there: {problem}"
+            self.say(remark)
+            return remark
+        return ""
 
     def clean(self) -> None:
         """Remove what checks left behind that were cut off."""

@@ -129,6 +129,9 @@ def rollback(
         _agree(yes, "Roll it back?")
         with _interruptible():
             done = roll_back(renamed(hand, application), application)
+    if done.state is ApplicationState.ROLLED_BACK and done.reason:
+        say(f"{done.state}: {done.reason}")
+        return
     say(f"{done.state}: what was in effect before {done.id} is in effect")
 
 

@@ -14,7 +14,7 @@ from tuner.measure.references import ReferencePlan
 from tuner.measure.workload import Workload
 from tuner.model import ComponentResult, Configuration, PageCache, Value
 from tuner.services.lasting import JournalState
-from tuner.services.part import Part
+from tuner.services.part import NotInEffect, Part
 from tuner.services.simulated.noise import Run
 from tuner.services.simulated.world import World
 from tuner.services.target import Target
@@ -110,6 +110,9 @@ class _SimulatedPart:
             self.keeper.change(self.space.component, self.found, values)
 
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
+        if dict(values) != dict(self.values):
+            shown = f"{dict(values)} is not in effect: it shows {dict(self.values)}"
+            raise NotInEffect(f"{self.space.component}: {shown}")
         return dict(self.values)
 
     def incarnation(self) -> str:
