@@ -171,6 +171,7 @@ def carry_out(hand: Hand, application: Application) -> Application:
         said = f"{hand.by} applies {application.id} on {site.label}"
         application = hand.move(application, ApplicationState.APPLYING, "applying", said, "")
         is_back = True
+        done: Application | None = None
         try:
             with opened(site, application.id, hand.say) as found:
                 check_fresh(application, found)
@@ -178,16 +179,29 @@ def carry_out(hand: Hand, application: Application) -> Application:
                 try:
                     _change(hand, application, found, holding)
                     with undisturbed(hand.say):
-                        return _commit(hand, application, found, site)
+                        done = _commit(hand, application, found, site)
+                    return done
                 except BaseException:
-                    with undisturbed(hand.say):
-                        found.put_back(application.before)
-                    is_back = True
+                    if done is None:
+                        with undisturbed(hand.say):
+                            found.put_back(application.before)
+                        is_back = True
                     raise
         except (TunerError, KeyboardInterrupt) as problem:
-            with undisturbed(hand.say):
-                _fail(hand, application, site, problem, is_back=is_back)
-            raise
+            if done is None:
+                with undisturbed(hand.say):
+                    _fail(hand, application, site, problem, is_back=is_back)
+                raise
+            # It was decided, and every host knows: what comes then is told and undoes nothing.
+            hand.say(f"applied, but {_reason(problem)}")
+            return done
+
+
+def _reason(problem: BaseException) -> str:
+    """What to tell of the end of an application that did not go on."""
+    if isinstance(problem, KeyboardInterrupt):
+        return f"stopped by {str(problem) or 'Ctrl-C'}"
+    return str(problem) or type(problem).__name__
 
 
 def _change(hand: Hand, application: Application, found: Opened, holding: Held) -> None:
@@ -251,9 +265,7 @@ def _fail(
     """Write down that an application did not come into force. Where what was before is not back for
     sure, that is settled, now or later.
     """
-    why = str(problem) or type(problem).__name__
-    if isinstance(problem, KeyboardInterrupt):
-        why = f"stopped by {str(problem) or 'Ctrl-C'}"
+    why = _reason(problem)
     application = hand.applications.get(application.id)
     if is_back:
         _failed(hand, application, site, why)
@@ -307,7 +319,17 @@ def finish(hand: Hand, application: Application) -> Application:
     campaign = hand.store.campaign(application.campaign)
     site = Site.stored(campaign, application, hand.state_directory)
     with hand.holding(campaign.id, site):
-        return hand.applications.get(application.id)
+        return _settled(hand, application)
+
+
+def _settled(hand: Hand, application: Application) -> Application:
+    """An application as it is once its testbed is held. Raises ConflictError when it is still cut
+    off: nobody may be told that it is over.
+    """
+    found = hand.applications.get(application.id)
+    if found.state in UNFINISHED:
+        raise ConflictError(f"application {found.id} is still {found.state}: it is not settled")
+    return found
 
 
 def roll_back(hand: Hand, application: Application) -> Application:
@@ -321,7 +343,7 @@ def roll_back(hand: Hand, application: Application) -> Application:
     site = Site.stored(campaign, application, hand.state_directory)
     cut_off = application.state in UNFINISHED
     with hand.holding(campaign.id, site):
-        application = hand.applications.get(application.id)
+        application = _settled(hand, application)
         if cut_off and application.state is not ApplicationState.APPLIED:
             return application  # it was undone as the testbed was taken
         _check_newest(hand, application)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from tuner.applications import Application
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.testbed_section import TestbedSection
 from tuner.compose import looked_up
-from tuner.errors import NotFoundError, SpecError
+from tuner.errors import ConflictError, NotFoundError, SpecError
 from tuner.measure.workload import Workload, load_workload
 from tuner.model import Answer, Campaign, Recommendation
 from tuner.services.kind import Place, Wish
@@ -18,6 +19,7 @@ from tuner.services.lasting import LastingTestbed
 from tuner.services.testbed import Testbed
 
 _WHERE = "testbed"
+_HEALTH = Path(__file__).with_name("health.yaml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,17 @@ class Site:
     other: bool
 
     @classmethod
-    def of(cls, campaign: Campaign, state_directory: Path, file: Path | None = None) -> Site:
-        """That of a campaign; ``file``: a testbed file in its place. Raises SpecError."""
+    def of(
+        cls,
+        campaign: Campaign,
+        state_directory: Path,
+        file: Path | None = None,
+        *,
+        measures: bool = False,
+    ) -> Site:
+        """That of a campaign; ``file``: a testbed file in its place; ``measures``: see ``stored``.
+        Raises SpecError.
+        """
         spec = CampaignSpec.from_json(campaign.spec)
         if file is not None:
             section = _section({"hosts": str(file.absolute())})
@@ -44,24 +55,48 @@ class Site:
             section = spec.testbed
         else:
             raise SpecError("the campaign has several testbeds: name one with --testbed FILE")
-        return cls._made(campaign, spec, section, state_directory)
+        return cls._made(campaign, spec, section, state_directory, measures=measures)
 
     @classmethod
-    def stored(cls, campaign: Campaign, application: Application, state_directory: Path) -> Site:
-        """That of an application. Raises SpecError, as when its testbed file is gone."""
+    def stored(
+        cls,
+        campaign: Campaign,
+        application: Application,
+        state_directory: Path,
+        *,
+        measures: bool = False,
+    ) -> Site:
+        """That of an application. ``measures``: for its workload too, which may be gone otherwise.
+
+        Raises SpecError, as when its testbed file is gone; ConflictError when that names another
+        testbed now.
+        """
         spec = CampaignSpec.from_json(campaign.spec)
-        return cls._made(campaign, spec, _section(json.loads(application.section)), state_directory)
+        section = _section(json.loads(application.section))
+        site = cls._made(campaign, spec, section, state_directory, measures=measures)
+        if site.name != application.testbed:
+            raise ConflictError(
+                f"{application.id} is for {application.testbed}, but its testbed file names "
+                f"{site.name} now: put the file back as it was"
+            )
+        return site
 
     @classmethod
     def _made(
-        cls, campaign: Campaign, spec: CampaignSpec, section: TestbedSection, directory: Path
+        cls,
+        campaign: Campaign,
+        spec: CampaignSpec,
+        section: TestbedSection,
+        directory: Path,
+        *,
+        measures: bool = False,
     ) -> Site:
-        wish = replace(looked_up(spec), references=())
+        wish = replace(_looked_up(spec, measures=measures), references=())
         place = section.way.place(section.section, directory)
         name = _name(place, campaign)
-        measured = {_name(p.way.place(p.section, directory), campaign) for p in spec.places}
         label = place.label or section.way.summary(section.section)
-        return cls(section, spec, wish, directory, name, label, name not in measured)
+        other = name not in _measured(campaign, spec, directory)
+        return cls(section, spec, wish, directory, name, label, other)
 
     @property
     def document(self) -> str:
@@ -87,13 +122,35 @@ def _name(place: Place, campaign: Campaign) -> str:
     return place.name or f"of campaign {campaign.id}"
 
 
+def _measured(campaign: Campaign, spec: CampaignSpec, directory: Path) -> set[str]:
+    """The names of the testbeds that a campaign was measured on, but those whose file is gone."""
+    found = set()
+    for place in spec.places:
+        with suppress(SpecError):
+            found.add(_name(place.way.place(place.section, directory), campaign))
+    return found
+
+
+def _looked_up(spec: CampaignSpec, *, measures: bool) -> Wish:
+    """What a specification names; in place of a workload that is gone, unless it is to be measured,
+    what shows that the service works.
+    """
+    if not measures:
+        try:
+            load_workload(spec.workload.name, spec.workload.scale)
+        except SpecError:
+            usual = spec.workload.model_copy(update={"name": str(_HEALTH), "scale": 1.0})
+            return looked_up(spec.model_copy(update={"workload": usual}))
+    return looked_up(spec)
+
+
 def _section(document: object) -> TestbedSection:
     return TestbedSection.model_validate(document)
 
 
 def health() -> Workload:
     """What a client does to show that the service works."""
-    return load_workload(str(Path(__file__).with_name("health.yaml")))
+    return load_workload(str(_HEALTH))
 
 
 def recommended(campaign: Campaign) -> Recommendation:

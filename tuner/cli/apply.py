@@ -154,10 +154,10 @@ def verify(
         answer = recommended(found)
         before, after = answer.baseline, answer.configuration
         if application is None:
-            site = Site.of(found, hand.state_directory, testbed)
+            site = Site.of(found, hand.state_directory, testbed, measures=True)
         else:
             before, after = application.before, application.after
-            site = Site.stored(found, application, hand.state_directory)
+            site = Site.stored(found, application, hand.state_directory, measures=True)
         with _interruptible():
             stored, result = measure_again(hand, found, answer, before, after, site, blocks)
     for line in verified_lines(result):

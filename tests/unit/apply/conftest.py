@@ -47,7 +47,7 @@ class Desk:
         return recommending(self.store, asked, FOUND, chosen)
 
     def site(self, campaign: Campaign) -> Site:
-        return Site.of(campaign, self.directory)
+        return Site.of(campaign, self.directory, measures=True)
 
     def plan(self, campaign: Campaign, *, stepwise: bool = False) -> Application:
         planned = make_plan(self.hand, campaign, self.site(campaign), stepwise=stepwise)[1]

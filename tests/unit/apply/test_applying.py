@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 
 import pytest
 
@@ -19,10 +20,12 @@ from tuner.errors import (
     ConflictError,
     NotFoundError,
     StalePlanError,
+    TestbedError,
     WorkloadError,
 )
 from tuner.model import Answer
 from tuner.services.lasting import JournalState
+from tuner.services.simulated import SimulatedTestbed
 from tuner.services.simulated.testbed import _SimulatedPart as Part
 from tuner.states import ApplicationState
 from tuner.store.deletion import delete_campaign
@@ -115,6 +118,39 @@ def test_a_stop_signal_is_answered_by_putting_back(
     stored = desk.hand.applications.get(planned.id)
     assert (stored.state, stored.reason) == (STATES.FAILED, "stopped by SIGINT")
     assert desk.in_force(campaign) == FOUND
+
+
+def stopped() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def not_closed() -> None:
+    raise TestbedError("no answer any more")
+
+
+@pytest.mark.parametrize(
+    ("kind", "method", "do", "said"),
+    [
+        (SimulatedTestbed, "close", not_closed, "applied, but no answer any more"),
+        (Opened, "clean", not_closed, "applied, but no answer any more"),
+        (Opened, "clean", stopped, "applied, but stopped by SIGINT"),
+    ],
+)
+def test_what_fails_after_the_decision_undoes_nothing(
+    desk: Desk,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type,
+    method: str,
+    do: Callable[[], None],
+    said: str,
+) -> None:
+    campaign = desk.campaign()
+    planned = desk.plan(campaign)
+    with breaking(monkeypatch, kind, method, do):
+        assert carry_out(desk.hand, planned).state is STATES.APPLIED
+    assert said in desk.said
+    assert desk.hand.applications.get(planned.id).state is STATES.APPLIED
+    assert desk.in_force(campaign) == CHOSEN
 
 
 def died() -> None:
