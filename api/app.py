@@ -24,6 +24,7 @@ from tuner.services.kinds import offered
 from tuner.settings import ServiceSettings, Settings
 from tuner.store import Store
 from tuner.store.access import Access
+from tuner.store.applications import Applications
 from tuner.store.pages import Pages
 
 
@@ -43,6 +44,8 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         with Store.open(directory, database) as store:
+            # Nobody hears any more how what an earlier service was asked for has begun.
+            Applications(store).unask_all()
             app.state.service = Service(
                 directory=directory,
                 database=database,

@@ -21,7 +21,7 @@ from tuner.applications import Application
 from tuner.apply.applying import Hand, look_again, make_plan
 from tuner.apply.place import Site
 from tuner.errors import ConflictError, NotFoundError
-from tuner.states import IN_FORCE, ApplicationState
+from tuner.states import ApplicationState
 from tuner.store import NewEvent
 from tuner.store.applications import Applications
 
@@ -103,8 +103,7 @@ def apply_plan(
 )
 def roll_back_application(campaign: Found, serving: Serving, who: Admin) -> ApplicationDocument:
     """Bring back what was in effect before what this campaign recommends was applied."""
-    kept = Applications(serving.store)
-    found = [one for one in kept.of(campaign.id) if one.state in IN_FORCE]
+    found = Applications(serving.store).in_force(campaign=campaign.id)
     if not found:
         raise NotFoundError(f"nothing of campaign {campaign.id} is in force")
     return _begun(serving, who, found[0], "rollback")
@@ -125,7 +124,7 @@ def _begun(
     asked = kept.ask(application.id, application.state, who.name, event)
     try:
         serving.starter.start_application(command, asked)
-    except ConflictError:
+    except Exception:  # whatever kept it from beginning, it can be asked for again
         kept.unask(application.id)
         raise
     return ApplicationDocument.of(asked)

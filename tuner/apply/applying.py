@@ -300,8 +300,8 @@ def settle(
     before, after = application.before, application.after
     states = ApplicationState
     with (
-        undisturbed(hand.say),
         opened(site, application.id, hand.say, putting_back=True) as found,
+        undisturbed(hand.say),
     ):
         if application.state is states.COMMITTING and found.stays(before, after):
             found.keep(changed_parts(before, after))
@@ -347,18 +347,16 @@ def roll_back(hand: Hand, application: Application) -> Application:
         if cut_off and application.state is not ApplicationState.APPLIED:
             return application  # it was undone as the testbed was taken
         _check_newest(hand, application)
-        with (
-            undisturbed(hand.say),
-            opened(site, application.id, hand.say, putting_back=True) as found,
-        ):
-            found.has_record(changed_parts(application.before, application.after))
-            said = f"{hand.by} rolls {application.id} back on {site.label}"
-            rolling = ApplicationState.ROLLING_BACK
-            application = hand.move(application, rolling, "rolling-back", said, "")
-            remark = found.put_back(application.before)
-            said = f"{hand.by} rolled {application.id} back on {site.label}"
-            done = ApplicationState.ROLLED_BACK
-            application = hand.move(application, done, "rolled-back", said, remark)
+        with opened(site, application.id, hand.say, putting_back=True) as found:
+            found.check_record(application.before, application.after)
+            with undisturbed(hand.say):
+                said = f"{hand.by} rolls {application.id} back on {site.label}"
+                rolling = ApplicationState.ROLLING_BACK
+                application = hand.move(application, rolling, "rolling-back", said, "")
+                remark = found.put_back(application.before)
+                said = f"{hand.by} rolled {application.id} back on {site.label}"
+                done = ApplicationState.ROLLED_BACK
+                application = hand.move(application, done, "rolled-back", said, remark)
             found.check_health()
         return application
 
@@ -368,7 +366,7 @@ def _check_newest(hand: Hand, application: Application) -> None:
         raise ConflictError(
             f"application {application.id} is {application.state}: it is not in force"
         )
-    newest = hand.applications.on(application.testbed)[0]
+    newest = hand.applications.in_force(testbed=application.testbed)[0]
     if newest.id != application.id:
         raise ConflictError(
             f"{newest.id} was applied on this testbed after {application.id}; roll that back first"

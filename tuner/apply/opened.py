@@ -126,14 +126,26 @@ class Opened:
         with suppress(TunerError):
             self.bench.engine.clean_leftovers(self.name)
 
-    def has_record(self, parts: frozenset[str]) -> None:
-        """Raise TestbedError when a host does not know any more what was there before."""
-        for part in parts:
-            if JournalState.NONE in self.parts[part].journals(self.name):
-                raise TestbedError(
-                    f"what was in effect before is not kept on a host of the {part} any more; "
-                    "put it back by hand: 'fstune applications' shows it"
-                )
+    def check_record(self, before: Configuration, after: Configuration) -> None:
+        """Raise TestbedError when a host does not know any more what was there before, unless that
+        is in effect already and nothing is open: then there is nothing to put back.
+        """
+        changed = changed_parts(before, after)
+        lost = [
+            p for p in sorted(changed) if JournalState.NONE in self.parts[p].journals(self.name)
+        ]
+        if not lost:
+            return
+        try:
+            if any(JournalState.OPEN in part.journals(self.name) for part in self.parts.values()):
+                raise ConfigurationError("a journal is open")
+            self.target.read_back(before, self.say)
+        except ConfigurationError as problem:
+            raise TestbedError(
+                f"what was in effect before is not kept on a host of the {' and '.join(lost)} any "
+                f"more ({problem}): 'fstune applications' shows it; put it back by hand, then "
+                f"repeat: fstune rollback {self.name}"
+            ) from problem
 
 
 @contextmanager

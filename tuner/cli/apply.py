@@ -29,7 +29,7 @@ from tuner.cli.options import (
 from tuner.cli.say import say
 from tuner.errors import INTERRUPTED, NO_IMPROVEMENT, ConflictError, NotFoundError
 from tuner.identifiers import is_application_id
-from tuner.states import IN_FORCE, UNFINISHED, ApplicationState
+from tuner.states import UNFINISHED, ApplicationState
 from tuner.store import Store
 from tuner.store.applications import Applications
 
@@ -179,8 +179,8 @@ def _application(store: Store, reference: str) -> Application:
     kept = Applications(store)
     if is_application_id(reference):
         return kept.get(reference)
-    of = kept.all() if reference == "last" else kept.of(store.campaign(reference).id)
-    found = [one for one in of if one.state in IN_FORCE]
+    campaign = None if reference == "last" else store.campaign(reference).id
+    found = kept.in_force(campaign=campaign)
     if not found:
         raise NotFoundError(f"nothing of {reference} is in force; see 'fstune applications'")
     return found[0]
@@ -191,7 +191,7 @@ def _meant(store: Store, reference: str) -> Application | None:
     kept = Applications(store)
     if is_application_id(reference):
         return kept.get(reference)
-    in_force = [one for one in kept.all() if one.state is ApplicationState.APPLIED]
+    in_force = [one for one in kept.in_force() if one.state is ApplicationState.APPLIED]
     return in_force[0] if reference == "last" and in_force else None
 
 

@@ -51,10 +51,19 @@ class Applications:
         """Those of a campaign, newest first."""
         return self._some(tables.application.c.campaign == campaign)
 
-    def on(self, testbed: str) -> list[Application]:
-        """Those that are, or may be, in force on a testbed, newest first."""
+    def in_force(
+        self, *, testbed: str | None = None, campaign: str | None = None
+    ) -> list[Application]:
+        """Those that are, or may be, in force, on a testbed or of a campaign; the one that was
+        applied last comes first, whenever it was planned.
+        """
         table = tables.application
-        return self._some(table.c.testbed == testbed, table.c.state.in_(IN_FORCE))
+        where = [table.c.state.in_(IN_FORCE)]
+        if testbed is not None:
+            where.append(table.c.testbed == testbed)
+        if campaign is not None:
+            where.append(table.c.campaign == campaign)
+        return sorted(self._some(*where), key=lambda one: one.changed, reverse=True)
 
     def unfinished(self, testbeds: Collection[str]) -> list[Application]:
         """Those on these testbeds that somebody is, or was, in the middle of."""
@@ -120,6 +129,14 @@ class Applications:
         """Forget who has asked: what was asked for did not begin."""
         table = tables.application
         forget = update(table).where(table.c.id == application).values(asked_by=None)
+        self._database.write(lambda connection: connection.execute(forget))
+
+    def unask_all(self) -> None:
+        """Forget who has asked, where nothing begins any more: nobody holds the testbed."""
+        table, lease = tables.application, tables.lease
+        held = select(lease.c.testbed)
+        waiting = table.c.asked_by.is_not(None) & table.c.testbed.not_in(held)
+        forget = update(table).where(waiting).values(asked_by=None)
         self._database.write(lambda connection: connection.execute(forget))
 
     def _some(self, *where: ColumnElement[bool]) -> list[Application]:

@@ -6,12 +6,13 @@ import pytest
 
 from tests.unit.apply.conftest import CHOSEN, FOUND, Desk
 from tests.unit.apply.failing import Broken, breaking
-from tests.unit.apply.test_applying import died
+from tests.unit.apply.test_applying import died, stopped
 from tuner.apply.applying import carry_out, finish, make_plan, roll_back
 from tuner.apply.opened import Opened
 from tuner.campaign.spec import CampaignSpec
-from tuner.errors import StalePlanError
+from tuner.errors import ConflictError, StalePlanError, TestbedError
 from tuner.model import Campaign, Value
+from tuner.services.simulated import SimulatedTestbed
 from tuner.services.simulated.document import SimulatedSection
 from tuner.services.simulated.keeper import Keeper
 from tuner.states import ApplicationState
@@ -83,3 +84,54 @@ def test_a_rollback_that_was_cut_off_ends_although_something_else_is_in_effect(
     assert back.state is STATES.ROLLED_BACK
     assert "something else was changed there" in back.reason
     assert desk.in_force(campaign) == now
+
+
+def test_what_is_back_already_is_rolled_back_although_no_host_has_a_record(desk: Desk) -> None:
+    campaign = desk.campaign()
+    applied = desk.apply(campaign)
+    kept = keeper(desk, campaign)
+    kept.reopen("fileserver", applied.id)
+    kept.put_back("fileserver")
+    changed(desk, campaign, 99)
+    with pytest.raises(TestbedError, match=f"then repeat: fstune rollback {applied.id}"):
+        roll_back(desk.hand, applied)
+    assert desk.hand.applications.get(applied.id).state is STATES.APPLIED
+    changed(desk, campaign, 64)
+    assert roll_back(desk.hand, applied).state is STATES.ROLLED_BACK
+    assert desk.in_force(campaign) == FOUND
+
+
+def test_the_newest_is_the_one_that_was_applied_last(desk: Desk) -> None:
+    """A plan that was made first is carried out last, once what it began with is back."""
+    first = desk.campaign(name="shared")
+    second = desk.campaign(chosen=CHOSEN | {"cache_manager.daemons": 5}, name="shared")
+    early = desk.plan(first)
+    below = desk.apply(second)
+    # Somebody puts the settings back by hand that the first plan began with.
+    kept = keeper(desk, second)
+    for part in ("fileserver", "cache_manager"):
+        own = {n.partition(".")[2]: v for n, v in FOUND.items() if n.startswith(part)}
+        kept.change(part, {}, own)
+        kept.keep(part, "by-hand")
+    above = carry_out(desk.hand, early)
+    in_force = desk.hand.applications.in_force(testbed=above.testbed)
+    assert [one.id for one in in_force] == [above.id, below.id]
+    with pytest.raises(ConflictError, match=f"{above.id} was applied on this testbed after"):
+        roll_back(desk.hand, below)
+    assert roll_back(desk.hand, above).state is STATES.ROLLED_BACK
+
+
+def test_a_rollback_can_be_stopped_while_it_connects(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = desk.campaign()
+    applied = desk.apply(campaign)
+    with (
+        breaking(monkeypatch, SimulatedTestbed, "open", stopped),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        roll_back(desk.hand, applied)
+    assert desk.hand.applications.get(applied.id).state is STATES.APPLIED
+    with breaking(monkeypatch, Opened, "put_back", stopped):
+        assert roll_back(desk.hand, applied).state is STATES.ROLLED_BACK
+    assert desk.in_force(campaign) == FOUND

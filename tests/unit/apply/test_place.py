@@ -1,0 +1,41 @@
+"""An application is carried out where it was planned for, with whatever is left of its campaign."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import workloads
+from tests.recommending import recommending
+from tests.unit.apply.conftest import CHOSEN, FOUND, Desk
+from tests.unit.campaign.campaigns import spec
+from tuner.apply.applying import carry_out, finish, roll_back
+from tuner.apply.place import Site
+from tuner.errors import ConflictError, SpecError
+from tuner.states import ApplicationState
+
+
+@pytest.mark.parametrize("use", [carry_out, finish, roll_back])
+def test_a_testbed_file_that_names_another_testbed_is_refused(desk: Desk, use: object) -> None:
+    assert callable(use)
+    campaign = desk.campaign(name="here")
+    planned = desk.plan(campaign)
+    with pytest.raises(ConflictError, match="is for elsewhere, but its testbed file names"):
+        use(desk.hand, replace(planned, testbed="elsewhere"))
+    assert desk.hand.applications.get(planned.id).state is ApplicationState.PLANNED
+    assert desk.in_force(campaign) == FOUND
+
+
+def test_a_rollback_does_without_the_workload(desk: Desk, tmp_path: Path) -> None:
+    file = tmp_path / "own.yaml"
+    packaged = Path(workloads.__file__).with_name("office.yaml")
+    file.write_text(packaged.read_text())
+    asked = spec(found=FOUND, workload=str(file))
+    campaign = recommending(desk.store, asked, FOUND, CHOSEN)
+    applied = desk.apply(campaign)
+    file.unlink()
+    assert roll_back(desk.hand, applied).state is ApplicationState.ROLLED_BACK
+    with pytest.raises(SpecError, match=r"own\.yaml"):
+        Site.stored(campaign, applied, desk.directory, measures=True)
