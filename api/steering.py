@@ -19,6 +19,7 @@ from api.problems import RequestError
 from api.service import OPERATE, Found, Operator, Service, Serving, Visitor
 from tuner.campaign.branching import priors
 from tuner.campaign.holding import is_gone
+from tuner.campaign.resuming import refuse_verification
 from tuner.campaign.rules import rules_of
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.steering import steer
@@ -157,6 +158,7 @@ def resumed(
     """Start a run of a campaign that has stopped. ConflictError when there is nothing to resume."""
     if campaign.state in OVER:
         raise ConflictError(f"campaign {campaign.id} is {campaign.state}")
+    refuse_verification(serving.store, campaign.id)
     held = [lease for lease in serving.store.leases() if lease.campaign == campaign.id]
     if any(lease.beat_age_s <= lease.limit_s and not is_gone(lease.holder) for lease in held):
         raise ConflictError(f"campaign {campaign.id} runs already")

@@ -126,3 +126,5 @@ class EventKind(StrEnum):
     PAUSE_REQUESTED = "pause-requested"
     CANCEL_REQUESTED = "cancel-requested"
     RESUME_REQUESTED = "resume-requested"
+    #: Of a campaign that is a verification, from its beginning.
+    VERIFICATION = "verification"

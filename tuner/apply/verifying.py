@@ -39,7 +39,7 @@ from tuner.model import (
 )
 from tuner.records.standing import Observer, Standing
 from tuner.services.testbed import Bench
-from tuner.states import CampaignState, TrialState
+from tuner.states import CampaignState, EventKind, TrialState
 from tuner.store import NewEvent
 
 _CHOSEN = BASELINE + 1
@@ -86,6 +86,8 @@ def verify(
     spec = _spec(site, after, blocks)
     now = datetime.now(UTC)
     stored = hand.store.create_campaign(spec.name, spec.to_json(), spec.seed, now)
+    said = f"it verifies campaign {campaign.id}"
+    hand.store.add_event(stored.id, NewEvent(now, EventKind.VERIFICATION, said))
     observer = _Quiet(hand.say)
     writer = EventWriter(hand.store, stored.id, observer, lambda: datetime.now(UTC))
     rules = rules_of(spec, site.wish.workload)
@@ -127,6 +129,8 @@ def _spec(site: Site, after: Configuration, blocks: int) -> CampaignSpec:
         "search": spec.search.model_copy(update={"arms": 1, "max_trials": 1}),
         "certification": spec.certification.model_copy(update={"blocks": blocks}),
         "references": (),
+        "compare": {},
+        "warm_start": "none",
         "seed": secrets.randbits(32),
     }
     return spec.model_copy(update=update)
@@ -180,6 +184,8 @@ def _measured(
         )
 
         def run(number: int) -> None:
+            if (why_not := testbed.unavailable()) is not None:
+                raise CampaignHalted(f"the testbed must not be used now: {why_not}")
             safe_point()
             step = RunBlock.shuffled(rules.seed, number, BlockKind.CERTIFY, 1, [_CHOSEN])
             block, event = runner.beginning(step)

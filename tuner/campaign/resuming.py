@@ -9,8 +9,17 @@ from tuner.campaign.rules import Rules
 from tuner.errors import ConflictError
 from tuner.measure.workload import Workload
 from tuner.model import Aspect, BlockTimes
-from tuner.states import CampaignState
+from tuner.states import CampaignState, EventKind
 from tuner.store import Store
+
+
+def refuse_verification(store: Store, campaign: str) -> None:
+    """Raise ConflictError for a verification: as a campaign it would search and certify."""
+    if store.events(campaign, kinds={EventKind.VERIFICATION}):
+        raise ConflictError(
+            f"campaign {campaign} is a verification, which cannot be resumed: run 'fstune verify' "
+            "again"
+        )
 
 
 def blocks_so_far(

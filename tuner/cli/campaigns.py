@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from tuner.campaign.branching import priors
+from tuner.campaign.resuming import refuse_verification
 from tuner.campaign.rules import rules_of
 from tuner.campaign.runner import Outcome
 from tuner.campaign.spec import CampaignSpec, read_spec
@@ -130,6 +131,7 @@ def resume(
     directory = state_directory(state_dir)
     with open_store(state_dir, database) as store:
         found = store.campaign(campaign)
+        refuse_verification(store, found.id)
         if queue:
             to_queue(store, lambda: found, directory, server, override_pilot=override_pilot)
             return

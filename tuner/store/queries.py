@@ -87,8 +87,15 @@ def resolve(connection: Connection, reference: str, where: str) -> str:
     if reference == "last":
         # One that was refused before its first block must not hide the one that the user means.
         begun = select(tables.block.c.number).where(tables.block.c.campaign == table.c.id).exists()
-        newest = select(table.c.id).where(begun).order_by(*_NEWEST_FIRST).limit(1)
-        return connection.scalar(newest) or next(iter(names))
+        # Nor must a verification: what is meant is what it verifies.
+        told = tables.event.c.campaign == table.c.id
+        kind = tables.event.c.kind == states.EventKind.VERIFICATION
+        own = ~select(tables.event.c.number).where(told, kind).exists()
+        for meant in ((begun, own), (own,)):
+            newest = select(table.c.id).where(*meant).order_by(*_NEWEST_FIRST).limit(1)
+            if (found := connection.scalar(newest)) is not None:
+                return str(found)
+        return next(iter(names))
     matching = [known for known in names if reference and known.startswith(reference)]
     if len(matching) == 1:
         return matching[0]

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from tests.recommending import recommending
 from tests.unit.apply.conftest import CHOSEN, FOUND, Desk
-from tests.unit.apply.failing import breaking
-from tests.unit.campaign.campaigns import failing, faster
+from tests.unit.apply.failing import Broken, breaking
+from tests.unit.apply.test_applying import died
+from tests.unit.campaign.campaigns import failing, faster, spec
 from tuner.apply.verdict import Verified, VerifyOutcome
 from tuner.apply.verifying import verify
+from tuner.campaign.event_writer import EventWriter
 from tuner.campaign.measuring import BlockRunner
-from tuner.errors import ConfigurationError
+from tuner.campaign.resuming import refuse_verification
+from tuner.campaign.spec import CampaignSpec
+from tuner.errors import CampaignHalted, ConfigurationError, ConflictError
 from tuner.model import Campaign
+from tuner.services.simulated import SimulatedTestbed
 from tuner.states import CampaignState
 from tuner.store import problems
 
@@ -70,3 +76,45 @@ def test_a_stop_signal_ends_it_and_puts_back(desk: Desk, monkeypatch: pytest.Mon
     assert verification.state is CampaignState.CANCELLED
     assert desk.in_force(campaign) == CHOSEN
     assert problems(desk.store) == []
+
+
+def test_a_verification_is_no_campaign_to_go_on_with(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = desk.campaign(faster(-0.10))
+    measured(desk, campaign)
+    with (
+        breaking(monkeypatch, BlockRunner, "run", died, after=1),
+        breaking(monkeypatch, EventWriter, "move", died, after=1),
+        pytest.raises(Broken),
+    ):
+        measured(desk, campaign)
+    running = [c for c in desk.store.campaigns() if c.state is CampaignState.RUNNING]
+    (killed,) = running
+    with pytest.raises(ConflictError, match="run 'fstune verify' again"):
+        refuse_verification(desk.store, killed.id)
+    refuse_verification(desk.store, campaign.id)
+    assert desk.store.campaign("last").id == campaign.id
+
+
+def test_a_campaign_that_compared_is_verified(desk: Desk) -> None:
+    asked = spec(
+        faster(-0.10), found=FOUND, first=(), compare={"more": {"fileserver": {"threads": 200}}}
+    )
+    campaign = recommending(desk.store, asked, FOUND, CHOSEN)
+    stored, _ = measured(desk, campaign, 3)
+    assert not CampaignSpec.from_json(stored.spec).compare
+
+
+def test_a_verification_stops_outside_the_hours_of_the_testbed(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = desk.campaign(faster(-0.10))
+    answers = iter([None, "the hours of the testbed"])
+    monkeypatch.setattr(SimulatedTestbed, "unavailable", lambda testbed: next(answers))
+    with pytest.raises(CampaignHalted, match="must not be used now: the hours"):
+        measured(desk, campaign)
+    verification = desk.store.campaigns()[0]
+    assert verification.state is CampaignState.FAILED
+    assert len(desk.store.blocks(verification.id)) == 1
+    assert desk.in_force(campaign) == FOUND
