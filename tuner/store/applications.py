@@ -58,7 +58,7 @@ class Applications:
         applied last comes first, whenever it was planned.
         """
         table = tables.application
-        where = [table.c.state.in_(IN_FORCE)]
+        where: list[ColumnElement[bool]] = [table.c.state.in_(IN_FORCE)]
         if testbed is not None:
             where.append(table.c.testbed == testbed)
         if campaign is not None:
