@@ -13,7 +13,13 @@ from tuner.campaign.rules import FLOOR_ALPHA, Floors, Rules
 from tuner.campaign.scores import ScoreTable
 from tuner.campaign.steps import Finish
 from tuner.judge.adjustment import Fitted
-from tuner.judge.certify import Certificate, CertificateOutcome, PairedTimes, certify_several
+from tuner.judge.certify import (
+    Certificate,
+    CertificateOutcome,
+    PairedTimes,
+    certify,
+    certify_several,
+)
 from tuner.judge.monitors import Alarm, Guard, GuardKind, disagreement, watch
 from tuner.judge.score import margin, score_differences
 from tuner.judge.series import Series
@@ -149,7 +155,6 @@ def certification(
     """
     pairs = {f: paired(attempt.blocks, f) for f in attempt.finalists}
     opinions = {f: _second_opinion(pairs[f], rules, attempt.alpha) for f in attempt.finalists}
-    suspect = any(_hurts(guard) for guard in watched)
     found = certify_several(
         pairs,
         rules.weights,
@@ -157,18 +162,42 @@ def certification(
         alpha=attempt.alpha,
         max_n=rules.certify_blocks,
         components=rules.components,
-        robust=[f for f in attempt.finalists if suspect or any(map(_hurts, opinions[f]))],
-        floor_alpha=None if rules.floors is Floors.STRICT else FLOOR_ALPHA,
+        robust=[f for f in attempt.finalists if _suspect((*watched, *opinions[f]))],
+        floor_alpha=_floor_alpha(rules),
         adjustments=adjustments,
     )
-    refusal = next((g.reason for g in watched if g.alarm is Alarm.REFUSE), None)
-    certificates = {
-        f: _refused(c, refusal) if refusal is not None and _certified(c) else c
-        for f, c in found.items()
-        if f not in failed
-    }
+    certificates = {f: _unless_refused(c, watched) for f, c in found.items() if f not in failed}
     known = (*watched, *(guard for f in certificates for guard in opinions[f]))
     return Certification(certificates, known, _open(certificates, rules))
+
+
+def single(
+    fresh: Sequence[BlockTimes],
+    configuration: int,
+    rules: Rules,
+    watched: Sequence[Guard],
+    alpha: float,
+) -> tuple[Certificate, tuple[Guard, ...]]:
+    """Judge one trial by itself, at its own error, on the terms of ``certification``; with the
+    second opinion on its pairs.
+    """
+    pairs = paired(fresh, configuration)
+    opinion = _second_opinion(pairs, rules, alpha)
+    found = certify(
+        pairs,
+        rules.weights,
+        floor=rules.race.floor,
+        alpha=alpha,
+        max_n=rules.certify_blocks,
+        components=rules.components,
+        robust=_suspect((*watched, *opinion)),
+        floor_alpha=_floor_alpha(rules),
+    )
+    return _unless_refused(found, watched), opinion
+
+
+def _floor_alpha(rules: Rules) -> float | None:
+    return None if rules.floors is Floors.STRICT else FLOOR_ALPHA
 
 
 def _open(certificates: Mapping[int, Certificate], rules: Rules) -> tuple[int, ...]:
@@ -190,13 +219,17 @@ def _certified(certificate: Certificate) -> bool:
     return certificate.outcome is CertificateOutcome.CERTIFIED
 
 
-def _refused(certificate: Certificate, refusal: str) -> Certificate:
+def _unless_refused(certificate: Certificate, watched: Sequence[Guard]) -> Certificate:
+    refusal = next((g.reason for g in watched if g.alarm is Alarm.REFUSE), None)
+    if refusal is None or not _certified(certificate):
+        return certificate
     reason = f"not certified: {refusal}"
     return replace(certificate, outcome=CertificateOutcome.NOT_CERTIFIED, reason=reason)
 
 
-def _hurts(guard: Guard) -> bool:
-    return guard.kind in _HURT_T_TESTS and guard.alarm is not Alarm.NONE
+def _suspect(known: Sequence[Guard]) -> bool:
+    """Whether a guard warns of what hurts the t-type test."""
+    return any(g.kind in _HURT_T_TESTS and g.alarm is not Alarm.NONE for g in known)
 
 
 def _second_opinion(pairs: Sequence[PairedTimes], rules: Rules, alpha: float) -> tuple[Guard, ...]:

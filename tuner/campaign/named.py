@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tuner.campaign.attempts import Attempt, attempts
-from tuner.campaign.certifying import paired
+from tuner.campaign.certifying import single
 from tuner.campaign.rules import ALPHA, Rules
 from tuner.campaign.scores import ScoreTable
 from tuner.campaign.steps import Finish
-from tuner.judge.certify import Certificate, CertificateOutcome, certify
+from tuner.judge.certify import Certificate, CertificateOutcome
 from tuner.judge.confidence import Interval
 from tuner.judge.evalue import MIN_PAIRS
+from tuner.judge.monitors import Guard
 from tuner.judge.score import margin
 from tuner.model import BASELINE, Trial
 from tuner.records.differences import changes
@@ -37,22 +38,24 @@ def level(count: int) -> float:
     return ALPHA / count
 
 
-def judged(attempt: Attempt, rules: Rules) -> dict[int, Certificate]:
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """How the configurations stand, and what the guards say: the search's, the second opinions."""
+
+    certificates: Mapping[int, Certificate]
+    guards: tuple[Guard, ...]
+
+
+def judged(attempt: Attempt, rules: Rules, watched: Sequence[Guard] = ()) -> Judged:
     """Each configuration against the baseline, in the blocks so far. One that fails keeps its
-    share of the error.
+    share of the error. ``watched``: what the guards saw by then.
     """
     alpha = level(len(attempt.finalists))
-    return {
-        finalist: certify(
-            paired(attempt.blocks, finalist),
-            rules.weights,
-            floor=rules.race.floor,
-            alpha=alpha,
-            max_n=rules.certify_blocks,
-            components=rules.components,
-        )
-        for finalist in attempt.finalists
-    }
+    found = {f: single(attempt.blocks, f, rules, watched, alpha) for f in attempt.finalists}
+    return Judged(
+        {f: certificate for f, (certificate, _) in found.items()},
+        (*watched, *(guard for _, opinion in found.values() for guard in opinion)),
+    )
 
 
 def word_of(interval: Interval, n: int, delta: float) -> Word:
@@ -70,20 +73,25 @@ def word_of(interval: Interval, n: int, delta: float) -> Word:
 def still_open(
     found: Mapping[int, Certificate], rules: Rules, failed: Collection[int]
 ) -> tuple[int, ...]:
-    """The configurations that another block may tell more of: nothing is shown of them yet, or the
-    difference is not known to within delta; and they may have more blocks.
+    """The configurations that another block may tell more of: nothing is shown of them yet, the
+    difference is not known to within delta, or one that is faster is not certified yet; and they
+    may have more blocks.
     """
-    delta = rules.race.delta
     return tuple(
         number
         for number, certificate in found.items()
         if number not in failed
         and certificate.verdict.n < rules.certify_blocks
-        and (
-            word_of(certificate.verdict.interval, certificate.verdict.n, delta) is Word.OPEN
-            or _width(certificate.verdict.interval) > 2.0 * margin(delta)
-        )
+        and _unsettled(certificate, rules.race.delta)
     )
+
+
+def _unsettled(certificate: Certificate, delta: float) -> bool:
+    interval = certificate.verdict.interval
+    word = word_of(interval, certificate.verdict.n, delta)
+    if word is Word.FASTER and certificate.outcome is CertificateOutcome.UNDECIDED:
+        return True
+    return word is Word.OPEN or _width(interval) > 2.0 * margin(delta)
 
 
 def _width(interval: Interval) -> float:
@@ -111,7 +119,7 @@ def comparison(trials: Sequence[Trial], table: ScoreTable, rules: Rules) -> Name
     if not named:
         return None
     made = attempts(table.ended, [one.block for one in table.scored])
-    found = judged(made[0], rules) if made else {}
+    found = judged(made[0], rules).certificates if made else {}
     alpha = level(len(named))
     return NamedComparison(
         rows=tuple(

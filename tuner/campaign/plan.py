@@ -188,7 +188,8 @@ class _State:
             groups = tuple([tuple(self.compared)] * self.testbeds)
             step = Explore(here.race + 1, self.table.newest + 1, BlockKind.CERTIFY, groups)
             return replace(here, step=step, phase=Phase.CERTIFY)
-        found = named.judged(made[0], self.rules)
+        stands = named.judged(made[0], self.rules, here.guards)
+        here, found = replace(here, guards=stands.guards), stands.certificates
         open_ = named.still_open(found, self.rules, self.failed)
         few = len(made[0].blocks) < MIN_PAIRS
         if open_ and (few or self._fits(1 + len(open_))):

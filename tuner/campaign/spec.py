@@ -231,6 +231,8 @@ class CampaignSpec(Section):
         for key, given in (("first", self.first), ("presets", presets)):
             if given:
                 raise ValueError(f"compare: it searches nothing, so that it takes no {key}")
+        if self.statistics.adjust:
+            raise ValueError("compare: what others did is learnt in a search; leave out adjust")
         for name, parts in self.compare.items():
             if not any(parts.values()):
                 raise wrong_key(f"compare.{name}", "name a part, and its settings that differ")

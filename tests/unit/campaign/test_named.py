@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +17,16 @@ from tests.unit.campaign.campaigns import THREADS, failing, faster, sends, spec
 from tests.unit.campaign.conftest import Begin
 from tuner.campaign.attempts import Attempt
 from tuner.campaign.named import judged, still_open, word_of
-from tuner.campaign.rules import ALPHA, rules_of
+from tuner.campaign.rules import ALPHA, Floors, Rules, rules_of
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.stopping import stop_signals
 from tuner.campaign.stored_named import stored_named
 from tuner.compose import prepare
 from tuner.errors import SpecError
+from tuner.judge.certify import CertificateOutcome
 from tuner.judge.confidence import Interval
+from tuner.judge.monitors import Alarm, Guard, GuardKind
+from tuner.judge.score import margin
 from tuner.measure.workload import load_workload
 from tuner.model import BASELINE, BlockKind, BlockTimes
 from tuner.page.html import report_html
@@ -130,6 +134,7 @@ def test_a_search_compares_nothing(begin: Begin) -> None:
     ("sections", "said"),
     [
         ({"first": [{THREADS: 20}]}, "compare: it searches nothing, so that it takes no first"),
+        ({"statistics": {"adjust": True}}, "compare: what others did is learnt in a search"),
         ({"compare": {"x": {"fileserver": {"thread": 20}}}}, "did you mean 'fileserver.threads'"),
         ({"compare": {"x": {"server": {"threads": 20}}}}, "no parameter 'server.threads'"),
         ({"compare": {"x": {}}}, "name a part, and its settings that differ"),
@@ -196,7 +201,7 @@ def test_no_false_word_at_any_look_more_often_than_promised() -> None:
             for looked in range(3, rules.certify_blocks + 1)
             for certificate in judged(
                 Attempt(1, 1, 1, (1, 2, 3), tuple(blocks[:looked])), rules
-            ).values()
+            ).certificates.values()
         )
     # Of 150, 5% are 7.5; 15 or more have a chance below 1%.
     assert wrong < 15
@@ -222,9 +227,65 @@ def test_failed_ones_and_full_ones_are_measured_no_more() -> None:
     chance = np.random.default_rng(1)
     times = np.exp(chance.normal(0.0, 0.2, (rules.certify_blocks, 4, len(rules.components))))
     blocks = [_block(number, arms) for number, arms in enumerate(times, start=1)]
-    few = judged(Attempt(1, 1, 1, (1, 2, 3), tuple(blocks[:4])), rules)
+    few = judged(Attempt(1, 1, 1, (1, 2, 3), tuple(blocks[:4])), rules).certificates
     assert still_open(few, rules, {2}) == (1, 3)
-    assert still_open(judged(Attempt(1, 1, 1, (1, 2, 3), tuple(blocks)), rules), rules, ()) == ()
+    full = judged(Attempt(1, 1, 1, (1, 2, 3), tuple(blocks)), rules).certificates
+    assert still_open(full, rules, ()) == ()
+
+
+def _faster_with_noisy_components(blocks: int, noise: float = 0.05) -> Attempt:
+    """One configuration that is 10% faster; what a component gains by chance another one loses."""
+    weights = np.array(load_workload("mixed-use").weights)
+    components = len(weights)
+    chance = np.random.default_rng(3)
+    times = np.ones((blocks, 2, components))
+    swing = chance.normal(0.0, noise, (blocks, components))
+    swing -= (swing @ weights)[:, None]
+    gain = -0.1 + chance.normal(0.0, 0.003, (blocks, 1))
+    times[:, 1] = np.exp(swing + gain)
+    measured = tuple(_block(number, arms) for number, arms in enumerate(times, start=1))
+    return Attempt(1, 1, 1, (1,), measured)
+
+
+def test_what_is_faster_is_measured_until_its_floors_are_settled() -> None:
+    rules = rules_of(comparing(), load_workload("mixed-use"))
+    strict, bounded = (replace(rules, floors=floors) for floors in (Floors.STRICT, Floors.BOUNDED))
+    attempt = _faster_with_noisy_components(4, noise=0.06)
+    early = judged(attempt, strict).certificates
+    interval = early[1].verdict.interval
+    assert word_of(interval, 4, rules.race.delta) is Word.FASTER
+    assert interval.upper - interval.lower <= 2.0 * margin(rules.race.delta)
+    assert early[1].outcome is CertificateOutcome.UNDECIDED
+    assert still_open(early, strict, ()) == (1,)
+    # What a campaign asks of floors is asked here too.
+    looks = [_faster_with_noisy_components(n, noise=0.06) for n in range(3, 30)]
+
+    def needed(of: Rules) -> int:
+        outcomes = [judged(each, of).certificates[1].outcome for each in looks]
+        return outcomes.index(CertificateOutcome.CERTIFIED)
+
+    assert needed(bounded) < needed(strict)
+
+
+def test_a_refusal_of_the_guards_leaves_no_claim() -> None:
+    rules = rules_of(comparing(), load_workload("mixed-use"))
+    attempt = _faster_with_noisy_components(20, noise=0.01)
+    assert judged(attempt, rules).certificates[1].outcome is CertificateOutcome.CERTIFIED
+    refusal = Guard(GuardKind.TREND, Alarm.REFUSE, 1.0, 9.0, 20, "the twins drift apart")
+    refused = judged(attempt, rules, (refusal,))
+    assert refused.certificates[1].outcome is CertificateOutcome.NOT_CERTIFIED
+    assert "the twins drift apart" in refused.certificates[1].reason
+    assert refusal in refused.guards
+
+
+def test_a_warning_makes_the_claim_rest_on_the_sign_flip_test() -> None:
+    rules = rules_of(comparing(), load_workload("mixed-use"))
+    attempt = _faster_with_noisy_components(5, noise=0.01)
+    assert judged(attempt, rules).certificates[1].outcome is CertificateOutcome.CERTIFIED
+    warning = Guard(GuardKind.SKEWNESS, Alarm.WARN, 1.0, 4.0, 20, "they lean to one side")
+    warned = judged(attempt, rules, (warning,)).certificates[1]
+    assert warned.outcome is CertificateOutcome.UNDECIDED
+    assert "sign-flip" in warned.reason
 
 
 def test_every_form_has_the_table(begin: Begin, tmp_path: Path) -> None:
