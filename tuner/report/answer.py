@@ -15,6 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from tuner.campaign.rules import ALPHA
 from tuner.judge.words import blocks
 from tuner.model import BASELINE, Answer, ComponentEffect, Recommendation
 from tuner.records.differences import differences
@@ -60,18 +61,20 @@ def headline(recommendation: Recommendation) -> Text:
 
 
 def claim(recommendation: Recommendation) -> str:
-    """What the answer claims and how sure that is, in one sentence."""
+    """What the answer claims and how sure that is, in one sentence. It was chosen among several
+    attempts or configurations, so it is as sure as all of them together.
+    """
     r = recommendation
-    level = f"{50.0 * (1.0 - r.confidence):.3g}%"
     if r.answer is Answer.RECOMMENDED:
-        return f"False-alarm risk: at most {level}, valid under repeated looks."
+        level = f"{100.0 * ALPHA:.3g}%"
+        return f"False-alarm risk of the campaign: at most {level}, valid under repeated looks."
     largest = r.largest_compatible_improvement
     if r.trial == BASELINE or largest is None:
         return "No candidate came far enough to be certified, so no improvement is claimed."
     who = f"the best candidate, trial {r.trial},"
     if math.isinf(largest):
         return f"The measurements put no bound yet on how much faster {who} may be."
-    sure = f"{50.0 * (1.0 + r.confidence):.4g}% confidence"
+    sure = f"{100.0 * (1.0 - ALPHA):.4g}% confidence"
     if largest <= 0.0:
         return f"The measurements exclude that {who} is faster at all ({sure})."
     return (

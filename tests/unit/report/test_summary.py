@@ -39,10 +39,20 @@ def test_the_recommendation_is_told_with_its_numbers(width: int) -> None:
     told = printed(page, width)
     assert "Recommended: 12.4% faster than the baseline" in told
     assert "95% interval 9.8% to 15.1% faster, on 8 fresh blocks" in told
-    assert "False-alarm risk: at most 2.5%" in told
+    assert "False-alarm risk of the campaign: at most 2.5%" in told
     assert "e-value" not in told
     assert "fileserver -p 64 -label 'on close'" in told
     assert "afsd (no options)" in told
+
+
+def test_a_share_of_the_error_is_not_told_as_the_risk_of_the_campaign() -> None:
+    shared = replace(RECOMMENDED, confidence=1.0 - 0.05 / 3)
+    told = printed(campaign_summary(campaign(), shared, effort=EFFORT))
+    assert "98.3% interval" in told
+    assert "False-alarm risk of the campaign: at most 2.5%" in told
+    open_ = replace(NOT_BETTER, confidence=1.0 - 0.05 / 3)
+    told = printed(campaign_summary(campaign(open_), open_, effort=EFFORT))
+    assert "up to 3.1% faster (97.5% confidence)" in told
 
 
 def test_only_settings_that_differ_are_shown() -> None:
