@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -29,8 +30,7 @@ def new_file(file: Path) -> Iterator[BinaryIO]:
         part = Path(name)
         with os.fdopen(descriptor, "w+b") as output:
             yield output
-        # Unlike a rename, never over another file.
-        os.link(part, file, follow_symlinks=False)
+        _put(part, file)
     except FileExistsError:
         raise ConflictError(f"{file} exists; name a new file") from None
     except OSError as problem:
@@ -45,11 +45,19 @@ def prepared_files(texts: Mapping[str, str], directory: Path) -> Iterator[Path]:
     """A directory within ``directory`` that has files with these texts, by name, and is gone at the
     end. Raises StoreError when they cannot be written.
     """
-    try:
-        with tempfile.TemporaryDirectory(prefix=".fstune-", dir=directory) as name:
+    with _writing(directory):
+        place = tempfile.TemporaryDirectory(prefix=".fstune-", dir=directory)
+    with place as name:
+        with _writing(directory):
             for file, text in texts.items():
                 (Path(name) / file).write_text(text, encoding="utf-8")
-            yield Path(name)
+        yield Path(name)
+
+
+@contextmanager
+def _writing(directory: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as problem:
         raise StoreError(f"{directory}: cannot be written: {problem.strerror}") from problem
 
@@ -58,7 +66,8 @@ def put_in_place(prepared: Path, files: Mapping[str, bool], directory: Path) -> 
     """Move files from a directory of ``prepared_files`` to ``directory``, all or none as far as
     stop signals go. ``files``: by name, whether another file may be replaced.
 
-    Raises ConflictError when one is in the way that may not be.
+    Raises ConflictError when one is in the way that may not be, StoreError when they cannot be
+    written.
     """
     stops = {signal.SIGINT, signal.SIGTERM}
     masked = signal.pthread_sigmask(signal.SIG_BLOCK, stops)
@@ -70,8 +79,33 @@ def put_in_place(prepared: Path, files: Mapping[str, bool], directory: Path) -> 
             if may_replace:
                 os.replace(prepared / name, directory / name)
             else:
-                os.link(prepared / name, directory / name, follow_symlinks=False)
+                _put(prepared / name, directory / name)
     except FileExistsError as problem:
-        raise ConflictError(f"{problem.filename2} exists; name a new file") from None
+        file = problem.filename2 or problem.filename
+        raise ConflictError(f"{file} exists; name a new file") from None
+    except OSError as problem:
+        raise StoreError(f"{directory}: cannot be written: {problem.strerror}") from problem
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+
+
+def _put(part: Path, file: Path) -> None:
+    """Make a whole file ``file``; unlike a rename, never over another one."""
+    try:
+        os.link(part, file, follow_symlinks=False)
+    except FileExistsError:
+        raise
+    except OSError:
+        # AFS has no hard links between directories, other file systems have none at all.
+        _copy(part, file)
+
+
+def _copy(part: Path, file: Path) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    descriptor = os.open(file, flags, part.stat().st_mode & 0o777)
+    try:
+        with os.fdopen(descriptor, "wb") as output, part.open("rb") as whole:
+            shutil.copyfileobj(whole, output)
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise
