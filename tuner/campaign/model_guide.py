@@ -86,7 +86,10 @@ class _ModelView:
             floor=margin(rules.race.floor),
             tolerance=(least / 4.0, least),
         )
-        prior_trials, prior_arms = _prior_arms(guide.priors, len(trials), len(rules.weights))
+        # What is measured here is known better here, and a trial that is out must stay out.
+        here = {t.configuration for t in trials}
+        self._priors = [prior for prior in guide.priors if prior.configuration not in here]
+        prior_trials, prior_arms = _prior_arms(self._priors, len(trials), len(rules.weights))
         self._search = Search(
             guide.tunables,
             guide.baseline,
@@ -139,7 +142,7 @@ class _ModelView:
             return found
         told = [Told(t.configuration, self._told(t)) for t in self._trials]
         told += [Told(each, None) for each in wanted]
-        told += [Told(p.configuration, p.difference, prior=True) for p in self._guide.priors]
+        told += [Told(p.configuration, p.difference, prior=True) for p in self._priors]
         leader = self._search.arms(1, new=0)
         found += [numbers[each] for each in leader if each not in wanted]
         return [*found, *self._guide.proposer.propose(min(left, count - len(found)), told)]

@@ -1,0 +1,36 @@
+"""What an earlier campaign found of a configuration counts no more once it was measured here."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.campaign.histories import rules
+from tests.unit.propose.spaces import small
+from tuner.campaign.model_guide import ModelGuide
+from tuner.campaign.scores import ScoreTable
+from tuner.model import BASELINE, Configuration, Prior, Trial
+from tuner.states import TrialState
+
+PROMISING = Configuration.of({"fileserver.threads": 64})
+PRIORS = [Prior(PROMISING, -0.5, "earlier:1")]
+
+
+def hope(state: TrialState | None, out: tuple[int, ...] = ()) -> float:
+    """How likely what is known gains a lot, where an earlier campaign has found that it does."""
+    trials = [Trial(BASELINE, Configuration(), 0, "as found", TrialState.RUNNING, {})]
+    if state is not None:
+        trials.append(Trial(1, PROMISING, 1, "model", state, {}))
+    of = rules()
+    guide = ModelGuide(small(), Configuration(), of, priors=PRIORS)
+    return guide.look(trials, ScoreTable(of.components, of.weights), out).hope(0.1, new=False)
+
+
+def test_a_prior_raises_hopes() -> None:
+    assert hope(None) > 0.5
+
+
+@pytest.mark.parametrize(
+    ("state", "out"), [(TrialState.FAILED, ()), (TrialState.PRUNED, (1,))], ids=["failed", "out"]
+)
+def test_what_failed_or_was_dropped_here_stays_out(state: TrialState, out: tuple[int, ...]) -> None:
+    assert hope(state, out) == 0.0
