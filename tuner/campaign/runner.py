@@ -33,19 +33,12 @@ from tuner.campaign.standing import standing
 from tuner.campaign.steering import StopRequested
 from tuner.campaign.steps import Explore, Finish, Halt, Phase, Plan, RunBatch, RunBlock
 from tuner.campaign.stopping import undisturbed
+from tuner.campaign.stored_priors import stored_priors
 from tuner.errors import CampaignHalted, ConflictError, TestbedError, TunerError, evidence
 from tuner.interruption import check
 from tuner.judge.pilot import Pilot
 from tuner.measure.workload import Workload
-from tuner.model import (
-    BASELINE,
-    Aspect,
-    BlockTimes,
-    Campaign,
-    Event,
-    Trial,
-    Wish,
-)
+from tuner.model import BASELINE, Aspect, BlockTimes, Campaign, Event, Trial, Wish
 from tuner.records.standing import Observer
 from tuner.services.target import Target
 from tuner.services.testbed import Bench
@@ -310,7 +303,7 @@ class Runner:
             references.append(twin)
         if not trials:
             self._add(references)
-        priors = self._store.priors(self._id)
+        priors = stored_priors(self._store, self._id, found)
         guide = guide_of(self._target, self._facts, self._spec, self._rules, priors)
         given = compared(self._target, self._facts, self._spec)
         self._planner = Planner(self._rules, guide, given)

@@ -1,0 +1,49 @@
+"""The priors of a campaign, once it is known what it compares with.
+
+A prior is a difference to the baseline of the campaign that measured it. After its recommendation
+was applied, what is found on the testbed is another configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tuner.errors import NotFoundError
+from tuner.model import BASELINE, Configuration, Prior
+from tuner.store import Store
+
+
+def stored_priors(store: Store, campaign: str, baseline: Configuration) -> list[Prior]:
+    """What earlier campaigns found, as differences to ``baseline``, that of this campaign."""
+    found = store.priors(campaign)
+    baselines: dict[str, Configuration] = {}
+    for earlier in {_campaign(prior) for prior in found}:
+        try:
+            trials = store.trials(earlier)
+        except NotFoundError:
+            continue
+        if trials:
+            baselines[earlier] = trials[BASELINE].configuration
+    return compared_with(baseline, found, baselines)
+
+
+def compared_with(
+    baseline: Configuration, found: Sequence[Prior], baselines: Mapping[str, Configuration]
+) -> list[Prior]:
+    """Priors as differences to ``baseline``; without those of campaigns that never compared with
+    it, and without the baseline itself. ``baselines``: of the earlier campaigns, by identifier.
+    """
+    shifts = {earlier: 0.0 for earlier, known in baselines.items() if known == baseline}
+    for prior in found:
+        if prior.configuration == baseline and _campaign(prior) in baselines:
+            shifts.setdefault(_campaign(prior), prior.difference)
+    return [
+        replace(prior, difference=prior.difference - shifts[_campaign(prior)])
+        for prior in found
+        if _campaign(prior) in shifts and prior.configuration != baseline
+    ]
+
+
+def _campaign(prior: Prior) -> str:
+    return prior.origin.rpartition(":")[0]
