@@ -117,6 +117,7 @@ def _shown(serving: Service, campaign: Campaign) -> dict[str, Any]:
             seen,
             serving.effects.of(seen),
             absence(serving.store, campaign.id) if running else None,
+            given,
         ),
         "given": None if given is None else comparison_tables(given),
     }

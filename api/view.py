@@ -28,6 +28,7 @@ from tuner.page.rows import EffectRow, SettingRow, drift_drawing, varies
 from tuner.page.snapshot import Seen
 from tuner.records.differences import differences
 from tuner.records.estimate import Estimate
+from tuner.records.named import NamedComparison, Word
 from tuner.records.parameter_effects import ParameterEffects
 from tuner.records.status import Absence
 from tuner.report.diagnostics import Row, diagnostics_rows
@@ -111,9 +112,14 @@ class View:
     can_cancel: bool
 
 
-def of(seen: Seen, effects: ParameterEffects, absence: Absence | None = None) -> View:
+def of(
+    seen: Seen,
+    effects: ParameterEffects,
+    absence: Absence | None = None,
+    given: NamedComparison | None = None,
+) -> View:
     """The page of a campaign as it is seen. ``effects``: of its parameters; ``absence``: why it
-    does not go on, if it should.
+    does not go on, if it should; ``given``: what it compares, for one that searches nothing.
     """
     campaign, rules = seen.campaign, seen.rules
     delta = margin(rules.race.delta) if rules is not None else None
@@ -124,7 +130,7 @@ def of(seen: Seen, effects: ParameterEffects, absence: Absence | None = None) ->
     components_axis = svg.Axis.around(seen.components.values())
     progress, progress_text = _progress(seen)
     told = effects_document(effects)
-    best, sure = _best(seen, known)
+    best, sure = _best(seen, known) if given is None else _best_given(seen, known, given)
     disturbed = disturbances(seen.events, seen.drift)
     counted_of = (BASELINE,) if seen.leader == BASELINE else (BASELINE, seen.leader)
     state, absent = campaign.state, absence is not None
@@ -268,6 +274,28 @@ def _best(seen: Seen, known: dict[int, tuple[Estimate, int]]) -> tuple[str, str]
         f"Best so far: trial {seen.leader} looks {faster(e.ratio)} than the baseline",
         f"95% interval {bounds}, in {counted(count, 'block')}. It was chosen because it looks so: "
         "nothing is certified yet.",
+    )
+
+
+def _best_given(
+    seen: Seen, known: dict[int, tuple[Estimate, int]], given: NamedComparison
+) -> tuple[str, str]:
+    """What is shown of given configurations, as their table has it."""
+    answer = seen.campaign.recommendation
+    if answer is not None and answer.answer is Answer.RECOMMENDED:
+        return _best(seen, known)
+    found = [
+        (row.name, row.whole.estimate)
+        for row in given.rows
+        if row.whole.word is Word.FASTER and row.whole.estimate is not None
+    ]
+    if not found:
+        return "Nothing is shown to be faster than the baseline", ""
+    name, e = min(found, key=lambda each: each[1].upper)
+    said = "nothing is certified yet" if answer is None else "it is not certified: see the answer"
+    return (
+        f"Shown: {name} is {faster(e.ratio)} than the baseline",
+        f"{100.0 * given.confidence:.3g}% interval {interval(e.lower, e.upper)}; {said}.",
     )
 
 

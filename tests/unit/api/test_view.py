@@ -15,6 +15,8 @@ from api.comparison import compared
 from tuner.model import BASELINE, Block, BlockKind, Event, TimeUse
 from tuner.page.effects_seen import EffectsSeen
 from tuner.page.snapshot import Seen, Sight
+from tuner.records.estimate import Estimate
+from tuner.records.named import Named, NamedComparison, Shown, Word
 from tuner.records.status import Absence
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store
@@ -41,6 +43,29 @@ def in_the_middle(seen: Seen, arms: int) -> tuple[Seen, Block]:
     block = replace(whole, state=BlockState.RUNNING, measurements=whole.measurements[:arms])
     campaign = replace(seen.campaign, state=CampaignState.RUNNING, recommendation=None)
     return replace(seen, campaign=campaign, running=(block,), recent=(block,)), block
+
+
+def test_the_headline_of_a_comparison_is_that_of_its_table(seen: Seen) -> None:
+    running = replace(
+        seen, campaign=replace(seen.campaign, state=CampaignState.RUNNING, recommendation=None)
+    )
+    fast, slow = Estimate(0.8, 0.75, 0.85), Estimate(1.2, 1.1, 1.3)
+
+    def told(*shown: Shown) -> tuple[str, str]:
+        rows = [Named(f"c{n}", n, "", 9, of, {}) for n, of in enumerate(shown, start=1)]
+        given = NamedComparison(tuple(rows), 0.983, 0.95, 0.02)
+        page = view.of(running, EffectsSeen(files=False).of(running), None, given)
+        return page.best, page.sure
+
+    best, sure = told(Shown(Word.SLOWER, slow), Shown(Word.FASTER, fast))
+    assert best == "Shown: c2 is 25.0% faster than the baseline"
+    assert sure.startswith("98.3% interval")
+    assert "nothing is certified yet" in sure
+    open_ = Shown(Word.OPEN, fast)
+    assert told(Shown(Word.SLOWER, slow), open_) == (
+        "Nothing is shown to be faster than the baseline",
+        "",
+    )
 
 
 def test_the_arm_in_hand_is_told(seen: Seen) -> None:

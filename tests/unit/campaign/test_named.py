@@ -301,6 +301,7 @@ def test_every_form_has_the_table(begin: Begin, tmp_path: Path) -> None:
         create_app(tmp_path / "state", settings), base_url="http://localhost"
     ) as client:
         live = client.get(f"/campaigns/{campaign.id}").text
+    assert "Incumbent over time" not in live
     for text in (report_markdown(document), page, live, document.json_text()):
         assert "many" in text
         assert "no difference" in text
