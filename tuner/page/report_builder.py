@@ -63,7 +63,7 @@ from tuner.text import (
 )
 
 _DISTURBANCES_SHOWN = 200
-#: Counters are put together from the newest blocks that measured both, of so many.
+#: Counters are put together from so many blocks, up to the newest that measured the trial.
 _BLOCKS_LOOKED_AT = 500
 
 
@@ -345,9 +345,9 @@ def why(sight: Sight, campaign: str, trial: int) -> list[str]:
 
 
 def _paired(sight: Sight, campaign: str, trial: int) -> list[Block]:
-    """The newest blocks that measured both the baseline and a trial."""
+    """The newest blocks that measured both the baseline and a trial, which may be long ago."""
     both = {BASELINE, trial}
-    last = sight.pages.totals(campaign).newest_block
+    last = sight.pages.last_block_of(campaign, trial)
     newest = sight.store.blocks(campaign, max(0, last - _BLOCKS_LOOKED_AT), trials=both)
     return [b for b in newest if both <= {m.trial for m in b.measurements}]
 

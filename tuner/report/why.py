@@ -19,6 +19,8 @@ from tuner.text import counted as number_of
 
 #: Chance that the interval of a median does not hold it, at most.
 _ERROR = 0.02
+#: Pairs from which the interval of a median is finite at that.
+_ENOUGH = 7
 #: Smallest change that is told, as a log ratio.
 _LARGE = math.log(1.2)
 #: What is smaller than this in both is next to nothing.
@@ -27,9 +29,12 @@ _LEAST = {Unit.COUNT: 10.0, Unit.BYTES: 1e6, Unit.SECONDS: 0.05}
 
 def reasons(blocks: Sequence[Block], trial: int) -> list[str]:
     """A sentence for each large change of what was counted, from the baseline to a trial, by the
-    complete blocks that measured both; none where no change is certain.
+    complete blocks that measured both; none where no change is certain. One that says so where
+    the blocks are too few for any change to be.
     """
     pairs = [both for block in blocks if (both := _both(block, trial)) is not None]
+    if len(pairs) < _ENOUGH:
+        return [f"Too few blocks measured both to tell: {len(pairs)} of {_ENOUGH} at least."]
     names = {name for both in pairs for arm in both for name in arm}
     found = (_reason(one, pairs) for one in (*counted(), *counted_by_host(names)))
     return [sentence for sentence in found if sentence]

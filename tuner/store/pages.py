@@ -232,6 +232,12 @@ class Pages:
 
         return self._read(read)
 
+    def last_block_of(self, campaign: str, trial: int) -> int:
+        """The number of the newest block that measured a trial; 0 where none did."""
+        of = tables.measurement.c
+        newest = select(func.max(of.block)).where(of.campaign == campaign, of.trial == trial)
+        return self._read(lambda connection: connection.scalar(newest)) or 0
+
     def block_counts(self, campaign: str) -> list[BlockCount]:
         """How many blocks there are of each kind, in each state, on each testbed."""
         table, measured = tables.block, tables.measurement

@@ -55,11 +55,15 @@ def test_what_comes_from_nothing_is_told_and_what_stays_next_to_it_is_not() -> N
     assert reasons(blocks(*[little] * 8), 3) == []
 
 
-def test_few_or_void_blocks_say_nothing() -> None:
+def test_few_or_void_blocks_are_too_few_to_tell() -> None:
     pair: tuple[Found, Found] = ({"rx.resends": 10.0}, {"rx.resends": 1000.0})
-    assert reasons(blocks(*[pair] * 6), 3) == []
+    assert reasons(blocks(*[pair] * 6), 3) == [
+        "Too few blocks measured both to tell: 6 of 7 at least."
+    ]
     void = [block(n, (0, pair[0]), (3, pair[1]), state=BlockState.VOID) for n in range(9)]
-    assert reasons(void, 3) == []
+    assert reasons(void, 3) == ["Too few blocks measured both to tell: 0 of 7 at least."]
+    (told,) = reasons(blocks(*[pair] * 7), 3)
+    assert told.startswith("Packets")
     assert len(reasons(blocks(*[pair] * 7), 3)) == 1
 
 
