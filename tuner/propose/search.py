@@ -119,8 +119,9 @@ class Search:
     def _in_order(
         self, free: Sequence[Configuration], count: int, *, climb: bool
     ) -> Iterator[Configuration]:
-        """By turns what looks best, the same without one of its settings, or what might look best
-        if a floor could be kept; then what is best in each of some draws.
+        """By turns what looks best, up to four arms that leave out half of its doubtful settings
+        each, or what might look best with a change that keeps a floor; then what is best in each of
+        some draws.
         """
         yield from self._of_turn(climb)
         features = self._encoding.features(free)

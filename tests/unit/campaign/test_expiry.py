@@ -70,6 +70,7 @@ def test_another_version_or_limit_ends_it(
 ) -> None:
     later = seen_later(certified, as_found(certified) | {key: value})
     assert told(certified).startswith(f"expired: campaign {later} found this testbed with {said}")
+    assert f"'fstune verify {certified.id}'" in told(certified)
 
 
 def test_the_newest_look_counts(certified: Campaign) -> None:

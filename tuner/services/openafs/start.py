@@ -136,7 +136,7 @@ _USER = Question(
     "user",
     "Which account on the hosts?",
     "It must be root, or be allowed 'sudo -n'.",
-    "root",
+    "your own login name",
 )
 _KEY = Question(
     "key",
@@ -185,7 +185,7 @@ class HostsStart(Start):
         host = _as(Host)
         server = interview.ask(_SERVER, host)
         clients = interview.ask(_CLIENTS, _several(host))
-        user = interview.ask(_USER, _as(User), default=_user_of_ssh())
+        user = interview.ask(_USER, _as(User), default=getpass.getuser())
         key = interview.ask(_KEY, _key_file)
         with ExitStack() as stack:
             hosts = _connected([server, *clients], user, key, stack)
@@ -229,11 +229,6 @@ def _cell_name(text: str) -> str:
 
 
 _Cell = Annotated[str, AfterValidator(_cell_name)]
-
-
-def _user_of_ssh() -> str | None:
-    """Root where this is root; else nobody in particular."""
-    return None if getpass.getuser() == "root" else getpass.getuser()
 
 
 def _connected(names: Sequence[str], user: str, key: str, stack: ExitStack) -> list[SshConnector]:
