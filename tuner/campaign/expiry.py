@@ -46,8 +46,9 @@ def expired(store: Store, campaign: Campaign) -> str:
         return ""
     return (
         f"expired: campaign {later.id} found this testbed with other {'; '.join(changed)} "
-        f"({moment(later.updated)}); where it is applied, see with 'fstune verify {campaign.id}' whether it "
-        f"still holds, else certify anew with 'fstune branch {campaign.id} FILE'"
+        f"({moment(later.updated)}); where it is applied, see with "
+        f"'fstune verify {campaign.id}' whether it still holds, else certify "
+        f"anew with 'fstune branch {campaign.id} FILE'"
     )
 
 
