@@ -144,7 +144,7 @@ class _ModelView:
         told += [Told(each, None) for each in wanted]
         told += [Told(p.configuration, p.difference, prior=True) for p in self._priors]
         leader = self._search.arms(1, new=0)
-        found += [numbers[each] for each in leader if each not in wanted]
+        found += [numbers[each] for each in leader if each in numbers and each not in wanted]
         return [*found, *self._guide.proposer.propose(min(left, count - len(found)), told)]
 
     def _told(self, trial: Trial) -> float | None:
