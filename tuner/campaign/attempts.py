@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tuner.campaign.rules import ALPHA, FIRST_SHARE
+from tuner.campaign.rules import FIRST_SHARE
+from tuner.judge.levels import ALPHA
 from tuner.model import BASELINE, BlockKind, BlockTimes
 
 

@@ -11,11 +11,12 @@ from statistics import fmean
 
 import numpy as np
 
-from tuner.campaign.rules import ALPHA, Rules, stored_rules
+from tuner.campaign.rules import Rules, stored_rules
 from tuner.campaign.times import times_of
 from tuner.errors import SpecError
 from tuner.judge.confidence import bounds
 from tuner.judge.evalue import moments
+from tuner.judge.levels import ALPHA
 from tuner.judge.score import log_scores
 from tuner.judge.thresholds import threshold
 from tuner.model import BASELINE, Answer, Block, BlockKind, Campaign, PageCache, Recommendation

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields, is_dataclass
 
 from search_spaces import Expression, Space
-from tuner.campaign.rules import ALPHA, Rules
+from tuner.campaign.rules import Rules
+from tuner.judge.levels import ALPHA
 from tuner.measure.workload import Workload
 from tuner.model import Aspect
 

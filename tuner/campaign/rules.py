@@ -6,13 +6,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tuner.campaign.spec import CampaignSpec
+from tuner.judge.levels import ALPHA
 from tuner.judge.pilot import Pilot, PilotRules
 from tuner.judge.race import RaceRules
 from tuner.measure.workload import Workload, load_workload
 from tuner.model import Campaign
 
-#: The error of all certificates of a campaign together, one-sided.
-ALPHA = 0.025
 #: The share of it that the first attempt at a certificate has; see ``attempts``.
 FIRST_SHARE = 0.6
 #: The one-sided error at which each component is shown to keep its floor where floors are

@@ -6,8 +6,8 @@ import pytest
 
 from tests.unit.campaign.histories import COMPONENTS, measurement
 from tuner.campaign.attempts import alpha_of, attempts
-from tuner.campaign.rules import ALPHA
 from tuner.campaign.scores import block_times
+from tuner.judge.levels import ALPHA
 from tuner.model import BASELINE, Block, BlockKind, BlockTimes
 from tuner.states import BlockState
 

@@ -17,7 +17,7 @@ from tests.unit.campaign.campaigns import THREADS, failing, faster, sends, spec
 from tests.unit.campaign.conftest import Begin
 from tuner.campaign.attempts import Attempt
 from tuner.campaign.named import judged, still_open, word_of
-from tuner.campaign.rules import ALPHA, Floors, Rules, rules_of
+from tuner.campaign.rules import Floors, Rules, rules_of
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.stopping import stop_signals
 from tuner.campaign.stored_named import stored_named
@@ -25,6 +25,7 @@ from tuner.compose import prepare
 from tuner.errors import SpecError
 from tuner.judge.certify import CertificateOutcome
 from tuner.judge.confidence import Interval
+from tuner.judge.levels import ALPHA
 from tuner.judge.monitors import Alarm, Guard, GuardKind
 from tuner.judge.score import margin
 from tuner.measure.workload import load_workload
