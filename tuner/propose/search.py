@@ -176,15 +176,14 @@ class Search:
 
     def _doubtful(self, configuration: Configuration) -> list[str]:
         """The settings of which it is not known whether they pay."""
-        values = configuration.as_dict()
-        names = self._changed(values)
-        fewer = [self._candidates.valid(self._without(values, name)) for name in names]
-        if not fewer:
+        less = self._less_each(configuration)
+        if not less:
             return []
+        fewer = [*less.values()]
         own, *others = self._values([configuration, *fewer])
         doubt = np.abs(own - np.array(others) - self._aims.tolerance[1] / 2.0)
         known = doubt >= _KNOWN * self._errors(configuration, fewer)
-        return [name for name, sure in zip(names, known, strict=True) if not sure]
+        return [name for name, sure in zip(less, known, strict=True) if not sure]
 
     def _repaired(self) -> Configuration | None:
         """Something that would gain more than what looks best, were it not for one component, with
@@ -318,19 +317,17 @@ class Search:
         """What each setting that differs from the baseline brings, beside the others; the largest
         first. Those that are nothing without another one go with it, and count alike.
         """
-        names = self._changed(configuration.as_dict())
-        if not names:
+        less = self._less_each(configuration)
+        if not less:
             return []
-        values = configuration.as_dict()
-        fewer = [self._candidates.valid(self._without(values, name)) for name in names]
-        features = self._encoding.features([configuration, *fewer])
+        features = self._encoding.features([configuration, *less.values()])
         score = self.model.outputs[0]
         # What the configuration does beyond its settings is no setting's own.
         design = self.model.design(features)
         mean, variance = score.predict(design[1:] - design[0])
         found = [
             Contribution(name, float(m), math.sqrt(float(v)))
-            for name, m, v in zip(names, mean, variance, strict=True)
+            for name, m, v in zip(less, mean, variance, strict=True)
         ]
         return sorted(found, key=lambda each: (-each.gain, each.name))
 
@@ -363,11 +360,16 @@ class Search:
 
     def _fewer(self, configuration: Configuration) -> list[Configuration]:
         """The same without each of its settings that can be left out."""
-        values = configuration.as_dict()
-        found = [
-            self._candidates.valid(self._without(values, name)) for name in self._changed(values)
-        ]
+        found = self._less_each(configuration).values()
         return [each for each in found if each != configuration and not self._is_out(each)]
+
+    def _less_each(self, configuration: Configuration) -> dict[str, Configuration]:
+        """The same without each of its settings, as near as is valid, by the setting's name."""
+        values = configuration.as_dict()
+        return {
+            name: self._candidates.valid(self._without(values, name))
+            for name in self._changed(values)
+        }
 
     def _errors(self, configuration: Configuration, fewer: Sequence[Configuration]) -> Floats:
         """The standard errors of how much less each simpler configuration gains, log units."""
