@@ -13,6 +13,7 @@ import pytest
 from tests.unit.apply.conftest import CHOSEN, FOUND, Desk
 from tests.unit.apply.failing import Broken, breaking
 from tests.unit.campaign.campaigns import failing
+from tuner.applications import Application
 from tuner.apply.applying import carry_out, finish, look_again, make_plan, roll_back
 from tuner.apply.opened import Opened
 from tuner.errors import (
@@ -23,7 +24,7 @@ from tuner.errors import (
     TestbedError,
     WorkloadError,
 )
-from tuner.model import Answer
+from tuner.model import Answer, Campaign
 from tuner.services.lasting import JournalState
 from tuner.services.simulated import SimulatedTestbed
 from tuner.services.simulated.testbed import _SimulatedPart as Part
@@ -191,9 +192,8 @@ def test_a_death_while_applying_is_settled_by_who_comes_next(
     assert desk.in_force(campaign) == (dict(settled.after.items) if new else FOUND)
 
 
-def test_a_decision_is_undone_on_all_when_a_host_has_put_itself_back(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def decided_in_part(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> tuple[Campaign, Application]:
+    """An application that was cut off after one of its parts was told of the decision."""
     campaign = desk.campaign(chosen=CHOSEN | {"cache_manager.daemons": 5})
     planned = desk.plan(campaign)
     with (
@@ -202,6 +202,13 @@ def test_a_decision_is_undone_on_all_when_a_host_has_put_itself_back(
         pytest.raises(Broken),
     ):
         carry_out(desk.hand, planned)
+    return campaign, planned
+
+
+def test_a_decision_is_undone_on_all_when_a_host_has_put_itself_back(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign, planned = decided_in_part(desk, monkeypatch)
     testbed = desk.site(campaign).lasting()
     parts = testbed.open(desk.site(campaign).wish.workload, lambda said: None).target.parts
     part = parts["cache_manager"]
@@ -217,14 +224,7 @@ def test_a_decision_is_undone_on_all_when_a_host_has_put_itself_back(
 def test_a_decision_that_was_cut_off_is_rolled_back_when_asked(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    campaign = desk.campaign(chosen=CHOSEN | {"cache_manager.daemons": 5})
-    planned = desk.plan(campaign)
-    with (
-        breaking(monkeypatch, Part, "keep", died, after=1),
-        breaking(monkeypatch, Opened, "put_back", died),
-        pytest.raises(Broken),
-    ):
-        carry_out(desk.hand, planned)
+    campaign, planned = decided_in_part(desk, monkeypatch)
     back = roll_back(desk.hand, desk.hand.applications.get(planned.id))
     assert back.state is STATES.ROLLED_BACK
     assert desk.in_force(campaign) == FOUND
