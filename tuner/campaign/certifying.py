@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +25,7 @@ from tuner.judge.score import margin, score_differences
 from tuner.judge.series import Series
 from tuner.judge.thresholds import threshold
 from tuner.model import BASELINE, COVARIATES, BlockKind, BlockTimes
+from tuner.propose.outlook import Outlook
 
 #: Complete blocks at the first look of the guards.
 _FIRST_LOOK = 10
@@ -72,22 +73,39 @@ class Certification:
         return not _certified(certificate), certificate.verdict.interval.upper
 
 
-def best_certified(attempts: Sequence[Certification]) -> Finish | None:
+def best_certified(
+    attempts: Sequence[Certification], outlook: Callable[[int], Outlook], delta: float
+) -> Finish | None:
     """The answer so far, of the attempts in order; None where nothing is certified.
 
-    A later attempt is made for what promises more, or as much with fewer settings. So its finalist
-    is the answer, unless it gained less than an earlier one gains at least. Every certificate holds
-    at once, so that choosing among them costs nothing.
+    A later attempt is made for what promises more, or as much with fewer settings. Its finalist is
+    the answer when that has come true: not when it gained less than an earlier one gains at least,
+    nor when all measurements (``outlook``, by trial) no longer expect so much of it. Every
+    certificate holds at once, so that choosing among them costs nothing.
     """
     found, least = None, math.inf
     for number, each in enumerate(attempts, start=1):
         best = each.best
         if best is None or not _certified(certificate := each.certificates[best]):
             continue
-        if certificate.verdict.estimate <= least:
+        if found is None or (
+            certificate.verdict.estimate <= least
+            and found.finalist is not None
+            and _replaces(outlook(best), outlook(found.finalist), delta)
+        ):
             found = Finish(best, certificate, attempt=number)
             least = certificate.verdict.interval.upper
     return found
+
+
+def _replaces(later: Outlook, earlier: Outlook, delta: float) -> bool:
+    """Whether it is the better answer: by delta where it has more settings; where it has fewer, it
+    may be that much worse.
+    """
+    more, worth = later.gain - earlier.gain, margin(delta)
+    if later.changes == earlier.changes:
+        return more >= 0.0
+    return more >= (worth if later.changes > earlier.changes else -worth)
 
 
 def can_narrow(answer: Finish, made: Sequence[Attempt], rules: Rules) -> bool:
@@ -162,7 +180,7 @@ def certification(
         alpha=attempt.alpha,
         max_n=rules.certify_blocks,
         components=rules.components,
-        robust=[f for f in attempt.finalists if _suspect((*watched, *opinions[f]))],
+        robust=[f for f in attempt.finalists if suspect((*watched, *opinions[f]))],
         floor_alpha=_floor_alpha(rules),
         adjustments=adjustments,
     )
@@ -190,7 +208,7 @@ def single(
         alpha=alpha,
         max_n=rules.certify_blocks,
         components=rules.components,
-        robust=_suspect((*watched, *opinion)),
+        robust=suspect((*watched, *opinion)),
         floor_alpha=_floor_alpha(rules),
     )
     return _unless_refused(found, watched), opinion
@@ -227,8 +245,10 @@ def _unless_refused(certificate: Certificate, watched: Sequence[Guard]) -> Certi
     return replace(certificate, outcome=CertificateOutcome.NOT_CERTIFIED, reason=reason)
 
 
-def _suspect(known: Sequence[Guard]) -> bool:
-    """Whether a guard warns of what hurts the t-type test."""
+def suspect(known: Sequence[Guard]) -> bool:
+    """Whether a guard warns of what hurts the t-type test, so that a certificate needs the
+    sign-flip test too.
+    """
     return any(g.kind in _HURT_T_TESTS and g.alarm is not Alarm.NONE for g in known)
 
 

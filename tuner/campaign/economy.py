@@ -23,6 +23,7 @@ from tuner.campaign.guide import Noise, View
 from tuner.campaign.rules import FLOOR_ALPHA, Floors, Rules
 from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.power import power_by
+from tuner.judge.robust import fewest_pairs
 from tuner.judge.score import margin
 from tuner.propose.outlook import Outlook
 
@@ -36,6 +37,8 @@ _CHEAP = 0.15
 _STEPS = 2.0
 #: Attempts that may be early: each has a smaller share of the error than the one before.
 _EARLY_ATTEMPTS = 4
+#: Share of the budget that is left when what is certified may be repeated with fewer settings.
+_SETTLED = 0.5
 #: Probability below which nothing better is in sight.
 _HOPELESS = 0.2
 #: Fewest fresh blocks of an attempt, and blocks that certify an effect of a few times its noise.
@@ -63,8 +66,12 @@ class Chance:
     mean_blocks: float
 
 
-def chance_of(outlook: Outlook, noise: Noise, rules: Rules, attempt: int, blocks: int) -> Chance:
-    """How attempt ``attempt`` with this finalist would go with at most so many fresh blocks."""
+def chance_of(
+    outlook: Outlook, noise: Noise, rules: Rules, attempt: int, blocks: int, fewest: int = MIN_PAIRS
+) -> Chance:
+    """How attempt ``attempt`` with this finalist would go with at most so many fresh blocks, when
+    ``fewest`` are needed in any case.
+    """
     most = min(blocks, rules.certify_blocks)
     if most < MIN_PAIRS or noise.score <= 0.0:
         return Chance(float(noise.score <= 0.0 < outlook.gain), float(MIN_PAIRS))
@@ -72,6 +79,7 @@ def chance_of(outlook: Outlook, noise: Noise, rules: Rules, attempt: int, blocks
     weights = _WEIGHTS / _WEIGHTS.sum()
     by_block = power_by(gains, most, rules.certify_blocks, alpha_of(attempt)).T @ weights
     by_block = by_block * _floors(outlook, noise, rules, attempt, most)
+    by_block[: max(0, fewest - MIN_PAIRS)] = 0.0
     mean = MIN_PAIRS + float((1.0 - by_block[:-1]).sum())
     return Chance(float(by_block[-1]), mean)
 
@@ -99,6 +107,7 @@ class Position:
     the best that has been certified, ``wide``: further fresh blocks would tell more of it.
     ``arms_left``, ``total_arms``: of the budget, at the pace so far. ``can_search``: there is
     something to measure in a further block of the search; ``may_add``: new configurations too.
+    ``suspect``: the differences are such that a certificate needs the sign-flip test too.
     """
 
     attempt: int
@@ -108,6 +117,13 @@ class Position:
     may_add: bool = True
     certified: Outlook | None = None
     wide: bool = False
+    suspect: bool = False
+
+    @property
+    def fewest(self) -> int:
+        """The blocks that the next attempt takes at the least."""
+        needed = fewest_pairs(alpha_of(self.attempt)) if self.suspect else 0
+        return max(MIN_PAIRS, needed)
 
     def after_search(self, rules: Rules) -> float:
         """The arms left after one more block of the search."""
@@ -128,8 +144,9 @@ def next_move(view: View, rules: Rules, at: Position) -> Move:
     best = view.best if blocks >= MIN_PAIRS else None
     if best is None or not _worth(best, at.certified, rules):
         return _without_finalist(view, rules, at)
-    chance = chance_of(best, view.noise, rules, at.attempt, blocks)
-    cheap = per_block * chance.mean_blocks <= _CHEAP * at.arms_left and _large_step(best, rules, at)
+    chance = chance_of(best, view.noise, rules, at.attempt, blocks, at.fewest)
+    early = _large_step(best, rules, at) or _simpler(best, at)
+    cheap = early and per_block * chance.mean_blocks <= _CHEAP * at.arms_left
     share = max(_FEWEST, rules.certify_share * at.total_arms / per_block)
     needed = min(share, max(_FEWEST, math.ceil(1.3 * chance.mean_blocks)), rules.certify_blocks)
     if at.can_search and at.after_search(rules) >= per_block * needed:
@@ -155,6 +172,18 @@ def _large_step(best: Outlook, rules: Rules, at: Position) -> bool:
     return at.attempt <= _EARLY_ATTEMPTS and more >= _STEPS * margin(rules.race.delta)
 
 
+def _simpler(best: Outlook, at: Position) -> bool:
+    """Whether what looks best needs fewer settings than what is certified, and the search has had
+    the time to tell which matter. To wait for the end would leave that to the last look.
+    """
+    return (
+        at.certified is not None
+        and best.changes < at.certified.changes
+        and at.attempt <= _EARLY_ATTEMPTS
+        and at.arms_left <= _SETTLED * at.total_arms
+    )
+
+
 def _without_finalist(view: View, rules: Rules, at: Position) -> Move:
     """The same where nothing looks worth an attempt."""
     per_block, narrow = _fresh_block(rules), at.can_narrow(rules)
@@ -163,7 +192,7 @@ def _without_finalist(view: View, rules: Rules, at: Position) -> Move:
         better = at.certified.gain + margin(rules.race.delta)
         later = after / per_block
         if (
-            not _certifiable(better, at.certified, view.noise, rules, at.attempt, later)
+            not _certifiable(better, at.certified, view.noise, rules, at, later)
             or view.hope(better, new=at.may_add) <= _HOPELESS
         ):
             return Move.NARROW
@@ -181,14 +210,14 @@ def _fresh_block(rules: Rules) -> int:
 
 
 def _certifiable(
-    gain: float, like: Outlook, noise: Noise, rules: Rules, attempt: int, blocks: float
+    gain: float, like: Outlook, noise: Noise, rules: Rules, at: Position, blocks: float
 ) -> bool:
     """Whether so many blocks would be enough to certify such a gain; the floors are those of what
     it is ``like``.
     """
     most = int(min(blocks, rules.certify_blocks))
     found = replace(like, gain=gain, error=0.0)
-    return chance_of(found, noise, rules, attempt, most).power >= _WORTH
+    return chance_of(found, noise, rules, at.attempt, most, at.fewest).power >= _WORTH
 
 
 def _worth(best: Outlook, certified: Outlook | None, rules: Rules) -> bool:

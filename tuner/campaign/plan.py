@@ -21,6 +21,7 @@ from tuner.campaign.certifying import (
     can_narrow,
     guards,
     guards_due,
+    suspect,
 )
 from tuner.campaign.economy import Move, Position, next_move
 from tuner.campaign.guide import Guide, Pick, View
@@ -230,7 +231,8 @@ class _State:
             here = replace(here, adjustment=adjustment)
         if newest.best is not None:
             here = replace(here, certificate=newest.certificates[newest.best])
-        return replace(here, answer=best_certified(stands))
+        answer = best_certified(stands, self._outlook, self.rules.race.delta)
+        return replace(here, answer=answer)
 
     def _open(self, attempt: Attempt, stands: Certification) -> tuple[int, ...]:
         """The finalists of the newest attempt that are worth another block."""
@@ -240,8 +242,10 @@ class _State:
             return ()
         if len(attempt.blocks) < _LOOK_AGAIN:
             return stands.open
-        view = self._view()
-        return tuple(n for n in stands.open if not self._doomed(view.outlook(self.trials[n])))
+        return tuple(n for n in stands.open if not self._doomed(self._outlook(n)))
+
+    def _outlook(self, trial: int) -> Outlook:
+        return self._view().outlook(self.trials[trial])
 
     def _doomed(self, outlook: Outlook) -> bool:
         return outlook.gain < margin(self.rules.race.delta) / 2.0 or outlook.feasible < _DOOMED
@@ -286,6 +290,7 @@ class _State:
             total_arms=spent.total_arms(rules),
             can_search=any(map(self._worth_a_block, picks)),
             may_add=self._most_new() != 0,
+            suspect=suspect(guards(self.table)),
         )
         move = next_move(view, rules, position)
         number = self.table.newest + 1

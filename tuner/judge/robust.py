@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -45,3 +46,16 @@ def sign_flip_e_value(differences: Sequence[float] | Floats) -> float:
     if x.ndim != 1:
         raise ValueError(f"differences must have one axis, got shape {x.shape}")
     return float(sign_flip_e_values(x)[-1]) if x.size else 1.0
+
+
+@cache
+def fewest_pairs(alpha: float) -> int:
+    """With how many equal differences, at the least, the bet reaches 1/alpha.
+
+    alpha: in (0, 1). Raises ValueError for any other.
+    """
+    if not 0.0 < alpha < 1.0:
+        raise ValueError(f"alpha must be between 0 and 1, got {alpha}")
+    # n pairs give less than 2^n, and more than a fifth of it: the share of the largest stake.
+    most = math.ceil(math.log2(2.0 * len(STAKES) / alpha))
+    return int(np.searchsorted(sign_flip_e_values(np.ones(most)), 1.0 / alpha)) + 1

@@ -15,7 +15,8 @@ from tests.unit.campaign.test_plan import certified, fresh_orders
 from tuner.campaign.certifying import Certification, best_certified
 from tuner.campaign.steps import Explore, Finish, Step
 from tuner.judge.certify import CertificateOutcome, PairedTimes, certify_several
-from tuner.model import BASELINE, Block, BlockKind, Measurement
+from tuner.model import BASELINE, Block, BlockKind, Configuration, Measurement
+from tuner.propose.outlook import Outlook
 
 
 def begins_an_attempt(step: Step) -> bool:
@@ -98,14 +99,21 @@ def test_further_blocks_that_speak_against_it_take_a_certificate_back() -> None:
     assert certified(history.plans[-1].step) is None
 
 
+def answer(attempts: list[Certification], expected: dict[int, tuple[float, int]]) -> int | None:
+    """The answer when trials are expected to gain so much, with so many settings."""
+
+    def outlook(trial: int) -> Outlook:
+        gain, changes = expected[trial]
+        return Outlook(Configuration.of({}), gain, 0.01, 1.0, (), changes)
+
+    found = best_certified(attempts, outlook, 0.02)
+    return None if found is None else found.finalist
+
+
 def test_a_later_certificate_is_the_answer_unless_an_earlier_one_gains_more_for_certain() -> None:
-    first, more, as_much, less = (
-        attempt(0.2, 1),
-        attempt(0.3, 2),
-        attempt(0.195, 3),
-        attempt(0.1, 4),
-    )
-    nothing = attempt(0.0, 5)
+    gains = {1: 0.2, 2: 0.3, 3: 0.195, 4: 0.1, 5: 0.0}
+    expected = {trial: (gain, 4 - trial) for trial, gain in gains.items()}
+    first, more, as_much, less, nothing = (attempt(gain, trial) for trial, gain in gains.items())
     cases = [
         ([], None),
         ([nothing], None),
@@ -115,9 +123,27 @@ def test_a_later_certificate_is_the_answer_unless_an_earlier_one_gains_more_for_
         ([first, less], 1),
         ([first, more, first], 2),
     ]
-    for attempts, expected in cases:
-        found = best_certified(attempts)
-        assert (None if found is None else found.finalist) == expected
+    for attempts, finalist in cases:
+        assert answer(attempts, expected) == finalist
+
+
+@pytest.mark.parametrize(
+    ("gain", "changes", "finalist"),
+    [
+        # As many settings, more, fewer: at least as good, better by delta, not worse by it.
+        (0.201, 2, 2),
+        (0.199, 2, 1),
+        (0.215, 3, 1),
+        (0.225, 3, 2),
+        (0.185, 1, 2),
+        (0.175, 1, 1),
+    ],
+)
+def test_a_later_certificate_is_the_answer_when_all_measurements_still_say_so(
+    gain: float, changes: int, finalist: int
+) -> None:
+    attempts = [attempt(0.2, 1), attempt(0.2, 2)]
+    assert answer(attempts, {1: (0.2, 2), 2: (gain, changes)}) == finalist
 
 
 def test_it_stops_at_the_first_certificate_where_it_is_told_to() -> None:

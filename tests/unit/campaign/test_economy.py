@@ -209,3 +209,41 @@ def test_the_chance_is_what_certificates_come_to(gain: float) -> None:
             for n in range(3, 13)
         )
     assert shown / 200 == pytest.approx(expected.power, abs=0.105)
+
+
+def test_fewer_settings_are_certified_in_the_second_half_of_the_budget() -> None:
+    """Not at the end only, where a single look would say which these are."""
+    many, few = outlook(0.2, changes=5), outlook(0.2, name=2, changes=3)
+    asked: dict[str, Any] = {"certified": many, "attempt": 2, "total_arms": 400.0}
+    assert move(Seen(few, hopes=0.9), 250.0, **asked) is Move.SEARCH
+    assert move(Seen(few, hopes=0.9), 190.0, **asked) is Move.CERTIFY
+    assert move(Seen(replace(few, changes=5), hopes=0.9), 190.0, **asked) is Move.SEARCH
+    # Late attempts have too small a share of the error to be early.
+    assert move(Seen(few, hopes=0.9), 190.0, **asked | {"attempt": 6}) is Move.SEARCH
+
+
+def test_where_the_sign_flip_test_is_needed_an_attempt_has_the_blocks_for_it() -> None:
+    """The fourth needs ten equal differences for it, though three may do for the t-type test."""
+    best = outlook(0.2)
+    limits = rules(certify_blocks=20)
+    plain, suspect = (
+        Position(attempt=3, arms_left=200.0, total_arms=250.0, can_search=True, suspect=said)
+        for said in (False, True)
+    )
+    assert (plain.fewest, suspect.fewest) == (3, 10)
+    quick = chance_of(best, NOISE, limits, 3, 20, plain.fewest)
+    slow = chance_of(best, NOISE, limits, 3, 20, suspect.fewest)
+    assert quick.power == slow.power
+    assert quick.mean_blocks < 6 < 10 <= slow.mean_blocks
+    assert chance_of(best, NOISE, limits, 3, 9, suspect.fewest).power == 0.0
+    # So it is begun while ten blocks still fit.
+    asked: dict[str, Any] = {"attempt": 3, "total_arms": 120.0, "certified": outlook(0.17, name=2)}
+    asked |= {"limits": limits}
+    lefts = range(100, 0, -1)
+    begun = {
+        said: next(
+            n for n in lefts if move(Seen(best, 0.9), n, suspect=said, **asked) is not Move.SEARCH
+        )
+        for said in (False, True)
+    }
+    assert begun[True] >= 20 > begun[False]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.judge.robust import STAKES, sign_flip_e_value, sign_flip_e_values
+from tuner.judge.robust import STAKES, fewest_pairs, sign_flip_e_value, sign_flip_e_values
 
 sizes = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=7)
 
@@ -61,3 +61,15 @@ def test_bad_arguments() -> None:
         sign_flip_e_values([0.1, math.nan])
     with pytest.raises(ValueError, match="one axis"):
         sign_flip_e_value(np.zeros((2, 2)))
+
+
+def test_the_fewest_pairs_reach_the_level_and_one_less_does_not() -> None:
+    for alpha in (0.9, 0.5, 0.025, 0.015, 0.0024, 1e-6):
+        fewest = fewest_pairs(alpha)
+        values = sign_flip_e_values([0.1] * fewest)
+        assert values[-1] >= 1.0 / alpha
+        assert (values[:-1] < 1.0 / alpha).all()
+    assert fewest_pairs(0.025) == 7
+    for wrong in (0.0, 1.0, -1.0):
+        with pytest.raises(ValueError, match="alpha"):
+            fewest_pairs(wrong)

@@ -1,0 +1,42 @@
+"""Runs the study: ``python -m bench.minimal [CAMPAIGNS] [NOISE,...] [HOURS]``; see README.md.
+
+Writes ``results.csv`` beside this file and the table of ``README.md``; the same code gives the same
+figures every time.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+from bench.minimal.study import Row, campaign, table, write_csv
+
+HERE = Path(__file__).resolve().parent
+MARK = "<!-- results: written by the study -->"
+
+
+def main(campaigns: int, noises: list[float], hours: float) -> None:
+    """Run that many campaigns for each noise, and write what came of them."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    rows: list[Row] = []
+    with ProcessPoolExecutor(2, get_context("spawn")) as workers:
+        for noise in noises:
+            run = partial(campaign, noise=noise, hours=hours)
+            for row in workers.map(run, range(1, campaigns + 1)):
+                rows.append(row)
+                print(row, flush=True)
+    write_csv(rows, HERE / "results.csv")
+    readme = HERE / "README.md"
+    before, _, after = readme.read_text(encoding="utf-8").split(MARK)
+    text = f"{before}{MARK}\n\n{table(rows)}\n\n{MARK}{after}"
+    readme.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    given = dict(enumerate(sys.argv[1:4]))
+    noise = [float(each) for each in given.get(1, "0.05,0.10").split(",")]
+    main(int(given.get(0, 100)), noise, float(given.get(2, 1.0)))

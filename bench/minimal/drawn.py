@@ -1,0 +1,78 @@
+"""Surfaces drawn at random: the search spaces of a real fileserver and its client, in which one to
+five parameters do something.
+
+Every effect stands for itself and begins somewhere in the middle of its parameter's range, so the
+best configuration is known without a search: all of them where they gain.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+from typing import Final
+
+from search_spaces import Kind, Parameter
+from tuner.model import Configuration
+from tuner.services.simulated import Effect
+from tuner.simulate.surface import Surface, load_surface
+
+MOST_ACTIVE: Final = 5
+#: What can be set without another parameter, and is near the low end of its range by default.
+_PARAMETERS: Final = (
+    "fileserver.threads",
+    "fileserver.dir_buffers",
+    "fileserver.callbacks",
+    "fileserver.udp_buffer",
+    "fileserver.large_vnodes",
+    "fileserver.small_vnodes",
+    "fileserver.vhandle_max_cachesize",
+    "cache_manager.daemons",
+    "cache_manager.blocks",
+    "cache_manager.stat",
+)
+#: The gain of one parameter, in log score: well above delta, to a tenth.
+_LEAST, _MOST = 0.03, 0.10
+#: The largest effect on one component, in log time.
+_LARGEST: Final = 0.4
+#: Where along its scale an effect begins.
+_BEGINS: Final = (0.5, 0.75)
+#: Lends its spaces, workload, statistics and costs.
+_LIKE: Final = "sparse-three"
+
+
+def drawn(seed: int) -> tuple[Surface, dict[str, float]]:
+    """The surface of a seed, and the gain of each active parameter by name, in log score."""
+    chance, like = random.Random(seed), load_surface(_LIKE)
+    gains, best, effects = {}, {}, []
+    for name in chance.sample(_PARAMETERS, chance.randint(1, MOST_ACTIVE)):
+        part, _, own = name.partition(".")
+        begins = _along(like.spaces[part][own], chance.uniform(*_BEGINS))
+        gains[name] = chance.uniform(_LEAST, _MOST)
+        effects.append(Effect(name, low=begins, changes=_changes(like, gains[name], chance)))
+        best[name] = begins
+    world = replace(like.world, effects=tuple(effects), seed=seed)
+    made = replace(like, world=world, _best={})
+    found = Configuration.of(best)
+    made._best[made.floor] = found, made.truth(found).score
+    return made, gains
+
+
+def _changes(like: Surface, gain: float, chance: random.Random) -> dict[str, float]:
+    """The relative changes of some components that make this gain of the score."""
+    weights = dict(zip(like.components, like.workload.weights, strict=True))
+    timed = chance.sample(like.components, len(like.components))
+    count = chance.randint(1, 4)
+    while gain > _LARGEST * sum(weights[each] for each in timed[:count]):
+        count += 1
+    change = math.expm1(-gain / sum(weights[each] for each in timed[:count]))
+    return dict.fromkeys(timed[:count], change)
+
+
+def _along(parameter: Parameter, share: float) -> int:
+    """The value at a share of a parameter's scale."""
+    low, high = parameter.low, parameter.high
+    if parameter.kind is Kind.INT:
+        return round(low + (high - low) * share)
+    value = low * (high / low) ** share
+    return 1 << round(math.log2(value)) if parameter.kind is Kind.POWER_OF_TWO else round(value)

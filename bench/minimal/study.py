@@ -1,0 +1,124 @@
+"""Campaigns on drawn surfaces, and whether what each recommends has what matters and nothing else.
+
+Owns the count of right and wrong answers. The loop, the store and the judge are those of every
+campaign; only the times are drawn, and the hours are virtual.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from statistics import fmean
+from typing import Final
+
+from bench.minimal.drawn import drawn
+from tuner.model import Answer, Configuration
+from tuner.records.differences import differences
+from tuner.simulate.campaign import Settings, run_campaign
+from tuner.simulate.surface import Surface
+
+#: A change of the true score that is none.
+_NOTHING: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One campaign. ``noise``: of a component's log time; ``hours``: its budget.
+
+    ``active``: parameters with an effect, all above delta; ``missed``: of these, the ones that the
+    recommendation leaves where they gain nothing; ``inert``: settings of it that change nothing;
+    ``settings``: all that it changes. ``regret``: in log score; ``false``: see ``Result``.
+    """
+
+    noise: float
+    hours: float
+    seed: int
+    recommended: bool
+    active: int
+    settings: int
+    missed: int
+    inert: int
+    regret: float
+    false: bool
+    names: str = ""
+
+    @property
+    def minimal(self) -> bool:
+        """Whether it has everything that matters and nothing else."""
+        return self.recommended and self.missed == 0 and self.inert == 0
+
+
+def campaign(seed: int, noise: float, hours: float) -> Row:
+    """Run the campaign of a seed on the surface of that seed."""
+    surface, gains = drawn(seed)
+    result = run_campaign(surface, seed, Settings(hours * 3600.0, noise))
+    recommended = result.answer == Answer.RECOMMENDED
+    changed = differences(surface.baseline, result.configuration)[0] if recommended else ()
+    effects = {one.name: _effect(surface, result.configuration, one.name) for one in changed}
+    inert = sorted(name for name, effect in effects.items() if abs(effect) < _NOTHING)
+    missed = sorted(name for name in gains if effects.get(name, 0.0) < _NOTHING)
+    return Row(
+        noise=noise,
+        hours=hours,
+        seed=seed,
+        recommended=recommended,
+        active=len(gains),
+        settings=len(changed),
+        missed=len(missed),
+        inert=len(inert),
+        regret=result.regret,
+        false=result.false,
+        names=" ".join([*(f"-{name}" for name in missed), *(f"+{name}" for name in inert)]),
+    )
+
+
+def _effect(surface: Surface, configuration: Configuration, name: str) -> float:
+    """What a setting of a configuration truly gains, in log score; infinite where the others are
+    not valid without it.
+    """
+    values = configuration.as_dict()
+    before = surface.baseline.as_dict()
+    values.pop(name, None)
+    if name in before:
+        values[name] = before[name]
+    without = Configuration.of(values)
+    if surface.violations(without):
+        return float("inf")
+    return surface.truth(without).score - surface.truth(configuration).score
+
+
+def table(rows: Sequence[Row]) -> str:
+    """A line for each noise."""
+    titles: tuple[str, ...] = ("component noise", "hours", "campaigns", "recommended", "false", "nothing missed")
+    titles += ("nothing inert", "both", "settings", "active", "mean regret")
+    lines = [_line(titles), _line(["---"] * len(titles))]
+    for noise in sorted({row.noise for row in rows}):
+        own = [row for row in rows if row.noise == noise]
+        counts = (
+            len(own),
+            sum(row.recommended for row in own),
+            sum(row.false for row in own),
+            sum(row.recommended and row.missed == 0 for row in own),
+            sum(row.recommended and row.inert == 0 for row in own),
+            sum(row.minimal for row in own),
+        )
+        means = (fmean(row.settings for row in own), fmean(row.active for row in own))
+        cells = [f"{noise:g}", f"{own[0].hours:g}", *map(str, counts)]
+        cells += [f"{mean:.2f}" for mean in means]
+        lines.append(_line([*cells, f"{fmean(row.regret for row in own):.4f}"]))
+    return "\n".join(lines)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def write_csv(rows: Sequence[Row], path: Path) -> None:
+    """One line a campaign."""
+    with path.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(field.name for field in fields(Row))
+        for row in rows:
+            writer.writerow(f"{v:.6f}" if isinstance(v, float) else v for v in asdict(row).values())
