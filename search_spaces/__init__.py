@@ -28,7 +28,7 @@ from search_spaces.model import (
     Takes,
     Use,
 )
-from search_spaces.sampling import Ask, Chance, answers, draw
+from search_spaces.sampling import Ask, Chance, answers, draw, questions
 from search_spaces.sources import names
 from search_spaces.space import Space
 
@@ -64,4 +64,5 @@ __all__ = [
     "load",
     "names",
     "parse_space",
+    "questions",
 ]

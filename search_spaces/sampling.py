@@ -81,6 +81,15 @@ def draw(
     return satisfy(space, values, env, facts)
 
 
+def questions(space: Space, ask: Ask) -> None:
+    """Ask every question that ``draw`` may ask, each once, whatever the answers: for those who want
+    to know beforehand what may be asked, and in which ranges.
+    """
+    for parameter in space.searched:
+        ask.choice(parameter.name + WHETHER, (False, True))
+        _ask_value(parameter, ask)
+
+
 def _ask_value(parameter: Parameter, ask: Ask) -> Value:
     if parameter.kind is Kind.BOOLEAN:
         return True

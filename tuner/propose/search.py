@@ -62,7 +62,10 @@ class Search:
         arms: Sequence[Arm],
         aims: Aims,
         seed: str,
+        *,
+        rounds: int | None = None,
     ) -> None:
+        """``rounds``: decisions so far, None for as many as there are blocks."""
         self._aims = aims
         self._tried = [each for each in tried if each.configuration != baseline]
         self._baseline = baseline
@@ -80,7 +83,7 @@ class Search:
             np.array([arm.block for arm in arms], np.int64),
             np.column_stack([logs @ weights, logs]),
         )
-        self._blocks_so_far = {arm.block for arm in arms}
+        self._rounds = len({arm.block for arm in arms}) if rounds is None else rounds
         self._observed = observed(arms, self._number)
         noise = [aims.noise * float((weights**2).sum()), *[aims.noise] * len(weights)]
         self.model = EffectsModel(self._encoding, self._features, evidence, noise, aims.weights)
@@ -139,7 +142,7 @@ class Search:
     def _of_turn(self, climb: bool) -> list[Configuration]:
         """What this block is to tell of the best; draws alone say more of all others."""
         best = self.best().configuration
-        turn = len(self._blocks_so_far) % 3 if climb else 0
+        turn = self._rounds % 3 if climb else 0
         if turn == 0:
             return [best] if best != self._baseline else []
         if turn == 1:
@@ -162,7 +165,7 @@ class Search:
         half of them, then the other half, twice, so that every arm tells of all of them. Nothing
         while little is known, or where all is.
         """
-        if len(self._blocks_so_far) < _ESTABLISHED:
+        if self._rounds < _ESTABLISHED:
             return []
         order = [str(name) for name in self._rng.permutation(self._doubtful(best))]
         middle = (len(order) + 1) // 2

@@ -1,0 +1,302 @@
+"""The model as an Optuna sampler: valid, better than chance, and unmoved by what goes wrong."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable
+
+import optuna
+import pytest
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from search_spaces import Space
+from tests.unit.propose.spaces import CLIENT, FACTS, SERVER, SMALL_CLIENT, SMALL_SERVER, tunables
+from tuner.model import Configuration
+from tuner.propose.candidates import Candidates
+from tuner.propose.samplers.model import ModelSampler
+from tuner.propose.trials import ask, distributions, replay
+
+FOUND = {"cache_manager.blocks": 200_000}
+BASELINE = Configuration.of(FOUND)
+NOISE = 0.05
+
+pytestmark = pytest.mark.slow
+
+Objective = Callable[[optuna.Trial], float]
+
+
+@pytest.fixture(autouse=True)
+def _silent() -> None:
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+
+def model(*spaces: Space, seed: int = 1, logarithmic: bool = True) -> ModelSampler:
+    return ModelSampler(
+        *(spaces or (SMALL_SERVER, SMALL_CLIENT)),
+        facts=FACTS,
+        found=FOUND,
+        seed=seed,
+        logarithmic=logarithmic,
+    )
+
+
+def truth(configuration: Configuration) -> float:
+    """Log time: best at 100 threads with 8 daemons or more, worse with few."""
+    values = configuration.as_dict()
+    threads = values.get("fileserver.threads")
+    daemons = values.get("cache_manager.daemons")
+    assert threads is None or isinstance(threads, int)
+    assert daemons is None or isinstance(daemons, int)
+    change = 0.0 if threads is None else -0.3 + 0.15 * abs(math.log(threads / 100.0))
+    return change - 0.1 * (daemons is not None and daemons >= 8)
+
+
+def seconds(sampler: ModelSampler, noise: float = NOISE) -> Objective:
+    """Measures the truth in seconds."""
+
+    def measure(trial: optuna.Trial) -> float:
+        configuration = sampler.suggest(trial)
+        chance = random.Random(f"noise:{trial.number}")
+        return 10.0 * math.exp(truth(configuration) + chance.gauss(0.0, noise))
+
+    return measure
+
+
+def study_of(sampler: optuna.samplers.BaseSampler, *, maximize: bool = False) -> optuna.Study:
+    direction = StudyDirection.MAXIMIZE if maximize else StudyDirection.MINIMIZE
+    return optuna.create_study(direction=direction, sampler=sampler)
+
+
+def configuration(sampler: ModelSampler, trial: FrozenTrial) -> Configuration:
+    found = sampler._configuration(trial)
+    assert found is not None
+    return found
+
+
+def of_all(sampler: ModelSampler, study: optuna.Study) -> list[Configuration]:
+    return [configuration(sampler, trial) for trial in study.trials]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_it_finds_the_best_sooner_than_chance(seed: int) -> None:
+    """By the mean of the last ten of forty noisy trials, and by what looks best at the end."""
+    sampler = model(seed=seed)
+    study = study_of(sampler)
+    study.optimize(seconds(sampler), n_trials=40)
+    chance = optuna.samplers.RandomSampler(seed=seed)
+    other = study_of(chance)
+    other.optimize(seconds(sampler), n_trials=40)
+
+    def late(of: optuna.Study) -> float:
+        return sum(truth(each) for each in of_all(sampler, of)[-10:]) / 10
+
+    assert late(study) < late(other) - 0.1
+    assert truth(sampler.best(study).configuration) < -0.33
+    assert sampler.best(study).gain > 0.25
+
+
+def test_it_maximises_a_rate_as_it_minimises_a_time() -> None:
+    sampler = model()
+    times, rates = study_of(sampler), study_of(model(), maximize=True)
+    measure = seconds(sampler)
+    times.optimize(measure, n_trials=12)
+    rates.optimize(lambda trial: 1.0 / measure(trial), n_trials=12)
+    assert of_all(sampler, times) == of_all(sampler, rates)
+
+
+def test_values_of_any_sign_and_scale_will_do() -> None:
+    sampler = model(logarithmic=False)
+    study = study_of(sampler)
+
+    def measure(trial: optuna.Trial) -> float:
+        return 1e6 * (truth(sampler.suggest(trial)) + 0.1) - 3e5
+
+    study.optimize(measure, n_trials=40)
+    assert truth(sampler.best(study).configuration) < -0.33
+
+
+def test_a_value_without_a_logarithm_is_refused() -> None:
+    sampler = model()
+    study = study_of(sampler)
+    trial = study.ask()
+    sampler.suggest(trial)
+    study.tell(trial, 0.0)
+    with pytest.raises(ValueError, match="trial 0: 0 has no logarithm"):
+        sampler.suggest(study.ask())
+
+
+def test_every_configuration_is_valid_on_the_whole_spaces() -> None:
+    sampler = model(SERVER, CLIENT)
+    study = study_of(sampler)
+    study.optimize(seconds(sampler), n_trials=15)
+    found = of_all(sampler, study)
+    assert found[0] == BASELINE
+    assert len(set(found)) > 10
+    for each in found:
+        for space in (SERVER, CLIENT):
+            assert space.violations(each.part(space.component), FACTS) == []
+    # A parameter is asked for where it is set, and only there.
+    for trial in study.trials:
+        whether = {n.removesuffix("?") for n, v in trial.params.items() if n.endswith("?") and v}
+        values = {n for n in trial.params if not n.endswith("?")}
+        assert values <= whether
+    unset = [sum("fileserver.threads" not in each.as_dict() for each in found), len(found)]
+    assert 0 < unset[0] < unset[1]
+
+
+def test_the_answers_lead_to_the_configuration() -> None:
+    parts = tunables()
+    every = distributions(parts)
+    for each in Candidates(parts, "1").drawn(200):
+        answers = replay(each, parts)
+        assert ask(answers, parts) == each
+        assert answers.faithful
+        assert answers.distributions.items() <= every.items()
+
+
+def test_same_seed_same_trials() -> None:
+    def run(seed: int) -> list[dict[str, object]]:
+        sampler = model(seed=seed)
+        study = study_of(sampler)
+        study.optimize(seconds(sampler), n_trials=8)
+        return [trial.params for trial in study.trials]
+
+    assert run(1) == run(1) != run(2)
+
+
+def test_several_at_once_are_different() -> None:
+    sampler = model()
+    study = study_of(sampler)
+    study.optimize(seconds(sampler), n_trials=20)
+    asked = [study.ask() for _ in range(4)]
+    together = [sampler.suggest(trial) for trial in asked]
+    assert len(set(together)) == 4
+    for trial, each in zip(reversed(asked), reversed(together), strict=True):
+        study.tell(trial, 10.0 * math.exp(truth(each)))
+    assert len(study.trials) == 24
+    sampler.suggest(study.ask())
+
+
+def test_what_fails_is_avoided() -> None:
+    """No server starts with more than 60 threads; that would be the best there is."""
+    sampler = model()
+    study = study_of(sampler)
+
+    def measure(trial: optuna.Trial) -> float:
+        threads = sampler.suggest(trial).as_dict().get("fileserver.threads", 0)
+        assert isinstance(threads, int)
+        if threads > 60:
+            raise RuntimeError("does not start")
+        return seconds(sampler)(trial)
+
+    study.optimize(measure, n_trials=40, catch=RuntimeError)
+    failed = [trial.state is TrialState.FAIL for trial in study.trials]
+    assert any(failed)
+    assert sum(failed[-20:]) <= 0.5 * 20
+    threads = sampler.best(study).configuration.as_dict().get("fileserver.threads", 0)
+    assert isinstance(threads, int)
+    assert threads <= 60
+
+
+def test_pruned_trials_count_by_how_far_they_were_behind() -> None:
+    """Those that are worse at their first report are pruned, in a study whose reports are of
+    another size than its values.
+    """
+    sampler = model()
+    study = study_of(sampler)
+
+    def measure(trial: optuna.Trial) -> float:
+        log = truth(sampler.suggest(trial))
+        trial.report(2.0 * math.exp(log), step=1)
+        if trial.number > 3 and log > -0.05:
+            raise optuna.TrialPruned
+        return 10.0 * math.exp(log)
+
+    study.optimize(measure, n_trials=30)
+    pruned = [trial for trial in study.trials if trial.state is TrialState.PRUNED]
+    assert pruned
+    values = sampler._values(study.direction, study.get_trials())
+    for trial in study.trials:
+        expected = math.log(10.0) + truth(configuration(sampler, trial))
+        assert values[trial.number] == pytest.approx(expected, abs=1e-9)
+    before = [configuration(sampler, trial) for trial in pruned]
+    assert len(set(before)) == len(before), "one that was pruned is not proposed again"
+    assert truth(sampler.best(study).configuration) < -0.33
+
+
+def test_a_trial_pruned_where_nobody_else_reported_says_nothing_but_no() -> None:
+    sampler = model()
+    study = study_of(sampler)
+    trial = study.ask()
+    sampler.suggest(trial)
+    trial.report(1.0, step=7)
+    study.tell(trial, state=TrialState.PRUNED)
+    assert sampler._values(study.direction, study.get_trials()) == {}
+    assert sampler.suggest(study.ask()) != BASELINE
+
+
+def test_trials_of_others_are_taken_in_as_far_as_they_can_be() -> None:
+    sampler = model()
+    study = study_of(sampler)
+    study.add_trial(create_trial(value=5.0))  # nobody knows of what
+    fast = replay(Configuration.of({"fileserver.threads": 100, **FOUND}), sampler._tunables)
+    ask(fast, sampler._tunables)
+    given, ranges = dict(fast.given), fast.distributions
+    study.add_trial(create_trial(params=given, distributions=ranges, value=7.0))
+    study.enqueue_trial({"fileserver.threads?": True, "fileserver.threads": 32})
+    study.optimize(seconds(sampler), n_trials=1)
+    assert sampler._configuration(study.trials[0]) is None
+    queued = configuration(sampler, study.trials[2])
+    assert queued.as_dict()["fileserver.threads"] == 32
+    seen = sampler._seen(study)
+    assert len(seen) == 2
+
+
+def test_what_is_asked_besides_is_drawn_at_random() -> None:
+    sampler = model()
+    study = study_of(sampler)
+    found = []
+
+    def measure(trial: optuna.Trial) -> float:
+        found.append(trial.suggest_float("own", 0.0, 1.0))
+        return seconds(sampler)(trial)
+
+    study.optimize(measure, n_trials=6)
+    assert len(set(found)) == 6
+
+
+def test_what_it_cannot_do_is_refused() -> None:
+    with pytest.raises(ValueError, match="one search space at least"):
+        ModelSampler()
+    with pytest.raises(ValueError, match="two search spaces are of the fileserver"):
+        ModelSampler(SMALL_SERVER, SERVER)
+    several = optuna.create_study(directions=["minimize", "minimize"], sampler=model())
+    with pytest.raises(ValueError, match="multi-objective"):
+        model().suggest(several.ask())
+
+
+def test_a_proposal_takes_no_longer_for_many_trials() -> None:
+    """Twenty times the trials, less than five times the time: what grows is not the model."""
+    sampler = model(SERVER, CLIENT)
+    parts = sampler._tunables
+
+    def took(count: int) -> float:
+        study = study_of(sampler)
+        for number, each in enumerate(Candidates(parts, "many").drawn(count)):
+            given = replay(each, parts)
+            ask(given, parts)
+            value = 10.0 * math.exp(random.Random(number).gauss(0.0, 0.1))
+            answers = dict(given.given)
+            study.add_trial(
+                create_trial(params=answers, distributions=given.distributions, value=value)
+            )
+        sampler.suggest(study.ask())  # which reads the trials for the first time
+        began = time.process_time()
+        for _ in range(3):
+            sampler.suggest(study.ask())
+        return time.process_time() - began
+
+    assert took(1000) < 5.0 * took(50)

@@ -1,0 +1,245 @@
+"""The model of effects behind Optuna's interface: for studies of others.
+
+A campaign with ``sampler: model`` asks the same ``Search`` itself, since it knows more than a study
+does: blocks, components and their floors.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import optuna
+from optuna.distributions import BaseDistribution
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from search_spaces import Space
+from tuner.model import BASELINE, Configuration, Value
+from tuner.propose.encoding import Tunable
+from tuner.propose.outlook import Outlook
+from tuner.propose.search import Aims, Search
+from tuner.propose.trials import AskTrial, Replay, ask, distributions, replay
+from tuner.propose.tried import Arm, Tried
+
+#: Trials that are decided on alike, as if they were one block: what looks best is among them.
+_ROUND = 5
+#: Spread that values without a logarithm are scaled to: about the log times that the model expects.
+_SPREAD = 0.1
+_NORMAL = 1.4826
+
+
+class ModelSampler(optuna.samplers.BaseSampler):
+    """Proposes configurations of search spaces by the model of effects.
+
+    The objective asks for its configuration by ``suggest``. Its value is a time, a rate or another
+    number above 0, of which the model takes the logarithm; with ``logarithmic=False`` any number.
+    The first trial of a study is the baseline. Of all trials,
+
+    - complete ones are measurements, also where a configuration is measured more than once;
+    - a pruned one counts by its last report: as far from the middle of the complete ones as it was
+      from what they reported at that step; it is not proposed again;
+    - what failed does not run, and what is like it probably does not either;
+    - those of which this sampler cannot tell the configuration are left out.
+
+    Parameters that the objective asks for besides are drawn at random. For studies with one
+    objective.
+    """
+
+    def __init__(
+        self,
+        *spaces: Space,
+        facts: Mapping[str, int] | None = None,
+        found: Mapping[str, Value] | None = None,
+        seed: int | None = None,
+        delta: float = 0.02,
+        logarithmic: bool = True,
+    ) -> None:
+        """``facts``: what the hosts allow, by name; those not given are what the spaces assume.
+        ``found``: the baseline, by qualified names (``fileserver.threads``). ``delta``: smallest
+        difference worth acting on. Raises ValueError for no space, or two of one part.
+        """
+        self._tunables: dict[str, Tunable] = {}
+        whole = Configuration.of(found or {})
+        for space in spaces:
+            assumed = {name: fact.assumed for name, fact in space.facts.items()}
+            part = Tunable(space, assumed | dict(facts or {}), whole.part(space.component))
+            if space.component in self._tunables:
+                raise ValueError(f"two search spaces are of the {space.component}")
+            self._tunables[space.component] = part
+        if not self._tunables:
+            raise ValueError("name one search space at least")
+        self._baseline = whole
+        self._seed = random.SystemRandom().randrange(2**32) if seed is None else seed
+        self._logarithmic = logarithmic
+        least = math.log1p(delta)
+        self._aims = Aims(weights=(1.0,), floor=math.inf, tolerance=(least / 4.0, least))
+        self._others = optuna.samplers.RandomSampler(self._seed)
+        self._questions = distributions(self._tunables)
+        self._known: dict[tuple[tuple[str, Any], ...], Configuration | None] = {}
+
+    def suggest(self, trial: optuna.Trial) -> Configuration:
+        """The configuration that a trial is to measure, which is always valid; its parameters are
+        those of the trial from then on.
+        """
+        return ask(AskTrial(trial), self._tunables)
+
+    def best(self, study: optuna.Study) -> Outlook:
+        """What looks best by all trials of a study, measured or not; the baseline where nothing
+        does. A model's belief, no test. Raises ValueError as proposing does.
+        """
+        return self._search(study, len(study.trials)).best()
+
+    def infer_relative_search_space(
+        self, study: optuna.Study, trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        """See BaseSampler: every question that may be asked."""
+        self._raise_error_if_multi_objective(study)
+        return dict(self._questions)
+
+    def sample_relative(
+        self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """See BaseSampler: answers to the questions that the next configuration needs.
+
+        Raises ValueError for a value that has no logarithm.
+        """
+        given = replay(self._next(study, trial.number), self._tunables)
+        ask(given, self._tunables)
+        return {name: value for name, value in given.given.items() if name in search_space}
+
+    def sample_independent(
+        self,
+        study: optuna.Study,
+        trial: FrozenTrial,
+        param_name: str,
+        param_distribution: BaseDistribution,
+    ) -> Any:
+        """See BaseSampler: at random."""
+        return self._others.sample_independent(study, trial, param_name, param_distribution)
+
+    def reseed_rng(self) -> None:
+        """See BaseSampler. Proposals need none: each trial has a seed of its own."""
+        self._others.reseed_rng()
+
+    def _next(self, study: optuna.Study, number: int) -> Configuration:
+        trials = study.get_trials(deepcopy=False)
+        before = [trial for trial in trials if trial.number != number]
+        if not before:
+            return self._baseline
+        running = {
+            self._configuration(trial) for trial in before if trial.state is TrialState.RUNNING
+        }
+        chosen = self._search(study, number).arms(1 + number % _ROUND)
+        free = [each for each in chosen if each not in running]
+        return (free or chosen or [self._baseline])[-1]
+
+    def _search(self, study: optuna.Study, number: int) -> Search:
+        seen = self._seen(study)
+        tried = [Tried(BASELINE, self._baseline)]
+        arms = [Arm(BASELINE, 0, (y,)) for y in seen.pop(self._baseline, _Seen()).values]
+        for row, (configuration, each) in enumerate(seen.items(), start=1):
+            tried.append(Tried(row, configuration, failed=each.failed, out=each.pruned))
+            arms += [Arm(row, 0, (y,)) for y in each.values]
+        return Search(
+            self._tunables,
+            self._baseline,
+            tried,
+            arms,
+            self._aims,
+            f"{self._seed}:{number}",
+            rounds=len(arms) // _ROUND,
+        )
+
+    def _seen(self, study: optuna.Study) -> dict[Configuration, _Seen]:
+        """What came of each configuration that was tried."""
+        trials = study.get_trials(deepcopy=False)
+        values = self._values(study.direction, trials)
+        by_configuration: defaultdict[Configuration, list[FrozenTrial]] = defaultdict(list)
+        for trial in trials:
+            if trial.state.is_finished() and (found := self._configuration(trial)) is not None:
+                by_configuration[found].append(trial)
+        return {
+            configuration: _Seen(
+                tuple(values[t.number] for t in those if t.number in values),
+                failed=_all(those, TrialState.FAIL),
+                pruned=_all(those, TrialState.FAIL, TrialState.PRUNED),
+            )
+            for configuration, those in by_configuration.items()
+        }
+
+    def _values(self, direction: StudyDirection, trials: Sequence[FrozenTrial]) -> dict[int, float]:
+        """What each trial is measured as, by its number, less is better: logarithms, or numbers on
+        a scale of such.
+        """
+        sign = -1.0 if direction is StudyDirection.MAXIMIZE else 1.0
+        complete = [t for t in trials if t.state is TrialState.COMPLETE]
+        scale = 1.0 if self._logarithmic else _scale([t.value or 0.0 for t in complete])
+        found = {t.number: sign * scale * self._number(t, t.value) for t in complete}
+        pruned = [t for t in trials if t.state is TrialState.PRUNED and t.intermediate_values]
+        middles: dict[int, tuple[float, float] | None] = {}
+        for trial in pruned:
+            step = max(trial.intermediate_values)
+            if step not in middles:
+                there = [t for t in complete if step in t.intermediate_values]
+                middles[step] = None
+                if there:
+                    at = [self._number(t, t.intermediate_values[step]) for t in there]
+                    middles[step] = median(found[t.number] for t in there), median(at)
+            if (middle := middles[step]) is not None:
+                at_end, at_step = middle
+                own = self._number(trial, trial.intermediate_values[step])
+                if math.isfinite(own):
+                    found[trial.number] = at_end + sign * scale * (own - at_step)
+        return {number: value for number, value in found.items() if math.isfinite(value)}
+
+    def _number(self, trial: FrozenTrial, value: float | None) -> float:
+        if value is None:
+            return math.nan
+        if not self._logarithmic:
+            return value
+        if value <= 0.0:
+            raise ValueError(
+                f"trial {trial.number}: {value:g} has no logarithm; "
+                "take ModelSampler(..., logarithmic=False)"
+            )
+        return math.log(value)
+
+    def _configuration(self, trial: FrozenTrial) -> Configuration | None:
+        """The configuration of a trial, None where its parameters do not say."""
+        key = tuple(sorted((n, v) for n, v in trial.params.items() if n in self._questions))
+        if key not in self._known:
+            again = Replay(dict(key))
+            found = ask(again, self._tunables)
+            self._known[key] = found if again.faithful else None
+        return self._known[key]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What came of a configuration. ``values``: of its measurements; ``failed``, ``pruned``: in
+    every trial.
+    """
+
+    values: tuple[float, ...] = ()
+    failed: bool = False
+    pruned: bool = False
+
+
+def _all(trials: Sequence[FrozenTrial], *states: TrialState) -> bool:
+    return all(trial.state in states for trial in trials)
+
+
+def _scale(values: Sequence[float]) -> float:
+    """What brings the spread of values to the one that the model expects."""
+    if not values:
+        return 1.0
+    middle = median(values)
+    spread = _NORMAL * median(abs(value - middle) for value in values)
+    spread = spread or max(abs(value - middle) for value in values)
+    return _SPREAD / spread if spread > 0.0 else 1.0
