@@ -233,8 +233,9 @@ def _recommended(campaign: Campaign) -> bool:
 
 
 def _component(name: str, e: Estimate, axis: svg.Axis, rules: Rules | None) -> EffectRow:
-    floor = "" if rules is None else f"at most {100.0 * rules.race.floor:g}% slower"
-    marks = () if rules is None else (margin(rules.race.floor),)
+    chosen = None if rules is None or rules.auto_floor else rules.race.floor
+    floor = "" if chosen is None else f"at most {100.0 * chosen:g}% slower"
+    marks = () if chosen is None else (margin(chosen),)
     return EffectRow(
         name=name,
         effect=signed(e.ratio),

@@ -10,7 +10,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -53,6 +53,14 @@ def _fraction(value: object) -> object:
     return share
 
 
+def _fraction_or_auto(value: object) -> object:
+    if isinstance(value, str) and value.strip() == "auto":
+        return "auto"
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("write a share such as 2% or 0.02, or auto")
+    return _fraction(value)
+
+
 def _name(value: object) -> object:
     if isinstance(value, str) and not _NAME.fullmatch(value):
         raise ValueError("use 1 to 80 letters, digits, spaces, dots, hyphens and underscores")
@@ -71,6 +79,7 @@ Name = Annotated[str, BeforeValidator(_name)]
 _LONGEST_S = 36_600 * 86_400.0
 Duration = Annotated[float, BeforeValidator(_duration_s), Field(gt=0.0, le=_LONGEST_S)]
 Fraction = Annotated[float, BeforeValidator(_fraction), Field(gt=0.0, lt=1.0)]
+FractionOrAuto = Annotated[float | Literal["auto"], BeforeValidator(_fraction_or_auto)]
 
 
 def meant(name: str, known: Sequence[str]) -> str:

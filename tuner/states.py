@@ -123,6 +123,8 @@ class EventKind(StrEnum):
     RUN_DIED = "run-died"
     BLOCK_COMPLETE = "block-complete"
     MEASURED_AGAIN = "measured-again"
+    #: The floor that was chosen from what the pilot found.
+    FLOOR_CHOSEN = "floor-chosen"
     PAUSE_REQUESTED = "pause-requested"
     CANCEL_REQUESTED = "cancel-requested"
     RESUME_REQUESTED = "resume-requested"

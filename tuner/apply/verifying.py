@@ -26,6 +26,7 @@ from tuner.campaign.steps import RunBlock
 from tuner.campaign.stopping import undisturbed
 from tuner.errors import CampaignHalted, ConfigurationError, SpecError, TunerError
 from tuner.interruption import check
+from tuner.judge.floors import FLOORS
 from tuner.measure.workload import Workload
 from tuner.model import (
     BASELINE,
@@ -126,6 +127,10 @@ def _spec(site: Site, after: Configuration, blocks: int) -> CampaignSpec:
         "testbeds": (),
         "first": (after.as_dict(),),
         "pilot": spec.pilot.model_copy(update={"blocks": 0}),
+        # A verification asks nothing of components, and has no pilot that could choose a floor.
+        "statistics": spec.statistics.model_copy(
+            update={"floor": spec.statistics.given_floor or FLOORS[-1]}
+        ),
         "search": spec.search.model_copy(update={"arms": 1, "max_trials": 1}),
         "certification": spec.certification.model_copy(update={"blocks": blocks}),
         "references": (),

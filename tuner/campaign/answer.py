@@ -85,6 +85,7 @@ def recommendation(
         notes=(
             *_contributions(plan.step, chosen, baseline),
             *_risks(chosen, baseline, risks),
+            *_chosen_floor(rules),
             *_floors(certificate, rules),
             *_adjusted(plan),
             *(() if rules.compares else _others(plan.step)),
@@ -170,6 +171,11 @@ def _floors(certificate: Certificate, rules: Rules) -> tuple[str, ...]:
         f"{', '.join(unsettled)}: a loss of more than {floor} is ruled out at an error of "
         f"{error} each, not of {100.0 * certificate.alpha:.2g}% as the gain is",
     )
+
+
+def _chosen_floor(rules: Rules) -> tuple[str, ...]:
+    """How the floor came about, where nobody wrote it down."""
+    return (f"the floor was chosen by the pilot: {rules.floor_reason}",) * bool(rules.floor_reason)
 
 
 def _adjusted(plan: Plan) -> tuple[str, ...]:

@@ -7,13 +7,19 @@ from datetime import datetime
 
 from tuner.model import Event, Trial
 from tuner.records.standing import Observer
-from tuner.states import CampaignState
+from tuner.states import CampaignState, EventKind
 from tuner.store import NewEvent, Store
 
 Data = Mapping[str, str | int | float | bool | None]
 
 #: Kinds of events that a campaign tells once, however often their cause is seen.
-_TOLD_ONCE = ("guard", "shared-machine", "testbed-effect", "trial-promoted")
+_TOLD_ONCE = (
+    "guard",
+    "shared-machine",
+    "testbed-effect",
+    "trial-promoted",
+    EventKind.FLOOR_CHOSEN,
+)
 
 
 class EventWriter:

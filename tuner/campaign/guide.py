@@ -62,6 +62,10 @@ class View(Protocol):
 class Guide(Protocol):
     """Looks at the measurements of a campaign."""
 
-    def look(self, trials: Sequence[Trial], table: ScoreTable, out: Collection[int]) -> View:
-        """The view of so much. ``out``: trials that are not to be measured again."""
+    def look(
+        self, trials: Sequence[Trial], table: ScoreTable, out: Collection[int], floor: float
+    ) -> View:
+        """The view of so much. ``out``: trials that are not to be measured again. ``floor``: the
+        largest loss allowed to a component, a fraction.
+        """
         ...

@@ -39,12 +39,15 @@ def aspects(
     ``spaces``: by component, after narrowing. ``testbed``: where it measures, as JSON.
     """
     found = {f"space of the {name}": aspect(_plain(space)) for name, space in spaces.items()}
+    race = asdict(rules.race)
+    if rules.auto_floor:
+        race["floor"] = "auto"
     statistics = {
         "alpha": ALPHA,
         "certify_blocks": rules.certify_blocks,
         "finalists": rules.finalists,
         # Stored campaigns have this key: without it none of them could be resumed.
-        "race": {**asdict(rules.race), "resolution_s": 0.0},
+        "race": {**race, "resolution_s": 0.0},
     }
     return {
         **found,

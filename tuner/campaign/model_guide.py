@@ -40,9 +40,11 @@ class ModelGuide:
     _view: _ModelView | None = None
     _asked: tuple[object, ...] = ()
 
-    def look(self, trials: Sequence[Trial], table: ScoreTable, out: Collection[int]) -> _ModelView:
+    def look(
+        self, trials: Sequence[Trial], table: ScoreTable, out: Collection[int], floor: float
+    ) -> _ModelView:
         """See Guide.look."""
-        asked = (len(trials), len(table.scored), frozenset(out), _states(trials))
+        asked = (len(trials), len(table.scored), frozenset(out), _states(trials), floor)
         if self._view is None or asked != self._asked:
             for place, one in enumerate(table.scored[self._taken :], start=self._taken):
                 times = one.block.times_s
@@ -51,7 +53,8 @@ class ModelGuide:
                     for number, seconds in times.items()
                 ]
             self._taken = len(table.scored)
-            self._asked, self._view = asked, _ModelView(self, trials, table, out, self._arms)
+            self._asked = asked
+            self._view = _ModelView(self, trials, table, out, self._arms, floor)
         return self._view
 
 
@@ -70,6 +73,7 @@ class _ModelView:
         table: ScoreTable,
         out: Collection[int],
         arms: Sequence[Arm],
+        floor: float,
     ) -> None:
         self._guide = guide
         self._trials = trials
@@ -83,7 +87,7 @@ class _ModelView:
         least = margin(rules.race.delta)
         aims = Aims(
             weights=rules.weights,
-            floor=margin(rules.race.floor),
+            floor=margin(floor),
             tolerance=(least / 4.0, least),
         )
         # What is measured here is known better here, and a trial that is out must stay out.

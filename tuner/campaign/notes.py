@@ -11,6 +11,7 @@ from tuner.campaign.answer import recommendation
 from tuner.campaign.certifying import guards_due
 from tuner.campaign.equivalence import effect_between
 from tuner.campaign.event_writer import Data, EventWriter
+from tuner.campaign.floors import tell_floor
 from tuner.campaign.piloting import TWIN_ORIGIN
 from tuner.campaign.plan import Planner
 from tuner.campaign.rules import Rules
@@ -39,6 +40,7 @@ class Notes:
     def write(self, trials: Sequence[Trial], now: Plan, rules: Rules, target: Target) -> None:
         """Write down all that is new in a plan."""
         self._settle(trials, now)
+        tell_floor(self._writer, rules)
         self._tell_certified(trials, now, rules, target)
         self._tell_pilot(trials, now)
         self._tell_guards(now)

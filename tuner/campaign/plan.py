@@ -55,8 +55,8 @@ _PHASES = {
 class Planner:
     """Plans one campaign, step after step.
 
-    It remembers what follows from the blocks so far (``table``), and nothing else: a new one, given
-    the same rows, plans the same.
+    It remembers what follows from the blocks so far (``table``, and ``rules`` as the pilot settles
+    them), and nothing else: a new one, given the same rows, plans the same.
     """
 
     def __init__(self, rules: Rules, guide: Guide, compared: Sequence[Proposal] = ()) -> None:
@@ -118,10 +118,12 @@ class Planner:
     ) -> Plan:
         table = self.table
         table.extend(blocks[len(table.ended) :])
-        advance(self._replay, trials, table, self.rules, failed)
         if self._pilot is None or self._pilot.more:
             self._pilot = plan_pilot(trials, table.ended, self.rules.pilot)
         # A pilot that was over once stays so, and need not be judged again.
+        if not self._pilot.more:
+            self.rules = settled_rules(self.rules, self._pilot.found)
+        advance(self._replay, trials, table, self.rules, failed)
         state = _State(
             trials,
             table,
@@ -153,7 +155,6 @@ class _State:
     compared: Sequence[Proposal]
 
     def next(self, earlier_blocks: int) -> Plan:
-        self.rules = settled_rules(self.rules, self.pilot.found)
         table, rules = self.table, self.rules
         here = self._here()
         if (reason := _void_reason(table.ended[earlier_blocks:], self.failed)) is not None:
@@ -369,7 +370,7 @@ class _State:
 
     def _view(self) -> View:
         out = {n for n, ending in self.replay.endings.items()}
-        return self.guide.look(self._known(), self.table, out)
+        return self.guide.look(self._known(), self.table, out, self.rules.race.floor)
 
     def _most_new(self) -> int | None:
         if self.rules.max_trials is None:

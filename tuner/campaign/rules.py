@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tuner.campaign.spec import CampaignSpec
+from tuner.judge.floors import FLOORS
 from tuner.judge.levels import ALPHA
 from tuner.judge.pilot import Pilot, PilotRules
 from tuner.judge.race import RaceRules
@@ -42,7 +43,9 @@ class Rules:
     ``pilot``: None for a campaign without one; ``pilot_override``: continue although it advises
     against. ``testbeds``: so many blocks are measured at once. ``stop_certified``: finish with the
     first certificate. ``adjust``: judge gains by adjusted differences. ``compares``: nothing is
-    searched, given configurations are compared.
+    searched, given configurations are compared. ``auto_floor``: the floor of ``race`` is still to
+    be chosen from what the pilot finds; ``floor_reason``: why it was chosen so, a sentence, "" for
+    a floor that the campaign's file gives.
     """
 
     components: tuple[str, ...]
@@ -63,23 +66,29 @@ class Rules:
     stop_certified: bool = False
     adjust: bool = False
     compares: bool = False
+    auto_floor: bool = False
+    floor_reason: str = ""
 
 
 def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
     """The rules by which a specification is planned."""
     finalists = len(spec.compare) or spec.certification.finalists
     first_share = 1.0 if spec.compare else FIRST_SHARE
+    alpha = first_share * ALPHA / finalists
+    floors, floor = Floors(spec.certification.floors), spec.statistics.given_floor
+    strict = floors is Floors.STRICT or (floors is Floors.AUTO and spec.budget.wall_time >= _LONG_S)
     pilot = PilotRules(
         weights=workload.weights,
         delta=spec.statistics.delta,
-        floor=spec.statistics.floor,
+        floor=floor,
         max_blocks=max(3, spec.pilot.blocks),
         budget_s=spec.budget.wall_time,
         arms=1 + spec.search.arms,
         certify_blocks=min(500, spec.certification.blocks),
         certify_share=spec.certification.share,
         certify_arms=1 + finalists,
-        alpha_certify=first_share * ALPHA / finalists,
+        alpha_certify=alpha,
+        floor_alpha=alpha if strict else FLOOR_ALPHA,
         components=workload.components,
     )
     return Rules(
@@ -87,7 +96,7 @@ def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
         weights=workload.weights,
         race=RaceRules(
             delta=spec.statistics.delta,
-            floor=spec.statistics.floor,
+            floor=FLOORS[-1] if floor is None else floor,
             max_blocks=spec.search.blocks_per_trial,
         ),
         arms=spec.search.arms,
@@ -101,22 +110,32 @@ def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
         pilot=pilot if spec.pilot.blocks else None,
         pilot_override=spec.pilot.override,
         testbeds=len(spec.places),
-        floors=Floors(spec.certification.floors),
+        floors=floors,
         stop_certified=spec.stop == "certified",
         adjust=spec.statistics.adjust,
         compares=bool(spec.compare),
+        auto_floor=floor is None,
     )
 
 
 def settled_rules(rules: Rules, pilot: Pilot | None) -> Rules:
-    """The rules once the pilot is known: floors are strict in a long campaign whose pilot finds
-    that every one of them can be shown, and bounded otherwise.
+    """The rules once the pilot is over: with the floor that it chooses, where it is to; and floors
+    are strict in a long campaign whose pilot finds that every one of them can be shown, and bounded
+    otherwise.
     """
+    if rules.auto_floor and pilot is not None and pilot.outlook.floor is not None:
+        rules = with_floor(rules, pilot.outlook.floor.floor, pilot.outlook.floor.reason)
     if rules.floors is not Floors.AUTO:
         return rules
     powers = () if pilot is None else pilot.outlook.floors
     strict = rules.budget_s >= _LONG_S and bool(powers) and min(powers) >= _ENOUGH_POWER
     return replace(rules, floors=Floors.STRICT if strict else Floors.BOUNDED)
+
+
+def with_floor(rules: Rules, floor: float, reason: str) -> Rules:
+    """The rules with a floor that was chosen; ``reason``: a sentence."""
+    race = replace(rules.race, floor=floor)
+    return replace(rules, race=race, auto_floor=False, floor_reason=reason)
 
 
 def stored_rules(campaign: Campaign) -> Rules:

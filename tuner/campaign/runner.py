@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from tuner.campaign.equivalence import Facts, check_alike, facts_text, least_facts
 from tuner.campaign.event_writer import EventWriter
+from tuner.campaign.floors import stored_floor
 from tuner.campaign.holding import Held
 from tuner.campaign.identity import programs
 from tuner.campaign.lanes import Doings, Lane, LaneObserver, Site, Stopped, assigned, at_once
@@ -80,7 +81,7 @@ class Runner:
         self._id = campaign
         self._spec = spec
         self._workload = workload
-        self._rules = rules_of(spec, workload)
+        self._rules = stored_floor(store, campaign, rules_of(spec, workload))
         self._aspects = aspects or {}
         self._held = held
         self._observer = observer
@@ -320,7 +321,7 @@ class Runner:
             with threadpool_limits(1, user_api="blas"):
                 now = self._plan(trials)
             self.pilot = now.pilot
-            self._notes.write(trials, now, self._rules, self._target)
+            self._notes.write(trials, now, self._planner.rules, self._target)
             self._show(trials, now)
             if self._pilot_only and now.phase is not Phase.PILOT and not trials[-1].race:
                 raise KeyboardInterrupt("the end of its pilot")
@@ -334,7 +335,7 @@ class Runner:
                 case Halt():
                     raise CampaignHalted(f"the campaign halted: {now.step.reason}")
                 case Finish():
-                    self._notes.answer(now, self._rules, self._target)
+                    self._notes.answer(now, self._planner.rules, self._target)
                     return
 
     def _plan(self, trials: Sequence[Trial]) -> Plan:
@@ -440,4 +441,6 @@ class Runner:
 
     def _show(self, trials: list[Trial], now: Plan) -> None:
         use = self._before + self._ledgers.total()
-        self._observer.standing(standing(trials, self._planner.table, now, self._rules, use))
+        self._observer.standing(
+            standing(trials, self._planner.table, now, self._planner.rules, use)
+        )

@@ -29,6 +29,7 @@ from tuner.campaign.testbed_section import TestbedSection
 from tuner.documents import (
     Duration,
     Fraction,
+    FractionOrAuto,
     Name,
     ParameterValue,
     Section,
@@ -146,13 +147,18 @@ class PilotSection(Section):
 
 class StatisticsSection(Section):
     """``delta``: smallest difference worth acting on. ``floor``: largest loss allowed to a
-    component. ``adjust``: judge the gain by differences from which is taken off what others did to
-    the machines.
+    component, ``auto`` to choose it from what the pilot finds. ``adjust``: judge the gain by
+    differences from which is taken off what others did to the machines.
     """
 
     delta: Fraction = 0.02
-    floor: Fraction = 0.05
+    floor: FractionOrAuto = 0.05
     adjust: bool = False
+
+    @property
+    def given_floor(self) -> float | None:
+        """The floor as a fraction; None where it is to be chosen."""
+        return None if self.floor == "auto" else self.floor
 
 
 class CertificationSection(Section):
@@ -236,6 +242,12 @@ class CampaignSpec(Section):
         for name, parts in self.compare.items():
             if not any(parts.values()):
                 raise wrong_key(f"compare.{name}", "name a part, and its settings that differ")
+        return self
+
+    @model_validator(mode="after")
+    def _can_choose_its_floor(self) -> CampaignSpec:
+        if self.statistics.given_floor is None and not self.pilot.blocks:
+            raise wrong_key("statistics.floor", "auto needs a pilot; give it one, or write a share")
         return self
 
     @field_validator("spaces")

@@ -11,8 +11,11 @@ import typer
 from rich.console import Console
 
 from tuner.campaign.expiry import expired, with_expiry
+from tuner.campaign.floors import floor_sentence
+from tuner.campaign.noise import campaign_noise
 from tuner.campaign.overview import beside, overview
 from tuner.campaign.presence import absence
+from tuner.campaign.rules import stored_rules
 from tuner.campaign.spec import stored_spaces
 from tuner.campaign.stored_named import stored_named
 from tuner.cli.ending import no_answer
@@ -29,10 +32,12 @@ from tuner.cli.say import say
 from tuner.errors import NO_IMPROVEMENT, SpecError
 from tuner.formats.form import Part
 from tuner.formats.registry import FORMATS, written
+from tuner.judge.noise import NoiseReport
 from tuner.model import Answer, Campaign
 from tuner.page.known import Filters, known_json, known_page, known_recommendations
 from tuner.records.comparison import Comparison
 from tuner.report.json_documents import shown_json
+from tuner.report.noise import noise_document
 from tuner.report.recommend import (
     RecommendationDocument,
     recommendation_document,
@@ -40,6 +45,8 @@ from tuner.report.recommend import (
     recommendation_page,
 )
 from tuner.report.tables import campaign_page, show
+from tuner.states import EventKind
+from tuner.store import Store
 from tuner.store.pages import Pages
 
 _EVENTS_SHOWN = 12
@@ -83,9 +90,11 @@ def show_campaign(
         stalled = "" if absent is None else absent.sentence()
         if as_json:
             trials, estimates = store.trials(found.id), view.numbers.estimates
-            named = stored_named(store, found, trials)
-            say(shown_json(found, trials, estimates, stalled, named))
+            named, noise = stored_named(store, found, trials), _noise(store, found)
+            document = None if noise is None else noise_document(*noise)
+            say(shown_json(found, trials, estimates, stalled, named, document))
             return
+        noise = _noise(store, found) if everything else None
         page = campaign_page(
             found,
             store.trials(found.id),
@@ -101,8 +110,22 @@ def show_campaign(
             absence=stalled,
             everything=everything,
             expired=expired(store, found),
+            floor=floor_sentence(store.events(found.id, kinds=[EventKind.FLOOR_CHOSEN])),
+            noise=None if noise is None else noise[0],
         )
         show(Console(), page)
+
+
+def _noise(store: Store, campaign: Campaign) -> tuple[NoiseReport, tuple[str, ...]] | None:
+    """What each measure against noise brought, and the components; None where too little was
+    repeated to tell, or the workload's file is gone or another one now.
+    """
+    try:
+        rules = stored_rules(campaign)
+        found = campaign_noise(store, campaign.id, rules)
+    except (SpecError, KeyError):
+        return None
+    return None if found is None else (found, rules.components)
 
 
 def recommend(

@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from rich.console import Console
 
+from tuner.campaign.floors import floor_sentence
 from tuner.campaign.spec import CampaignSpec
 from tuner.cli.ending import Ended, effort_of, no_answer
 from tuner.cli.say import say
@@ -164,16 +165,18 @@ def show_campaign(
         if as_json:
             say(shown_json(found, trials, estimates, _absence(campaigns, found)))
             return
+        events = campaigns.events(found.id)
         page = campaign_page(
             replace(found, baseline=trials[0].configuration if trials else None),
             trials,
             campaigns.measured_blocks(found.id),
-            campaigns.events(found.id)[-events_shown:],
+            events[-events_shown:],
             estimates=estimates,
             drift=campaigns.drift(found.id),
             references=comparisons_of(answer) if answer is not None else (),
             absence=_absence(campaigns, found),
             everything=everything,
+            floor=floor_sentence(events),
         )
     show(Console(), page)
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from tuner.judge.confidence import Interval, confidence_interval
 from tuner.judge.evalue import MIN_PAIRS, Floats
+from tuner.judge.floors import ENOUGH, FloorChoice, choose_floor
 from tuner.judge.monitors import (
     Alarm,
     Guard,
@@ -62,15 +63,16 @@ class PilotBlock:
 class PilotRules:
     """What the campaign to come is planned by, as far as the pilot needs it.
 
-    delta, floor: fractions, as in `race.RaceRules`. max_blocks: most pilot blocks. arms: runs in a
-    block of the search. certify_share: part of budget_s that the search leaves to certification,
-    of at most certify_blocks with certify_arms runs each.
+    delta, floor: fractions, as in `race.RaceRules`; a floor of None is to be chosen from what the
+    pilot finds, for tests of floors at floor_alpha (one-sided). max_blocks: most pilot blocks.
+    arms: runs in a block of the search. certify_share: part of budget_s that the search leaves to
+    certification, of at most certify_blocks with certify_arms runs each.
     Raises ValueError for values out of range.
     """
 
     weights: tuple[float, ...]
     delta: float
-    floor: float
+    floor: float | None
     max_blocks: int
     budget_s: float
     arms: int
@@ -78,14 +80,16 @@ class PilotRules:
     certify_share: float
     certify_arms: int = 2
     alpha_certify: float = 0.025
+    floor_alpha: float = 0.2
     components: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         checked_weights(self.weights, len(self.weights))
         component_names(self.components, len(self.weights))
         margin(self.delta)
-        margin(self.floor)
+        margin(0.5 if self.floor is None else self.floor)
         threshold(self.alpha_certify)
+        threshold(self.floor_alpha)
         if self.max_blocks < MIN_PAIRS or not MIN_PAIRS <= self.certify_blocks <= _LONGEST:
             raise ValueError(f"need at least {MIN_PAIRS} blocks, and {_LONGEST} at most to certify")
         if min(self.arms, self.certify_arms) < 2:
@@ -138,7 +142,8 @@ class Outlook:
     run_s: time of one run, its share of restarts included. search_blocks, certify_blocks: that fit
     the budget. detectable: the smallest improvement, a fraction, certified with 80% power (floors
     apart). delta: how a certification of an improvement of delta will go; delta_hours: how long it
-    takes on average. floors: P(the floor is shown for a component that stays as it was), by
+    takes on average. floor: what ``floor: auto`` chooses, None where nothing can be certified.
+    floors: P(the floor is shown for a component that stays as it was, at the error of the gain), by
     component.
     """
 
@@ -150,6 +155,7 @@ class Outlook:
     delta_hours: float
     floors: tuple[float, ...]
     reason: str
+    floor: FloorChoice | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +207,7 @@ def assess_pilot(pilot_blocks: Sequence[PilotBlock], rules: PilotRules) -> Pilot
     a_first = np.array([block.a_first for block in pilot_blocks])
     warm_up = _warm_up(np.where(a_first, d, -d), level)
     run_s = float(np.mean([block.duration_s for block in pilot_blocks])) / 2.0
-    outlook = _outlook(run_s, noise, components, rules)
+    outlook = _outlook(run_s, noise, components, rules, len(pilot_blocks))
     within = _within(noise, outlook, rules)
     verdict = _verdict(d, rules, within)
     refusals = _refusals(verdict, noise, guards, outlook, rules, within)
@@ -283,7 +289,11 @@ def _warm_up(first_minus_second: Floats, level: Floats) -> WarmUp:
 
 
 def _outlook(
-    run_s: float, noise: ComponentNoise, components: Sequence[ComponentNoise], rules: PilotRules
+    run_s: float,
+    noise: ComponentNoise,
+    components: Sequence[ComponentNoise],
+    rules: PilotRules,
+    pilot_blocks: int,
 ) -> Outlook:
     if not run_s > 0.0:
         raise ValueError(f"the blocks of a pilot must take more than 0 s, got {run_s:g} s a run")
@@ -297,9 +307,10 @@ def _outlook(
     smallest = detectable_effect(n, alpha) * noise.sd_difference
     ahead = prospect(_in_sd(margin(rules.delta), noise.sd_difference), n, alpha)
     hours = ahead.mean_blocks * rules.certify_arms * run_s / 3600.0
-    floors = tuple(
-        prospect(_in_sd(margin(rules.floor), c.sd_difference), n, alpha).power for c in components
-    )
+    sds = [component.sd_difference for component in components]
+    chosen = choose_floor(sds, pilot_blocks, n, rules.floor_alpha)
+    room = margin(chosen.floor if rules.floor is None else rules.floor)
+    floors = tuple(prospect(_in_sd(room, sd), n, alpha).power for sd in sds)
     reason = (
         f"{blocks(n)} of certification show an improvement of {percent(smallest)} or more with "
         f"80% power, one of {percent(margin(rules.delta))} with {100.0 * ahead.power:.0f}% "
@@ -314,6 +325,7 @@ def _outlook(
         delta_hours=hours,
         floors=floors,
         reason=reason,
+        floor=chosen,
     )
 
 
@@ -355,6 +367,10 @@ def _warnings(
             f"an improvement of {percent(margin(rules.delta))} is too small for this noise and "
             f"budget: {outlook.reason}"
         )
+    if rules.floor is None:
+        if outlook.floor is not None and outlook.floor.chance < ENOUGH:
+            found.append(outlook.floor.reason)
+        return tuple(found)
     noisy = [
         f"{name} ({100.0 * power:.0f}%)"
         for name, power in zip(names, outlook.floors, strict=False)

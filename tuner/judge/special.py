@@ -49,6 +49,13 @@ def fdtrc(over: _Real, under: _Real, x: _Real) -> Any:
     return special.fdtrc(over, under, x)
 
 
+def chdtri(freedom: _Real, p: _Real) -> Any:
+    """The x with P(X > x) = p for a chi-square X of so many degrees of freedom, elementwise."""
+    from scipy import special
+
+    return special.chdtri(freedom, p)
+
+
 def brentq(
     function: Callable[[float], float],
     low: float,

@@ -85,6 +85,12 @@ class _Look:
         return self.seen.campaign
 
     @property
+    def chosen_floor(self) -> float | None:
+        """What ``floor: auto`` came to, None before it was chosen."""
+        rules = self.seen.rules
+        return None if rules is None or rules.auto_floor else rules.race.floor
+
+    @property
     def clients(self) -> int:
         """So many ran the workload at once; 0 before anything was measured."""
         every = [m for block in (*self.paired, *self.seen.recent) for m in block.measurements]
@@ -122,6 +128,7 @@ def report_document(
         events=look.events,
         drift=seen.drift,
         readable=seen.readable,
+        chosen_floor=look.chosen_floor,
     )
     return ReportDocument(
         fstune=tuner.__version__,
@@ -129,7 +136,7 @@ def report_document(
         campaign_name=found.name,
         state=found.state,
         as_of=found.updated,
-        question=_question(look.spec, named.workload),
+        question=_question(look.spec, named.workload, look.chosen_floor),
         answer=_answer(found),
         reason=_sentence(found.reason if answer is None else answer.reason),
         sure=list(_sure(look)),
@@ -208,15 +215,16 @@ def _look(sight: Sight, campaign: str) -> _Look:
     )
 
 
-def _question(spec: CampaignSpec | None, workload: str) -> str:
+def _question(spec: CampaignSpec | None, workload: str, chosen_floor: float | None) -> str:
     if spec is None:
         return "Is there a configuration that is faster than the one that was found?"
     tuned = list(spec.spaces)
     programs = " and ".join(f"the {component.replace('_', ' ')}" for component in tuned)
-    delta, floor = 100.0 * spec.statistics.delta, 100.0 * spec.statistics.floor
+    delta, floor = 100.0 * spec.statistics.delta, spec.statistics.given_floor or chosen_floor
+    more = "its pilot is to choose" if floor is None else f"{100.0 * floor:g}%"
     return (
         f"Which settings of {programs} make the workload {workload} at least {delta:g}% faster "
-        f"than the settings as found, with no component of it more than {floor:g}% slower?"
+        f"than the settings as found, with no component of it more than {more} slower?"
     )
 
 

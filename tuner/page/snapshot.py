@@ -14,6 +14,7 @@ import numpy as np
 
 from tuner.campaign.comparing import estimate
 from tuner.campaign.drift import DriftPoint, drift
+from tuner.campaign.floors import chosen_floor
 from tuner.campaign.overview import read_on
 from tuner.campaign.rules import Rules, stored_rules
 from tuner.campaign.scores import ScoreTable
@@ -197,6 +198,8 @@ class _Look:
         if not before or any("trial" in e.kind or "campaign" in e.kind for e in told):
             self._trials = tuple(self._store.trials(self._id))
         table = self._read_blocks(campaign)
+        if self._rules is not None:
+            self._rules = chosen_floor(self._events, self._rules)
         totals = self._pages.totals(self._id, 0 if table is None else table.newest)
         recent = tuple(self._store.blocks(self._id, max(0, totals.newest_block - _WHOLE_BLOCKS)))
         rules = self._rules

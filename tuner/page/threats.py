@@ -38,7 +38,7 @@ class Evidence:
     """What threats are looked for in. ``spec``: None when it is of another release; ``programs``:
     what is tuned, with versions where it was measured; ``clients``: so many ran the workload at
     once; ``events``: those that tell of disturbances; ``readable``: whether the numbers could be
-    worked out.
+    worked out; ``chosen_floor``: what ``floor: auto`` came to, None before it was chosen.
     """
 
     campaign: Campaign
@@ -50,6 +50,7 @@ class Evidence:
     events: Sequence[Event]
     drift: Sequence[DriftPoint]
     readable: bool
+    chosen_floor: float | None = None
 
 
 def threats(evidence: Evidence) -> list[str]:
@@ -95,9 +96,10 @@ def _how_long(evidence: Evidence) -> Iterator[str]:
         yield f"The workload ran at {spec.workload.scale:g} times its full size."
     if spec.pilot.blocks == 0:
         yield "There was no pilot: how noisy the testbed is was not measured beforehand."
-    if spec.statistics.floor > _WIDE_FLOOR:
+    floor = spec.statistics.given_floor or evidence.chosen_floor
+    if floor is not None and floor > _WIDE_FLOOR:
         yield (
-            f"A component of the workload may be up to {100.0 * spec.statistics.floor:g}% slower "
+            f"A component of the workload may be up to {100.0 * floor:g}% slower "
             "before it counts against a configuration."
         )
     if spec.statistics.adjust:

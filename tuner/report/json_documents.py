@@ -30,12 +30,15 @@ def shown_json(
     estimates: Mapping[int, Estimate],
     absence: str,
     named: NamedComparison | None = None,
+    noise: object = None,
 ) -> str:
-    """One campaign with all of its trials, and what it compares."""
+    """One campaign with all of its trials, what it compares, and its noise (``noise_document``)."""
     shown = [_trial(trial, estimates.get(trial.number)) for trial in trials]
     document = {**campaign_document(campaign, absence), "trials": shown}
     if named is not None:
         document["compared"] = compared_document(named)
+    if noise is not None:
+        document["noise"] = noise
     return _text(document)
 
 

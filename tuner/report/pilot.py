@@ -80,6 +80,8 @@ def _shown(pilot: Pilot, smallest: str) -> list[str]:
     kept = [noise.name for noise in pilot.components if noise.name not in unshown]
     if look.floors and kept:
         said.append(f"that a component keeps its floor if it stays as it was: {', '.join(kept)}")
+    if look.floor is not None:
+        said.append(f"{look.floor.reason}; 'floor: auto' chooses it")
     if unshown:
         said.append(f"not reliably: that these keep their floors: {', '.join(unshown)}")
     return said

@@ -16,6 +16,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
+from tuner.judge.noise import NoiseReport
 from tuner.judge.words import blocks as blocks_text
 from tuner.model import (
     BASELINE,
@@ -37,6 +38,7 @@ from tuner.report.answer import claim, headline, section
 from tuner.report.diagnostics import Row, diagnostics_rows
 from tuner.report.drawing import Printable, paragraph, sparkline
 from tuner.report.named import named_sections
+from tuner.report.noise import noise_sections
 from tuner.report.references import clients_text, references_section
 from tuner.report.styles import FASTER, NAME, QUIET, SLOWER, STRONG, literal, tone
 from tuner.states import BlockState, CampaignState, TrialState
@@ -124,6 +126,8 @@ def campaign_page(
     absence: str = "",
     everything: bool = True,
     expired: str = "",
+    floor: str = "",
+    noise: NoiseReport | None = None,
 ) -> RenderableType:
     """One campaign: where it stands, its trials (`estimates` by their number), its last events.
 
@@ -132,13 +136,14 @@ def campaign_page(
     `drift`: the baseline's time in each complete block over its own mean. `clients`: the time of
     each of several over the mean of all, by host. `testbeds_differ`: how, a sentence. `counts`: of
     all blocks, where `blocks` are only the newest. `absence`: why it does not go on, though it runs
-    by its state. `expired`: why its certificate holds no more, a sentence.
+    by its state. `expired`: why its certificate holds no more, a sentence. `floor`: how it was
+    chosen, a sentence. `noise`: what each measure against it brought.
     """
     counts = block_counts(blocks) if counts is None else counts
     parts: list[RenderableType] = [
         Text.assemble((clean(campaign.name), STRONG), (f"  campaign {clean(campaign.id)}", QUIET)),
         "",
-        _facts(campaign, trials, counts, drift, absence),
+        _facts(campaign, trials, counts, drift, absence, floor),
     ]
     if campaign.recommendation is not None:
         r = campaign.recommendation
@@ -161,6 +166,8 @@ def campaign_page(
         of_newest = f" of the newest {blocks_text(len(blocks))}"
         of = "" if sum(count.blocks for count in counts) == len(blocks) else of_newest
         parts += _listed(f"Diagnostics (median{of})", _diagnostics(rows, shown))
+    if everything:
+        parts += noise_sections(noise)
     if events:
         parts += _listed("Last events", _events(events[-EVENTS_SHOWN:]))
     return Printable(Group(*parts))
@@ -196,6 +203,7 @@ def _facts(
     counts: Sequence[BlockCount],
     drift: Sequence[float],
     absence: str,
+    floor: str,
 ) -> RenderableType:
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style=QUIET, no_wrap=True)
@@ -208,6 +216,8 @@ def _facts(
     grid.add_row("Created", moment(campaign.created))
     grid.add_row("Updated", moment(campaign.updated))
     grid.add_row("Seed", str(campaign.seed))
+    if floor:
+        grid.add_row("Floor", literal(floor))
     grid.add_row("Trials", _trial_counts(trials))
     grid.add_row("Blocks", _blocks(counts))
     if len(drift) > 1:

@@ -56,6 +56,13 @@ class SurfaceFile(Section):
     def _in_order(cls, spaces: dict[str, SpaceSection]) -> dict[str, SpaceSection]:
         return by_part(spaces, SIMULATED)
 
+    @field_validator("statistics")
+    @classmethod
+    def _judged_by_a_floor(cls, statistics: StatisticsSection) -> StatisticsSection:
+        if statistics.given_floor is None:
+            raise ValueError("floor: the truth is judged by it, so that it is a share, not auto")
+        return statistics
+
 
 @dataclass(frozen=True)
 class Surface:
@@ -80,7 +87,9 @@ class Surface:
     @property
     def floor(self) -> float:
         """The largest loss that a component may have, as a fraction."""
-        return self.file.statistics.floor
+        found = self.file.statistics.given_floor
+        assert found is not None  # see SurfaceFile
+        return found
 
     @cached_property
     def baseline(self) -> Configuration:

@@ -39,7 +39,9 @@ class MeansGuide:
     floor: float
     new: int = 1000
 
-    def look(self, trials: Sequence[Trial], table: ScoreTable, out: Collection[int]) -> MeansView:
+    def look(
+        self, trials: Sequence[Trial], table: ScoreTable, out: Collection[int], floor: float
+    ) -> MeansView:
         return MeansView(self, trials, table, frozenset(out))
 
 

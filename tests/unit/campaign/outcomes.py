@@ -55,7 +55,7 @@ class Hopeless:
     best = None
     noise = Noise(0.0, ())
 
-    def look(self, trials: object, table: object, out: object) -> Hopeless:
+    def look(self, trials: object, table: object, out: object, floor: float) -> Hopeless:
         return self
 
     def hope(self, gain: float, *, new: bool) -> float:

@@ -22,7 +22,8 @@ def hope(state: TrialState | None, out: tuple[int, ...] = ()) -> float:
         trials.append(Trial(1, PROMISING, 1, "model", state, {}))
     of = rules()
     guide = ModelGuide(small(), Configuration(), of, priors=PRIORS)
-    return guide.look(trials, ScoreTable(of.components, of.weights), out).hope(0.1, new=False)
+    table = ScoreTable(of.components, of.weights)
+    return guide.look(trials, table, out, of.race.floor).hope(0.1, new=False)
 
 
 def test_a_prior_raises_hopes() -> None:

@@ -1,0 +1,62 @@
+"""The noise of stored campaigns, with one measure after the other."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.campaign.noise import campaign_noise
+from tuner.campaign.rules import stored_rules
+from tuner.judge.noise import NoiseReport
+from tuner.store import Store
+
+_DATABASE = "fstune.sqlite3"
+
+
+@dataclass(frozen=True)
+class Noise:
+    """One campaign's. ``seed``: of it."""
+
+    campaign: str
+    seed: int
+    report: NoiseReport
+
+
+@contextmanager
+def copied(directory: Path) -> Iterator[Store]:
+    """A copy of the database of a state directory: the campaigns in it may go on meanwhile."""
+    with tempfile.TemporaryDirectory(prefix="fstune-noise-") as place:
+        for file in directory.glob(f"{_DATABASE}*"):
+            shutil.copy(file, place)
+        with Store.open(Path(place)) as store:
+            yield store
+
+
+def levels(store: Store) -> list[Noise]:
+    """The noise of every campaign that repeated enough to tell, in the order of their names."""
+    found = []
+    for campaign in sorted(store.campaigns(), key=lambda each: each.name):
+        report = campaign_noise(store, campaign.id, stored_rules(campaign))
+        if report is not None:
+            found.append(Noise(campaign.name, campaign.seed, report))
+    return found
+
+
+def write_levels(found: list[Noise], file: Path) -> None:
+    """A row for each campaign and measure."""
+    with file.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(
+            ("campaign", "seed", "arms", "freedom", "again", "measure", "sd", "variance", "share")
+        )
+        for each in found:
+            r = each.report
+            for level in r.levels:
+                numbers = (f"{level.sd:.4f}", f"{level.score:.6f}", f"{level.share:.3f}")
+                row = (each.campaign, each.seed, r.arms, r.freedom, r.again, level.measure)
+                writer.writerow((*row, *numbers))

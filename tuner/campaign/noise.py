@@ -1,0 +1,67 @@
+"""What each measure against noise brought in a stored campaign.
+
+``tuner.judge.noise`` has the arithmetic; here is where its numbers come from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from tuner.campaign.rules import Rules
+from tuner.campaign.scores import ScoreTable
+from tuner.judge.adjustment import fit_adjustment
+from tuner.judge.noise import NoiseReport, noise_report
+from tuner.model import BlockKind, Event
+from tuner.states import EventKind
+from tuner.store import Store
+
+#: The newest blocks alone: what a machine does changes.
+_MOST_BLOCKS = 400
+
+
+def campaign_noise(store: Store, campaign: str, rules: Rules) -> NoiseReport | None:
+    """What the measures brought in its newest blocks; None where too little was repeated to tell.
+    KeyError: the campaign has measured other components.
+    """
+    blocks = store.block_times(campaign, rules.components)
+    events = store.events(campaign, kinds=[EventKind.MEASURED_AGAIN])
+    return noise_of(
+        ScoreTable.of(blocks[-_MOST_BLOCKS:], rules.components, rules.weights), events, rules
+    )
+
+
+def noise_of(table: ScoreTable, events: Iterable[Event], rules: Rules) -> NoiseReport | None:
+    """The same of a table that keeps times. ``events``: of arms that were measured again."""
+    first: dict[tuple[object, object], list[float]] = {}
+    for event in events:
+        times = [event.data.get(f"first_{name}_s") for name in rules.components]
+        known = [math.log(t) for t in times if isinstance(t, int | float) and t > 0.0]
+        if len(known) == len(times):
+            # Of one that was measured again twice, the first time counts.
+            first.setdefault((event.data.get("block"), event.data.get("trial")), known)
+    arms = [
+        (trial, place, [math.log(t) for t in times], (one.block.number, trial))
+        for place, one in enumerate(table.scored)
+        for trial, times in one.block.times_s.items()
+    ]
+    if not arms:
+        return None
+    trials, places, logs, keys = zip(*arms, strict=True)
+    before = [first.get(key, own) for key, own in zip(keys, logs, strict=True)]
+    fitted = fit_adjustment(
+        table.observed(tuple(BlockKind)),
+        rules.weights,
+        components=rules.components,
+        seed=rules.seed,
+    )
+    return noise_report(
+        np.array(trials, np.int64),
+        np.array(places, np.int64),
+        np.array(logs, np.float64),
+        np.array(before, np.float64),
+        rules.weights,
+        fitted,
+    )

@@ -1,0 +1,122 @@
+"""What each measure against noise brings: the variance of a difference of two runs, measure by
+measure. Pure.
+
+The unit is always the same, the variance of the log ratio of two runs of configurations that are
+equal: twice that of one run. Runs differ by their configurations too, so the mean of each trial is
+taken off first; and where differences are paired, the mean of each block as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+
+from tuner.judge.adjustment import Adjustment
+from tuner.judge.evalue import Floats
+from tuner.judge.observations import Ints, Rows, means
+from tuner.judge.score import checked_weights
+
+MIN_FREEDOM: Final = 8
+"""Fewest degrees of freedom for a variance that is worth telling of."""
+
+
+class NoiseMeasure(StrEnum):
+    """A measure against noise, each on top of those before it. ``raw``: none. ``paired``: the arms
+    of a block are compared with each other alone. ``again``: what others disturbed is measured
+    again. ``adjusted``: what others' work costs is taken off.
+    """
+
+    RAW = "raw"
+    PAIRED = "paired"
+    AGAIN = "again"
+    ADJUSTED = "adjusted"
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseLevel:
+    """The noise with the measures up to this one: variances of a difference of two runs, of the
+    score and of each component, in squared log units. ``share``: of the score's variance without
+    any measure.
+    """
+
+    measure: NoiseMeasure
+    score: float
+    components: tuple[float, ...]
+    share: float
+
+    @property
+    def sd(self) -> float:
+        """The standard deviation of a difference of two scores, log units."""
+        return math.sqrt(self.score)
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseReport:
+    """What the measures brought in one campaign. ``arms``: behind it; ``freedom``: degrees of
+    freedom of the paired variances; ``again``: arms that were measured again; ``adjustment``: what
+    came of the adjustment, a sentence.
+    """
+
+    levels: tuple[NoiseLevel, ...]
+    arms: int
+    freedom: int
+    again: int
+    adjustment: str
+
+
+def noise_report(
+    trial: Ints,
+    block: Ints,
+    logs: Floats,
+    first: Floats,
+    weights: Sequence[float],
+    adjustment: Adjustment,
+) -> NoiseReport | None:
+    """What each measure brought; None where too little was repeated to tell.
+
+    trial, block: (arms,), of each arm of complete blocks. logs: (arms, components), log times;
+    first: the same, with those that were measured first where an arm was measured again. weights:
+    of the score. adjustment: fitted to the same arms; its variances are those of blocks left out
+    of the fit, and are told relative to those without it.
+    """
+    numbers, of_trial = np.unique(trial, return_inverse=True)
+    _, of_block = np.unique(block, return_inverse=True)
+    order = np.argsort(of_block, kind="stable")
+    of_trial, of_block = of_trial[order], of_block[order]
+    row = checked_weights(weights, logs.shape[1])
+    kept, before = (np.column_stack([x @ row, x])[order] for x in (logs, first))
+    rows = Rows(of_trial, of_block, kept, np.empty((len(kept), 0)), numbers)
+    if rows.freedom < MIN_FREEDOM:
+        return None
+    alone = before - means(before, of_trial)[of_trial]
+    raw = 2.0 * (alone**2).sum(axis=0) / (len(kept) - len(numbers))
+    paired, again = (
+        2.0 * (rows.within(each) ** 2).sum(axis=0) / rows.freedom for each in (before, kept)
+    )
+    ratios = [
+        fitted.variance_with / fitted.variance_without if fitted.used else 1.0
+        for fitted in (adjustment.score, *adjustment.components)
+    ]
+    found = {
+        NoiseMeasure.RAW: raw,
+        NoiseMeasure.PAIRED: paired,
+        NoiseMeasure.AGAIN: again,
+        NoiseMeasure.ADJUSTED: again * np.array(ratios),
+    }
+    if not raw[0] > 0.0:
+        return None
+    return NoiseReport(
+        tuple(
+            NoiseLevel(measure, float(v[0]), tuple(v[1:].tolist()), float(v[0] / raw[0]))
+            for measure, v in found.items()
+        ),
+        arms=len(kept),
+        freedom=rows.freedom,
+        again=int((kept != before).any(axis=1).sum()),
+        adjustment=adjustment.score.reason,
+    )
