@@ -25,7 +25,9 @@ echo "=== xstat"; timeout 5 xstat_fs_test "$2" -collID 2 3 -onceonly
 _CLIENT = (
     COMMON
     + """
-port=$(ss -uanpH | grep -F ",pid=${pid:-none}," | awk '{ n = split($4, a, ":"); print a[n]; exit }')
+port=$(ss -uanpH | while read -r state in out own rest; do
+    case $rest in *",pid=${pid:-none},"*) echo "${own##*:}"; break ;; esac
+done)
 echo "=== rxdebug"; timeout 5 rxdebug 127.0.0.1 "${port:-7001}" -rxstats -noconns
 echo "=== xstat"
 set -- "$2" xstat_cm_test 127.0.0.1 -collID 2 -onceonly
