@@ -102,13 +102,13 @@ class _ModelView:
             aims,
             f"{rules.seed}:{len(table.scored)}",
         )
-        found = self._search.best() if arms else None
-        self._best = found if found is not None and found.gain > 0.0 else None
+        self._measured = bool(arms)
 
     @property
     def best(self) -> Outlook | None:
-        """See View.best."""
-        return self._best
+        """See View.best. Worked out when it is asked for: most of a look is spent on it."""
+        found = self._search.best() if self._measured else None
+        return found if found is not None and found.gain > 0.0 else None
 
     @property
     def noise(self) -> Noise:

@@ -21,6 +21,7 @@ class Candidates:
     def __init__(self, tunables: Mapping[str, Tunable], seed: str) -> None:
         self._tunables = tunables
         self._random = random.Random(seed)
+        self._fitted: dict[tuple[str, frozenset[tuple[str, Value]]], dict[str, Value]] = {}
         self._searched = [
             f"{part}.{p.name}" for part, t in tunables.items() for p in t.space.searched
         ]
@@ -52,8 +53,13 @@ class Candidates:
         found: dict[str, Value] = {}
         whole = Configuration.of(values)
         for part, tunable in self._tunables.items():
-            own = tunable.space.fit(whole.part(part), tunable.facts)
-            found |= {f"{part}.{name}": value for name, value in own.items()}
+            asked = whole.part(part)
+            # A change leaves most parts as they were.
+            key = part, frozenset(asked.items())
+            if key not in self._fitted:
+                own = tunable.space.fit(asked, tunable.facts)
+                self._fitted[key] = {f"{part}.{name}": value for name, value in own.items()}
+            found |= self._fitted[key]
         return Configuration.of(found)
 
     def _draw(self) -> Configuration:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 
 from workloads import Spec
+from workloads.phases import Phase
 from workloads.plan import plan_stage
 
 #: Key of what phases without a component read.
@@ -39,10 +41,10 @@ def first_reads(spec: Spec, stage: str, seeds: Sequence[int]) -> dict[str, int]:
     those before the furthest one of a file are not counted.
     """
     found: dict[str, int] = {}
-    index = spec.stage_index(stage)
+    index, once = spec.stage_index(stage), _once(spec)
     for seed in seeds:
         furthest: dict[str, float] = {}
-        for planned in plan_stage(spec, index, seed).phases:
+        for planned in plan_stage(once, index, seed).phases:
             component = planned.phase.component or UNTIMED
             for step in (step for share in planned.steps for step in share):
                 if step.operation in _READING:
@@ -55,6 +57,20 @@ def first_reads(spec: Spec, stage: str, seeds: Sequence[int]) -> dict[str, int]:
                     furthest[step.path] = math.inf  # its own data, or nothing any more
                     furthest[step.target] = math.inf
     return found
+
+
+def _once(spec: Spec) -> Spec:
+    """The same without the passes that read nothing for the first time: most of what there is to
+    plan.
+    """
+
+    def phase(of: Phase) -> Phase:
+        return replace(of, passes=1) if of.operation in (*_LOOKING, "read") else of
+
+    return replace(
+        spec,
+        stages=tuple(replace(each, phases=tuple(map(phase, each.phases))) for each in spec.stages),
+    )
 
 
 def cold_proofs(

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 import workloads
+from tuner.measure.diagnostics import proof
 from tuner.measure.diagnostics.proof import (
     UNTIMED,
     Proof,
@@ -102,3 +103,14 @@ def test_the_default_workload_must_fetch_what_it_wrote(root: Path) -> None:
     assert set(found) == {UNTIMED, "small-read-cold", "large-read-cold"}
     assert found["large-read-cold"] == 10066330
     assert found[UNTIMED] == 24 * 16384
+
+
+@pytest.mark.parametrize("name", workloads.packaged())
+def test_passes_that_read_nothing_new_need_no_planning(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is read for the first time is the same, whether they are planned or not."""
+    spec = load_workload(name, 0.05).spec
+    once = [proof.first_reads(spec, stage.name, [3, 4]) for stage in spec.stages]
+    monkeypatch.setattr(proof, "_once", lambda spec: spec)
+    assert once == [proof.first_reads(spec, stage.name, [3, 4]) for stage in spec.stages]

@@ -1,0 +1,77 @@
+"""Where fstune's own time goes: ``python -m bench.own_share NAME=STATE_DIRECTORY...``.
+
+Reads copies of the databases in these directories, prints a line for each of their campaigns and
+writes ``results.csv`` beside this file. ``NAME``: what the campaigns were run with.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from bench.noise.levels import copied
+from tuner.model import Campaign
+from tuner.states import BlockState
+from tuner.store import Store
+
+HERE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Share:
+    """One campaign run with ``version``: ``own_s`` of ``wall_s`` is fstune's own. ``arm_s``: of
+    that, for each arm, what passes within complete blocks beside restarts and workloads: counters
+    and the store. ``decision_s``: for each complete block, all other: decisions.
+    """
+
+    version: str
+    campaign: str
+    arms: int
+    wall_s: float
+    own_s: float
+    share: float
+    arm_s: float
+    decision_s: float
+
+
+def share_of(version: str, store: Store, campaign: Campaign) -> Share | None:
+    """None for a campaign without a complete block."""
+    blocks = [b for b in store.blocks(campaign.id) if b.state is BlockState.COMPLETE]
+    arms = [m for block in blocks for m in block.measurements]
+    if not arms:
+        return None
+    use = campaign.time_use
+    within = sum(b.duration_s for b in blocks) - sum(m.apply_s + m.workload_s for m in arms)
+    return Share(
+        version,
+        campaign.name,
+        len(arms),
+        use.wall_s,
+        use.overhead_s,
+        use.overhead_share,
+        within / len(arms),
+        (use.overhead_s - within) / len(blocks),
+    )
+
+
+def main(places: list[tuple[str, Path]]) -> None:
+    """Put the campaigns of all places into one table."""
+    found = []
+    for version, directory in places:
+        with copied(directory) as store:
+            every = (share_of(version, store, each) for each in store.campaigns())
+            found += [each for each in every if each is not None]
+    with (HERE / "results.csv").open("w", newline="", encoding="utf-8") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(field.name for field in fields(Share))
+        for one in found:
+            cells = asdict(one).values()
+            writer.writerow(f"{cell:.4f}" if isinstance(cell, float) else cell for cell in cells)
+            print(one)
+
+
+if __name__ == "__main__":
+    pairs = [each.partition("=") for each in sys.argv[1:]]
+    main([(name, Path(place)) for name, _, place in pairs])
