@@ -29,10 +29,15 @@ def guests(state: Path) -> Iterator[Guests]:
 @pytest.fixture(scope="session")
 def bring_up(guests: Guests, request: pytest.FixtureRequest) -> Callable[[], Guest]:
     """Bring the guest up, unless it is; show how long each stage takes."""
-    writer = request.config.get_terminal_writer()
+    captured = request.config.pluginmanager.getplugin("capturemanager")
+    assert captured is not None
+
+    def show(text: str) -> None:
+        with captured.global_and_fixture_disabled():
+            print(f"\n  {text}", end="", flush=True)
 
     def up() -> Guest:
-        return guests.up(NAME, GuestOptions(), done=lambda text: writer.line(f"\n  {text}"))
+        return guests.up(NAME, GuestOptions(), done=show)
 
     return up
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import stat
 import subprocess
 from collections.abc import Callable, Sequence
@@ -106,11 +105,6 @@ def test_fstune_reaches_it_as_a_testbed_and_finds_it_fit(guest: Guest, state: Pa
     assert yaml.safe_load(path.read_text())["clients"][0]["control"] == {"systemd": {}}
 
 
-def test_this_machine_s_own_network_does_not_know_it(guest: Guest) -> None:
-    with pytest.raises(OSError, match=r"timed out|unreachable|refused"):
-        socket.create_connection((seed.ADDRESS, 22), timeout=2.0)
-
-
 def test_up_twice_is_the_same_guest(guest: Guest, bring_up: Callable[[], Guest]) -> None:
     again = bring_up()
     assert again.process == guest.process
@@ -180,7 +174,7 @@ def test_down_leaves_nothing(guest: Guest, guests: Guests) -> None:
     assert guests.down(NAME)
     everything_gone(trace, guest.cell_directory, before)
     assert not guests.down(NAME)
-    assert guests.names() == []
+    assert NAME not in guests.names()
     assert (
         SERVER_ADDRESS
         not in subprocess.run(["ip", "address"], capture_output=True, text=True, check=True).stdout

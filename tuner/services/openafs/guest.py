@@ -27,13 +27,16 @@ _AFTER = "5m"
 
 def testbed_document(guest: Guest) -> dict[str, object]:
     """The testbed file of a guest; paths in it begin at the directory of its cell."""
-    server = {"cell": guest.name, "node": "server"}
+
+    def server() -> dict[str, str]:
+        return {"cell": guest.name, "node": "server"}
+
     own = guest.directory.relative_to(guest.cell_directory)
     return {
         "name": f"guest {guest.name}",
         "path": VOLUME_PATH,
         "server": {
-            "reach": {"netns": server},
+            "reach": {"netns": server()},
             "address": SERVER_ADDRESS,
             "volumes": [VOLUME],
             "other_volumes": _OTHER_VOLUMES,
@@ -49,7 +52,7 @@ def testbed_document(guest: Guest) -> dict[str, object]:
                         "agent": False,
                         "known_hosts": str(own / "known_hosts"),
                         # From the network of the cell: this machine's own does not know the guest.
-                        "netns": server,
+                        "netns": server(),
                     }
                 },
                 "control": {"systemd": {}},
