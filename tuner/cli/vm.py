@@ -30,8 +30,8 @@ Name = Annotated[str, typer.Option("--name", "-n", help="The name of the guest a
 def build(state_dir: StateDir = None) -> None:
     """Build the guest's image, unless it is there: Debian 12 with its kernel and OpenAFS' module.
 
-    Takes six to fifteen minutes, most of them compiling the module, and about 2 GB below the state
-    directory. Packages come from this machine's apt sources; nothing is installed on this machine.
+    Takes ten to twenty-five minutes, most of them compiling the module, and at most 3 GB below the
+    state directory, 1 GB when it is done. Packages come from this machine's apt sources; nothing is installed on this machine.
     """
     with _shown("image") as (doing, done):
         image = Guests(state_directory(state_dir)).images.ensure(doing, done)
