@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import tarfile
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ import pytest
 
 from deploy.cell import CellError, Cells, CellSpec
 from deploy.vm import GuestOptions, Guests, Images, qemu, recipe, seed, sources
+from tuner.errors import TestbedError
+from tuner.services.openafs import hosts
+from tuner.services.openafs.file import TestbedFile
 
 
 def test_an_image_is_named_by_all_that_it_is_made_of(
@@ -116,3 +120,21 @@ def test_cells_without_a_guest_are_none(tmp_path: Path) -> None:
     assert Cells(tmp_path).names() == ["a", "b"]
     assert Guests(tmp_path).names() == ["b"]
     assert Guests(tmp_path).load("a") is None
+
+
+def test_a_guest_is_not_looked_for_outside_of_its_cell(tmp_path: Path) -> None:
+    (tmp_path / "known_hosts").write_text("")
+    node = {"cell": "vm", "node": "server"}
+    ssh = {"address": seed.ADDRESS, "known_hosts": "known_hosts", "agent": False, "netns": node}
+    document = {
+        "name": "guest",
+        "path": "/afs/.:mount/fstune.test:bench",
+        "server": {"reach": {"local": {}}, "address": "10.77.0.1", "volumes": ["bench"]},
+        "clients": [{"name": "c", "reach": {"ssh": ssh}, "control": {"systemd": {}}}],
+    }
+    file = TestbedFile.model_validate(document)
+    with (
+        closing(hosts.Hosts(file, tmp_path, tmp_path / "state")) as connections,
+        pytest.raises(TestbedError, match="no node 'server' of a private cell 'vm' is up"),
+    ):
+        connections.clients[0].ask(["true"])
