@@ -19,7 +19,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from deploy.cell import Cell, CellError, Cells, CellSpec, Completed, Furniture, kerberos
+from deploy.cell import (
+    Cell,
+    CellError,
+    Cells,
+    CellSpec,
+    Completed,
+    Furniture,
+    kerberos,
+    require_machine,
+)
 from deploy.cell.client import MOUNT_POINT, VOLUME_PATH
 from deploy.cell.packages import ensure_packages
 from deploy.cell.process import ProcessId
@@ -149,6 +158,7 @@ class Guests:
         one is left but its console log. Raises CellError.
         """
         spec = CellSpec(name, clients=0, link=link, kerberos=True)
+        require_machine()
         qemu.require_machine(options)
         image = self.images.ensure(say, done)
         with self._locked(name):

@@ -85,12 +85,16 @@ class Images:
         self._images = state / "images"
 
     def current(self) -> Image | None:
-        """The image of today's recipe; None when it is still to be built."""
+        """The image of today's recipe; None when it is still to be built. Raises CellError when
+        it is not ours to read.
+        """
         directory = self._images / recipe.digest()
         try:
             document = json.loads((directory / _MANIFEST).read_text())
         except FileNotFoundError:
             return None
+        except PermissionError:
+            raise CellError("the image belongs to root: run it with sudo") from None
         return Image(directory, document["kernel"], document["openafs"], document["seconds"])
 
     def ensure(self, say: Say, done: Say = lambda text: None) -> Image:

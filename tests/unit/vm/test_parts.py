@@ -138,3 +138,12 @@ def test_a_guest_is_not_looked_for_outside_of_its_cell(tmp_path: Path) -> None:
         pytest.raises(TestbedError, match="no node 'server' of a private cell 'vm' is up"),
     ):
         connections.clients[0].ask(["true"])
+
+
+def test_nobody_else_is_told_to_use_sudo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(CellError, match=r"needs root .*sudo"):
+        Guests(tmp_path).up("vm", GuestOptions())
+    with pytest.raises(CellError, match=r"needs root .*sudo"):
+        Images(tmp_path).ensure(lambda text: None)
+    assert list(tmp_path.iterdir()) == []
