@@ -31,7 +31,8 @@ def build(state_dir: StateDir = None) -> None:
     """Build the guest's image, unless it is there: Debian 12 with its kernel and OpenAFS' module.
 
     Takes ten to twenty-five minutes, most of them compiling the module, and at most 3 GB below the
-    state directory, 1 GB when it is done. Packages come from this machine's apt sources; nothing is installed on this machine.
+    state directory, 1 GB when it is done. Packages come from this machine's apt sources; nothing
+    is installed on this machine.
     """
     with _shown("image") as (doing, done):
         image = Guests(state_directory(state_dir)).images.ensure(doing, done)
