@@ -53,11 +53,12 @@ Host {seed.HOSTNAME}
     GlobalKnownHostsFile /dev/null
     StrictHostKeyChecking yes
     BatchMode yes
-    ConnectTimeout 20
+    ConnectTimeout 60
 """
 #: Until the guest's SSH server answers: half a minute usually, on a machine that is not busy.
 _BOOT_TIMEOUT_S = 420.0
 _CLIENT_TIMEOUT_S = 240.0
+_ANSWER_TIMEOUT_S, _ANSWER_TRIES = 90.0, 3
 _POLL_S = 0.5
 #: Whether the client is there, tokens can be had, and both directories for comparison exist; what
 #: was done for that is undone, but for the user's rights on the volume.
@@ -191,9 +192,11 @@ class Guests:
         with contextlib.suppress(CellError):
             guest = self.load(name)
         if guest is not None and guest.is_alive():
-            with contextlib.suppress(TimeoutError):
-                if guest.run(["true"]).status == 0:
-                    return guest
+            # One that is busy may need a while to answer; one that never does is started anew.
+            for _ in range(_ANSWER_TRIES):
+                with contextlib.suppress(TimeoutError):
+                    if guest.run(["true"], timeout_s=_ANSWER_TIMEOUT_S).status == 0:
+                        return guest
         if name in self._cells.names() and not self._has_guest(name):
             raise CellError(f"there is a cell {name} without a guest; use another name")
         return None
