@@ -85,8 +85,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=reason))
         # OpenAFS and browsers have crashes and time-outs of their own: see
         # docs/decisions/second-tries.md.
-        # Such a test has a second try, and why it needed one is shown at the end.
-        if in_cell or item.get_closest_marker("browser") is not None:
+        # Such a test has a second try, and why it needed one is shown at the end. With a guest that
+        # would take minutes.
+        again = in_cell and item.get_closest_marker("vm") is None
+        if again or item.get_closest_marker("browser") is not None:
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
