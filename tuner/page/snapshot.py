@@ -5,14 +5,15 @@ all who look, and from one look to the next only what is new.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
+import numpy.typing as npt
 
-from tuner.campaign.comparing import estimate
+from tuner.campaign.comparing import estimate, estimates_along
 from tuner.campaign.drift import DriftPoint, drift
 from tuner.campaign.overview import read_on
 from tuner.campaign.rules import Rules, stored_rules
@@ -298,23 +299,36 @@ class _Look:
         led = np.searchsorted(
             [block for block, _ in self._incumbents], blocks[chosen], side="right"
         )
-        steps = []
-        for at, which in zip(chosen.tolist(), led.tolist(), strict=True):
-            incumbent = self._incumbents[which - 1][1]
-            shown = self._estimate_then(table, rules, incumbent, search[at])
-            steps.append(Step(search[at], incumbent, shown))
-        return tuple(steps)
+        incumbents = [self._incumbents[which - 1][1] for which in led.tolist()]
+        places: dict[int, list[int]] = defaultdict(list)
+        for place, trial in enumerate(incumbents):
+            places[trial].append(place)
+        known: dict[int, Estimate] = {}
+        for trial, its in places.items():
+            known |= self._estimates_then(table, rules, trial, its, blocks[chosen[its]])
+        return tuple(
+            Step(search[at], trial, known.get(place))
+            for place, (at, trial) in enumerate(zip(chosen.tolist(), incumbents, strict=True))
+        )
 
-    def _estimate_then(
-        self, table: ScoreTable, rules: Rules, trial: int, block: int
-    ) -> Estimate | None:
-        """What was known of a trial after a block."""
-        if trial == BASELINE:
-            return None
-        where = table.blocks_of(trial)
-        count = int(np.searchsorted(where, block, side="right"))
-        known = table.pairs().get(trial, [])[:count]
-        return estimate(known, _most(rules, BlockKind.SEARCH)) if known else None
+    def _estimates_then(
+        self,
+        table: ScoreTable,
+        rules: Rules,
+        trial: int,
+        places: Sequence[int],
+        blocks: npt.NDArray[np.int64],
+    ) -> dict[int, Estimate]:
+        """What was known of a trial after some blocks, by their places; nothing of the baseline."""
+        values = table.pairs().get(trial, [])
+        if trial == BASELINE or not values:
+            return {}
+        counts = np.searchsorted(table.blocks_of(trial), blocks, side="right").tolist()
+        some = [(place, count) for place, count in zip(places, counts, strict=True) if count]
+        estimates = estimates_along(
+            values, [count for _, count in some], _most(rules, BlockKind.SEARCH)
+        )
+        return {place: e for (place, _), e in zip(some, estimates, strict=True)}
 
 
 def _by_number(event: Event) -> int:
