@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,17 @@ from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 
 import tuner
-from api import applying, campaigns, catalog, health, pages, problems, running, steering
+from api import (
+    applying,
+    campaigns,
+    catalog,
+    health,
+    pages,
+    problems,
+    running,
+    steering,
+    verifying,
+)
 from api.exports import Exports
 from api.limits import Buckets, Headed, Limited
 from api.service import Service
@@ -43,7 +53,8 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        with Store.open(directory, database) as store:
+        effects = EffectsSeen(files=False)
+        with Store.open(directory, database) as store, closing(effects):
             # Nobody hears any more how what an earlier service was asked for has begun.
             Applications(store).unask_all()
             app.state.service = Service(
@@ -54,7 +65,7 @@ def create_app(
                 pages=Pages(store),
                 access=Access(store),
                 sight=Sight(store),
-                effects=EffectsSeen(files=False),
+                effects=effects,
                 feeds=Feeds(store, told.streams),
                 exports=Exports(store, directory),
                 starter=Starter(store, directory, database, queue=told.queue),
@@ -70,7 +81,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
-    for told_by in (health, campaigns, running, steering, applying, catalog, pages):
+    for told_by in (health, campaigns, running, steering, applying, verifying, catalog, pages):
         app.include_router(told_by.router)
     app.mount(
         "/static",

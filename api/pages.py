@@ -32,13 +32,14 @@ from api.service import (
     visitor,
 )
 from api.steering import resumed, steered
+from tuner.campaign.expiry import expired, with_expiry
 from tuner.campaign.presence import absence, status
 from tuner.campaign.stored_named import stored_named
 from tuner.errors import NotFoundError
 from tuner.model import Campaign, Wish
 from tuner.page.document import compared as comparison_tables
-from tuner.page.report_builder import why
 from tuner.page.rows import effects, settings
+from tuner.page.why import why
 from tuner.records.status import Status
 from tuner.states import CampaignState
 from tuner.text import duration, moment, value_text
@@ -87,7 +88,10 @@ def _listed(serving: Serving, token: str | None) -> dict[str, Any]:
     key = read_token(token, str, str)
     found = serving.pages.campaigns(_CAMPAIGNS_SHOWN + 1, older_than(key))
     shown = page(
-        found, _CAMPAIGNS_SHOWN, lambda c: (c.created.isoformat(), c.id), CampaignDocument.of
+        found,
+        _CAMPAIGNS_SHOWN,
+        lambda c: (c.created.isoformat(), c.id),
+        lambda c: CampaignDocument.of(c, serving.store),
     )
     run = [c.id for c in shown.items if c.state is CampaignState.RUNNING]
     now = status(serving.store) if run else Status()
@@ -115,9 +119,10 @@ def _shown(serving: Service, campaign: Campaign) -> dict[str, Any]:
     return {
         "view": view.of(
             seen,
-            serving.effects.of(seen),
+            serving.effects.soon(seen),
             absence(serving.store, campaign.id) if running else None,
             given,
+            expired(serving.store, campaign),
         ),
         "given": None if given is None else comparison_tables(given),
     }
@@ -127,16 +132,18 @@ def _shown(serving: Service, campaign: Campaign) -> dict[str, Any]:
 def recommendation_page(campaign: Found, serving: Serving, who: Reader) -> HTMLResponse:
     """What a campaign recommends."""
     document = recommended(serving, campaign)
-    answer = campaign.recommendation
+    answer = with_expiry(serving.store, campaign).recommendation
     assert answer is not None
     return rendered(
         "recommendation.html",
         who,
         campaign=campaign,
         document=document,
+        expired=answer.expired,
+        notes=answer.notes[bool(answer.expired) :],
         rows=settings(answer.baseline, answer.configuration),
         effects=effects(answer.components),
-        why=why(serving.sight, campaign.id, answer.trial),
+        why=why(serving.store, campaign.id, answer.trial),
     )
 
 
