@@ -142,7 +142,7 @@ def of(
     told = effects_document(effects)
     best, sure = _best(seen, known) if given is None else _best_given(seen, known, given)
     estimates = {n: e for n, (e, _) in known.items()}
-    parallel, parallel_text = parallel_coordinates(effects, seen.trials, estimates, seen.leader)
+    parallel, parallel_text = parallel_coordinates(effects, seen.trials, known, seen.leader)
     disturbed = disturbances(seen.events, seen.drift)
     counted_of = (BASELINE,) if seen.leader == BASELINE else (BASELINE, seen.leader)
     state, absent = campaign.state, absence is not None

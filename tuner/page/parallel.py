@@ -26,33 +26,42 @@ _MOST_AXES = 6
 _BEST, _OTHERS = 10, 60
 _SHORTEST = math.log(1.01)
 
-_Line = list[tuple[float, float]]
+#: Blocks in which nothing was measured to differ are added to those of each trial.
+_SHRINK = 2.0
+
+_Way = list[tuple[float, float]]
 
 
 def parallel_coordinates(
     effects: ParameterEffects,
     trials: Sequence[Trial],
-    estimates: Mapping[int, Estimate],
+    known: Mapping[int, tuple[Estimate, int]],
     leader: int,
 ) -> tuple[Markup, str]:
     """The drawing and what it shows, a sentence; both empty while there is nothing to draw.
-    ``estimates``: of each trial against the baseline, by number.
+    ``known``: of each trial its estimate against the baseline and in how many blocks, by number.
     """
+    estimates = {number: estimate for number, (estimate, _) in known.items()}
+    baseline = trials[BASELINE].configuration if trials else None
     matter = [one for one in effects.parameters if one.standing is not Standing.INERT][:_MOST_AXES]
-    known = sorted(
-        (t for t in trials if t.number != BASELINE and t.number in estimates),
-        key=lambda t: (t.number != leader, estimates[t.number].upper, t.number),
+
+    def rank(trial: Trial) -> tuple[bool, float, int]:
+        estimate, blocks = known[trial.number]
+        shrunk = log_ratio(estimate.ratio) * blocks / (blocks + _SHRINK)
+        return trial.number != leader, shrunk, trial.number
+
+    # A twin of the baseline, as a pilot has one, is none to learn from.
+    ranked = sorted(
+        (t for t in trials if t.number in known and t.configuration != baseline), key=rank
     )
-    if not matter or not known:
+    if not matter or not ranked:
         return Markup(""), ""
-    best, rest = known[:_BEST], known[_BEST:]
+    best, rest = ranked[:_BEST], ranked[_BEST:]
     rest = rest[:: -(-len(rest) // _OTHERS) or 1]
     axes = [ValueAxis.of(one, _LEFT, _RIGHT) for one in matter]
     sizes = [abs(log_ratio(estimates[t.number].ratio)) for t in (*best, *rest)]
     scale = 1.1 * max(_SHORTEST, *sizes)
-    parts = [*_score_axis(scale)]
-    for number, (one, axis) in enumerate(zip(matter, axes, strict=True), start=1):
-        parts += _axis(number, one, axis)
+    parts = [_line(number) for number in range(len(axes) + 1)]
 
     def line(trial: Trial, kind: str) -> str:
         e = estimates.get(trial.number)
@@ -70,11 +79,13 @@ def parallel_coordinates(
     parts += [
         line(trial, "best leader" if trial.number == leader else "best") for trial in reversed(best)
     ]
+    # Texts cover the lines, which they could not be read below.
+    parts += _score_axis(scale)
+    for number, (one, axis) in enumerate(zip(matter, axes, strict=True), start=1):
+        parts += _axis(number, one, axis)
     height = _y(len(matter)) + _BOTTOM
-    shown = "the trial" if len(best) == 1 else f"the {len(best)} trials"
-    text = (
-        f"Strong: {shown} that look best, by the worse end of the interval; dashed: the baseline."
-    )
+    shown, look = ("the trial", "looks") if len(best) == 1 else (f"the {len(best)}", "look")
+    text = f"Strong: {shown} that {look} best, few blocks counting less; dashed: the baseline."
     if rest:
         text += f" Faint: {len(rest)} others."
     title = f"Parallel coordinates of {len(best) + len(rest)} trials"
@@ -92,7 +103,7 @@ def _score_x(difference: float, scale: float) -> float:
 
 
 def _score_axis(scale: float) -> list[str]:
-    parts = _frame(0, "Faster than the baseline by")
+    parts = [_name(0, "Faster than the baseline by")]
     for difference, anchor in ((scale / 1.1, "start"), (0.0, "middle"), (-scale / 1.1, "end")):
         text = signed(math.exp(difference)) if difference else "0"
         parts += _label(0, _score_x(difference, scale), text, anchor)
@@ -100,19 +111,20 @@ def _score_axis(scale: float) -> list[str]:
 
 
 def _axis(number: int, effect: ParameterEffect, axis: ValueAxis) -> list[str]:
-    parts = _frame(number, effect.name)
+    parts = [_name(number, effect.name)]
     for x, value, anchor in axis.labels():
         parts += _label(number, x, _short(value), anchor)
     return parts
 
 
-def _frame(number: int, name: str) -> list[str]:
+def _line(number: int) -> str:
     y = _y(number)
+    return f'<line x1="{_LEFT}" x2="{_RIGHT}" y1="{y}" y2="{y}" class="tick"/>'
+
+
+def _name(number: int, name: str) -> str:
     short = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
-    return [
-        f'<line x1="{_LEFT}" x2="{_RIGHT}" y1="{y}" y2="{y}" class="tick"/>',
-        f'<text x="{_LEFT}" y="{y - 10}" class="start name">{escape(short)}</text>',
-    ]
+    return f'<text x="{_LEFT}" y="{_y(number) - 8}" class="start name">{escape(short)}</text>'
 
 
 def _label(number: int, x: float, text: str, anchor: str) -> list[str]:
@@ -123,7 +135,7 @@ def _label(number: int, x: float, text: str, anchor: str) -> list[str]:
     ]
 
 
-def _path(way: _Line, kind: str, text: str) -> str:
+def _path(way: _Way, kind: str, text: str) -> str:
     points = " ".join(f"{x:.1f},{y:.1f}" for x, y in way)
     return (
         f'<polyline points="{points}" class="{f"path {kind}".strip()}">'

@@ -39,11 +39,11 @@ def trial(number: int, threads: Value | None) -> Trial:
 
 TRIALS = [trial(0, None), *(trial(n, 8 + n % 57) for n in range(1, 201))]
 #: The higher its number, the faster a trial looks.
-ESTIMATES = {n: Estimate(1.0 - n / 1000, 0.95 - n / 1000, 1.05 - n / 1000) for n in range(1, 201)}
+KNOWN = {n: (Estimate(1.0 - n / 1000, 0.95 - n / 1000, 1.05 - n / 1000), 5) for n in range(1, 201)}
 
 
 def test_the_best_trials_stand_out_and_the_rest_is_thinned_out() -> None:
-    drawing, text = parallel_coordinates(EFFECTS, TRIALS, ESTIMATES, 200)
+    drawing, text = parallel_coordinates(EFFECTS, TRIALS, KNOWN, 200)
     paths = re.findall(r'<polyline points="([^"]+)" class="([^"]+)"><title>([^<]+)', drawing)
     kinds = [kind for _, kind, _ in paths]
     assert kinds.count("path best") == 9
@@ -58,24 +58,33 @@ def test_the_best_trials_stand_out_and_the_rest_is_thinned_out() -> None:
     # From the score through each parameter that matters, and no other.
     assert {len(points.split()) for points, _, _ in paths} == {3}
     assert "inert" not in drawing
-    assert "the 10 trials that look best" in text
+    assert "the 10 that look best" in text
     assert f"Faint: {kinds.count('path')} others." in text
 
 
 def test_the_leader_is_drawn_though_others_look_better() -> None:
-    drawing, _ = parallel_coordinates(EFFECTS, TRIALS, ESTIMATES, 5)
+    drawing, _ = parallel_coordinates(EFFECTS, TRIALS, KNOWN, 5)
     assert "trial 5 +0.5%" in drawing
     assert drawing.count('class="path best leader"') == 1
 
 
+def test_few_blocks_count_less_and_a_twin_of_the_baseline_not_at_all() -> None:
+    lucky = {n: (e, 5 if n < 200 else 1) for n, (e, _) in KNOWN.items()}
+    drawing, _ = parallel_coordinates(EFFECTS, TRIALS, lucky, 0)
+    strong = re.findall(r'class="path best"><title>trial (\d+)', drawing)
+    assert sorted(map(int, strong)) == list(range(190, 200))
+    twin = [*TRIALS[:-1], trial(200, None)]
+    assert "trial 200 " not in parallel_coordinates(EFFECTS, twin, KNOWN, 0)[0]
+
+
 def test_there_is_nothing_to_draw_before_anything_is_known() -> None:
     nothing = ParameterEffects(0, 0, 0, (), (), "none")
-    assert parallel_coordinates(nothing, TRIALS, ESTIMATES, 0) == ("", "")
+    assert parallel_coordinates(nothing, TRIALS, KNOWN, 0) == ("", "")
     assert parallel_coordinates(EFFECTS, TRIALS[:1], {}, 0) == ("", "")
 
 
 def test_the_fastest_is_on_the_right_and_values_are_in_order() -> None:
-    drawing, _ = parallel_coordinates(EFFECTS, TRIALS[:3], {1: ESTIMATES[1], 2: ESTIMATES[200]}, 2)
+    drawing, _ = parallel_coordinates(EFFECTS, TRIALS[:3], {1: KNOWN[1], 2: KNOWN[200]}, 2)
     lines = dict(re.findall(r'points="([^"]+)" class="path ?([a-z ]*)"', drawing))
     at = {kind: [float(p.split(",")[0]) for p in points.split()] for points, kind in lines.items()}
     assert at["baseline"][0] < at["best"][0] < at["best leader"][0]
