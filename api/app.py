@@ -54,7 +54,11 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         effects = EffectsSeen(files=False)
-        with Store.open(directory, database) as store, closing(effects):
+        with (
+            Store.open(directory, database) as store,
+            closing(Sight(store)) as sight,
+            closing(effects),
+        ):
             # Nobody hears any more how what an earlier service was asked for has begun.
             Applications(store).unask_all()
             app.state.service = Service(
@@ -64,7 +68,7 @@ def create_app(
                 store=store,
                 pages=Pages(store),
                 access=Access(store),
-                sight=Sight(store),
+                sight=sight,
                 effects=effects,
                 feeds=Feeds(store, told.streams),
                 exports=Exports(store, directory),

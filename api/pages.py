@@ -49,6 +49,10 @@ router = APIRouter(include_in_schema=False)
 
 _SESSION = timedelta(hours=12)
 _CAMPAIGNS_SHOWN = 50
+#: A page waits so long for a campaign that nobody has looked at yet; then it says that it is read.
+_PATIENCE_S = 0.7
+#: The part of a campaign's page that changes, and what stands there meanwhile.
+_LIVE, _READING = "live.html", "reading.html"
 _SEE_OTHER = 303
 _FOR_PROGRAMS = ("/v1/", "/healthz", "/readyz", "/metrics", "/static/", "/openapi.json")
 
@@ -102,19 +106,27 @@ def _listed(serving: Serving, token: str | None) -> dict[str, Any]:
 @router.get("/campaigns/{campaign}", dependencies=[READ])
 def campaign_page(campaign: Found, serving: Serving, who: Reader) -> HTMLResponse:
     """One campaign."""
-    return rendered("campaign.html", who, **_shown(serving, campaign))
+    shown = _shown(serving, campaign)
+    newest = shown["view"].newest if shown else serving.pages.newest_event(campaign.id)
+    part = _LIVE if shown else _READING
+    what = {"campaign": campaign, "newest": newest, "part": part, **shown}
+    return rendered("campaign.html", who, **what)
 
 
 @router.get("/campaigns/{campaign}/live", dependencies=[READ])
 def campaign_live(campaign: Found, serving: Serving, who: Reader) -> HTMLResponse:
     """The part of a campaign's page that changes."""
-    return rendered("live.html", who, **_shown(serving, campaign))
+    if shown := _shown(serving, campaign):
+        return rendered(_LIVE, who, **shown)
+    return rendered(_READING, who, campaign=campaign)
 
 
 def _shown(serving: Service, campaign: Campaign) -> dict[str, Any]:
-    """What is told of a campaign, and of what it compares."""
+    """What is told of a campaign, and of what it compares; nothing while it is still read."""
     running = campaign.state is CampaignState.RUNNING
-    seen = serving.sight.of(campaign.id)
+    seen = serving.sight.soon(campaign.id, _PATIENCE_S)
+    if seen is None:
+        return {}
     given = stored_named(serving.store, campaign, seen.trials)
     return {
         "view": view.of(

@@ -43,7 +43,7 @@ def main(directory: Path, races: int) -> None:
     with TestClient(create_app(directory, settings), base_url="http://localhost") as client:
         began = time.perf_counter()
         wall, cpu, text = timed(client, "/campaigns/last")
-        print(f"first look: {wall:.2f} s ({cpu:.2f} s of processor time)")
+        print(f"first answer: {wall:.2f} s ({cpu:.2f} s of processor time), {len(text)} bytes")
         while "data-again" in text and time.perf_counter() - began < _PATIENCE_S:
             time.sleep(0.1)
             text = timed(client, "/campaigns/last/live")[2]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -101,6 +102,28 @@ class Sight:
         self.pages = Pages(store)
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, _Look] = OrderedDict()
+        self._pool = ThreadPoolExecutor(2, "sight")
+        self._pending: dict[str, Future[Seen]] = {}
+
+    def close(self) -> None:
+        """Begin to read nothing more in the background."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def soon(self, campaign: str, wait_s: float) -> Seen | None:
+        """The campaign as it is now, or None when it is not known within ``wait_s``: a long one is
+        read in the background then, the first time that it is asked for. NotFoundError.
+        """
+        if self._look(campaign).is_known:
+            return self.of(campaign)
+        with self._lock:
+            pending = self._pending.get(campaign)
+            if pending is None or pending.done():
+                pending = self._pending[campaign] = self._pool.submit(self.of, campaign)
+                pending.add_done_callback(lambda _: self._pending.pop(campaign, None))
+        try:
+            return pending.result(wait_s)
+        except TimeoutError:
+            return None
 
     def of(self, campaign: str) -> Seen:
         """The campaign with this whole identifier, as it is now. NotFoundError."""
@@ -154,6 +177,11 @@ class _Look:
     def arms(self) -> int:
         """How many arms are remembered."""
         return 0 if self._table is None else self._table.measurements
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anybody has looked: then only what is new is read."""
+        return self._seen is not None
 
     def seen(self) -> Seen:
         """The campaign as it is now."""
