@@ -42,8 +42,8 @@ def create_app(
     state_directory: Path | None = None, settings: ServiceSettings | None = None
 ) -> FastAPI:
     """The application for one state directory; without one, for what the environment names."""
-    told = settings if settings is not None else ServiceSettings()
-    if unknown := sorted(told.allow - offered().keys()):
+    options = settings if settings is not None else ServiceSettings()
+    if unknown := sorted(options.allow - offered().keys()):
         raise SpecError(f"allowed testbeds: {unknown[0]} is none of {', '.join(offered())}")
     directory, database = state_directory, None
     if directory is None:
@@ -64,15 +64,15 @@ def create_app(
             app.state.service = Service(
                 directory=directory,
                 database=database,
-                settings=told,
+                settings=options,
                 store=store,
                 pages=Pages(store),
                 access=Access(store),
                 sight=sight,
                 effects=effects,
-                feeds=Feeds(store, told.streams),
+                feeds=Feeds(store, options.streams),
                 exports=Exports(store, directory),
-                starter=Starter(store, directory, database, queue=told.queue),
+                starter=Starter(store, directory, database, queue=options.queue),
             )
             yield
 
@@ -94,8 +94,8 @@ def create_app(
     )
     problems.install(app, pages.problem_page)
     _document_problems(app)
-    hosts = None if told.auth else told.hosts
-    app.add_middleware(Limited, buckets=Buckets(told.requests_per_s, told.burst), hosts=hosts)
+    hosts = None if options.auth else options.hosts
+    app.add_middleware(Limited, buckets=Buckets(options.requests_per_s, options.burst), hosts=hosts)
     app.add_middleware(Headed)
     return app
 

@@ -61,9 +61,9 @@ class VerificationDocument(Document):
         """The document for an event; earlier releases have told less."""
         known = {name: value for name, value in event.data.items() if name in cls.model_fields}
         state = {REQUESTED: "requested", DONE: "done"}.get(event.kind, "failed")
-        told: dict[str, Any] = {"number": event.number, "at": event.at, "state": state}
+        fields: dict[str, Any] = {"number": event.number, "at": event.at, "state": state}
         link = event.data.get("campaign") if event.kind == DONE else None
-        return cls(**{**known, **told, "text": event.message, "verification": link})
+        return cls(**{**known, **fields, "text": event.message, "verification": link})
 
 
 @router.get("/{campaign}/verifications", operation_id="list_verifications", dependencies=[READ])

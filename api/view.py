@@ -139,7 +139,7 @@ def of(
     axis = svg.Axis.around([known[t.number][0] for t in shown if t.number in known], *marks)
     components_axis = svg.Axis.around(seen.components.values())
     progress, progress_text = _progress(seen)
-    told = effects_document(effects)
+    document = effects_document(effects)
     best, sure = _best(seen, known) if given is None else _best_given(seen, known, given)
     estimates = {n: e for n, (e, _) in known.items()}
     parallel, parallel_text = parallel_coordinates(effects, seen.trials, known, seen.leader)
@@ -175,11 +175,11 @@ def of(
         components=tuple(
             _component(name, e, components_axis, rules) for name, e in seen.components.items()
         ),
-        effects=told,
+        effects=document,
         effects_pending=pending,
-        effect_plots=effect_plots(told),
-        effects_basis=basis(told),
-        standings=standings(told),
+        effect_plots=effect_plots(document),
+        effects_basis=basis(document),
+        standings=standings(document),
         parallel=parallel,
         parallel_text=parallel_text,
         slices=slices(effects, seen.trials, estimates),

@@ -198,5 +198,5 @@ def basis(of: EffectsDocument) -> str:
 def standings(of: EffectsDocument) -> str:
     """How many parameters are known for what: "15 parameters: 3 clear, 4 inert, 8 open"."""
     counts = Counter(one.standing for one in of.parameters)
-    told = ", ".join(f"{counts[each]} {each}" for each in Standing if counts[each])
-    return f"{counted(len(of.parameters), 'parameter')}: {told}"
+    text = ", ".join(f"{counts[each]} {each}" for each in Standing if counts[each])
+    return f"{counted(len(of.parameters), 'parameter')}: {text}"

@@ -336,15 +336,17 @@ def _counters(look: _Look) -> Iterator[Counter]:
 def _campaign_file(spec: CampaignSpec | None, stored: str) -> str:
     """The specification as a campaign file, without what is as by default; "" for what is none."""
     if spec is not None:
-        told = spec.model_dump(mode="json", exclude_defaults=True) | {"seed": spec.seed}
-        return _yaml(_without_directories(told))
+        document = spec.model_dump(mode="json", exclude_defaults=True) | {"seed": spec.seed}
+        return _yaml(_without_directories(document))
     try:
-        told = json.loads(stored)
+        document = json.loads(stored)
     except ValueError:
         return ""
-    if not isinstance(told, dict) or not told:
+    if not isinstance(document, dict) or not document:
         return ""
-    return _yaml(_without_directories({k: each for k, each in told.items() if each is not None}))
+    return _yaml(
+        _without_directories({k: each for k, each in document.items() if each is not None})
+    )
 
 
 def _yaml(document: object) -> str:

@@ -221,9 +221,9 @@ class _Look:
     def _made(self, newest: int) -> Seen:
         before = 0 if self._seen is None else self._seen.newest
         campaign = self._store.campaign(self._id)
-        told = self._read_events(before, newest)
+        events = self._read_events(before, newest)
         # Every change of a trial is told: where nothing was, they are as they were.
-        if not before or any("trial" in e.kind or "campaign" in e.kind for e in told):
+        if not before or any("trial" in e.kind or "campaign" in e.kind for e in events):
             self._trials = tuple(self._store.trials(self._id))
         table = self._read_blocks(campaign)
         totals = self._pages.totals(self._id, 0 if table is None else table.newest)
@@ -266,17 +266,17 @@ class _Look:
             rare = self._pages.events(self._id, 0, without=usual)
             last = self._pages.events(self._id, 0, last=_EVENTS_KEPT)
             new = sorted({e.number: e for e in (*rare, *last)}.values(), key=_by_number)
-            told = self._store.events(self._id, kinds=(*_LEADS, *_LEAVES))
+            moves = self._store.events(self._id, kinds=(*_LEADS, *_LEAVES))
         else:
-            new = told = self._pages.events(self._id, after)
+            new = moves = self._pages.events(self._id, after)
         new = [event for event in new if event.number <= newest]
-        self._lead([event for event in told if event.number <= newest])
+        self._lead([event for event in moves if event.number <= newest])
         self._events = _thinned([*self._events, *new])
         return new
 
-    def _lead(self, told: list[Event]) -> None:
-        """Who is the incumbent after which block, from what was told."""
-        for event in told:
+    def _lead(self, moves: list[Event]) -> None:
+        """Who is the incumbent after which block, from the events that say so."""
+        for event in moves:
             trial, now = event.data.get("trial"), self._incumbents[-1][1]
             led = event.kind in _LEADS and trial != now
             if isinstance(trial, int) and (led or (event.kind in _LEAVES and trial == now)):
