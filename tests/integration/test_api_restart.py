@@ -327,8 +327,13 @@ def test_what_is_recommended_is_applied_verified_and_rolled_back_from_afar(
     applied = remote.fstune("apply", "--step", "--yes")
     assert "In 2 steps" in applied
     assert f"to undo it: fstune rollback {campaign} --server" in applied
+    # It is in force a moment before the process that applied it lets go of the testbed.
+    with Store.open(remote.service.directory) as store:
+        wait_for(lambda: not store.leases(), "the testbed to be free")
     verified = remote.fstune("verify", campaign, "--blocks", "4")
     assert "The certificate holds." in verified
+    with Store.open(remote.service.directory) as store:
+        wait_for(lambda: not store.leases(), "the testbed to be free")
     assert "rolled_back: what was in effect before" in remote.fstune("rollback", "--yes")
     with pytest.raises(NotFoundError, match="nothing of campaign"):
         remote.fstune("rollback", "--yes")
