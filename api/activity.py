@@ -66,8 +66,8 @@ def _arm(block: Block, trials: Mapping[int, Trial]) -> str:
 def _what(trial: Trial | None, trials: Mapping[int, Trial]) -> str:
     if trial is None or trial.number == BASELINE or BASELINE not in trials:
         return ""
-    told = changes(trials[BASELINE].configuration, trial.configuration)
-    return f" ({told})" if told else " (same settings as the baseline)"
+    text = changes(trials[BASELINE].configuration, trial.configuration)
+    return f" ({text})" if text else " (same settings as the baseline)"
 
 
 def _done(measurement: Measurement) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,17 @@ from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 
 import tuner
-from api import applying, campaigns, catalog, health, pages, problems, running, steering
+from api import (
+    applying,
+    campaigns,
+    catalog,
+    health,
+    pages,
+    problems,
+    running,
+    steering,
+    verifying,
+)
 from api.exports import Exports
 from api.limits import Buckets, Headed, Limited
 from api.service import Service
@@ -32,8 +42,8 @@ def create_app(
     state_directory: Path | None = None, settings: ServiceSettings | None = None
 ) -> FastAPI:
     """The application for one state directory; without one, for what the environment names."""
-    told = settings if settings is not None else ServiceSettings()
-    if unknown := sorted(told.allow - offered().keys()):
+    options = settings if settings is not None else ServiceSettings()
+    if unknown := sorted(options.allow - offered().keys()):
         raise SpecError(f"allowed testbeds: {unknown[0]} is none of {', '.join(offered())}")
     directory, database = state_directory, None
     if directory is None:
@@ -43,21 +53,26 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        with Store.open(directory, database) as store:
+        effects = EffectsSeen(files=False)
+        with (
+            Store.open(directory, database) as store,
+            closing(Sight(store)) as sight,
+            closing(effects),
+        ):
             # Nobody hears any more how what an earlier service was asked for has begun.
             Applications(store).unask_all()
             app.state.service = Service(
                 directory=directory,
                 database=database,
-                settings=told,
+                settings=options,
                 store=store,
                 pages=Pages(store),
                 access=Access(store),
-                sight=Sight(store),
-                effects=EffectsSeen(files=False),
-                feeds=Feeds(store, told.streams),
+                sight=sight,
+                effects=effects,
+                feeds=Feeds(store, options.streams),
                 exports=Exports(store, directory),
-                starter=Starter(store, directory, database, queue=told.queue),
+                starter=Starter(store, directory, database, queue=options.queue),
             )
             yield
 
@@ -70,7 +85,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
-    for told_by in (health, campaigns, running, steering, applying, catalog, pages):
+    for told_by in (health, campaigns, running, steering, applying, verifying, catalog, pages):
         app.include_router(told_by.router)
     app.mount(
         "/static",
@@ -79,8 +94,8 @@ def create_app(
     )
     problems.install(app, pages.problem_page)
     _document_problems(app)
-    hosts = None if told.auth else told.hosts
-    app.add_middleware(Limited, buckets=Buckets(told.requests_per_s, told.burst), hosts=hosts)
+    hosts = None if options.auth else options.hosts
+    app.add_middleware(Limited, buckets=Buckets(options.requests_per_s, options.burst), hosts=hosts)
     app.add_middleware(Headed)
     return app
 

@@ -13,12 +13,14 @@ from api import problems
 from api.documents import (
     BlockDocument,
     CampaignDocument,
+    ComparisonDocument,
     DriftDocument,
     EventDocument,
     MeasurementDocument,
     PresenceDocument,
     TrialDocument,
     VerdictDocument,
+    WhyDocument,
 )
 from api.exports import MEDIA_TYPE
 from api.paging import LARGEST, Limit, Page, PageToken, after_number, page, read_token
@@ -26,10 +28,12 @@ from api.service import READ, Found, Reader, Service, Serving, service
 from api.watching import Heard
 from tuner.campaign.comparing import stored_comparisons
 from tuner.campaign.expiry import with_expiry
+from tuner.campaign.stored_named import stored_named
 from tuner.errors import NotFoundError, SpecError
 from tuner.model import Campaign
 from tuner.page.forms import ReportForm, file_name, report_text
 from tuner.page.html import policy
+from tuner.page.why import why
 from tuner.report.parameter_effects import EffectsDocument, effects_document
 from tuner.report.recommend import RecommendationDocument, recommendation_document
 
@@ -47,13 +51,18 @@ def list_campaigns(
 ) -> Page[CampaignDocument]:
     """All campaigns, newest first."""
     found = serving.pages.campaigns(limit + 1, older_than(read_token(token, str, str)))
-    return page(found, limit, lambda c: (c.created.isoformat(), c.id), CampaignDocument.of)
+    return page(
+        found,
+        limit,
+        lambda c: (c.created.isoformat(), c.id),
+        lambda c: CampaignDocument.of(c, serving.store),
+    )
 
 
 @router.get("/{campaign}", operation_id="get_campaign")
-def get_campaign(campaign: Found) -> CampaignDocument:
+def get_campaign(campaign: Found, serving: Serving) -> CampaignDocument:
     """One campaign. Its ETag is what `If-Match` of a change asks for."""
-    return CampaignDocument.of(campaign)
+    return CampaignDocument.of(campaign, serving.store)
 
 
 @router.get("/{campaign}/trials", operation_id="list_trials")
@@ -114,6 +123,23 @@ def get_drift(campaign: Found, serving: Serving) -> list[DriftDocument]:
 def get_effects(campaign: Found, serving: Serving) -> EffectsDocument:
     """What the model of the search makes of each parameter: where to look, not a claim."""
     return effects_document(serving.effects.of(serving.sight.of(campaign.id)))
+
+
+@router.get("/{campaign}/comparison", operation_id="get_comparison")
+def get_comparison(campaign: Found, serving: Serving) -> ComparisonDocument:
+    """What a campaign that compares given configurations comes to so far."""
+    found = stored_named(serving.store, campaign)
+    if found is None:
+        raise NotFoundError(f"campaign {campaign.id} compares no given configurations")
+    return ComparisonDocument.of(found)
+
+
+@router.get("/{campaign}/why", operation_id="get_why")
+def get_why(campaign: Found, serving: Serving) -> WhyDocument:
+    """What changed with the settings that the answer is about, or with the incumbent's before."""
+    answer = campaign.recommendation
+    trial = serving.sight.of(campaign.id).leader if answer is None else answer.trial
+    return WhyDocument(trial=trial, sentences=why(serving.store, campaign.id, trial))
 
 
 @router.get("/{campaign}/recommendation", operation_id="get_recommendation")

@@ -21,7 +21,7 @@ from search_spaces import describe
 from tuner.errors import NotFoundError
 from tuner.measure.workload import load_workload
 from tuner.page.known import Filters, Known, known_recommendations
-from tuner.report.recommend import RecommendationDocument, recommendation_document
+from tuner.report.recommend import RecommendationDocument
 from tuner.services.kinds import offer, offered
 
 router = APIRouter(
@@ -179,20 +179,17 @@ def find_recommendations(
 
 
 def _best(known: Known, now: datetime) -> BestDocument:
-    campaign, named = known.campaign, known.named
-    answer = campaign.recommendation
-    assert answer is not None
-    document = recommendation_document(campaign, answer, client=known.identity)
+    named = known.named
     return BestDocument(
-        campaign=campaign.id,
-        finished=campaign.updated,
-        age_s=max(0.0, (now - campaign.updated).total_seconds()),
+        campaign=known.campaign,
+        finished=known.finished,
+        age_s=max(0.0, (now - known.finished).total_seconds()),
         testbed=named.testbed,
         identity=known.identity,
         fingerprint=known.fingerprint,
         expired=known.expired,
         workload=named.workload,
         spaces=dict(named.spaces),
-        certificate=document.claim,
-        recommendation=document,
+        certificate=known.document.claim,
+        recommendation=known.document,
     )

@@ -10,15 +10,20 @@ import json
 import math
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from tuner.campaign.drift import DriftPoint
+from tuner.campaign.expiry import expired
 from tuner.judge.verdict import Outcome, Verdict
 from tuner.model import Block, BlockKind, Campaign, Configuration, Event, Measurement, Trial, Value
 from tuner.page.names import names
+from tuner.records.named import NamedComparison, Shown, Word
 from tuner.records.status import Absence
 from tuner.states import BlockState, CampaignState, TrialState
+from tuner.store import Store
+from tuner.text import unbounded
 
 
 class Document(BaseModel):
@@ -41,7 +46,8 @@ class TimeUseDocument(Document):
 class CampaignDocument(Document):
     """A campaign. ``answer``: null until it has one; ``testbed``: what kind or file it names.
 
-    ``trial``: the one that the answer is about; ``ratio``: its time over the baseline's.
+    ``trial``: the one that the answer is about; ``ratio``: its time over the baseline's;
+    ``expired``: why its certificate does not hold any more, "" where it does.
     ``time_use``: null while it runs, so that the tag changes with the state and not with time.
     """
 
@@ -58,11 +64,12 @@ class CampaignDocument(Document):
     answer: str | None
     trial: int | None
     ratio: float | None
+    expired: str
     time_use: TimeUseDocument | None
 
     @classmethod
-    def of(cls, campaign: Campaign) -> CampaignDocument:
-        """The document for a campaign."""
+    def of(cls, campaign: Campaign, store: Store) -> CampaignDocument:
+        """The document for a campaign. ``store``: knows what was found on its testbed later."""
         answer = campaign.recommendation
         named = names(campaign)
         return cls(
@@ -79,6 +86,7 @@ class CampaignDocument(Document):
             answer=None if answer is None else str(answer.answer),
             trial=None if answer is None else answer.trial,
             ratio=None if answer is None else answer.ratio,
+            expired=expired(store, campaign),
             time_use=None
             if campaign.state is CampaignState.RUNNING
             else TimeUseDocument.model_validate(campaign.time_use),
@@ -299,6 +307,84 @@ class DriftDocument(Document):
     def of(cls, point: DriftPoint) -> DriftDocument:
         """The document for one block."""
         return cls(block=point.block, kind=point.kind, started=point.started, ratio=point.ratio)
+
+
+class WhyDocument(Document):
+    """What changed with the settings of a trial against the baseline, of what was counted around
+    the runs: a sentence for each large and certain change.
+    """
+
+    trial: int
+    sentences: list[str]
+
+
+class ShownDocument(Document):
+    """What is shown of a configuration against the baseline: the word for it, and its time over
+    the baseline's with bounds, null for what has none or is not known yet.
+    """
+
+    result: Word
+    ratio: float | None
+    lower_ratio: float | None
+    upper_ratio: float | None
+
+    @staticmethod
+    def fields(shown: Shown) -> dict[str, Any]:
+        """The fields for a record."""
+        e = shown.estimate
+        bounded = e is not None and not unbounded(e.lower, e.upper)
+        return {
+            "result": shown.word,
+            "ratio": None if e is None else e.ratio,
+            "lower_ratio": e.lower if e is not None and bounded else None,
+            "upper_ratio": e.upper if e is not None and bounded else None,
+        }
+
+
+class NamedDocument(ShownDocument):
+    """A given configuration. ``blocks``: that measured it; ``reason``: why it did not run."""
+
+    name: str
+    trial: int
+    changes: str
+    blocks: int
+    reason: str
+    components: dict[str, ShownDocument]
+
+
+class ComparisonDocument(Document):
+    """Given configurations against the baseline. ``confidence``: of each interval; ``together``:
+    of all intervals of whole workloads at once; ``delta``: the smallest difference that matters.
+    """
+
+    confidence: float
+    together: float
+    delta: float
+    configurations: list[NamedDocument]
+
+    @classmethod
+    def of(cls, found: NamedComparison) -> ComparisonDocument:
+        """The document for a comparison."""
+        return cls(
+            confidence=found.confidence,
+            together=found.together,
+            delta=found.delta,
+            configurations=[
+                NamedDocument(
+                    name=row.name,
+                    trial=row.trial,
+                    changes=row.changes,
+                    blocks=row.blocks,
+                    reason=row.reason,
+                    components={
+                        name: ShownDocument(**ShownDocument.fields(shown))
+                        for name, shown in row.components.items()
+                    },
+                    **ShownDocument.fields(row.whole),
+                )
+                for row in found.rows
+            ],
+        )
 
 
 def values(configuration: Configuration | None) -> dict[str, Value]:

@@ -32,13 +32,14 @@ from api.service import (
     visitor,
 )
 from api.steering import resumed, steered
+from tuner.campaign.expiry import expired, with_expiry
 from tuner.campaign.presence import absence, status
 from tuner.campaign.stored_named import stored_named
 from tuner.errors import NotFoundError
 from tuner.model import Campaign, Wish
 from tuner.page.document import compared as comparison_tables
-from tuner.page.report_builder import why
 from tuner.page.rows import effects, settings
+from tuner.page.why import why
 from tuner.records.status import Status
 from tuner.states import CampaignState
 from tuner.text import duration, moment, value_text
@@ -48,6 +49,10 @@ router = APIRouter(include_in_schema=False)
 
 _SESSION = timedelta(hours=12)
 _CAMPAIGNS_SHOWN = 50
+#: A page waits so long for a campaign that nobody has looked at yet; then it says that it is read.
+_PATIENCE_S = 0.7
+#: The part of a campaign's page that changes, and what stands there meanwhile.
+_LIVE, _READING = "live.html", "reading.html"
 _SEE_OTHER = 303
 _FOR_PROGRAMS = ("/v1/", "/healthz", "/readyz", "/metrics", "/static/", "/openapi.json")
 
@@ -87,7 +92,10 @@ def _listed(serving: Serving, token: str | None) -> dict[str, Any]:
     key = read_token(token, str, str)
     found = serving.pages.campaigns(_CAMPAIGNS_SHOWN + 1, older_than(key))
     shown = page(
-        found, _CAMPAIGNS_SHOWN, lambda c: (c.created.isoformat(), c.id), CampaignDocument.of
+        found,
+        _CAMPAIGNS_SHOWN,
+        lambda c: (c.created.isoformat(), c.id),
+        lambda c: CampaignDocument.of(c, serving.store),
     )
     run = [c.id for c in shown.items if c.state is CampaignState.RUNNING]
     now = status(serving.store) if run else Status()
@@ -98,26 +106,35 @@ def _listed(serving: Serving, token: str | None) -> dict[str, Any]:
 @router.get("/campaigns/{campaign}", dependencies=[READ])
 def campaign_page(campaign: Found, serving: Serving, who: Reader) -> HTMLResponse:
     """One campaign."""
-    return rendered("campaign.html", who, **_shown(serving, campaign))
+    shown = _shown(serving, campaign)
+    newest = shown["view"].newest if shown else serving.pages.newest_event(campaign.id)
+    part = _LIVE if shown else _READING
+    what = {"campaign": campaign, "newest": newest, "part": part, **shown}
+    return rendered("campaign.html", who, **what)
 
 
 @router.get("/campaigns/{campaign}/live", dependencies=[READ])
 def campaign_live(campaign: Found, serving: Serving, who: Reader) -> HTMLResponse:
     """The part of a campaign's page that changes."""
-    return rendered("live.html", who, **_shown(serving, campaign))
+    if shown := _shown(serving, campaign):
+        return rendered(_LIVE, who, **shown)
+    return rendered(_READING, who, campaign=campaign)
 
 
 def _shown(serving: Service, campaign: Campaign) -> dict[str, Any]:
-    """What is told of a campaign, and of what it compares."""
+    """What is told of a campaign, and of what it compares; nothing while it is still read."""
     running = campaign.state is CampaignState.RUNNING
-    seen = serving.sight.of(campaign.id)
+    seen = serving.sight.soon(campaign.id, _PATIENCE_S)
+    if seen is None:
+        return {}
     given = stored_named(serving.store, campaign, seen.trials)
     return {
         "view": view.of(
             seen,
-            serving.effects.of(seen),
+            serving.effects.soon(seen),
             absence(serving.store, campaign.id) if running else None,
             given,
+            expired(serving.store, campaign),
         ),
         "given": None if given is None else comparison_tables(given),
     }
@@ -127,16 +144,18 @@ def _shown(serving: Service, campaign: Campaign) -> dict[str, Any]:
 def recommendation_page(campaign: Found, serving: Serving, who: Reader) -> HTMLResponse:
     """What a campaign recommends."""
     document = recommended(serving, campaign)
-    answer = campaign.recommendation
+    answer = with_expiry(serving.store, campaign).recommendation
     assert answer is not None
     return rendered(
         "recommendation.html",
         who,
         campaign=campaign,
         document=document,
+        expired=answer.expired,
+        notes=answer.notes[bool(answer.expired) :],
         rows=settings(answer.baseline, answer.configuration),
         effects=effects(answer.components),
-        why=why(serving.sight, campaign.id, answer.trial),
+        why=why(serving.store, campaign.id, answer.trial),
     )
 
 

@@ -6,19 +6,20 @@ from __future__ import annotations
 
 import subprocess
 import threading
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tuner.applications import Application
 from tuner.campaign.holding import is_gone
-from tuner.errors import ConflictError, TunerError
+from tuner.errors import NO_IMPROVEMENT, ConflictError, TunerError
 from tuner.model import Campaign
 from tuner.states import OVER, CampaignState, EventKind
 from tuner.store import NewEvent, Store
 from tuner.store.applications import Applications
 from tuner.store.queue import Queue
 from tuner.work.queueing import enqueue
-from tuner.work.runs import Run, application_run, run_of
+from tuner.work.runs import Run, application_run, run_of, verification_run
 
 
 class Starter:
@@ -68,13 +69,9 @@ class Starter:
 
     def start_application(self, command: str, application: Application) -> None:
         """Begin to ``apply`` or ``rollback`` an application in a process of its own. ConflictError
-        where runs are left to workers: what they reach is not known here.
+        where runs are left to workers.
         """
-        if self._queue is not None:
-            raise ConflictError(
-                "this service leaves what it runs to workers: use the command line on a machine "
-                f"that reaches the testbed: fstune {command} {application.id}"
-            )
+        self.refuse_queue(command, application.id)
         run = application_run(command, application.id, self._directory, self._database)
         threading.Thread(
             target=self._hear_application,
@@ -82,6 +79,34 @@ class Starter:
             name=application.id,
             daemon=True,
         ).start()
+
+    def refuse_queue(self, command: str, reference: str) -> None:
+        """Raise ConflictError where runs are left to workers: what they reach is not known here."""
+        if self._queue is not None:
+            raise ConflictError(
+                "this service leaves what it runs to workers: use the command line on a machine "
+                f"that reaches the testbed: fstune {command} {reference}"
+            )
+
+    def start_verification(self, campaign: str, reference: str, blocks: int) -> None:
+        """Begin to verify what a campaign recommends, in a process of its own. ``reference``: what
+        is verified, an application or the campaign.
+        """
+        run = verification_run(reference, blocks, self._directory, self._database)
+        threading.Thread(
+            target=self._hear_verification,
+            args=(campaign, _started(run), run),
+            name=f"verify-{campaign}",
+            daemon=True,
+        ).start()
+
+    def _hear_verification(self, campaign: str, process: subprocess.Popen[bytes], run: Run) -> None:
+        """Wait for its end. What it finds it tells itself; that it found nothing is told here."""
+        if process.wait() in (0, NO_IMPROVEMENT):
+            return
+        event = NewEvent(datetime.now(UTC), "verify-failed", f"not verified: {run.last_line()}")
+        with suppress(TunerError):  # the log has it
+            self._store.add_event(campaign, event)
 
     def _hear_application(
         self, application: Application, process: subprocess.Popen[bytes], run: Run

@@ -106,7 +106,7 @@ def pause_campaign(
     campaign: Found, serving: Serving, who: Operator, if_match: IfMatch = None
 ) -> CampaignDocument:
     """Pause a running campaign at its next safe point."""
-    _refuse_stale(campaign, if_match)
+    _refuse_stale(serving, campaign, if_match)
     return _steered(serving, campaign, Wish.PAUSE, who)
 
 
@@ -120,7 +120,7 @@ def cancel_campaign(
     campaign: Found, serving: Serving, who: Operator, if_match: IfMatch = None
 ) -> CampaignDocument:
     """End a campaign for good, at its next safe point if it runs."""
-    _refuse_stale(campaign, if_match)
+    _refuse_stale(serving, campaign, if_match)
     return _steered(serving, campaign, Wish.CANCEL, who)
 
 
@@ -138,7 +138,7 @@ def resume_campaign(
     if_match: IfMatch = None,
 ) -> CampaignDocument:
     """Take up a campaign that was paused, failed or killed."""
-    _refuse_stale(campaign, if_match)
+    _refuse_stale(serving, campaign, if_match)
     return resumed(serving, campaign, who, override_pilot=override_pilot)
 
 
@@ -149,7 +149,7 @@ def steered(serving: Service, campaign: Campaign, wish: Wish, who: Visitor) -> C
 
 
 def _steered(serving: Service, campaign: Campaign, wish: Wish, who: Visitor) -> CampaignDocument:
-    return CampaignDocument.of(steered(serving, campaign, wish, who))
+    return CampaignDocument.of(steered(serving, campaign, wish, who), serving.store)
 
 
 def resumed(
@@ -167,14 +167,14 @@ def resumed(
         campaign.id, NewEvent(datetime.now(UTC), EventKind.RESUME_REQUESTED, said)
     )
     serving.starter.start(campaign.id, override_pilot=override_pilot)
-    return CampaignDocument.of(serving.store.campaign(campaign.id))
+    return CampaignDocument.of(serving.store.campaign(campaign.id), serving.store)
 
 
-def _refuse_stale(campaign: Campaign, if_match: str | None) -> None:
+def _refuse_stale(serving: Service, campaign: Campaign, if_match: str | None) -> None:
     """Whether a campaign is what the visitor has seen of it."""
     if if_match is None or if_match.strip() == "*":
         return
-    now = etag(CampaignDocument.of(campaign).model_dump_json().encode())
+    now = etag(CampaignDocument.of(campaign, serving.store).model_dump_json().encode())
     if now not in (tag.strip() for tag in if_match.split(",")):
         raise RequestError(
             HTTPStatus.PRECONDITION_FAILED, "changed", "the campaign has changed; look at it again"
@@ -200,7 +200,7 @@ def _created(
     # Also when the same was asked before: whoever asked may have died before it was begun.
     serving.starter.begin(campaign)
     answer.headers["Location"] = f"/v1/campaigns/{campaign.id}"
-    return CampaignDocument.of(campaign)
+    return CampaignDocument.of(campaign, serving.store)
 
 
 def _stored(

@@ -24,6 +24,7 @@ from tuner.page import svg
 from tuner.page.disturbances import disturbances
 from tuner.page.effect_plots import Plot, basis, effect_plots, slices, standings
 from tuner.page.names import called, names
+from tuner.page.parallel import parallel_coordinates
 from tuner.page.rows import EffectRow, SettingRow, drift_drawing, varies
 from tuner.page.snapshot import Seen
 from tuner.records.differences import differences
@@ -48,6 +49,7 @@ _EVENTS_SHOWN = 60
 _TRIALS_SHOWN = 60
 #: Of these, so many are seen at once; the rest is folded away.
 _MATTERING = 12
+_PENDING = ParameterEffects(0, 0, 0, (), (), "it is being worked out")
 _OUT = (TrialState.PRUNED, TrialState.FAILED, TrialState.CANCELLED)
 
 
@@ -85,6 +87,7 @@ class View:
     progress: int
     progress_text: str
     answer: str
+    expired: str
     axis: Markup
     trials: tuple[TrialRow, ...]
     mattering: int
@@ -96,9 +99,12 @@ class View:
     components_axis: Markup
     components: tuple[EffectRow, ...]
     effects: EffectsDocument
+    effects_pending: bool
     effect_plots: tuple[Plot, ...]
     effects_basis: str
     standings: str
+    parallel: Markup
+    parallel_text: str
     slices: tuple[Plot, ...]
     diagnostics_of: tuple[str, ...]
     diagnostics: tuple[Row, ...]
@@ -114,14 +120,18 @@ class View:
 
 def of(
     seen: Seen,
-    effects: ParameterEffects,
+    effects: ParameterEffects | None,
     absence: Absence | None = None,
     given: NamedComparison | None = None,
+    expired: str = "",
 ) -> View:
-    """The page of a campaign as it is seen. ``effects``: of its parameters; ``absence``: why it
-    does not go on, if it should; ``given``: what it compares, for one that searches nothing.
+    """The page of a campaign as it is seen. ``effects``: of its parameters, None while they are
+    worked out; ``absence``: why it
+    does not go on, if it should; ``given``: what it compares, for one that searches nothing;
+    ``expired``: why its certificate does not hold any more.
     """
-    campaign, rules = seen.campaign, seen.rules
+    campaign, rules, pending = seen.campaign, seen.rules, effects is None
+    effects = _PENDING if effects is None else effects
     delta = margin(rules.race.delta) if rules is not None else None
     marks = () if delta is None else (-delta, delta)
     known = _best_known(seen)
@@ -129,8 +139,10 @@ def of(
     axis = svg.Axis.around([known[t.number][0] for t in shown if t.number in known], *marks)
     components_axis = svg.Axis.around(seen.components.values())
     progress, progress_text = _progress(seen)
-    told = effects_document(effects)
+    document = effects_document(effects)
     best, sure = _best(seen, known) if given is None else _best_given(seen, known, given)
+    estimates = {n: e for n, (e, _) in known.items()}
+    parallel, parallel_text = parallel_coordinates(effects, seen.trials, known, seen.leader)
     disturbed = disturbances(seen.events, seen.drift)
     counted_of = (BASELINE,) if seen.leader == BASELINE else (BASELINE, seen.leader)
     state, absent = campaign.state, absence is not None
@@ -150,6 +162,7 @@ def of(
         progress=progress,
         progress_text=progress_text,
         answer=_answer(campaign.recommendation),
+        expired=expired,
         axis=svg.heading(axis),
         trials=tuple(_trial(t, seen, known, axis, marks) for t in shown),
         mattering=_MATTERING,
@@ -162,11 +175,14 @@ def of(
         components=tuple(
             _component(name, e, components_axis, rules) for name, e in seen.components.items()
         ),
-        effects=told,
-        effect_plots=effect_plots(told),
-        effects_basis=basis(told),
-        standings=standings(told),
-        slices=slices(effects, seen.trials, {n: e for n, (e, _) in known.items()}),
+        effects=document,
+        effects_pending=pending,
+        effect_plots=effect_plots(document),
+        effects_basis=basis(document),
+        standings=standings(document),
+        parallel=parallel,
+        parallel_text=parallel_text,
+        slices=slices(effects, seen.trials, estimates),
         diagnostics_of=tuple(called(number).capitalize() for number in counted_of),
         diagnostics=diagnostics_rows(seen.recent, counted_of),
         drift=drift_drawing(seen.drift, [block for block, _ in disturbed]),

@@ -84,7 +84,7 @@ class Feeds:
 
         Ends when the campaign can have no more events, and when whoever watches may no longer.
         """
-        told: Absence | None = None
+        shown: Absence | None = None
         async with self._joined(campaign) as feed:
             while await self._allowed(may):
                 changed, newest, over = feed.changed, feed.newest, feed.over
@@ -92,9 +92,9 @@ class Feeds:
                     for event in await self._between(feed, campaign, after):
                         after = event.number
                         yield event
-                if feed.absence != told:
-                    told = feed.absence
-                    yield Heard(told)
+                if feed.absence != shown:
+                    shown = feed.absence
+                    yield Heard(shown)
                 if over:
                     yield None
                     return

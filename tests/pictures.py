@@ -74,6 +74,7 @@ def _photograph(url: str, directory: Path) -> None:
                 color_scheme="dark" if scheme == "dark" else "light",
             )
             page.goto(f"{url}/campaigns/last")
+            page.wait_for_selector("#parameters svg.parallel")
             page.screenshot(path=directory / f"{name}.png")
             page.evaluate("document.getElementById('parameters').scrollIntoView()")
             page.screenshot(path=directory / f"{name.replace('campaign', 'effects')}.png")

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import ClassVar
 
 from tuner.states import BlockState, CampaignState, TrialState
 
@@ -355,6 +356,9 @@ class Recommendation:
     durability.
     """
 
+    #: How the note begins that says that it does not hold any more; it comes first.
+    EXPIRED: ClassVar[str] = "expired: "
+
     answer: Answer
     reason: str
     trial: int
@@ -372,6 +376,11 @@ class Recommendation:
     threshold: float | None = None
     components: Mapping[str, ComponentEffect] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    @property
+    def expired(self) -> str:
+        """Why its certificate does not hold any more, a sentence; "" where nobody has noted it."""
+        return next((note for note in self.notes[:1] if note.startswith(self.EXPIRED)), "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,12 +68,19 @@
         tag = answer.headers.get("ETag") || "";
         show(await answer.text());
       }
+      later();
       return answer.ok || answer.status === 304;
     } catch {
       return false;
     } finally {
       busy = false;
     }
+  }
+
+  // What is still being worked out there is asked for again.
+  function later() {
+    const pending = live.querySelector("[data-again]");
+    if (pending && !waiting) waiting = setTimeout(refresh, 1000 * Number(pending.dataset.again));
   }
 
   function soon() {
@@ -109,6 +116,7 @@
     }, every);
   }
 
+  if (live) later();
   if (live && live.dataset.events) watch(live.dataset.events);
   if (live && live.dataset.every) poll(1000 * Number(live.dataset.every));
 

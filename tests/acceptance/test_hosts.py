@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import time
 
 import pytest
@@ -51,6 +52,12 @@ def test_a_campaign_by_ssh_ends_with_its_answer_and_all_put_back(lab: Lab) -> No
             assert measurement.clients.keys() == {"10.77.0.11", "10.77.0.12"}
             assert all(c.elapsed_s > 0.0 for c in measurement.components.values())
     assert len(stored.of("restored")) == 2
+    # What the certificate holds for, of every host.
+    known = str(stored.of("testbed-ready")[0].data["hosts"])
+    for host, path in (("10.77.0.1", "/vicepa"), *((f"10.77.0.{n}", "") for n in (11, 12))):
+        assert f"{host} kernel = {platform.release()}" in known
+        assert f"{host} vm.dirty_ratio = " in known
+        assert f"{host} {path}" in known
 
 
 def test_processes_of_a_local_user_on_a_client_change_nothing(lab: Lab) -> None:

@@ -11,10 +11,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO
 
 import pytest
+from sqlalchemy import Connection, update
 from typer.testing import CliRunner
 
 from tests.ending import kill_runs
@@ -22,10 +24,14 @@ from tests.integration.conftest import command, wait_for
 from tests.integration.test_api_curl import CAMPAIGN
 from tests.integration.test_api_pages import Service
 from tests.ports import free_port
+from tests.recommending import recommending
+from tests.unit.apply.conftest import CHOSEN, FOUND
+from tests.unit.campaign.campaigns import faster, spec
 from tuner.cli.app import app as command_line
-from tuner.errors import ConflictError, ServerError, SpecError, TunerError
+from tuner.errors import ConflictError, NotFoundError, ServerError, SpecError, TunerError
+from tuner.model import Campaign
 from tuner.states import CampaignState
-from tuner.store import Store
+from tuner.store import NewEvent, Store, tables
 
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="this machine has no curl")
 
@@ -230,6 +236,9 @@ def test_what_is_read_from_afar_is_what_is_read_there(remote: Remote) -> None:
         ("recommend",),
         ("recommend", "--format", "json"),
         ("recommend", "--format", "flags"),
+        ("recommend", "--all"),
+        ("recommend", "--all", "--format", "json"),
+        ("recommend", "--all", "--workload", "another"),
     ):
         assert remote.fstune(*words) == remote.fstune(*words, *there), words
     file = remote.away / "campaign.jsonl.gz"
@@ -243,6 +252,95 @@ def test_what_is_read_from_afar_is_what_is_read_there(remote: Remote) -> None:
     file = remote.away / "campaign.yaml"
     branched = remote.fstune("branch", "last", str(file), "--server", remote.service.url)
     assert "Recommended: " in branched
+
+
+def test_why_and_expiry_are_read_from_afar(remote: Remote) -> None:
+    there = ("--state-dir", str(remote.service.directory))
+    file = remote.away / "campaign.yaml"
+    # A small effect in some noise takes blocks enough for a sentence.
+    effect = {"parameter": "cache_manager.daemons", "change": -0.06}
+    testbed = {"simulated": {"noise": 0.03, "effects": [effect]}}
+    asked = {"testbed": testbed, "seed": 5, "budget": {"wall_time": "40m"}}
+    file.write_text(json.dumps({**CAMPAIGN, **asked}))
+    remote.fstune("run", str(file))
+    with Store.open(remote.service.directory) as store:
+        campaign = store.campaign("last")
+        waiting_for_threads(store, campaign)
+        at = datetime.now(UTC) + timedelta(hours=1)
+        later = store.create_campaign("later", campaign.spec, 1, at).id
+        aspect = store.measured_with(campaign.id)["testbed"]
+        store.set_measured_with(later, {"testbed": aspect})
+        ready = NewEvent(at, "testbed-ready", "ready", {"identity": "dafs 2"})
+        store.add_event(later, ready)
+    for words in (("show", campaign.id), ("recommend", campaign.id), ("list",)):
+        told = remote.fstune(*words)
+        assert told == remote.fstune(*words, *there), words
+        assert "expired: " in told
+        if words[0] != "list":
+            sentence = "Calls that waited for a thread: 500 with the baseline, 10 with it"
+            assert sentence in " ".join(told.split())
+    assert '"expired": "expired: campaign' in remote.fstune("list", "--json")
+
+
+def waiting_for_threads(store: Store, campaign: Campaign) -> None:
+    """Have the baseline's calls waited for threads in every block, and those of others hardly."""
+    table = tables.measurement
+
+    def write(connection: Connection) -> None:
+        own = table.c.campaign == campaign.id
+        for trial, count in ((table.c.trial == 0, 500.0), (table.c.trial != 0, 10.0)):
+            counted = {"server.rx.calls_waited": count}
+            connection.execute(update(table).where(own, trial).values(diagnostics=counted))
+
+    store._database.write(write)
+
+
+def test_a_comparison_that_is_run_from_afar_ends_with_its_table(remote: Remote) -> None:
+    compared = {name: value for name, value in CAMPAIGN.items() if name != "pilot"} | {
+        "compare": {"few": {"cache_manager": {"daemons": 3}}},
+        "budget": {"wall_time": "10m"},
+    }
+    file = remote.away / "campaign.yaml"
+    file.write_text(json.dumps(compared))
+    ended = remote.fstune("run", str(file))
+    there = ("--state-dir", str(remote.service.directory))
+    table = remote.fstune("show", *there).partition("Compared with the baseline")[2]
+    assert "few" in table.partition("By component")[0]
+    assert table.partition("By component")[0] in ended
+    for words in (("show",), ("show", "--json"), ("watch",)):
+        assert remote.fstune(*words) == remote.fstune(*words, *there), words
+
+
+def test_what_is_recommended_is_applied_verified_and_rolled_back_from_afar(
+    remote: Remote,
+) -> None:
+    with Store.open(remote.service.directory) as store:
+        campaign = recommending(store, spec(faster(-0.2), found=FOUND), FOUND, CHOSEN).id
+    with pytest.raises(ServerError, match="a token for admin is needed"):
+        remote.fstune("apply", "--yes")
+    token = remote.service.fstune("token", "create", "boss", "--scope", "admin").strip()
+    remote.environment["FSTUNE_TOKEN"] = token
+    planned = remote.fstune("apply", "--plan")
+    assert "  ~ fileserver.threads: 64 -> 200\n" in planned
+    with pytest.raises(ConflictError, match="give --yes"):
+        remote.fstune("apply", "--step")
+    applied = remote.fstune("apply", "--step", "--yes")
+    assert "In 2 steps" in applied
+    assert f"to undo it: fstune rollback {campaign} --server" in applied
+    # It is in force a moment before the process that applied it lets go of the testbed.
+    with Store.open(remote.service.directory) as store:
+        wait_for(lambda: not store.leases(), "the testbed to be free")
+    verified = remote.fstune("verify", campaign, "--blocks", "4")
+    assert "The certificate holds." in verified
+    with Store.open(remote.service.directory) as store:
+        wait_for(lambda: not store.leases(), "the testbed to be free")
+    assert "rolled_back: what was in effect before" in remote.fstune("rollback", "--yes")
+    with pytest.raises(NotFoundError, match="nothing of campaign"):
+        remote.fstune("rollback", "--yes")
+    with pytest.raises(SpecError, match="name the campaign"):
+        remote.fstune("rollback", "a20261122-094759-hm97", "--yes")
+    with pytest.raises(SpecError, match="a server takes no files"):
+        remote.fstune("verify", "--testbed", "x.yaml")
 
 
 def test_what_the_server_refuses_is_told_in_its_words(remote: Remote) -> None:

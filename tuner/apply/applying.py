@@ -18,6 +18,7 @@ from tuner.applications import Application
 from tuner.apply.opened import Opened, Say, opened
 from tuner.apply.place import Site, recommended
 from tuner.apply.plan import ApplyPlan, PartPlan, changed_parts, notes, plan_identity, steps, unfit
+from tuner.campaign.expiry import with_expiry
 from tuner.campaign.holding import Held, held
 from tuner.campaign.stopping import stop_signals, undisturbed
 from tuner.errors import ConflictError, SpecError, StalePlanError, TunerError
@@ -78,7 +79,7 @@ def make_plan(
     Raises TunerError: NotFoundError when nothing is recommended, ConflictError when the testbed is
     in use or must not be changed.
     """
-    answer = recommended(campaign)
+    answer = recommended(with_expiry(hand.store, campaign))
     if wrong := unfit(answer.configuration, site.wish.spaces):
         raise SpecError(f"what is recommended cannot be applied: {'; '.join(wrong)}")
     now = datetime.now(UTC)

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 from tuner.apply.applying import Hand
 from tuner.apply.opened import Say
 from tuner.apply.place import Site
 from tuner.apply.verdict import LEAST_BLOCKS, Verified, VerifyOutcome, verified
+from tuner.campaign.equivalence import as_found
 from tuner.campaign.event_writer import EventWriter
 from tuner.campaign.holding import Held
 from tuner.campaign.ledger import Ledgers
@@ -160,8 +162,7 @@ def _measured(
     try:
         workload: Workload = site.wish.workload
         bench = testbed.open(workload, hand.say)
-        identity = bench.target.identity
-        writer.tell("testbed-ready", f"testbed ready: {identity}", {"identity": identity})
+        writer.tell("testbed-ready", f"testbed ready: {bench.target.identity}", as_found(bench))
         trials = _trials(bench, configurations)
         hand.store.set_baseline(
             stored.id, configurations[0], writer.event("baseline", "what was there before")
@@ -270,6 +271,5 @@ def _tell(
     event = writer.event("recommended", f"the certificate {found.outcome}")
     hand.store.save_recommendation(stored.id, told, event)
     said = f"{hand.by} verified it: the certificate {found.outcome} (campaign {stored.id})"
-    measured = {"ratio": found.ratio, "lower": found.lower, "upper": found.upper}
-    event = NewEvent(datetime.now(UTC), "verified", said, {"campaign": stored.id, **measured})
+    event = NewEvent(datetime.now(UTC), "verified", said, {"campaign": stored.id, **asdict(found)})
     hand.store.add_event(campaign.id, event)

@@ -15,7 +15,7 @@ from tuner.campaign.rules import Rules, stored_rules
 from tuner.campaign.times import times_of
 from tuner.errors import SpecError
 from tuner.judge.confidence import bounds
-from tuner.judge.evalue import moments
+from tuner.judge.evalue import Moments, moments, running_moments
 from tuner.judge.levels import ALPHA
 from tuner.judge.score import log_scores
 from tuner.judge.thresholds import threshold
@@ -29,10 +29,38 @@ def estimate(differences: Sequence[float], most: int | None) -> Estimate:
     """The ratio that paired log differences show, with its interval of 95%, valid however often it
     is looked at. ``most``: so many pairs at most were planned, None when there was no such plan.
     """
-    m = moments(np.asarray(differences))
-    level = threshold(ALPHA, most if most is None or len(differences) <= most else None)
-    low, high = bounds(m, level)
-    return Estimate(math.exp(float(m.mean)), _exp(float(low)), _exp(float(high)))
+    return estimates([differences], most)[0]
+
+
+def estimates(several: Sequence[Sequence[float]], most: int | None) -> list[Estimate]:
+    """See ``estimate``, for several sets of differences; those of one length are taken together,
+    since of very many the calls would take the time.
+    """
+    places: dict[int, list[int]] = defaultdict(list)
+    for place, differences in enumerate(several):
+        places[len(differences)].append(place)
+    found: dict[int, Estimate] = {}
+    for count, alike in places.items():
+        m = moments(np.array([several[place] for place in alike], np.float64))
+        low, high = bounds(m, threshold(ALPHA, most if most is None or count <= most else None))
+        each = zip(alike, m.mean.tolist(), low.tolist(), high.tolist(), strict=True)
+        for place, mean, lower, upper in each:
+            found[place] = Estimate(math.exp(mean), _exp(lower), _exp(upper))
+    return [found[place] for place in range(len(several))]
+
+
+def estimates_along(
+    differences: Sequence[float], counts: Sequence[int], most: int | None
+) -> list[Estimate]:
+    """See ``estimate``, after the first so many differences, for each of ``counts`` (1 or more)."""
+    running, last = running_moments(differences), np.asarray(counts) - 1
+    m = Moments(*(of[last] for of in (running.n, running.mean, running.variance)))
+    found = []
+    for place, count in enumerate(counts):
+        level = threshold(ALPHA, most if most is None or count <= most else None)
+        low, high = bounds(Moments(m.n[place], m.mean[place], m.variance[place]), level)
+        found.append(Estimate(math.exp(m.mean[place]), _exp(float(low)), _exp(float(high))))
+    return found
 
 
 def _exp(value: float) -> float:

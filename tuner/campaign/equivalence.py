@@ -11,6 +11,7 @@ from tuner.errors import ConflictError
 from tuner.judge.testbeds import TestbedEffect, between_testbeds
 from tuner.model import BASELINE, Value
 from tuner.services.target import Target
+from tuner.services.testbed import Bench
 
 #: Sizes may differ by so much: no two hosts have the same memory to the byte.
 _SIZES_MAY_DIFFER = 0.05
@@ -65,6 +66,17 @@ def effect_between(table: ScoreTable) -> TestbedEffect | None:
             difference = one.scores[trial] - one.scores[BASELINE]
             by_testbed.setdefault(one.block.testbed or "", []).append(difference)
     return between_testbeds(found)
+
+
+def as_found(bench: Bench) -> dict[str, str]:
+    """What is found of an open testbed, for the event that says that it is ready: ``expiry`` reads
+    it.
+    """
+    return {
+        "identity": bench.target.identity,
+        "facts": facts_text(bench.target),
+        "hosts": "; ".join(text for host in bench.hosts for text in host.text()),
+    }
 
 
 def facts_text(target: Target) -> str:

@@ -7,16 +7,22 @@ found the same testbed with others, it has expired; nothing is measured or asked
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from tuner.model import Answer, Campaign
+from tuner.model import Answer, Campaign, Recommendation
 from tuner.store import Store
 from tuner.store.pages import Pages
 from tuner.text import clean, moment
 
-#: What was found of a testbed, by the words for it in its event.
-_FOUND = {"identity": "programs", "facts": "limits of its hosts"}
+#: What is found of a testbed, by the words for it in its event, with what separates its items.
+_FOUND = {
+    "identity": ("programs", ", "),
+    "facts": ("limits of its hosts", ", "),
+    "hosts": ("hosts", "; "),
+}
+#: So many changes of hosts are named.
+_NAMED = 3
 
 
 def fingerprint(found: Mapping[str, str]) -> str:
@@ -35,21 +41,44 @@ def expired(store: Store, campaign: Campaign) -> str:
     if later is None:
         return ""
     found = pages.found_on_testbed([campaign.id, later.id])
-    then, now = found.get(campaign.id, {}), found.get(later.id, {})
-    # What older releases did not store is not known to differ.
-    changed = [
-        f"{what} {clean(now[key])}, not {clean(then[key])}"
-        for key, what in _FOUND.items()
-        if then.get(key) and now.get(key) and then[key] != now[key]
-    ]
+    changed = _changes(found.get(campaign.id, {}), found.get(later.id, {}))
     if not changed:
         return ""
     return (
-        f"expired: campaign {later.id} found this testbed with other {'; '.join(changed)} "
-        f"({moment(later.updated)}); where it is applied, see with "
+        f"{Recommendation.EXPIRED}campaign {later.id} found this testbed with other "
+        f"{'; '.join(changed)} ({moment(later.updated)}); where it is applied, see with "
         f"'fstune verify {campaign.id}' whether it still holds, else certify "
         f"anew with 'fstune branch {campaign.id} FILE'"
     )
+
+
+def _changes(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """What is not as it was, a phrase each. What older releases did not store is not known to
+    differ.
+    """
+    found = []
+    for key, (what, separator) in _FOUND.items():
+        old, new = (clean(each.get(key, "")).split(separator) for each in (then, now))
+        if key == "hosts":
+            if said := _values_changed(old, new):
+                found.append(f"{what}: {said}")
+        elif old != new and "" not in (*old, *new):
+            gained = [one for one in new if one not in old] or new
+            lost = [one for one in old if one not in new] or old
+            found.append(f"{what} {separator.join(gained)}, not {separator.join(lost)}")
+    return found
+
+
+def _values_changed(old: Iterable[str], new: Iterable[str]) -> str:
+    """Which values differ, of what both looks have read: a later release may read more."""
+    before, after = (dict(one.split(" = ", 1) for one in of if " = " in one) for of in (old, new))
+    said = [
+        f"{what} {after[what]}, not {value}"
+        for what, value in before.items()
+        if what in after and after[what] != value
+    ]
+    more = [f"and {len(said) - _NAMED} more"] if len(said) > _NAMED else []
+    return ", ".join((*said[:_NAMED], *more))
 
 
 def with_expiry(store: Store, campaign: Campaign) -> Campaign:

@@ -15,11 +15,23 @@ def given_values(spec: CampaignSpec) -> list[tuple[str, dict[str, ParameterValue
     """The configurations that a specification gives, with their keys in the file: values by
     qualified name that differ from the baseline.
     """
-    found = [(f"first.{number}", dict(values)) for number, values in enumerate(spec.first)]
-    for name, parts in spec.compare.items():
-        values = {f"{part}.{n}": v for part, several in parts.items() for n, v in several.items()}
-        found.append((f"compare.{name}", values))
-    return found
+    return [*first_values(spec), *compared_values(spec)]
+
+
+def first_values(spec: CampaignSpec) -> list[tuple[str, dict[str, ParameterValue]]]:
+    """Those that its search tries first."""
+    return [(f"first.{number}", dict(values)) for number, values in enumerate(spec.first)]
+
+
+def compared_values(spec: CampaignSpec) -> list[tuple[str, dict[str, ParameterValue]]]:
+    """Those that it compares with the baseline, and searches nothing."""
+    return [
+        (
+            f"compare.{name}",
+            {f"{part}.{n}": v for part, several in parts.items() for n, v in several.items()},
+        )
+        for name, parts in spec.compare.items()
+    ]
 
 
 def wrong_names(spec: CampaignSpec, spaces: Mapping[str, Space]) -> list[str]:

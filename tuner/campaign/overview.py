@@ -82,7 +82,15 @@ def read_on(table: ScoreTable, store: Store, campaign: str) -> None:
     more = True
     while more:
         before = table.newest
-        table.extend(store.block_times(campaign, table.components, before, _AT_A_TIME))
+        table.extend(
+            store.block_times(
+                campaign,
+                table.components,
+                before,
+                _AT_A_TIME,
+                with_covariates=table.keeps_times,
+            )
+        )
         more = table.newest == before + _AT_A_TIME
 
 

@@ -14,7 +14,7 @@ from functools import partial
 
 from threadpoolctl import threadpool_limits
 
-from tuner.campaign.equivalence import Facts, check_alike, facts_text, least_facts
+from tuner.campaign.equivalence import Facts, as_found, check_alike, least_facts
 from tuner.campaign.event_writer import EventWriter
 from tuner.campaign.floors import stored_floor
 from tuner.campaign.holding import Held
@@ -267,8 +267,8 @@ class Runner:
             assert bench is not None
             identity = bench.target.identity
             said = f"{self._on(lane)}testbed ready: {identity}"
-            told = {"identity": identity, "facts": facts_text(bench.target)}
-            self._writer.tell("testbed-ready", said, {**self._which(lane), **told})
+            data = {**self._which(lane), **as_found(bench)}
+            self._writer.tell("testbed-ready", said, data)
             bench.engine.clean_leftovers(self._id)
             for reference in bench.references:
                 reference.clean_leftovers(self._id)

@@ -120,6 +120,11 @@ class ScoreTable:
         table.extend(blocks)
         return table
 
+    @property
+    def keeps_times(self) -> bool:
+        """Whether times and covariates are kept, beside the scores."""
+        return self._keep_times
+
     def extend(self, blocks: Iterable[Block | BlockTimes]) -> None:
         """Take in what follows the blocks taken in so far, up to the first that still runs."""
         new: list[BlockTimes] = []

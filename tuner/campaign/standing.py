@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 
 from tuner.campaign.budget import Spent
-from tuner.campaign.comparing import estimate
+from tuner.campaign.comparing import estimates
 from tuner.campaign.rules import Rules
 from tuner.campaign.scores import ScoreTable
 from tuner.campaign.steps import Phase, Plan
@@ -32,8 +32,10 @@ def against_baseline(
     """
     pairs = table.pairs(kind)
     most = rules.certify_blocks if kind is BlockKind.CERTIFY else rules.race.max_blocks
-    wanted = pairs if trials is None else [trial for trial in trials if trial in pairs]
-    return {trial: (estimate(pairs[trial], most), len(pairs[trial])) for trial in wanted}
+    wanted = list(pairs) if trials is None else [trial for trial in trials if trial in pairs]
+    values = [pairs[trial] for trial in wanted]
+    known = zip(wanted, estimates(values, most), values, strict=True)
+    return {trial: (estimate, len(of)) for trial, estimate, of in known}
 
 
 def standing(

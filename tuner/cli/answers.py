@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from tuner.campaign.expiry import expired, with_expiry
+from tuner.campaign.expiry import with_expiry
 from tuner.campaign.floors import floor_sentence
 from tuner.campaign.noise import campaign_noise
 from tuner.campaign.overview import beside, overview
@@ -35,6 +35,7 @@ from tuner.formats.registry import FORMATS, written
 from tuner.judge.noise import NoiseReport
 from tuner.model import Answer, Campaign
 from tuner.page.known import Filters, known_json, known_page, known_recommendations
+from tuner.page.why import why
 from tuner.records.comparison import Comparison
 from tuner.report.json_documents import shown_json
 from tuner.report.noise import noise_document
@@ -108,8 +109,8 @@ def show_campaign(
             testbeds_differ=view.numbers.testbeds_differ,
             counts=view.counts,
             absence=stalled,
+            why=_why(store, found),
             everything=everything,
-            expired=expired(store, found),
             floor=floor_sentence(store.events(found.id, kinds=[EventKind.FLOOR_CHOSEN])),
             noise=None if noise is None else noise[0],
         )
@@ -178,7 +179,7 @@ def recommend(
     a comment with its name. The formats after it are files and commands of administrators
     (docs/formats.md); they hold what was tuned, not what you have set besides. The exit status is 3
     when nothing is better than the baseline. A certificate expires when a later campaign has found
-    its testbed with other programs or limits.
+    its testbed with other programs, limits, kernels, disks or kernel settings.
     """
     filters = Filters(testbed, workload, space, version, fingerprint)
     if everything:
@@ -189,9 +190,10 @@ def recommend(
     if (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
 
-        found, document, references = remote.recommendation(address, campaign)
+        told = remote.recommendation(address, campaign)
     else:
-        found, document, references = _stored_recommendation(campaign, state_dir, database)
+        told = _stored_recommendation(campaign, state_dir, database)
+    found, document, references, sentences = told
     assert found.recommendation is not None
     if component is not None and form in (Format.TEXT, Format.JSON, Format.FLAGS):
         raise SpecError(f"--component: the format {form} is of all parts; see docs/formats.md")
@@ -203,6 +205,7 @@ def recommend(
                 client=document.client,
                 references=references,
                 spaces=stored_spaces(found.spec),
+                why=sentences,
                 verbose=verbose,
             )
             show(Console(), page)
@@ -212,6 +215,8 @@ def recommend(
             say(recommendation_flags(found.recommendation), nl=False)
         case _:
             _print_written(form, found, component)
+    if form not in (Format.TEXT, Format.JSON) and found.recommendation.expired:
+        say(f"fstune: {found.recommendation.expired}", err=True)
     if found.recommendation.answer is Answer.NO_IMPROVEMENT:
         raise typer.Exit(NO_IMPROVEMENT)
 
@@ -223,12 +228,15 @@ def _list_all(
     database: str | None,
     server: str | None,
 ) -> None:
-    if server_address(server, state_dir, database) is not None:
-        raise SpecError("--all: a server lists them at /v1/recommendations")
     if form not in (Format.TEXT, Format.JSON):
         raise SpecError(f"--all: the format {form} is of one campaign")
-    with open_store(state_dir, database) as store:
-        found = known_recommendations(store, filters, _LISTED)
+    if (address := server_address(server, state_dir, database)) is not None:
+        from tuner.cli import remote
+
+        found = remote.known(address, filters, _LISTED)
+    else:
+        with open_store(state_dir, database) as store:
+            found = known_recommendations(store, filters, _LISTED)
     if form is Format.JSON:
         say(known_json(found))
     elif not found:
@@ -260,16 +268,22 @@ def _print_written(form: Format, found: Campaign, component: str | None) -> None
 
 def _stored_recommendation(
     campaign: str, state_dir: Path | None, database: str | None
-) -> tuple[Campaign, RecommendationDocument, Sequence[Comparison]]:
+) -> tuple[Campaign, RecommendationDocument, Sequence[Comparison], Sequence[str]]:
     with open_store(state_dir, database) as store:
         found = store.campaign(campaign)
         found = with_expiry(store, found)
         client = store.measured(found.id)
-        references = beside(store, found)
+        references, sentences = beside(store, found), _why(store, found)
         if found.recommendation is None:
             absent = absence(store, found.id)
             raise no_answer(found, "" if absent is None else absent.sentence())
     document = recommendation_document(
         found, found.recommendation, client=client, references=references
     )
-    return found, document, references
+    return found, document, references, sentences
+
+
+def _why(store: Store, campaign: Campaign) -> Sequence[str]:
+    """What changed with the settings that the answer is about; nothing before there is one."""
+    answer = campaign.recommendation
+    return () if answer is None else why(store, campaign.id, answer.trial)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -22,12 +23,14 @@ from tuner.apply.verifying import verify as measure_again
 from tuner.cli.options import (
     CampaignReference,
     Database,
+    Server,
     StateDir,
     open_store,
+    server_address,
     state_directory,
 )
 from tuner.cli.say import say
-from tuner.errors import INTERRUPTED, NO_IMPROVEMENT, ConflictError, NotFoundError
+from tuner.errors import INTERRUPTED, NO_IMPROVEMENT, ConflictError, NotFoundError, SpecError
 from tuner.identifiers import is_application_id
 from tuner.states import UNFINISHED, ApplicationState
 from tuner.store import Store
@@ -66,6 +69,7 @@ def apply(
     ] = False,
     state_dir: StateDir = None,
     database: Database = None,
+    server: Server = None,
 ) -> None:
     """Bring what a campaign recommends into force: plan, ask, change, check, or put back.
 
@@ -75,6 +79,13 @@ def apply(
     still in effect. One that was cut off is finished: it is in force then if all checks had passed
     and every host still has it, and undone everywhere if not.
     """
+    if (address := server_address(server, state_dir, database)) is not None:
+        _refuse_testbed(testbed)
+        from tuner.cli import remote_apply
+
+        agree = None if plan_only else partial(_agree, yes, "Apply it?")
+        remote_apply.apply(address, campaign, agree, stepwise=step)
+        return
     with open_store(state_dir, database) as store:
         hand = Hand(store, state_directory(state_dir), _who(), _tell)
         if is_application_id(campaign):
@@ -116,11 +127,17 @@ def rollback(
     yes: Yes = False,
     state_dir: StateDir = None,
     database: Database = None,
+    server: Server = None,
 ) -> None:
     """Bring back exactly what was in effect before an application, and read it back.
 
     Also of an application that was cut off, wherever that was.
     """
+    if (address := server_address(server, state_dir, database)) is not None:
+        from tuner.cli import remote_apply
+
+        remote_apply.rollback(address, reference, partial(_agree, yes, "Roll it back?"))
+        return
     with open_store(state_dir, database) as store:
         hand = Hand(store, state_directory(state_dir), _who(), _tell)
         application = _application(store, reference)
@@ -141,12 +158,21 @@ def verify(
     testbed: TestbedFile = None,
     state_dir: StateDir = None,
     database: Database = None,
+    server: Server = None,
 ) -> None:
     """Measure what is recommended against what was there before once more: does it still hold?
 
     What is in force, be it the one or the other, is put back at the end. The exit status is 3 when
     it is not shown to hold.
     """
+    if (address := server_address(server, state_dir, database)) is not None:
+        _refuse_testbed(testbed)
+        from tuner.cli import remote_apply
+
+        result = remote_apply.verify(address, reference, blocks)
+        if result.outcome is not VerifyOutcome.HOLDS:
+            raise typer.Exit(NO_IMPROVEMENT)
+        return
     with open_store(state_dir, database) as store:
         hand = Hand(store, state_directory(state_dir), _who(), _tell)
         application = _meant(store, reference)
@@ -193,6 +219,11 @@ def _meant(store: Store, reference: str) -> Application | None:
         return kept.get(reference)
     in_force = [one for one in kept.in_force() if one.state is ApplicationState.APPLIED]
     return in_force[0] if reference == "last" and in_force else None
+
+
+def _refuse_testbed(testbed: Path | None) -> None:
+    if testbed is not None:
+        raise SpecError("--testbed: a server takes no files; it is applied where it was measured")
 
 
 def _agree(yes: bool, question: str) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console, RenderableType
 
-from tuner.campaign.given import given_values
+from tuner.campaign.given import compared_values, first_values
 from tuner.campaign.rules import rules_of
 from tuner.campaign.spec import read_spec
 from tuner.cli.options import StateDir, state_directory
@@ -69,7 +69,8 @@ def _page(prepared: Prepared) -> RenderableType:
         [place.way.describe(place.section) for place in spec.places],
         f"{work.name}: {', '.join(component.name for component in work.components)}",
         prepared.spaces,
-        [*presets, *given_values(spec)],
+        [*presets, *first_values(spec)],
+        compared_values(spec),
         budget_lines(
             spec.budget.wall_time, spec.budget.measurements, spec.certification.blocks, alpha
         ),

@@ -21,6 +21,7 @@ from tuner.documents import read_document
 from tuner.model import Block, BlockKind, Campaign, Event, Trial, Wish
 from tuner.new_file import new_file
 from tuner.page.forms import ReportForm
+from tuner.page.known import Filters, Known
 from tuner.records.comparison import Comparison
 from tuner.records.estimate import Estimate
 from tuner.records.status import Absence, Status
@@ -81,11 +82,12 @@ class _ServerSource:
 
     def ended(self) -> Ended:
         campaign, answer = _answered(self._campaigns, self.campaign())
-        blocks, measurements = self.blocks()
+        trials, (blocks, measurements) = self.trials(), self.blocks()
         return Ended(
             campaign,
-            effort_of(self.trials(), blocks, measurements),
+            effort_of(trials, blocks, measurements),
             comparisons_of(answer) if answer is not None else (),
+            self._campaigns.comparison(self._id, trials),
         )
 
 
@@ -162,8 +164,9 @@ def show_campaign(
         trials = campaigns.trials(found.id)
         told = campaigns.estimates(found.id, BlockKind.SEARCH)
         estimates = {number: estimate for number, (estimate, _) in told.items()}
+        named = campaigns.comparison(found.id, trials)
         if as_json:
-            say(shown_json(found, trials, estimates, _absence(campaigns, found)))
+            say(shown_json(found, trials, estimates, _absence(campaigns, found), named))
             return
         events = campaigns.events(found.id)
         page = campaign_page(
@@ -174,7 +177,9 @@ def show_campaign(
             estimates=estimates,
             drift=campaigns.drift(found.id),
             references=comparisons_of(answer) if answer is not None else (),
+            named=named,
             absence=_absence(campaigns, found),
+            why=campaigns.why(found.id) if answer is not None else (),
             everything=everything,
             floor=floor_sentence(events),
         )
@@ -190,13 +195,20 @@ def _absence(campaigns: Campaigns, found: Campaign) -> str:
 
 def recommendation(
     server: str, campaign: str
-) -> tuple[Campaign, RecommendationDocument, Sequence[Comparison]]:
+) -> tuple[Campaign, RecommendationDocument, Sequence[Comparison], Sequence[str]]:
     """What a campaign of a server recommends. NotFoundError before it has an answer."""
     with _campaigns(server) as campaigns:
         found, answer = _answered(campaigns, campaigns.campaign(campaign))
         if answer is None:
             raise no_answer(found, _absence(campaigns, found))
-    return found, answer, comparisons_of(answer)
+        sentences = campaigns.why(found.id)
+    return found, answer, comparisons_of(answer), sentences
+
+
+def known(server: str, filters: Filters, limit: int) -> list[Known]:
+    """The certified recommendations of all campaigns of a server."""
+    with _campaigns(server) as campaigns:
+        return campaigns.known(filters, limit)
 
 
 def status(server: str) -> Status:

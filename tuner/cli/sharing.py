@@ -5,6 +5,7 @@ machine.
 from __future__ import annotations
 
 import socket
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -12,6 +13,7 @@ import typer
 from rich.console import Console
 
 from tuner.campaign import presence
+from tuner.campaign.expiry import with_expiry
 from tuner.campaign.steering import in_use, steer
 from tuner.cli.options import (
     CampaignReference,
@@ -24,7 +26,7 @@ from tuner.cli.options import (
 from tuner.cli.output import AsJson
 from tuner.cli.say import plain, say
 from tuner.errors import ConflictError
-from tuner.model import Wish
+from tuner.model import Campaign, Wish
 from tuner.report.campaign_list import campaigns_table
 from tuner.report.json_documents import listed_json, status_json
 from tuner.report.status import status_pages
@@ -102,22 +104,32 @@ def list_campaigns(
         from tuner.cli import remote
 
         found, stalled = remote.list_campaigns(address)
+        wanted = _matching(found, state, name, limit)
     else:
         with open_store(state_dir, database) as store:
             found = store.campaigns()
             running = any(each.state is CampaignState.RUNNING for each in found)
             stalled = presence.status(store).stalled() if running else {}
-    wanted = [
-        each
-        for each in found
-        if (not state or each.state in state) and (name or "").lower() in each.name.lower()
-    ][:limit]
+            wanted = [with_expiry(store, each) for each in _matching(found, state, name, limit)]
     if as_json:
         say(listed_json(wanted, stalled))
     elif found and not wanted:
         say("No campaign matches.")
     else:
         show(Console(), campaigns_table(wanted, stalled))
+
+
+def _matching(
+    found: Sequence[Campaign],
+    state: Collection[CampaignState] | None,
+    name: str | None,
+    limit: int | None,
+) -> list[Campaign]:
+    return [
+        each
+        for each in found
+        if (not state or each.state in state) and (name or "").lower() in each.name.lower()
+    ][:limit]
 
 
 def delete(

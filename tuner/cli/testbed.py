@@ -1,8 +1,10 @@
-"""``fstune testbed``: look at real hosts before they are tuned, and put them back by hand."""
+"""``fstune testbed``: look at real hosts before they are tuned, and put them back by hand.
+
+What hosts are asked, and how they are put back, is their kind's matter.
+"""
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -12,12 +14,9 @@ from rich.console import Console
 from tuner.cli.options import StateDir, state_directory
 from tuner.cli.say import say
 from tuner.errors import ConflictError
-from tuner.measure.workload import load_workload
 from tuner.report.tables import show
 from tuner.report.testbed import commands_page, findings_page, hosts_page
-from tuner.services.openafs import hosts
-from tuner.services.openafs.assembly import usual_wishes
-from tuner.services.openafs.file import read_testbed
+from tuner.services.kinds import way_of_file
 
 app = typer.Typer(no_args_is_help=True, help="Look at the hosts of a testbed file; put them back.")
 
@@ -37,27 +36,17 @@ def check(
 
     Nothing is changed. Ends with an error when a campaign would be refused.
     """
-    testbed = read_testbed(file)
-    connections = hosts.Hosts(testbed, file.resolve().parent, state_directory(state_dir))
+    found = way_of_file(file).inspect(file, state_directory(state_dir), dry_run=dry_run)
     console = Console()
-    with closing(connections):
-        wanted = usual_wishes(testbed.clients[0].control.program)
-        survey = hosts.look(testbed, connections, wanted)
-        heading = f"Fileserver on {survey.server.host}"
-        page = hosts_page(
-            testbed.name, (survey.server, *survey.clients), heading, survey.programs.lines()
-        )
-        show(console, page)
-        console.print()
-        show(console, findings_page(survey.findings))
-        if dry_run:
-            console.print()
-            work = load_workload("mixed-use")
-            rehearsal = hosts.rehearse(testbed, connections, wanted, work, survey.findings)
-            show(console, commands_page(rehearsal.commands))
+    show(console, hosts_page(found.name, found.hosts, found.heading, found.lines))
     console.print()
-    if survey.refused is not None:
-        raise ConflictError(f"{file}: a campaign would be refused: {survey.refused}")
+    show(console, findings_page(found.findings))
+    if dry_run:
+        console.print()
+        show(console, commands_page(found.commands))
+    console.print()
+    if found.refused:
+        raise ConflictError(f"{file}: a campaign would be refused: {found.refused}")
 
 
 @app.command()
@@ -66,8 +55,5 @@ def restore(file: File, state_dir: StateDir = None) -> None:
 
     Needs no database and no campaign. A campaign that still runs there notices, and stops.
     """
-    testbed = read_testbed(file)
-    connections = hosts.Hosts(testbed, file.resolve().parent, state_directory(state_dir))
-    with closing(connections):
-        for said in hosts.restore(connections.all, testbed.restore.directory):
-            say(said)
+    for sentence in way_of_file(file).put_back(file, state_directory(state_dir)):
+        say(sentence)

@@ -5,7 +5,6 @@ value without an order and for "not set". Faster is up; all plots of a page have
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from markupsafe import Markup
 
 from tuner.model import BASELINE, Trial, Value
 from tuner.page.svg import drawing
+from tuner.page.value_axis import ValueAxis
 from tuner.records.estimate import Estimate
 from tuner.records.parameter_effects import Level, ParameterEffect, ParameterEffects, Standing
 from tuner.report.parameter_effects import (
@@ -157,10 +157,7 @@ def slices(
 def _slice(
     of: ParameterEffect, trials: Sequence[Trial], ratios: Mapping[int, float], scale: float
 ) -> Markup:
-    ordered = [(v.value, v.at) for v in of.levels if v.at is not None and isinstance(v.value, int)]
-    apart = [level.value for level in of.levels if level.at is None]
-    slot = min(_SLOT, (_WIDTH - _LEFT - _RIGHT) / max(1, len(apart) + (2 if ordered else 0)))
-    along = _WIDTH - _LEFT - _RIGHT - slot * len(apart)
+    axis = ValueAxis.of(of, _LEFT, _WIDTH - _RIGHT)
     half = (_HEIGHT - _TOP - _BOTTOM) / 2.0
     middle = _TOP + half
     parts = [
@@ -173,36 +170,23 @@ def _slice(
     ]
     for trial in trials:
         value = trial.configuration.as_dict().get(of.name)
-        value = None if value is False else value
-        if isinstance(value, int) and value is not True and ordered:
-            x = _LEFT + 8.0 + (along - 16.0) * _between(value, ordered)
-        elif value in apart:
-            x = _LEFT + along + slot * (apart.index(value) + 0.5) + 3.0 * (trial.number % 5 - 2)
-        else:
+        x = axis.x(value)
+        if x is None:
             continue
+        # Those in one slot are spread a little, so that several are seen as several.
+        x += 0.0 if _is_number(value) else 3.0 * (trial.number % 5 - 2)
         d = ratios[trial.number]
         parts.append(
             f'<circle cx="{x:.1f}" cy="{middle + half * d / scale:.1f}" r="2.5" class="dot g1">'
             f"<title>trial {trial.number}, {escape(value_text(value))}: "
             f"{signed(math.exp(d))}</title></circle>"
         )
-    for number, (value, _) in enumerate((ordered[0], ordered[-1]) if ordered else ()):
-        x = _LEFT + 8.0 + (along - 16.0) * number
-        anchor = ("start", "end")[number]
-        parts.append(f'<text x="{x:.1f}" y="{_HEIGHT - 8}" class="{anchor}">{value}</text>')
-    for number, value in enumerate(apart):
-        x = _LEFT + along + slot * (number + 0.5)
-        parts.append(_text(x, value, "middle"))
+    parts += [_text(x, value, anchor) for x, value, anchor in axis.labels()]
     return drawing("effect", _WIDTH, _HEIGHT, f"{of.name}: every trial by its value", parts)
 
 
-def _between(value: int, known: Sequence[tuple[int, float]]) -> float:
-    """Where a number stands, between those of which it is known."""
-    place = bisect_left(known, (value, -1.0))
-    if place == 0 or place == len(known):
-        return known[min(place, len(known) - 1)][1]
-    (low, left), (high, right) = known[place - 1], known[place]
-    return left + (right - left) * (value - low) / (high - low)
+def _is_number(value: Value | None) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def basis(of: EffectsDocument) -> str:
@@ -214,5 +198,5 @@ def basis(of: EffectsDocument) -> str:
 def standings(of: EffectsDocument) -> str:
     """How many parameters are known for what: "15 parameters: 3 clear, 4 inert, 8 open"."""
     counts = Counter(one.standing for one in of.parameters)
-    told = ", ".join(f"{counts[each]} {each}" for each in Standing if counts[each])
-    return f"{counted(len(of.parameters), 'parameter')}: {told}"
+    text = ", ".join(f"{counts[each]} {each}" for each in Standing if counts[each])
+    return f"{counted(len(of.parameters), 'parameter')}: {text}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import search_spaces
 from tuner.campaign.parameter_effects import parameter_effects
@@ -18,6 +19,8 @@ _KEPT = 50
 #: While a campaign has not grown by this part, what was worked out is shown again: one block of
 #: many changes nothing that anybody sees.
 _GROWTH = 0.05
+#: A page waits so long for effects that nobody has worked out yet.
+_MOMENT_S = 0.2
 
 
 class EffectsSeen:
@@ -31,6 +34,8 @@ class EffectsSeen:
         self.files = files
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, ParameterEffects] = OrderedDict()
+        self._pool = ThreadPoolExecutor(1, "effects")
+        self._pending: dict[str, Future[ParameterEffects]] = {}
 
     def of(self, seen: Seen) -> ParameterEffects:
         """The effects in a campaign as it is seen; while another is at it, those known before."""
@@ -50,6 +55,29 @@ class EffectsSeen:
             return known
         finally:
             self._lock.release()
+
+    def soon(self, seen: Seen) -> ParameterEffects | None:
+        """The effects as far as they are known in a moment; None when they are not, and will be
+        later: they are worked out in the background then.
+        """
+        known = self._kept.get(seen.campaign.id)
+        if known is not None and _near(known.blocks_measured, len(seen.scored)):
+            return known
+        name = seen.campaign.id
+        pending = self._pending.get(name)
+        if pending is None or pending.done():
+            pending = self._pending[name] = self._pool.submit(self.of, seen)
+            pending.add_done_callback(lambda _: self._pending.pop(name, None))
+        if known is not None:
+            return known
+        try:
+            return pending.result(_MOMENT_S)
+        except TimeoutError:
+            return None
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _worked_out(self, seen: Seen) -> ParameterEffects:
         rules = seen.rules

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tuner.campaign.expiry import expired, fingerprint
-from tuner.model import Answer, Campaign
+from tuner.model import Answer, Campaign, Recommendation
 from tuner.page.names import Names, names
 from tuner.records.differences import changes
 from tuner.report.drawing import Printable, paragraph
-from tuner.report.recommend import recommendation_document
+from tuner.report.recommend import RecommendationDocument, recommendation_document
 from tuner.report.styles import NAME, literal
 from tuner.report.tables import Column, Listing
 from tuner.store import Store
@@ -41,15 +42,19 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A certified recommendation. ``identity``: of the programs that it was measured with;
-    ``expired``: why it does not speak for its testbed any more, "" where it does.
+    """A certified recommendation of a campaign, whose identifier is ``campaign``. ``identity``: of
+    the programs that it was measured with; ``expired``: why it does not speak for its testbed any
+    more, "" where it does.
     """
 
-    campaign: Campaign
+    campaign: str
+    finished: datetime
     named: Names
     identity: str
     fingerprint: str
     expired: str
+    answer: Recommendation
+    document: RecommendationDocument
 
 
 def known_recommendations(store: Store, filters: Filters, limit: int) -> list[Known]:
@@ -59,12 +64,24 @@ def known_recommendations(store: Store, filters: Filters, limit: int) -> list[Kn
     found = pages.found_on_testbed([campaign.id for campaign in fitting])
     every = []
     for campaign in fitting:
-        seen = found.get(campaign.id, {})
-        identity, mark = seen.get("identity", ""), fingerprint(seen)
-        if (filters.version or "") in identity and filters.fingerprint in (None, mark):
-            said = expired(store, campaign)
-            every.append(Known(campaign, names(campaign), identity, mark, said))
-    every.sort(key=lambda one: (bool(one.expired), _certain(one.campaign)))
+        look, answer = found.get(campaign.id, {}), campaign.recommendation
+        identity, mark = look.get("identity", ""), fingerprint(look)
+        if answer is None or (filters.version or "") not in identity:
+            continue
+        if filters.fingerprint in (None, mark):
+            every.append(
+                Known(
+                    campaign=campaign.id,
+                    finished=campaign.updated,
+                    named=names(campaign),
+                    identity=identity,
+                    fingerprint=mark,
+                    expired=expired(store, campaign),
+                    answer=answer,
+                    document=recommendation_document(campaign, answer, client=identity),
+                )
+            )
+    every.sort(key=lambda one: (bool(one.expired), _certain(one.answer)))
     return every[:limit]
 
 
@@ -79,16 +96,15 @@ def known_page(found: Sequence[Known]) -> RenderableType:
         Column("Settings"),
     )
     table = Listing(columns, tuple(map(_line, found)))
-    gone = [paragraph(f"{one.campaign.id} {one.expired}") for one in found if one.expired]
+    gone = [paragraph(f"{one.campaign} {one.expired}") for one in found if one.expired]
     return Printable(Group(table, *(["", *gone] if gone else [])))
 
 
 def _line(known: Known) -> tuple[Text, ...]:
-    answer = known.campaign.recommendation
-    assert answer is not None
+    answer = known.answer
     gain = "" if answer.ratio is None else faster(answer.ratio)
     return (
-        literal(known.campaign.id, NAME),
+        literal(known.campaign, NAME),
         literal(known.named.testbed),
         literal(known.fingerprint),
         literal(known.named.workload),
@@ -103,18 +119,15 @@ def known_json(found: Sequence[Known]) -> str:
 
 
 def _document(known: Known) -> dict[str, object]:
-    answer = known.campaign.recommendation
-    assert answer is not None
-    document = recommendation_document(known.campaign, answer, client=known.identity)
     return {
-        "campaign": known.campaign.id,
+        "campaign": known.campaign,
         "testbed": known.named.testbed,
         "fingerprint": known.fingerprint,
         "identity": known.identity,
         "workload": known.named.workload,
         "spaces": dict(known.named.spaces),
         "expired": known.expired,
-        "recommendation": document.model_dump(mode="json", by_alias=True),
+        "recommendation": known.document.model_dump(mode="json", by_alias=True),
     }
 
 
@@ -129,7 +142,6 @@ def _fits(campaign: Campaign, filters: Filters) -> bool:
     )
 
 
-def _certain(campaign: Campaign) -> float:
+def _certain(answer: Recommendation) -> float:
     """The largest time ratio that the measurements allow: the smaller, the better for certain."""
-    answer = campaign.recommendation
-    return float("inf") if answer is None or answer.upper is None else answer.upper
+    return float("inf") if answer.upper is None else answer.upper

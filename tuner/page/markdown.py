@@ -124,17 +124,17 @@ def _effects(d: ReportDocument) -> list[str]:
         return []
     rows = [(one.name, one.text) for one in of.parameters]
     pairs = _list(pair.text for pair in of.pairs)
-    told = [text(f"{of.worth} {basis(of)}"), "", *_table(("Parameter", "What is known"), rows)]
-    return [*told, *(["", *pairs] if pairs else [])]
+    lines = [text(f"{of.worth} {basis(of)}"), "", *_table(("Parameter", "What is known"), rows)]
+    return [*lines, *(["", *pairs] if pairs else [])]
 
 
 def _verdicts(d: ReportDocument) -> list[str]:
     rows = []
     for one in d.verdicts:
         e = estimate(one)
-        told = ("", "") if e is None else (signed(e.ratio), signed_interval(e.lower, e.upper))
+        numbers = ("", "") if e is None else (signed(e.ratio), signed_interval(e.lower, e.upper))
         about = (str(one.trial), KINDS[one.kind], OUTCOMES[one.outcome], str(one.blocks))
-        rows.append((*about, *told, one.changes))
+        rows.append((*about, *numbers, one.changes))
     return _table(
         ("Trial", "In", "Verdict", "Blocks", "Faster by", "95% interval", "Changes"), rows
     )

@@ -21,7 +21,6 @@ from tuner.model import (
     BASELINE,
     Answer,
     Block,
-    BlockKind,
     Campaign,
     Configuration,
     Event,
@@ -42,6 +41,7 @@ from tuner.page.effects_seen import EffectsSeen
 from tuner.page.names import called, names
 from tuner.page.snapshot import Judged, Seen, Sight
 from tuner.page.threats import Evidence, threats
+from tuner.page.why import chosen, paired
 from tuner.records.differences import changes, differences
 from tuner.report.answer import claim, headline
 from tuner.report.applying import meanings, steps
@@ -63,8 +63,6 @@ from tuner.text import (
 )
 
 _DISTURBANCES_SHOWN = 200
-#: Counters are put together from so many blocks, up to the newest that measured the trial.
-_BLOCKS_LOOKED_AT = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +113,8 @@ def report_document(
     )
     given = stored_named(sight.store, found, seen.trials)
     baseline = seen.trials[BASELINE].configuration if seen.trials else Configuration()
-    chosen = seen.trials[seen.leader].configuration if seen.trials else baseline
-    changed, equal = differences(baseline, chosen)
+    leading = seen.trials[seen.leader].configuration if seen.trials else baseline
+    changed, equal = differences(baseline, leading)
     known = {trial.number for trial in seen.trials}
     evidence = Evidence(
         campaign=found,
@@ -166,7 +164,7 @@ def report_document(
             for e in look.events[-_DISTURBANCES_SHOWN:]
         ],
         counters=[] if seen.leader == BASELINE else list(_counters(look)),
-        why=[] if seen.leader == BASELINE else reasons(_chosen(look.paired), seen.leader),
+        why=[] if seen.leader == BASELINE else reasons(chosen(look.paired), seen.leader),
         effects=effects_document(effects.of(seen)),
         threats=threats(evidence),
         applying=[]
@@ -211,7 +209,7 @@ def _look(sight: Sight, campaign: str) -> _Look:
         ),
         identities=dict.fromkeys(str(e.data.get("identity", "")) for e in ready),
         digests={name: a.digest for name, a in store.measured_with(campaign).items()},
-        paired=_paired(sight, campaign, seen.leader),
+        paired=paired(store, campaign, seen.leader),
     )
 
 
@@ -339,44 +337,24 @@ def _verdict(look: _Look, judged: Judged, baseline: Configuration) -> TrialVerdi
 
 def _counters(look: _Look) -> Iterator[Counter]:
     """Of the newest blocks that measured both, so that both were counted in the same company."""
-    for row in diagnostics_rows(_chosen(look.paired), (BASELINE, look.seen.leader)):
+    for row in diagnostics_rows(chosen(look.paired), (BASELINE, look.seen.leader)):
         yield Counter(what=row.what, baseline=row.texts[0], trial=row.texts[1])
-
-
-def why(sight: Sight, campaign: str, trial: int) -> list[str]:
-    """A sentence for each large change of what was counted, from the baseline to a trial of the
-    campaign with this whole identifier.
-    """
-    if trial == BASELINE:
-        return []
-    return reasons(_chosen(_paired(sight, campaign, trial)), trial)
-
-
-def _paired(sight: Sight, campaign: str, trial: int) -> list[Block]:
-    """The newest blocks that measured both the baseline and a trial, which may be long ago."""
-    both = {BASELINE, trial}
-    last = sight.pages.last_block_of(campaign, trial)
-    newest = sight.store.blocks(campaign, max(0, last - _BLOCKS_LOOKED_AT), trials=both)
-    return [b for b in newest if both <= {m.trial for m in b.measurements}]
-
-
-def _chosen(paired: Sequence[Block]) -> Sequence[Block]:
-    """The fresh ones of these blocks, where there are any."""
-    return [b for b in paired if b.kind is BlockKind.CERTIFY] or paired
 
 
 def _campaign_file(spec: CampaignSpec | None, stored: str) -> str:
     """The specification as a campaign file, without what is as by default; "" for what is none."""
     if spec is not None:
-        told = spec.model_dump(mode="json", exclude_defaults=True) | {"seed": spec.seed}
-        return _yaml(_without_directories(told))
+        document = spec.model_dump(mode="json", exclude_defaults=True) | {"seed": spec.seed}
+        return _yaml(_without_directories(document))
     try:
-        told = json.loads(stored)
+        document = json.loads(stored)
     except ValueError:
         return ""
-    if not isinstance(told, dict) or not told:
+    if not isinstance(document, dict) or not document:
         return ""
-    return _yaml(_without_directories({k: each for k, each in told.items() if each is not None}))
+    return _yaml(
+        _without_directories({k: each for k, each in document.items() if each is not None})
+    )
 
 
 def _yaml(document: object) -> str:

@@ -5,14 +5,16 @@ all who look, and from one look to the next only what is new.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
+import numpy.typing as npt
 
-from tuner.campaign.comparing import estimate
+from tuner.campaign.comparing import estimate, estimates_along
 from tuner.campaign.drift import DriftPoint, drift
 from tuner.campaign.floors import chosen_floor
 from tuner.campaign.overview import read_on
@@ -101,6 +103,28 @@ class Sight:
         self.pages = Pages(store)
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, _Look] = OrderedDict()
+        self._pool = ThreadPoolExecutor(2, "sight")
+        self._pending: dict[str, Future[Seen]] = {}
+
+    def close(self) -> None:
+        """Begin to read nothing more in the background."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def soon(self, campaign: str, wait_s: float) -> Seen | None:
+        """The campaign as it is now, or None when it is not known within ``wait_s``: a long one is
+        read in the background then, the first time that it is asked for. NotFoundError.
+        """
+        if self._look(campaign).is_known:
+            return self.of(campaign)
+        with self._lock:
+            pending = self._pending.get(campaign)
+            if pending is None or pending.done():
+                pending = self._pending[campaign] = self._pool.submit(self.of, campaign)
+                pending.add_done_callback(lambda _: self._pending.pop(campaign, None))
+        try:
+            return pending.result(wait_s)
+        except TimeoutError:
+            return None
 
     def of(self, campaign: str) -> Seen:
         """The campaign with this whole identifier, as it is now. NotFoundError."""
@@ -155,6 +179,11 @@ class _Look:
         """How many arms are remembered."""
         return 0 if self._table is None else self._table.measurements
 
+    @property
+    def is_known(self) -> bool:
+        """Whether anybody has looked: then only what is new is read."""
+        return self._seen is not None
+
     def seen(self) -> Seen:
         """The campaign as it is now."""
         newest = self._pages.newest_event(self._id)
@@ -193,9 +222,9 @@ class _Look:
     def _made(self, newest: int) -> Seen:
         before = 0 if self._seen is None else self._seen.newest
         campaign = self._store.campaign(self._id)
-        told = self._read_events(before, newest)
+        events = self._read_events(before, newest)
         # Every change of a trial is told: where nothing was, they are as they were.
-        if not before or any("trial" in e.kind or "campaign" in e.kind for e in told):
+        if not before or any("trial" in e.kind or "campaign" in e.kind for e in events):
             self._trials = tuple(self._store.trials(self._id))
         table = self._read_blocks(campaign)
         if self._rules is not None:
@@ -240,17 +269,17 @@ class _Look:
             rare = self._pages.events(self._id, 0, without=usual)
             last = self._pages.events(self._id, 0, last=_EVENTS_KEPT)
             new = sorted({e.number: e for e in (*rare, *last)}.values(), key=_by_number)
-            told = self._store.events(self._id, kinds=(*_LEADS, *_LEAVES))
+            moves = self._store.events(self._id, kinds=(*_LEADS, *_LEAVES))
         else:
-            new = told = self._pages.events(self._id, after)
+            new = moves = self._pages.events(self._id, after)
         new = [event for event in new if event.number <= newest]
-        self._lead([event for event in told if event.number <= newest])
+        self._lead([event for event in moves if event.number <= newest])
         self._events = _thinned([*self._events, *new])
         return new
 
-    def _lead(self, told: list[Event]) -> None:
-        """Who is the incumbent after which block, from what was told."""
-        for event in told:
+    def _lead(self, moves: list[Event]) -> None:
+        """Who is the incumbent after which block, from the events that say so."""
+        for event in moves:
             trial, now = event.data.get("trial"), self._incumbents[-1][1]
             led = event.kind in _LEADS and trial != now
             if isinstance(trial, int) and (led or (event.kind in _LEAVES and trial == now)):
@@ -301,23 +330,36 @@ class _Look:
         led = np.searchsorted(
             [block for block, _ in self._incumbents], blocks[chosen], side="right"
         )
-        steps = []
-        for at, which in zip(chosen.tolist(), led.tolist(), strict=True):
-            incumbent = self._incumbents[which - 1][1]
-            shown = self._estimate_then(table, rules, incumbent, search[at])
-            steps.append(Step(search[at], incumbent, shown))
-        return tuple(steps)
+        incumbents = [self._incumbents[which - 1][1] for which in led.tolist()]
+        places: dict[int, list[int]] = defaultdict(list)
+        for place, trial in enumerate(incumbents):
+            places[trial].append(place)
+        known: dict[int, Estimate] = {}
+        for trial, its in places.items():
+            known |= self._estimates_then(table, rules, trial, its, blocks[chosen[its]])
+        return tuple(
+            Step(search[at], trial, known.get(place))
+            for place, (at, trial) in enumerate(zip(chosen.tolist(), incumbents, strict=True))
+        )
 
-    def _estimate_then(
-        self, table: ScoreTable, rules: Rules, trial: int, block: int
-    ) -> Estimate | None:
-        """What was known of a trial after a block."""
-        if trial == BASELINE:
-            return None
-        where = table.blocks_of(trial)
-        count = int(np.searchsorted(where, block, side="right"))
-        known = table.pairs().get(trial, [])[:count]
-        return estimate(known, _most(rules, BlockKind.SEARCH)) if known else None
+    def _estimates_then(
+        self,
+        table: ScoreTable,
+        rules: Rules,
+        trial: int,
+        places: Sequence[int],
+        blocks: npt.NDArray[np.int64],
+    ) -> dict[int, Estimate]:
+        """What was known of a trial after some blocks, by their places; nothing of the baseline."""
+        values = table.pairs().get(trial, [])
+        if trial == BASELINE or not values:
+            return {}
+        counts = np.searchsorted(table.blocks_of(trial), blocks, side="right").tolist()
+        some = [(place, count) for place, count in zip(places, counts, strict=True) if count]
+        estimates = estimates_along(
+            values, [count for _, count in some], _most(rules, BlockKind.SEARCH)
+        )
+        return {place: e for (place, _), e in zip(some, estimates, strict=True)}
 
 
 def _by_number(event: Event) -> int:

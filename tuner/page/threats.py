@@ -166,8 +166,8 @@ def _disturbed(evidence: Evidence) -> Iterator[str]:
     if paused:
         times = counted(paused, "time")
         yield f"The campaign was paused {times}; the testbed may have changed meanwhile."
-    told = list(dict.fromkeys(e.message for e in evidence.events if e.kind in _TELLING))
-    for message in told[:_SHOWN]:
+    messages = list(dict.fromkeys(e.message for e in evidence.events if e.kind in _TELLING))
+    for message in messages[:_SHOWN]:
         yield f"The campaign itself warned: {clean(message)}."
-    if len(told) > _SHOWN:
-        yield f"It warned {len(told) - _SHOWN} times more; see the disturbances."
+    if len(messages) > _SHOWN:
+        yield f"It warned {len(messages) - _SHOWN} times more; see the disturbances."

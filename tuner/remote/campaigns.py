@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any, BinaryIO
 
+from tuner.campaign.named import ORIGIN
 from tuner.campaign.spec import CampaignSpec
 from tuner.errors import NotFoundError
 from tuner.model import Block, BlockKind, Campaign, Event, Trial, Wish
 from tuner.page.forms import ReportForm
+from tuner.page.known import Filters, Known
 from tuner.records.estimate import Estimate
+from tuner.records.named import NamedComparison
 from tuner.records.status import Status
 from tuner.remote.client import Client, campaign_path
 from tuner.remote.records import (
     read_answer,
     read_blocks,
     read_campaign,
+    read_comparison,
     read_estimates,
     read_event,
+    read_known,
     read_ratios,
+    read_sentences,
     read_status,
     read_trial,
 )
@@ -85,6 +92,34 @@ class Campaigns:
     def recommendation(self, campaign: str) -> RecommendationDocument:
         """Its answer; NotFoundError before it has one."""
         return read_answer(self.client.get(campaign_path(campaign, "recommendation")))
+
+    def why(self, campaign: str) -> list[str]:
+        """What changed with the settings of its answer, a sentence each; none when the server
+        cannot tell.
+        """
+        try:
+            return read_sentences(self.client.get(campaign_path(campaign, "why")))
+        except NotFoundError:
+            return []
+
+    def comparison(self, campaign: str, trials: Sequence[Trial]) -> NamedComparison | None:
+        """What it compares, if it compares given configurations; None when the server cannot tell
+        any more. ``trials``: its trials.
+        """
+        if not any(trial.origin.startswith(ORIGIN) for trial in trials):
+            return None
+        try:
+            return read_comparison(self.client.get(campaign_path(campaign, "comparison")))
+        except NotFoundError:
+            return None
+
+    def known(self, filters: Filters, limit: int) -> list[Known]:
+        """The certified recommendations of all campaigns that fit, as the server orders them."""
+        asked = {name: value for name, value in asdict(filters).items() if value is not None}
+        found = self.client.get("/v1/recommendations", {**asked, "limit": limit})
+        if not isinstance(found, list):
+            raise self.client.misunderstood("/v1/recommendations")
+        return list(map(read_known, found))
 
     def export(self, campaign: str, output: BinaryIO) -> int:
         """Write all of it to a file, as ``fstune import`` takes it; returns its bytes."""

@@ -113,9 +113,14 @@ class Client:
             asked["page"] = following
         raise ServerError(f"{self.url}{path}: a list without an end")
 
-    def post(self, path: str, params: Params | None = None) -> Any:
-        """Have something done; once, whatever becomes of the answer."""
-        return self._send("POST", path, params=params)
+    def post(
+        self, path: str, params: Params | None = None, body: Mapping[str, object] | None = None
+    ) -> Any:
+        """Have something done; once, whatever becomes of the answer. ``body``: sent as JSON."""
+        if body is None:
+            return self._send("POST", path, params=params)
+        headers = {"Content-Type": "application/json"}
+        return self._send("POST", path, params=params, headers=headers, content=json.dumps(body))
 
     def create(self, path: str, body: str, key: str) -> Any:
         """Have something begun, sent again with the same key until it is answered."""

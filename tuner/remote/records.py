@@ -10,6 +10,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -31,8 +32,11 @@ from tuner.model import (
     Trial,
     Value,
 )
+from tuner.page.known import Known
+from tuner.page.names import Names
 from tuner.records.comparison import Comparison
 from tuner.records.estimate import Estimate
+from tuner.records.named import Named, NamedComparison, Shown, Word
 from tuner.records.status import Absence, Status
 from tuner.report.recommend import Options, RecommendationDocument
 from tuner.text import clean
@@ -47,27 +51,29 @@ _EVENT = TypeAdapter(Event)
 _STATUS = TypeAdapter(Status)
 _PRESENCE: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 _ANSWER = TypeAdapter(RecommendationDocument)
+_NAMED = TypeAdapter(Named)
 _VALUES: TypeAdapter[dict[str, Value]] = TypeAdapter(dict[str, Value])
 _VERDICTS: TypeAdapter[list[dict[str, Any]]] = TypeAdapter(list[dict[str, Any]])
 
 
 def read_campaign(document: Any) -> Campaign:
-    """A campaign, with as much of its answer as a list has: trial and ratio."""
-    fields = _mapping(document)
+    """A campaign, with as much of its answer as a list has: trial, ratio, why it has expired."""
+    fields = mapping(document)
     answer = fields.get("answer")
     known = None
     if answer is not None:
         known = Recommendation(
-            answer=_checked(TypeAdapter(Answer), answer),
+            answer=checked(TypeAdapter(Answer), answer),
             reason="",
-            trial=_checked(TypeAdapter(int), fields.get("trial") or BASELINE),
+            trial=checked(TypeAdapter(int), fields.get("trial") or BASELINE),
             configuration=Configuration(),
             baseline=Configuration(),
             flags={},
             baseline_flags={},
             confidence=0.0,
             blocks=0,
-            ratio=_checked(TypeAdapter(float | None), fields.get("ratio")),
+            ratio=checked(TypeAdapter(float | None), fields.get("ratio")),
+            notes=(clean(str(gone)),) if (gone := fields.get("expired")) else (),
         )
     use = fields.get("time_use") or TimeUse()
     named = {
@@ -76,7 +82,7 @@ def read_campaign(document: Any) -> Campaign:
         "recommendation": known,
         "time_use": use,
     }
-    return _checked(_CAMPAIGN, fields | named)
+    return checked(_CAMPAIGN, fields | named)
 
 
 def _spaces(spaces: object) -> str:
@@ -88,8 +94,10 @@ def _spaces(spaces: object) -> str:
 
 def read_trial(document: Any) -> Trial:
     """A trial."""
-    fields = _mapping(document)
-    return _checked(_TRIAL, fields | {"configuration": _configuration(fields.get("configuration"))})
+    fields = mapping(document)
+    return checked(
+        _TRIAL, fields | {"configuration": read_configuration(fields.get("configuration"))}
+    )
 
 
 def read_event(document: Any) -> Event:
@@ -99,12 +107,12 @@ def read_event(document: Any) -> Event:
             return _EVENT.validate_json(document)
         except ValidationError as problem:
             raise _not_understood(problem) from None
-    return _checked(_EVENT, document)
+    return checked(_EVENT, document)
 
 
 def read_status(document: Any) -> Status:
     """What runs and what waits."""
-    return _checked(_STATUS, document)
+    return checked(_STATUS, document)
 
 
 def read_absence(document: str, campaign: str) -> Absence | None:
@@ -121,37 +129,91 @@ def read_blocks(blocks: Iterable[Any], measurements: Iterable[Any] = ()) -> list
     """Blocks with their measurements, without what was measured beside their arms."""
     of: dict[object, list[Measurement]] = defaultdict(list)
     for document in measurements:
-        fields = _mapping(document)
-        configured = {n: _configuration(fields.get(n)) for n in ("requested", "effective")}
-        of[fields.get("block")].append(_checked(_MEASUREMENT, fields | configured))
+        fields = mapping(document)
+        configured = {n: read_configuration(fields.get(n)) for n in ("requested", "effective")}
+        of[fields.get("block")].append(checked(_MEASUREMENT, fields | configured))
     found = []
     for document in blocks:
-        fields = _mapping(document)
-        found.append(_checked(_BLOCK, fields | {"measurements": of[fields.get("number")]}))
+        fields = mapping(document)
+        found.append(checked(_BLOCK, fields | {"measurements": of[fields.get("number")]}))
     return found
 
 
 def read_estimates(verdicts: Any, kind: BlockKind) -> dict[int, tuple[Estimate, int]]:
     """By trial: its time ratio to the baseline in blocks of one kind, and how many they are."""
     found: dict[int, tuple[Estimate, int]] = {}
-    for verdict in _checked(_VERDICTS, verdicts):
+    for verdict in checked(_VERDICTS, verdicts):
         if verdict.get("kind") == kind and verdict.get("ratio") is not None:
             trial, blocks, ratio = (verdict.get(n) for n in ("trial", "blocks", "ratio"))
             lower, upper = verdict.get("lower_ratio"), verdict.get("upper_ratio")
-            number = _checked(TypeAdapter(tuple[int, int]), (trial, blocks))
-            estimate = Estimate(_checked(TypeAdapter(float), ratio), *_bounds(lower, upper))
+            number = checked(TypeAdapter(tuple[int, int]), (trial, blocks))
+            estimate = Estimate(checked(TypeAdapter(float), ratio), *_bounds(lower, upper))
             found[number[0]] = (estimate, number[1])
     return found
 
 
 def read_ratios(points: Any) -> list[float]:
     """The baseline's time in each block over its mean of all."""
-    return [_checked(TypeAdapter(float), _mapping(point).get("ratio")) for point in points]
+    return [checked(TypeAdapter(float), mapping(point).get("ratio")) for point in points]
+
+
+def read_known(document: Any) -> Known:
+    """A certified recommendation, with what it was measured on."""
+    fields = mapping(document)
+    text = {
+        name: clean(checked(TypeAdapter(str), fields.get(name)))
+        for name in ("campaign", "testbed", "identity", "fingerprint", "expired", "workload")
+    }
+    answer = read_answer(fields.get("recommendation"))
+    return Known(
+        campaign=text["campaign"],
+        finished=checked(TypeAdapter(datetime), fields.get("finished")),
+        named=Names(
+            text["testbed"],
+            text["workload"],
+            checked(TypeAdapter(dict[str, str]), fields.get("spaces")),
+        ),
+        identity=text["identity"],
+        fingerprint=text["fingerprint"],
+        expired=text["expired"],
+        answer=recommendation_of(answer),
+        document=answer,
+    )
+
+
+def read_comparison(document: Any) -> NamedComparison:
+    """What a campaign that compares given configurations comes to."""
+    fields = mapping(document)
+    of = checked(TypeAdapter(list[dict[str, Any]]), fields.get("configurations"))
+    levels = (fields.get(name) for name in ("confidence", "together", "delta"))
+    confidence, together, delta = checked(TypeAdapter(tuple[float, float, float]), tuple(levels))
+    return NamedComparison(tuple(map(_named, of)), confidence, together, delta)
+
+
+def _named(fields: Mapping[str, Any]) -> Named:
+    components = mapping(fields.get("components"))
+    whole, by_component = _shown(fields), {n: _shown(of) for n, of in components.items()}
+    return checked(_NAMED, {**fields, "whole": whole, "components": by_component})
+
+
+def _shown(document: Any) -> Shown:
+    fields = mapping(document)
+    ratio, lower, upper = (fields.get(n) for n in ("ratio", "lower_ratio", "upper_ratio"))
+    estimate = None
+    if ratio is not None:
+        estimate = Estimate(checked(TypeAdapter(float), ratio), *_bounds(lower, upper))
+    return Shown(checked(TypeAdapter(Word), fields.get("result")), estimate)
+
+
+def read_sentences(document: Any) -> list[str]:
+    """The sentences of a document."""
+    sentences = checked(TypeAdapter(list[str]), mapping(document).get("sentences"))
+    return list(map(clean, sentences))
 
 
 def read_answer(document: Any) -> RecommendationDocument:
     """The document of a recommendation."""
-    return _checked(_ANSWER, document)
+    return checked(_ANSWER, document)
 
 
 def recommendation_of(document: RecommendationDocument) -> Recommendation:
@@ -215,18 +277,21 @@ def _bounds(lower: float | None, upper: float | None) -> tuple[float, float]:
     return 0.0 if lower is None else float(lower), math.inf if upper is None else float(upper)
 
 
-def _configuration(values: Any) -> Configuration:
-    named: dict[str, Value] = _checked(_VALUES, values)
+def read_configuration(values: Any) -> Configuration:
+    """A configuration, from its values by name."""
+    named: dict[str, Value] = checked(_VALUES, values)
     return Configuration.of(named)
 
 
-def _mapping(document: Any) -> dict[str, Any]:
+def mapping(document: Any) -> dict[str, Any]:
+    """A document that has names. ServerError."""
     if not isinstance(document, dict):
         raise ServerError("the server's answer is not understood: it is no document")
     return document
 
 
-def _checked(adapter: TypeAdapter[Record], value: Any) -> Record:
+def checked(adapter: TypeAdapter[Record], value: Any) -> Record:
+    """A value as its type has it. ServerError."""
     try:
         return adapter.validate_python(value)
     except ValidationError as problem:

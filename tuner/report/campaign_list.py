@@ -106,4 +106,5 @@ def _answer(campaign: Campaign) -> Text:
         return literal(campaign.reason, QUIET)
     if r.answer is Answer.NO_IMPROVEMENT:
         return Text("no improvement")
-    return Text(f"trial {r.trial}" if r.ratio is None else faster(r.ratio), style=FASTER)
+    gain = f"trial {r.trial}" if r.ratio is None else faster(r.ratio)
+    return Text(f"expired: {gain}") if r.expired else Text(gain, style=FASTER)

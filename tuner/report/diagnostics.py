@@ -108,12 +108,12 @@ def _proof_text(arms: Sequence[Diagnostics], is_proof: Callable[[str], bool]) ->
         [value for name, value in arm.items() if isinstance(value, str) and is_proof(name)]
         for arm in arms
     ]
-    told = [found for found in proofs if found]
-    if not told:
+    known = [found for found in proofs if found]
+    if not known:
         return ""
-    proven = sum(all(value == _PROVEN for value in found) for found in told)
-    of = "" if proven == len(told) else f"{proven} of "
-    return f"{_PROVEN} in {of}{len(told)} runs" if proven else f"not proven in {len(told)} runs"
+    proven = sum(all(value == _PROVEN for value in found) for found in known)
+    of = "" if proven == len(known) else f"{proven} of "
+    return f"{_PROVEN} in {of}{len(known)} runs" if proven else f"not proven in {len(known)} runs"
 
 
 def unit_text(value: float, unit: Unit) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -26,36 +26,46 @@ def plan_page(
     workload: str,
     spaces: Mapping[str, Space],
     first: Sequence[tuple[str, Mapping[str, object]]],
+    compared: Sequence[tuple[str, Mapping[str, object]]],
     budget: RenderableType,
 ) -> RenderableType:
-    """The plan of a valid campaign. ``first``: what is tried before anything else, by its key."""
+    """The plan of a valid campaign. ``first``: what its search tries before anything else, by its
+    key; ``compared``: what is compared with the baseline, in place of a search.
+    """
     parts: list[RenderableType] = [
         Text(f"Campaign {clean(name)}: the file is valid", style=STRONG),
         section("Testbed", *map(paragraph, places)),
         section("Workload", paragraph(workload)),
-        section("Parts", _parts(spaces)),
-        section("Parameters searched", _parameters(spaces)),
+        section("Parts", _parts(spaces, searched=not compared)),
     ]
+    if compared:
+        parts.append(section("Compared with the baseline", *map(paragraph, _settings(compared))))
+    else:
+        parts.append(section("Parameters searched", _parameters(spaces)))
     if first:
-        tried = (
-            f"{where}: {', '.join(f'{n} = {_value(v)}' for n, v in values.items()) or '(baseline)'}"
-            for where, values in first
-        )
-        parts.append(section("First guesses", *map(paragraph, tried)))
+        parts.append(section("First guesses", *map(paragraph, _settings(first))))
     parts.append(section("Budget", budget))
     return Printable(Group(*parts))
+
+
+def _settings(of: Sequence[tuple[str, Mapping[str, object]]]) -> Iterator[str]:
+    """A line for each configuration, with its key."""
+    for where, values in of:
+        settings = ", ".join(f"{name} = {_value(value)}" for name, value in values.items())
+        yield f"{where}: {settings or '(baseline)'}"
 
 
 def _value(value: object) -> str:
     return value_text(value) if isinstance(value, int | str) else str(value)
 
 
-def _parts(spaces: Mapping[str, Space]) -> RenderableType:
-    table = columns("Part", "Space", "Program", "Searched", right=(3,))
+def _parts(spaces: Mapping[str, Space], *, searched: bool) -> RenderableType:
+    headings = ("Part", "Space", "Program", *(["Searched"] if searched else []))
+    table = columns(*headings, right=(3,))
     for component, space in spaces.items():
-        searched = f"{len(space.searched)} of {len(space.parameters)}"
+        counts = [f"{len(space.searched)} of {len(space.parameters)}"] if searched else []
         program = f"{space.program} {space.versions}"
-        table.add_row(literal(component, NAME), literal(space.name), literal(program), searched)
+        table.add_row(literal(component, NAME), literal(space.name), literal(program), *counts)
     return table
 
 

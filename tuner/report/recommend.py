@@ -16,7 +16,7 @@ from rich.text import Text
 from search_spaces import Space
 from tuner.model import Answer, Campaign, Configuration, Recommendation, Value
 from tuner.records.comparison import Comparison
-from tuner.report.answer import claim, findings, flag_line
+from tuner.report.answer import claim, findings, flag_line, why_sections
 from tuner.report.applying import applying
 from tuner.report.drawing import Fitted, Printable
 from tuner.report.references import comparison_sentence, references_section
@@ -210,15 +210,19 @@ def recommendation_page(
     client: str = "",
     references: Sequence[Comparison] = (),
     spaces: Mapping[str, Space] | None = None,
+    why: Sequence[str] = (),
     verbose: bool = False,
 ) -> RenderableType:
-    """The recommendation for a person. ``spaces``: of what is set, by component."""
+    """The recommendation for a person. ``spaces``: of what is set, by component; ``why``: a
+    sentence for each large change of what was counted.
+    """
     about = f"  campaign {clean(campaign.id)}" + (f", for {clean(client)}" if client else "")
     title = Text.assemble((clean(campaign.name), STRONG), (about, QUIET))
     sections = findings(
         recommendation, advice=applying(recommendation, spaces or {}), verbose=verbose
     )
-    whole = Group(title, "", sections, *so_far(campaign), *references_section(references))
+    told = (*why_sections(why), *so_far(campaign), *references_section(references))
+    whole = Group(title, "", sections, *told)
     return Printable(Fitted(lambda _: whole))
 
 

@@ -34,7 +34,7 @@ from tuner.records.comparison import Comparison
 from tuner.records.differences import changes
 from tuner.records.estimate import Estimate
 from tuner.records.named import NamedComparison
-from tuner.report.answer import claim, headline, section
+from tuner.report.answer import claim, headline, section, why_sections
 from tuner.report.diagnostics import Row, diagnostics_rows
 from tuner.report.drawing import Printable, paragraph, sparkline
 from tuner.report.named import named_sections
@@ -124,8 +124,8 @@ def campaign_page(
     testbeds_differ: str = "",
     counts: Sequence[BlockCount] | None = None,
     absence: str = "",
+    why: Sequence[str] = (),
     everything: bool = True,
-    expired: str = "",
     floor: str = "",
     noise: NoiseReport | None = None,
 ) -> RenderableType:
@@ -136,7 +136,7 @@ def campaign_page(
     `drift`: the baseline's time in each complete block over its own mean. `clients`: the time of
     each of several over the mean of all, by host. `testbeds_differ`: how, a sentence. `counts`: of
     all blocks, where `blocks` are only the newest. `absence`: why it does not go on, though it runs
-    by its state. `expired`: why its certificate holds no more, a sentence. `floor`: how it was
+    by its state. `why`: a sentence for each large change of what was counted. `floor`: how it was
     chosen, a sentence. `noise`: what each measure against it brought.
     """
     counts = block_counts(blocks) if counts is None else counts
@@ -147,8 +147,9 @@ def campaign_page(
     ]
     if campaign.recommendation is not None:
         r = campaign.recommendation
-        gone = [paragraph(expired)] if expired else []
+        gone = [paragraph(r.expired)] if r.expired else []
         parts.append(section("Answer", _headline(r), *gone, paragraph(claim(r))))
+    parts += why_sections(why)
     parts += named_sections(named)
     parts += references_section(references)
     if clients:

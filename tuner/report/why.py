@@ -20,7 +20,7 @@ from tuner.text import counted as number_of
 #: Chance that the interval of a median does not hold it, at most.
 _ERROR = 0.02
 #: Pairs from which the interval of a median is finite at that.
-_ENOUGH = 7
+ENOUGH = 7
 #: Smallest change that is told, as a log ratio.
 _LARGE = math.log(1.2)
 #: What is smaller than this in both is next to nothing.
@@ -33,8 +33,8 @@ def reasons(blocks: Sequence[Block], trial: int) -> list[str]:
     the blocks are too few for any change to be.
     """
     pairs = [both for block in blocks if (both := _both(block, trial)) is not None]
-    if len(pairs) < _ENOUGH:
-        return [f"Too few blocks measured both to tell: {len(pairs)} of {_ENOUGH} at least."]
+    if len(pairs) < ENOUGH:
+        return [f"Too few blocks measured both to tell: {len(pairs)} of {ENOUGH} at least."]
     names = {name for both in pairs for arm in both for name in arm}
     found = (_reason(one, pairs) for one in (*counted(), *counted_by_host(names)))
     return [sentence for sentence in found if sentence]

@@ -7,7 +7,7 @@ the parts of an open testbed can do is in ``part``, ``target`` and ``testbed``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -19,6 +19,7 @@ from tuner.measure.references import ReferencePlan
 from tuner.measure.workload import Workload
 from tuner.model import Value
 from tuner.services.counted import Counted
+from tuner.services.facts import HostFacts
 from tuner.services.lasting import LastingTestbed
 from tuner.services.start import Start
 from tuner.services.target import Target
@@ -100,6 +101,26 @@ class Program:
     where: str
     then: str
     threat: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What the hosts of a testbed file say of themselves. ``name``: of the testbed; ``lines``: what
+    there is to say of the service, by what it is, under ``heading``; ``commands``: as a rehearsal
+    has them.
+    """
+
+    name: str
+    hosts: Sequence[HostFacts]
+    heading: str
+    lines: Mapping[str, str]
+    findings: Sequence[Finding]
+    commands: Sequence[tuple[str, tuple[str, ...]]] = ()
+
+    @property
+    def refused(self) -> str:
+        """Everything for which a campaign must not begin; "" when there is nothing."""
+        return "; ".join(f"{f.host}: {f.message}" for f in self.findings if f.refuses)
 
 
 class Workers(StrEnum):
@@ -207,6 +228,18 @@ class Way(ABC, Generic[S]):
         testbed that has no hosts yet.
         """
         return None
+
+    def inspect(self, file: Path, state_directory: Path, *, dry_run: bool) -> Inspection:
+        """Look at the hosts of a testbed file that ``offer`` knows, changing nothing. ``dry_run``:
+        find out what a campaign would change, too. Raises SpecError, TestbedError.
+        """
+        raise SpecError(f"{file}: hosts of this kind cannot be looked at without a campaign")
+
+    def put_back(self, file: Path, state_directory: Path) -> Iterator[str]:
+        """Put the hosts of a testbed file back from the journals on them; a sentence for each part,
+        as soon as it is done. Raises SpecError, TestbedError.
+        """
+        raise SpecError(f"{file}: hosts of this kind keep no journals")
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,6 +113,20 @@ def offer(file: Path) -> Offer | None:
     return None
 
 
+def way_of_file(file: Path) -> Way[Any]:
+    """The way that uses testbed files such as this one. Raises SpecError, with what is wrong with
+    the file for the first kind that has testbed files.
+    """
+    wrong: SpecError | None = None
+    for _, way in ways().values():
+        try:
+            if way.offer(file) is not None:
+                return way
+        except SpecError as problem:
+            wrong = wrong or problem
+    raise wrong or SpecError(f"{file}: no kind of service has testbed files")
+
+
 @cache
 def programs() -> dict[str, Program]:
     """Every program that a kind knows how to apply settings to, by its name in search spaces."""

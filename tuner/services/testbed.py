@@ -11,6 +11,7 @@ from tuner.measure.driver import Report
 from tuner.measure.references import ReferencePlan
 from tuner.measure.workload import Workload
 from tuner.model import PageCache
+from tuner.services.host_state import HostState
 from tuner.services.target import Target
 
 
@@ -60,7 +61,7 @@ class Bench:
     """An open testbed: the target, and the engine on the clients that are measured.
 
     ``make_cold`` empties the clients' caches between the stages of a workload. ``watch`` reads what
-    programs and hosts count.
+    programs and hosts count. ``hosts``: what measurements depend on besides the programs.
     """
 
     target: Target
@@ -68,6 +69,7 @@ class Bench:
     make_cold: Callable[[], None]
     watch: Watch
     references: tuple[Reference, ...] = ()
+    hosts: tuple[HostState, ...] = ()
 
 
 class Testbed(Protocol):

@@ -273,7 +273,8 @@ class Pages:
 
     def found_on_testbed(self, campaigns: Sequence[str]) -> dict[str, dict[str, str]]:
         """What the newest run of each campaign found its testbed to be: ``identity``, the programs
-        and versions, and ``facts``, what its hosts allow.
+        and versions, ``facts``, what its hosts allow, ``hosts``, what these are; "" for what a
+        release did not store.
         """
         table = tables.event
         query = (
@@ -283,7 +284,7 @@ class Pages:
         )
         return self._read(
             lambda c: {
-                of: {key: str(data.get(key, "")) for key in ("identity", "facts")}
+                of: {key: str(data.get(key, "")) for key in ("identity", "facts", "hosts")}
                 for of, data in c.execute(query)
             }
         )

@@ -382,15 +382,25 @@ class Store(SharingStore):
         )
 
     def block_times(
-        self, campaign: str, components: Sequence[str], after: int = 0, most: int | None = None
+        self,
+        campaign: str,
+        components: Sequence[str],
+        after: int = 0,
+        most: int | None = None,
+        *,
+        with_covariates: bool = True,
     ) -> list[BlockTimes]:
         """Return what judging needs of the first ``most`` blocks with numbers above ``after``, by
         number; times in the order of ``components``. KeyError when others were measured.
+        ``with_covariates``: what others did meanwhile, too, which those who show need not.
         """
-        return self._read(
-            campaign,
-            lambda connection: queries.block_times(connection, campaign, components, after, most),
-        )
+
+        def read(connection: Connection) -> list[BlockTimes]:
+            return queries.block_times(
+                connection, campaign, components, after, most, with_covariates=with_covariates
+            )
+
+        return self._read(campaign, read)
 
     # Events
 

@@ -69,6 +69,14 @@ def application_run(
     return _run("tuner.cli", arguments, application, state_directory, database)
 
 
+def verification_run(
+    reference: str, blocks: int, state_directory: Path, database: str | None
+) -> Run:
+    """The run of ``fstune verify`` for an application or a campaign; as ``run_of``."""
+    arguments = ["verify", reference, "--blocks", str(blocks)]
+    return _run("tuner.cli", arguments, f"verify-{reference}", state_directory, database)
+
+
 def _run(
     entry: str, arguments: Sequence[str], name: str, state_directory: Path, database: str | None
 ) -> Run:

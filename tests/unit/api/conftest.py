@@ -50,6 +50,8 @@ def client(measured: Path) -> Iterator[TestClient]:
     """Return a client of a service without tokens."""
     settings = ServiceSettings(requests_per_s=1e6, burst=10**6)
     with TestClient(create_app(measured, settings), base_url="http://localhost") as client:
+        # A page does not wait for them for long, and is another one when they are there.
+        assert client.get("/v1/campaigns/last/effects").status_code == 200
         yield client
 
 

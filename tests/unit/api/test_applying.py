@@ -12,7 +12,7 @@ from tests.recommending import recommending
 from tests.unit.api.conftest import Guarded, fstune
 from tests.unit.api.test_conventions import is_problem
 from tests.unit.apply.conftest import CHOSEN, FOUND
-from tests.unit.campaign.campaigns import failing, spec
+from tests.unit.campaign.campaigns import failing, faster, spec
 from tuner.store import Store
 from tuner.tokens import Scope
 
@@ -93,10 +93,51 @@ def test_what_does_not_work_is_told_in_the_application(guarded: Guarded) -> None
     assert "does not start" in newest(guarded, campaign)["reason"]
 
 
+@pytest.mark.slow
+def test_what_is_applied_is_verified(guarded: Guarded) -> None:
+    campaign = stored(guarded, faster(-0.2))
+    fstune(guarded.directory, "apply", campaign.rpartition("/")[2], "--yes")
+    assert is_problem(post(guarded, f"{campaign}/verifications", json={"blocks": 2}), 422)
+    begun = post(guarded, f"{campaign}/verifications", json={"blocks": 4})
+    assert begun.status_code == 202, begun.text
+    assert begun.json()["state"] == "requested"
+    assert begun.json()["text"] == "for admin, over HTTP asked to verify it in 4 blocks"
+
+    def told() -> list[dict[str, Any]]:
+        headers = guarded.headers(Scope.READ)
+        found = guarded.client.get(begun.headers["location"], headers=headers).json()
+        return [one for one in found if one["number"] > begun.json()["number"]]
+
+    wait_for(lambda: bool(told()))
+    (done,) = told()
+    assert (done["state"], done["outcome"], done["blocks"]) == ("done", "holds", 4), done
+    assert done["upper"] < 1.0
+    measured = guarded.client.get(
+        f"/v1/campaigns/{done['verification']}", headers=guarded.headers(Scope.READ)
+    )
+    assert measured.json()["state"] == "finished"
+
+
+@pytest.mark.slow
+def test_a_verification_that_cannot_be_measured_says_why(guarded: Guarded) -> None:
+    campaign = stored(guarded, failing("start"))
+    asked = post(guarded, f"{campaign}/verifications", json={"blocks": 3}).json()
+    path = f"{campaign}/verifications"
+
+    def last() -> dict[str, Any]:
+        found = guarded.client.get(path, headers=guarded.headers(Scope.READ)).json()[-1]
+        assert isinstance(found, dict)
+        return found
+
+    wait_for(lambda: last()["number"] > asked["number"])
+    assert (last()["state"], last()["outcome"]) == ("failed", None)
+    assert "does not start" in last()["text"]
+
+
 def test_who_may_only_operate_applies_nothing(guarded: Guarded) -> None:
     campaign = stored(guarded)
     headers = guarded.headers(Scope.OPERATE)
-    for path in ("plans", f"plans/{'0' * 32}/apply", "rollback"):
+    for path in ("plans", f"plans/{'0' * 32}/apply", "rollback", "verifications"):
         refused = guarded.client.post(f"{campaign}/{path}", headers=headers, json={})
         assert is_problem(refused, 403)
     assert is_problem(post(guarded, f"{campaign}/plans/{'0' * 32}/apply"), 404)

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from api.app import create_app
-from tests.unit.api.conftest import fstune
-from tuner.store import Store
+from tests.recommending import recommending
+from tests.unit.api.conftest import Guarded, fstune
+from tests.unit.apply.conftest import CHOSEN, FOUND
+from tests.unit.campaign.campaigns import spec
+from tuner.model import Aspect
+from tuner.store import NewEvent, Store
+from tuner.tokens import Scope
 
 pytestmark = pytest.mark.slow
 
@@ -33,6 +40,35 @@ def test_the_recommendation_has_settings_options_and_evidence(client: TestClient
     assert document["flags"]["cache_manager"]["arguments"] == ["-daemons", str(daemons)]
     assert document["improvement"]["lower_percent"] > 0
     assert document["client"] == "simulated"
+
+
+def test_that_a_certificate_has_expired_is_told_wherever_it_is_shown(guarded: Guarded) -> None:
+    with Store.open(guarded.directory) as store:
+        one = recommending(store, spec(found=FOUND), FOUND, CHOSEN)
+        at = datetime.now(UTC) + timedelta(hours=1)
+        other = store.create_campaign("later", one.spec, 1, at).id
+        for campaign, programs in ((one.id, "dafs 1"), (other, "dafs 2")):
+            store.set_measured_with(campaign, {"testbed": Aspect("0" * 64, {})})
+            ready = NewEvent(at, "testbed-ready", "ready", {"identity": programs})
+            store.add_event(campaign, ready)
+    said = f"expired: campaign {other} found this testbed with other programs dafs 2, not dafs 1"
+    headers = guarded.headers(Scope.ADMIN)
+
+    def got(path: str) -> Any:
+        return guarded.client.get(path, headers=headers).json()
+
+    assert got(f"/v1/campaigns/{one.id}")["expired"].startswith(said)
+    listed = {item["id"]: item["expired"] for item in got("/v1/campaigns")["items"]}
+    assert listed[one.id].startswith(said)
+    assert listed[other] == ""
+    assert got(f"/v1/campaigns/{one.id}/recommendation")["notes"][0].startswith(said)
+    assert got("/v1/recommendations")[0]["expired"].startswith(said)
+    plan = guarded.client.post(f"/v1/campaigns/{one.id}/plans", headers=headers, json={})
+    assert any(note.startswith(said) for note in plan.json()["notes"])
+    got(f"/v1/campaigns/{one.id}/drift")  # pages wait for what is read only for a moment
+    for path in ("/", f"/campaigns/{one.id}", f"/campaigns/{one.id}/recommendation"):
+        page = guarded.client.get(path, headers={**headers, "Accept": "text/html"})
+        assert said in page.text, path
 
 
 def test_the_drift_of_the_baseline_has_a_point_for_each_block(client: TestClient) -> None:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import math
 import re
+import threading
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from api import pages
+from api.app import create_app
+from tuner.page.snapshot import Seen, Sight
 from tuner.page.svg import WIDTH, Axis, Point, interval, series
 from tuner.records.estimate import Estimate
+from tuner.settings import ServiceSettings
 
 PAGE = {"Accept": "text/html"}
 
@@ -36,6 +42,33 @@ def test_pages_are_there(client: TestClient, path: str, word: str) -> None:
     assert re.findall(r"<script>|<style|\sstyle=|\son[a-z]+=", answer.text) == []
     again = client.get(path, headers=PAGE | {"If-None-Match": answer.headers["etag"]})
     assert again.status_code == 304
+
+
+def test_a_long_campaign_is_read_beside_its_page(
+    measured: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready = threading.Event()
+    read = Sight.of
+
+    def slow(sight: Sight, campaign: str) -> Seen:
+        assert ready.wait(60.0)
+        return read(sight, campaign)
+
+    monkeypatch.setattr(Sight, "of", slow)
+    monkeypatch.setattr(pages, "_PATIENCE_S", 0.01)
+    settings = ServiceSettings(requests_per_s=1e6, burst=10**6)
+    with TestClient(create_app(measured, settings), base_url="http://localhost") as client:
+        for path in ("/campaigns/last", "/campaigns/last/live"):
+            meanwhile = client.get(path, headers=PAGE).text
+            assert "is being read" in meanwhile
+            assert 'data-again="1"' in meanwhile
+            assert "/recommendation" in meanwhile
+        ready.set()
+        monkeypatch.setattr(pages, "_PATIENCE_S", 60.0)
+        for path in ("/campaigns/last", "/campaigns/last/live"):
+            whole = client.get(path, headers=PAGE).text
+            assert "Trials against the baseline" in whole
+            assert "is being read" not in whole
 
 
 @pytest.mark.parametrize(

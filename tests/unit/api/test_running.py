@@ -60,6 +60,8 @@ def test_who_runs_what_is_told(guarded: Guarded) -> None:
     assert (told["waiting"], told["workers"]) == ([], [])
     # People are told the same, with the button that helps, if they may use it.
     operator, page = guarded.headers(Scope.OPERATE), {"Accept": "text/html"}
+    for campaign in (alive, dead, lost):  # pages wait for what is read only for a moment
+        guarded.client.get(f"/v1/campaigns/{campaign}/drift", headers=reader)
     text = guarded.client.get(f"/campaigns/{dead}", headers=operator | page).text
     assert f"its process ({here.pid} on {here.host}) has died" in text
     assert '<button id="resume">' in text

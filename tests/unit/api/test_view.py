@@ -13,7 +13,7 @@ from api import view
 from api.activity import doing, expected_end, now
 from api.comparison import compared
 from tuner.model import BASELINE, Block, BlockKind, Event, TimeUse
-from tuner.page import report_builder
+from tuner.page import why
 from tuner.page.effects_seen import EffectsSeen
 from tuner.page.snapshot import Seen, Sight
 from tuner.records.estimate import Estimate
@@ -49,7 +49,7 @@ def in_the_middle(seen: Seen, arms: int) -> tuple[Seen, Block]:
 def test_why_reads_blocks_that_were_measured_long_ago(
     measured: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report_builder, "_BLOCKS_LOOKED_AT", 1)
+    monkeypatch.setattr(why, "_BLOCKS_LOOKED_AT", 1)
     with Store.open(measured) as store:
         campaign = store.campaign("last").id
         blocks = store.blocks(campaign)
@@ -58,7 +58,7 @@ def test_why_reads_blocks_that_were_measured_long_ago(
         (early, *_) = sorted(once - later) or [BASELINE + 1]
         last = max(b.number for b in blocks if early in {m.trial for m in b.measurements})
         assert last < blocks[-1].number
-        assert [b.number for b in report_builder._paired(Sight(store), campaign, early)] == [last]
+        assert [b.number for b in why.paired(store, campaign, early)] == [last]
 
 
 def test_the_headline_of_a_comparison_is_that_of_its_table(seen: Seen) -> None:

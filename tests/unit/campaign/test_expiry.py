@@ -44,7 +44,7 @@ def seen_later(
 
 
 def as_found(campaign: Campaign) -> dict[str, str]:
-    (ready,) = campaign.store.events(campaign.id, kinds=["testbed-ready"])
+    ready = campaign.store.events(campaign.id, kinds=["testbed-ready"])[0]
     return {key: str(ready.data[key]) for key in ("identity", "facts")}
 
 
@@ -71,6 +71,47 @@ def test_another_version_or_limit_ends_it(
     later = seen_later(certified, as_found(certified) | {key: value})
     assert told(certified).startswith(f"expired: campaign {later} found this testbed with {said}")
     assert f"'fstune verify {certified.id}'" in told(certified)
+
+
+HOSTS = "fs1 kernel = 6.1.0-28; fs1 /vicepa = ext4 on A; fs1 vm.dirty_ratio = 20"
+
+
+def with_hosts(campaign: Campaign, hosts: str) -> None:
+    """Have the campaign itself found these hosts: the newest of its looks counts."""
+    found = as_found(campaign) | {"hosts": hosts}
+    event = NewEvent(datetime.now(UTC), "testbed-ready", "ready", dict(found))
+    campaign.store.add_event(campaign.id, event)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "said"),
+    [
+        (HOSTS, ""),
+        (HOSTS.replace("-28", "-30"), "fs1 kernel 6.1.0-30, not 6.1.0-28 ("),
+        (HOSTS.replace("on A", "on B"), "fs1 /vicepa ext4 on B, not ext4 on A ("),
+        (HOSTS.replace("= 20", "= 40"), "fs1 vm.dirty_ratio 40, not 20 ("),
+        # A later release may read more, or a host tell less: that is no change.
+        (f"{HOSTS}; fs1 vm.swappiness = 60", ""),
+        (HOSTS.partition(";")[0], ""),
+        ("", ""),
+    ],
+)
+def test_another_kernel_disk_or_sysctl_ends_it(certified: Campaign, hosts: str, said: str) -> None:
+    with_hosts(certified, HOSTS)
+    seen_later(certified, as_found(certified) | {"hosts": hosts})
+    expected = f"found this testbed with other hosts: {said}" if said else ""
+    assert expected in told(certified)
+    assert bool(told(certified)) == bool(said)
+
+
+def test_a_campaign_of_before_hosts_were_read_keeps_certificate_and_fingerprint(
+    certified: Campaign,
+) -> None:
+    before = fingerprint(as_found(certified))
+    assert before == fingerprint(as_found(certified) | {"hosts": ""})
+    seen_later(certified, as_found(certified) | {"hosts": HOSTS})
+    assert told(certified) == ""
+    assert fingerprint(as_found(certified) | {"hosts": HOSTS}) != before
 
 
 def test_the_newest_look_counts(certified: Campaign) -> None:
@@ -113,7 +154,7 @@ def test_recommendations_are_found_by_what_they_were_measured_on(
         fingerprint=mark,
     )
     (known,) = known_recommendations(store, fitting, 10)
-    assert (known.campaign.id, known.fingerprint) == (certified.id, mark)
+    assert (known.campaign, known.fingerprint) == (certified.id, mark)
     for word in ("testbed", "workload", "space", "version", "fingerprint"):
         others = Filters(**{word: "another"})
         assert known_recommendations(store, others, 10) == []
@@ -127,4 +168,4 @@ def test_expired_ones_come_last(certified: Campaign, begin: Begin) -> None:
     other = begin(spec(faster(-0.1), noise=0.005))
     other.run()
     found = known_recommendations(certified.store, Filters(), 10)
-    assert [one.campaign.id for one in found] == [other.id, certified.id]
+    assert [one.campaign for one in found] == [other.id, certified.id]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.unit.campaign.histories import COMPONENTS, History, planner, rules
 from tests.unit.store.records import DISTURBED
 from tuner.campaign.certifying import guards
+from tuner.campaign.comparing import estimate, estimates, estimates_along
 from tuner.campaign.scores import ScoreTable, block_times
 from tuner.judge.score import log_scores
 from tuner.model import BASELINE, COVARIATES, Block, BlockKind
@@ -178,3 +179,20 @@ def test_without_times_the_scores_are_the_same() -> None:
     assert not any(block.times_s for block in lean.ended)
     assert [one.scores for one in lean.scored] == [one.scores for one in whole.scored]
     assert lean.measurements == whole.measurements
+
+
+def test_estimates_of_many_are_those_of_each() -> None:
+    random = np.random.default_rng(3)
+    several = [random.normal(0.02, 0.1, n).tolist() for n in (1, 2, 3, 12, 12, 40, 3)]
+    assert estimates(several, 12) == [estimate(one, 12) for one in several]
+    assert estimates([], 12) == []
+
+
+def test_estimates_along_the_way_are_those_of_each_beginning() -> None:
+    values = np.random.default_rng(4).normal(-0.05, 0.1, 60).tolist()
+    counts = [1, 2, 3, 12, 13, 60]
+    for count, found in zip(counts, estimates_along(values, counts, 12), strict=True):
+        expected = estimate(values[:count], 12)
+        assert found.ratio == pytest.approx(expected.ratio)
+        assert found.lower == pytest.approx(expected.lower)
+        assert found.upper == pytest.approx(expected.upper)

@@ -57,6 +57,14 @@ def test_a_first_guess_that_goes_beyond_this_machine_is_refused_before_a_cell_is
     assert "First guesses" in checked(tmp_path, CELL + fits)
 
 
+def test_compared_configurations_are_no_first_guesses(tmp_path: Path) -> None:
+    said = checked(tmp_path, CAMPAIGN + "compare: {large: {cache_manager: {chunksize: 20}}}")
+    section = said.partition("Compared with the baseline\n")[2]
+    assert section.lstrip().startswith("compare.large: cache_manager.chunksize = 20")
+    assert "First guesses" not in said
+    assert "Parameters searched" not in said
+
+
 def test_a_campaign_with_nothing_to_try(tmp_path: Path) -> None:
     said = refusal(tmp_path, CAMPAIGN.replace("[chunksize]", "[]"), "run")
     assert "spaces: nothing is searched" in said

@@ -97,5 +97,5 @@ def test_the_newest_event_and_identity_of_campaigns(store: Store) -> None:
         0,
     )
     found = pages.found_on_testbed([one, other])
-    assert found == {one: {"identity": "second", "facts": ""}}
+    assert found == {one: {"identity": "second", "facts": "", "hosts": ""}}
     assert not pages.has_references(one)

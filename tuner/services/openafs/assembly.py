@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import search_spaces
@@ -14,6 +15,7 @@ from tuner.measure.driver import Engine
 from tuner.measure.references import ReferencePlan, install_references
 from tuner.measure.together import Together
 from tuner.measure.workload import Workload
+from tuner.services.host_state import host_state
 from tuner.services.openafs import fuse, unit
 from tuner.services.openafs.cache_manager import CacheManager
 from tuner.services.openafs.client import Client
@@ -26,6 +28,8 @@ from tuner.services.target import Target
 from tuner.services.testbed import Bench
 
 _FILESERVER = "dafileserver"
+#: How the mount points of a fileserver's partitions begin.
+_PARTITIONS = "/vicep"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,4 +117,7 @@ def assemble(
         tuple(client_probe(host, host.host, program, layout.directory) for host in hosts),
         layout.page_cache,
     )
-    return Bench(Target(parts), engine, cache.make_cold, watch, references)
+    paths = [[_PARTITIONS], *([client.place.cache] for client in clients)]
+    with ThreadPoolExecutor(len(paths)) as pool:
+        states = tuple(pool.map(host_state, [server, *hosts], paths))
+    return Bench(Target(parts), engine, cache.make_cold, watch, references, states)

@@ -7,7 +7,7 @@ needed.
 from __future__ import annotations
 
 import socket
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -17,7 +17,9 @@ from deploy.cell import CellError, CellSpec
 from search_spaces import Form, Space, describe
 from tuner.documents import Section
 from tuner.errors import ConflictError, SpecError, TestbedError
+from tuner.measure.workload import load_workload
 from tuner.services.kind import (
+    Inspection,
     Kind,
     Known,
     Offer,
@@ -29,7 +31,7 @@ from tuner.services.kind import (
     Workers,
 )
 from tuner.services.lasting import LastingTestbed
-from tuner.services.openafs.assembly import Wanted
+from tuner.services.openafs.assembly import Wanted, usual_wishes
 from tuner.services.openafs.cell import (
     FOUND_IN_NEW,
     CellTestbed,
@@ -245,6 +247,36 @@ class HostsWay(Way[str]):
             if survey.refused is not None:
                 return Rehearsal(file.name, survey.findings)
             return hosts.rehearse(file, connections, wanted, wish.workload, survey.findings)
+
+    def inspect(self, file: Path, state_directory: Path, *, dry_run: bool) -> Inspection:
+        """See Way.inspect."""
+        from tuner.services.openafs import hosts
+
+        testbed = read_testbed(file)
+        wanted = usual_wishes(testbed.clients[0].control.program)
+        commands: Sequence[tuple[str, tuple[str, ...]]] = ()
+        with closing(hosts.Hosts(testbed, file.resolve().parent, state_directory)) as connections:
+            survey = hosts.look(testbed, connections, wanted)
+            if dry_run:
+                work = load_workload("mixed-use")
+                found = hosts.rehearse(testbed, connections, wanted, work, survey.findings)
+                commands = found.commands
+        return Inspection(
+            name=testbed.name,
+            hosts=(survey.server, *survey.clients),
+            heading=f"Fileserver on {survey.server.host}",
+            lines=survey.programs.lines(),
+            findings=survey.findings,
+            commands=commands,
+        )
+
+    def put_back(self, file: Path, state_directory: Path) -> Iterator[str]:
+        """See Way.put_back."""
+        from tuner.services.openafs import hosts
+
+        testbed = read_testbed(file)
+        with closing(hosts.Hosts(testbed, file.resolve().parent, state_directory)) as connections:
+            yield from hosts.restore(connections.all, testbed.restore.directory)
 
 
 def _wanted(wish: Wish) -> Wanted:

@@ -1,0 +1,102 @@
+"""Routes that measure a recommended configuration against what was there before once more.
+
+It is done in a process of its own, and told by events of the campaign, from which it is read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from api import problems
+from api.documents import Document
+from api.service import ADMIN, READ, Admin, Found, Serving
+from tuner.apply.place import recommended
+from tuner.apply.verdict import LEAST_BLOCKS, VerifyOutcome
+from tuner.model import Event
+from tuner.states import ApplicationState
+from tuner.store import NewEvent
+from tuner.store.applications import Applications
+
+router = APIRouter(prefix="/v1/campaigns", tags=["applications"], responses=problems.responses(404))
+
+REQUESTED, DONE, FAILED = "verify-requested", "verified", "verify-failed"
+
+
+class VerificationRequest(BaseModel):
+    """How long to measure. ``blocks``: fresh ones, with both configurations in each."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    blocks: int = Field(default=10, ge=LEAST_BLOCKS, le=500)
+
+
+class VerificationDocument(Document):
+    """A verification. ``number``: of the event that tells of it; ``outcome``: null while it is only
+    asked for, or when it failed; ``text``: a sentence; ``verification``: the campaign that has its
+    measurements. ``ratio``, ``lower``, ``upper``: the recommended configuration's time over that of
+    what was there before, with its interval at ``confidence``.
+    """
+
+    number: int
+    at: datetime
+    state: str
+    text: str
+    outcome: VerifyOutcome | None = None
+    reason: str | None = None
+    verification: str | None = None
+    ratio: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    confidence: float | None = None
+    blocks: int | None = None
+
+    @classmethod
+    def of(cls, event: Event) -> VerificationDocument:
+        """The document for an event; earlier releases have told less."""
+        known = {name: value for name, value in event.data.items() if name in cls.model_fields}
+        state = {REQUESTED: "requested", DONE: "done"}.get(event.kind, "failed")
+        fields: dict[str, Any] = {"number": event.number, "at": event.at, "state": state}
+        link = event.data.get("campaign") if event.kind == DONE else None
+        return cls(**{**known, **fields, "text": event.message, "verification": link})
+
+
+@router.get("/{campaign}/verifications", operation_id="list_verifications", dependencies=[READ])
+def list_verifications(campaign: Found, serving: Serving) -> list[VerificationDocument]:
+    """What was asked for and what came of it, by whomever, in the order in which it happened."""
+    kinds: Sequence[str] = (REQUESTED, DONE, FAILED)
+    found = serving.store.events(campaign.id, kinds=kinds)
+    return [VerificationDocument.of(event) for event in found]
+
+
+@router.post(
+    "/{campaign}/verifications",
+    operation_id="verify_recommendation",
+    dependencies=[ADMIN],
+    status_code=HTTPStatus.ACCEPTED,
+    responses=problems.responses(404, 409),
+)
+def verify_recommendation(
+    campaign: Found, sent: VerificationRequest, serving: Serving, who: Admin, answer: Response
+) -> VerificationDocument:
+    """Measure what is recommended against what was there before, in fresh blocks of both.
+
+    It restarts the service as a campaign does, and puts back what is in force. What comes of it is
+    the next one of the list that is not `requested`.
+    """
+    recommended(campaign)
+    serving.starter.refuse_queue("verify", campaign.id)
+    in_force = Applications(serving.store).in_force(campaign=campaign.id)
+    applied = [one.id for one in in_force if one.state is ApplicationState.APPLIED]
+    said = f"{who.name} asked to verify it in {sent.blocks} blocks"
+    event = NewEvent(datetime.now(UTC), REQUESTED, said, {"blocks": sent.blocks})
+    asked = serving.store.add_event(campaign.id, event)
+    reference = applied[0] if applied else campaign.id
+    serving.starter.start_verification(campaign.id, reference, sent.blocks)
+    answer.headers["Location"] = f"/v1/campaigns/{campaign.id}/verifications"
+    return VerificationDocument.of(asked)

@@ -1,0 +1,79 @@
+"""What the commands that carry a decision out do at a server: the same, there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from tuner.applications import Application
+from tuner.apply.pages import application_lines, plan_lines, verified_lines
+from tuner.apply.verdict import Verified
+from tuner.cli.say import say
+from tuner.errors import ConflictError, SpecError
+from tuner.identifiers import is_application_id
+from tuner.remote.address import address_of
+from tuner.remote.applications import RemoteApplications
+from tuner.remote.client import Client
+from tuner.states import ApplicationState
+
+Agree = Callable[[], None]
+
+
+@contextmanager
+def _applications(server: str) -> Iterator[tuple[Client, RemoteApplications]]:
+    with Client(address_of(server)) as client:
+        yield client, RemoteApplications(client)
+
+
+def apply(server: str, campaign: str, agree: Agree | None, *, stepwise: bool) -> None:
+    """Plan there, and apply that plan once somebody agrees; ``agree`` None: only plan."""
+    _refuse_application(campaign)
+    with _applications(server) as (client, applications):
+        plan, application = applications.plan(campaign, stepwise=stepwise)
+        for line in plan_lines(plan):
+            say(line)
+        if agree is None:
+            return
+        agree()
+        done = applications.apply(application)
+        _check(done, ApplicationState.APPLIED)
+        say(
+            f"applied: {done.id}; to undo it: fstune rollback {done.campaign} --server {client.url}"
+        )
+
+
+def rollback(server: str, campaign: str, agree: Agree) -> None:
+    """Roll back there what is in force of a campaign, once somebody agrees."""
+    _refuse_application(campaign)
+    with _applications(server) as (_, applications):
+        now = [one for one in applications.of(campaign) if one.state is ApplicationState.APPLIED]
+        for line in application_lines(now[:1]):
+            say(line)
+        agree()
+        done = applications.roll_back(campaign)
+        _check(done, ApplicationState.ROLLED_BACK)
+        remark = done.reason or f"what was in effect before {done.id} is in effect"
+        say(f"{done.state}: {remark}")
+
+
+def verify(server: str, campaign: str, blocks: int) -> Verified:
+    """Verify there what a campaign recommends, and tell what was found."""
+    _refuse_application(campaign)
+    with _applications(server) as (_, applications):
+        stored, result = applications.verify(campaign, blocks)
+    for line in verified_lines(result):
+        say(line)
+    say(f"The measurements: fstune show {stored} --server {server}")
+    return result
+
+
+def _refuse_application(reference: str) -> None:
+    if is_application_id(reference):
+        raise SpecError(f"{reference}: at a server, name the campaign")
+
+
+def _check(done: Application, wanted: ApplicationState) -> None:
+    """Raise ConflictError when an application is not what was asked for."""
+    if done.state is not wanted:
+        why = f": {done.reason}" if done.reason else "; its campaign's events say why"
+        raise ConflictError(f"{done.id} is {done.state}{why}")

@@ -1,0 +1,159 @@
+"""Parallel coordinates of a search: each trial a line from how much faster it looks down through
+its values of the parameters that matter. Axes lie one below the other, so that they fit a phone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from markupsafe import Markup
+
+from tuner.model import BASELINE, Trial, Value
+from tuner.page.svg import drawing
+from tuner.page.value_axis import ValueAxis
+from tuner.records.estimate import Estimate
+from tuner.records.parameter_effects import ParameterEffect, ParameterEffects, Standing
+from tuner.text import log_ratio, signed, value_text
+
+_WIDTH, _LEFT, _RIGHT = 340.0, 8.0, 332.0
+_TOP, _PITCH, _BOTTOM = 34.0, 56.0, 22.0
+_TICK = 4.0
+_LONGEST_VALUE, _LONGEST_NAME = 9, 44
+_MOST_AXES = 6
+#: Trials that stand out, and others that are drawn behind them.
+_BEST, _OTHERS = 10, 60
+_SHORTEST = math.log(1.01)
+
+#: Blocks in which nothing was measured to differ are added to those of each trial.
+_SHRINK = 2.0
+
+_Way = list[tuple[float, float]]
+
+
+def parallel_coordinates(
+    effects: ParameterEffects,
+    trials: Sequence[Trial],
+    known: Mapping[int, tuple[Estimate, int]],
+    leader: int,
+) -> tuple[Markup, str]:
+    """The drawing and what it shows, a sentence; both empty while there is nothing to draw.
+    ``known``: of each trial its estimate against the baseline and in how many blocks, by number.
+    """
+    estimates = {number: estimate for number, (estimate, _) in known.items()}
+    baseline = trials[BASELINE].configuration if trials else None
+    matter = [one for one in effects.parameters if one.standing is not Standing.INERT][:_MOST_AXES]
+
+    def rank(trial: Trial) -> tuple[bool, float, int]:
+        estimate, blocks = known[trial.number]
+        shrunk = log_ratio(estimate.ratio) * blocks / (blocks + _SHRINK)
+        return trial.number != leader, shrunk, trial.number
+
+    # A twin of the baseline, as a pilot has one, is none to learn from.
+    ranked = sorted(
+        (t for t in trials if t.number in known and t.configuration != baseline), key=rank
+    )
+    if not matter or not ranked:
+        return Markup(""), ""
+    best, rest = ranked[:_BEST], ranked[_BEST:]
+    rest = rest[:: -(-len(rest) // _OTHERS) or 1]
+    axes = [ValueAxis.of(one, _LEFT, _RIGHT) for one in matter]
+    sizes = [abs(log_ratio(estimates[t.number].ratio)) for t in (*best, *rest)]
+    scale = 1.1 * max(_SHORTEST, *sizes)
+    parts = [_line(number) for number in range(len(axes) + 1)]
+
+    def line(trial: Trial, kind: str) -> str:
+        e = estimates.get(trial.number)
+        difference = 0.0 if e is None else log_ratio(e.ratio)
+        values = trial.configuration.as_dict()
+        way = [(_score_x(difference, scale), _y(0))]
+        for number, (one, axis) in enumerate(zip(matter, axes, strict=True), start=1):
+            x = axis.x(values.get(one.name))
+            if x is not None:
+                way.append((x, _y(number)))
+        return _path(way, kind, _summary(trial, e, [one.name for one in matter]))
+
+    parts += [line(trial, "") for trial in reversed(rest)]
+    parts += [line(trials[BASELINE], "baseline")]
+    parts += [
+        line(trial, "best leader" if trial.number == leader else "best") for trial in reversed(best)
+    ]
+    # Texts cover the lines, which they could not be read below.
+    parts += _score_axis(scale)
+    for number, (one, axis) in enumerate(zip(matter, axes, strict=True), start=1):
+        parts += _axis(number, one, axis)
+    height = _y(len(matter)) + _BOTTOM
+    shown, look = ("the trial", "looks") if len(best) == 1 else (f"the {len(best)}", "look")
+    text = f"Strong: {shown} that {look} best, few blocks counting less; dashed: the baseline."
+    if rest:
+        text += f" Faint: {len(rest)} others."
+    title = f"Parallel coordinates of {len(best) + len(rest)} trials"
+    return drawing("parallel", _WIDTH, height, title, parts), text
+
+
+def _y(number: int) -> float:
+    return _TOP + _PITCH * number
+
+
+def _score_x(difference: float, scale: float) -> float:
+    """Faster is to the right; twice as fast is as far from the middle as twice as slow."""
+    half = (_RIGHT - _LEFT) / 2.0
+    return _LEFT + half - half * max(-1.0, min(1.0, difference / scale))
+
+
+def _score_axis(scale: float) -> list[str]:
+    parts = [_name(0, "Faster than the baseline by")]
+    for difference, anchor in ((scale / 1.1, "start"), (0.0, "middle"), (-scale / 1.1, "end")):
+        text = signed(math.exp(difference)) if difference else "0"
+        parts += _label(0, _score_x(difference, scale), text, anchor)
+    return parts
+
+
+def _axis(number: int, effect: ParameterEffect, axis: ValueAxis) -> list[str]:
+    parts = [_name(number, effect.name)]
+    for x, value, anchor in axis.labels():
+        parts += _label(number, x, _short(value), anchor)
+    return parts
+
+
+def _line(number: int) -> str:
+    y = _y(number)
+    return f'<line x1="{_LEFT}" x2="{_RIGHT}" y1="{y}" y2="{y}" class="tick"/>'
+
+
+def _name(number: int, name: str) -> str:
+    short = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+    return f'<text x="{_LEFT}" y="{_y(number) - 8}" class="start name">{escape(short)}</text>'
+
+
+def _label(number: int, x: float, text: str, anchor: str) -> list[str]:
+    y = _y(number)
+    return [
+        f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y}" y2="{y + _TICK}" class="tick"/>',
+        f'<text x="{x:.1f}" y="{y + 15}" class="{anchor}">{escape(text)}</text>',
+    ]
+
+
+def _path(way: _Way, kind: str, text: str) -> str:
+    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in way)
+    return (
+        f'<polyline points="{points}" class="{f"path {kind}".strip()}">'
+        f"<title>{escape(text)}</title></polyline>"
+    )
+
+
+def _summary(trial: Trial, estimate: Estimate | None, names: Sequence[str]) -> str:
+    values = trial.configuration.as_dict()
+    settings = ", ".join(
+        f"{name.rpartition('.')[2]} {value_text(values.get(name))}" for name in names
+    )
+    if trial.number == BASELINE:
+        return f"baseline: {settings}"
+    gain = "" if estimate is None else f" {signed(estimate.ratio)}"
+    return f"trial {trial.number}{gain}: {settings}"
+
+
+def _short(value: Value | None) -> str:
+    text = value_text(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"

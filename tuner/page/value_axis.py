@@ -1,0 +1,84 @@
+"""Where the values of a parameter stand along an axis: numbers in their order from its left end,
+then values without an order, and "not set", each in a slot of its own.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tuner.model import Value
+from tuner.records.parameter_effects import ParameterEffect
+
+#: A slot takes so much room, as far as there is room.
+_SLOT = 58.0
+#: Between the ends of the numbers and what is beside them.
+_EDGE = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class ValueAxis:
+    """An axis from ``left`` to ``right``. ``numbers``: those tried, each with its place from 0 to
+    1; ``others``: values in slots.
+    """
+
+    numbers: tuple[tuple[int, float], ...]
+    others: tuple[Value | None, ...]
+    left: float
+    right: float
+
+    @classmethod
+    def of(cls, effect: ParameterEffect, left: float, right: float) -> ValueAxis:
+        """The axis of the values of a parameter that were tried."""
+        return cls(
+            tuple(
+                (v.value, v.at)
+                for v in effect.levels
+                if v.at is not None and isinstance(v.value, int)
+            ),
+            tuple(level.value for level in effect.levels if level.at is None),
+            left,
+            right,
+        )
+
+    def x(self, value: Value | None) -> float | None:
+        """Where a value stands; None for one that has no place. A flag that is off is as good as
+        one that is not set.
+        """
+        value = None if value is False else value
+        if value in self.others:
+            return self._begin + self._slot * (self.others.index(value) + 0.5)
+        if self.numbers and isinstance(value, int) and value is not True:
+            room = self._begin - self.left - 2.0 * _EDGE
+            return self.left + _EDGE + room * _between(value, self.numbers)
+        return None
+
+    def labels(self) -> list[tuple[float, Value | None, str]]:
+        """The ends of the numbers and the other values, with where and how they are anchored."""
+        ends = dict.fromkeys((self.numbers[0][0], self.numbers[-1][0])) if self.numbers else ()
+        anchors = ("start", "end") if len(ends) > 1 else ("middle",)
+        found: list[tuple[float, Value | None, str]] = [
+            (self.x(value) or 0.0, value, anchor)
+            for value, anchor in zip(ends, anchors, strict=False)
+        ]
+        return [*found, *((self.x(value) or 0.0, value, "middle") for value in self.others)]
+
+    @property
+    def _slot(self) -> float:
+        slots = len(self.others) + (2 if self.numbers else 0)
+        return min(_SLOT, (self.right - self.left) / max(1, slots))
+
+    @property
+    def _begin(self) -> float:
+        """Where the slots begin."""
+        return self.right - self._slot * len(self.others)
+
+
+def _between(value: int, known: Sequence[tuple[int, float]]) -> float:
+    """Where a number stands, between those of which it is known."""
+    place = bisect_left(known, (value, -1.0))
+    if place == 0 or place == len(known):
+        return known[min(place, len(known) - 1)][1]
+    (low, left), (high, right) = known[place - 1], known[place]
+    return left + (right - left) * (value - low) / (high - low)

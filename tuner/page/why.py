@@ -1,0 +1,36 @@
+"""Why a trial may be faster: the blocks in which it was counted beside the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tuner.model import BASELINE, Block, BlockKind
+from tuner.report.why import ENOUGH, reasons
+from tuner.store import Store
+from tuner.store.pages import Pages
+
+#: Counters are put together from so many blocks, up to the newest that measured the trial.
+_BLOCKS_LOOKED_AT = 500
+
+
+def why(store: Store, campaign: str, trial: int) -> list[str]:
+    """A sentence for each large change of what was counted, from the baseline to a trial of the
+    campaign with this whole identifier; none for the baseline itself.
+    """
+    if trial == BASELINE:
+        return []
+    return reasons(chosen(paired(store, campaign, trial)), trial)
+
+
+def paired(store: Store, campaign: str, trial: int) -> list[Block]:
+    """The newest blocks that measured both the baseline and a trial, which may be long ago."""
+    both = {BASELINE, trial}
+    last = Pages(store).last_block_of(campaign, trial)
+    newest = store.blocks(campaign, max(0, last - _BLOCKS_LOOKED_AT), trials=both)
+    return [b for b in newest if both <= {m.trial for m in b.measurements}]
+
+
+def chosen(blocks: Sequence[Block]) -> Sequence[Block]:
+    """The fresh ones of these blocks, where there are enough to tell anything; else all."""
+    fresh = [b for b in blocks if b.kind is BlockKind.CERTIFY]
+    return fresh if len(fresh) >= ENOUGH else blocks
