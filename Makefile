@@ -25,9 +25,9 @@ unexport PYTHONDONTWRITEBYTECODE
 SAME_INDEX = index="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$(build/tools/bin/python -m pip config get global.index-url 2>/dev/null || true)}}"; \
 	if [ -n "$$index" ]; then export UV_DEFAULT_INDEX="$$index"; fi
 
-.PHONY: help tune setup unit test check bench format docs pictures dist lock clean
+.PHONY: help tune setup unit test test-vm check bench format docs pictures dist lock clean
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
 
 tune: setup ## tune the fileserver of a private cell on this machine
 	@$(VENV)/bin/fstune db upgrade
@@ -42,6 +42,9 @@ unit: setup ## run the quick tests of single modules, for the inner loop
 
 test: setup ## run the tests, five files at a time; PYTEST="-k word" narrows them
 	@$(VENV)/bin/python -m pytest -n 5 --dist loadfile --no-loadscope-reorder $(PYTEST)
+
+test-vm: setup ## run the tests on a guest with the kernel's client: 5 minutes, the first time 15
+	@$(VENV)/bin/python -m pytest -m vm tests/vm $(PYTEST)
 
 check: setup ## lint, formatting, types, import rules
 	@$(VENV)/bin/ruff check $(CODE)

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import IO
 
 from deploy.cell import client as client_node
-from deploy.cell import network, server, ssh
+from deploy.cell import kerberos, network, server, ssh
 from deploy.cell.errors import CellError
-from deploy.cell.node import Node, NodePlan, StartingNode, processes_below
+from deploy.cell.node import Furniture, Node, NodePlan, StartingNode, processes_below
 from deploy.cell.packages import ensure_packages
 from deploy.cell.process import ProcessId
 
@@ -32,6 +32,8 @@ _RECORD = "cell.json"
 _LOCK_TIMEOUT_S = 120.0
 _LOCK_POLL_S = 0.1
 
+_NONE_BESIDES = Furniture()
+
 #: Cache size in 1-KiB blocks of the clients that a new cell starts with.
 DEFAULT_CLIENT_OPTIONS = ("-blocks", "200000")
 
@@ -39,19 +41,24 @@ DEFAULT_CLIENT_OPTIONS = ("-blocks", "200000")
 @dataclass(frozen=True, slots=True)
 class CellSpec:
     """What a cell is made of. ``link``: rate of each client's cable (``1gbit``), None for
-    unlimited. ``ssh``: its nodes can run an SSH server (see ``ssh.py``).
+    unlimited. ``ssh``: its nodes can run an SSH server (see ``ssh.py``). ``kerberos``: the server
+    node runs a KDC (see ``kerberos.py``); the clients of such a cell may all be elsewhere.
     """
 
     name: str = "default"
     clients: int = 1
     link: str | None = None
     ssh: bool = False
+    kerberos: bool = False
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise CellError(f"cell name {self.name!r}: use 1 to 32 of a-z, 0-9 and hyphens inside")
-        if not 1 <= self.clients <= network.MAX_CLIENTS:
-            raise CellError(f"clients: {self.clients} is not between 1 and {network.MAX_CLIENTS}")
+        least = 0 if self.kerberos else 1
+        if not least <= self.clients <= network.MAX_CLIENTS:
+            raise CellError(
+                f"clients: {self.clients} is not between {least} and {network.MAX_CLIENTS}"
+            )
         if self.link is not None:
             network.check_rate(self.link)
 
@@ -96,6 +103,11 @@ class Cells:
             )
         self._cells = self._state / "cells"
 
+    @property
+    def state(self) -> Path:
+        """The state directory, absolute."""
+        return self._state
+
     def names(self) -> list[str]:
         """The names of all cells that have something on disk, sorted."""
         if not self._cells.is_dir():
@@ -130,7 +142,12 @@ class Cells:
                 f"{directory / _RECORD} is damaged ({problem!r}); take the cell down"
             ) from problem
 
-    def up(self, spec: CellSpec, say: Callable[[str], None] = lambda text: None) -> Cell:
+    def up(
+        self,
+        spec: CellSpec,
+        say: Callable[[str], None] = lambda text: None,
+        furniture: Furniture = _NONE_BESIDES,
+    ) -> Cell:
         """Bring the cell up, or return it as it is when it is up already.
 
         A half-built, crashed or rebooted one is cleared away first. On any failure, Ctrl-C
@@ -149,7 +166,7 @@ class Cells:
                 return existing
             self._clear(spec.name)
             try:
-                return self._build(spec, say)
+                return self._build(spec, say, furniture)
             except BaseException:
                 self._clear(spec.name)
                 raise
@@ -168,7 +185,7 @@ class Cells:
     @contextlib.contextmanager
     def use(self, name: str) -> Iterator[None]:
         """Hold the cell for one campaign; CellError at once when another process holds it."""
-        with self._open_lock(f"cell-{name}.use") as lock:
+        with self.open_lock(f"cell-{name}.use") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -185,7 +202,7 @@ class Cells:
     @contextlib.contextmanager
     def _locked(self, name: str) -> Iterator[None]:
         deadline = time.monotonic() + _LOCK_TIMEOUT_S
-        with self._open_lock(f"cell-{name}.lock") as lock:
+        with self.open_lock(f"cell-{name}.lock") as lock:
             while True:
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -198,7 +215,8 @@ class Cells:
                 time.sleep(_LOCK_POLL_S)
             yield
 
-    def _open_lock(self, name: str) -> IO[str]:
+    def open_lock(self, name: str) -> IO[str]:
+        """A file to lock that root alone can open. Raises CellError when it cannot be made."""
         locks = self._state / "locks"
         try:
             # Whoever can open a lock can take it, and block us for ever.
@@ -235,10 +253,13 @@ class Cells:
             return self.load(name)
         return None
 
-    def _build(self, spec: CellSpec, say: Callable[[str], None]) -> Cell:
+    def _build(self, spec: CellSpec, say: Callable[[str], None], furniture: Furniture) -> Cell:
         store = self._state / "packages"
         openafs = ensure_packages(store, say)
         packages = (ssh.ensure_ssh_packages(store, say), openafs) if spec.ssh else (openafs,)
+        if spec.kerberos:
+            kdc = kerberos.ensure_kdc_packages(store, say)
+            furniture = replace(furniture, packages=(*furniture.packages, kdc))
         directory = self._directory(spec.name)
         directory.mkdir(parents=True, mode=0o700)
         cell = Cell(spec, (), ready=False)
@@ -246,7 +267,7 @@ class Cells:
         say(f"cell {spec.name}: starting {1 + spec.clients} nodes")
         for number in range(1 + spec.clients):
             plan = (
-                _server_plan(directory, packages)
+                _server_plan(directory, packages, furniture)
                 if number == 0
                 else _client_plan(directory, packages, number)
             )
@@ -260,10 +281,11 @@ class Cells:
         for number, client in enumerate(cell.clients, start=1):
             network.connect_client(cell.server, client, number, spec.link)
         say(f"cell {spec.name}: starting the database servers")
-        server.start_databases(cell.server)
+        server.start_databases(cell.server, with_kdc=spec.kerberos)
         say(f"cell {spec.name}: starting the fileserver")
         server.start_fileserver(cell.server)
-        say(f"cell {spec.name}: mounting {spec.clients} client(s)")
+        if cell.clients:
+            say(f"cell {spec.name}: mounting {spec.clients} client(s)")
         for client in cell.clients:
             client_node.mount(client, DEFAULT_CLIENT_OPTIONS)
         cell = Cell(spec, cell.nodes, ready=True)
@@ -322,7 +344,7 @@ def _require_root() -> None:
         )
 
 
-def _server_plan(directory: Path, packages: tuple[Path, ...]) -> NodePlan:
+def _server_plan(directory: Path, packages: tuple[Path, ...], furniture: Furniture) -> NodePlan:
     home = directory / "server"
     server.write_cell_files(home / "etc" / "server")
     server.write_cell_files(home / "etc")
@@ -337,7 +359,13 @@ def _server_plan(directory: Path, packages: tuple[Path, ...]) -> NodePlan:
     }
     # In memory: a disk's file system remembers what was deleted seconds ago (ext4 avoids those
     # inodes, at a cost), so that one measurement would slow the next.
-    return NodePlan("server", home, packages, binds | _common_binds(home), (server.PARTITION,))
+    return NodePlan(
+        "server",
+        home,
+        (*furniture.packages, *packages),
+        binds | _common_binds(home) | dict(furniture.binds),
+        (server.PARTITION, *furniture.memory),
+    )
 
 
 def _client_plan(directory: Path, packages: tuple[Path, ...], number: int) -> NodePlan:

@@ -15,7 +15,7 @@ from deploy.cell.errors import CellError
 from deploy.cell.node import Node
 
 SERVER_ADDRESS = "10.77.0.1"
-_PREFIX_LENGTH = 24
+PREFIX_LENGTH = 24
 _FIRST_CLIENT = 11
 MAX_CLIENTS = 200
 
@@ -38,7 +38,7 @@ def prepare_server(server: Node) -> None:
     """Give the server node its bridge and address."""
     server.check(["ip", "link", "set", "lo", "up"])
     server.check(["ip", "link", "add", "br0", "type", "bridge"])
-    server.check(["ip", "address", "add", f"{SERVER_ADDRESS}/{_PREFIX_LENGTH}", "dev", "br0"])
+    server.check(["ip", "address", "add", f"{SERVER_ADDRESS}/{PREFIX_LENGTH}", "dev", "br0"])
     server.check(["ip", "link", "set", "br0", "up"])
 
 
@@ -52,7 +52,7 @@ def connect_client(server: Node, client: Node, number: int, link: str | None) ->
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise CellError(f"no cable to {client.name}: {done.stderr.strip()}")
-    address = f"{client_address(number)}/{_PREFIX_LENGTH}"
+    address = f"{client_address(number)}/{PREFIX_LENGTH}"
     client.check(["ip", "link", "set", "lo", "up"])
     client.check(["ip", "address", "add", address, "dev", "eth0"])
     client.check(["ip", "link", "set", "eth0", "up"])

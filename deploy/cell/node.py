@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from deploy.cell.errors import CellError
@@ -169,6 +169,19 @@ class NodePlan:
     binds: Mapping[str, Path]
     #: Directories inside the node that are kept in memory and start empty.
     memory: tuple[str, ...] = ()
+    #: Whether it has a network of its own; else it is in the host's, to fetch things from outside.
+    own_network: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Furniture:
+    """What a node is to see besides what its kind sees. ``packages``: trees laid over its
+    files. ``binds``: path inside -> path on the host. ``memory``: directories that start empty.
+    """
+
+    packages: tuple[Path, ...] = ()
+    binds: Mapping[str, Path] = field(default_factory=dict)
+    memory: tuple[str, ...] = ()
 
 
 class StartingNode:
@@ -190,7 +203,8 @@ class StartingNode:
             "memory": list(plan.memory),
         }
         self._log = plan.directory / "init.log"
-        command = ["unshare", *_NAMESPACES, "--fork", "--kill-child=SIGKILL", "--"]
+        own = [kind for kind in _NAMESPACES if plan.own_network or kind != "--net"]
+        command = ["unshare", *own, "--fork", "--kill-child=SIGKILL", "--"]
         command += [sys.executable, "-I", "-S", str(_INIT), json.dumps(document)]
         with self._log.open("wb") as log:
             self._starter = subprocess.Popen(

@@ -12,11 +12,13 @@ import struct
 import time
 from pathlib import Path
 
+from deploy.cell import kerberos
 from deploy.cell.errors import CellError
 from deploy.cell.network import SERVER_ADDRESS
 from deploy.cell.node import SHARED, Node
 
 CELL_NAME = "fstune.test"
+SERVICE = f"afs/{CELL_NAME}"
 VOLUME = "bench"
 PARTITION = "/vicepa"
 LOG_DIRECTORY = "/var/log/openafs"
@@ -68,18 +70,22 @@ def write_name_files(directory: Path, hostname: str, address: str) -> None:
     (directory / "nsswitch.conf").write_text("passwd: files\ngroup: files\nhosts: files\n")
 
 
-def start_databases(server: Node) -> None:
+def start_databases(server: Node, *, with_kdc: bool = False) -> None:
     """Start bosserver with a service key made now, and the protection and location servers; wait
-    for them.
+    for them. ``with_kdc``: the key comes from a KDC that is started here, and the protection
+    server knows its user.
 
     The fileserver must not start earlier: without the protection server it sits idle for half a
     minute.
     """
     keytab = server.shared / "keytab"
-    with open(os.open(keytab, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(_keytab(os.urandom(32), int(time.time())))
-    principal = f"afs/{CELL_NAME}@{CELL_NAME.upper()}"
-    server.check(["asetkey", "add", "rxkad_krb5", "1", "18", f"{SHARED}/keytab", principal])
+    if with_kdc:
+        kerberos.start(server, CELL_NAME, SERVICE, SERVER_ADDRESS, f"{SHARED}/{keytab.name}")
+    else:
+        with open(os.open(keytab, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(_keytab(os.urandom(32), int(time.time())))
+    add_key = ["asetkey", "add", "rxkad_krb5", "1", "18", f"{SHARED}/{keytab.name}"]
+    server.check([*add_key, f"{SERVICE}@{kerberos.realm(CELL_NAME)}"])
     keytab.unlink()
     server.check(["setsid", "--fork", "sh", "-c", _KEEP_BOSSERVER])
     for name in ("ptserver", "vlserver"):
@@ -87,6 +93,8 @@ def start_databases(server: Node) -> None:
         _retry(server, [*create, "-localauth"], "bosserver")
     _retry(server, ["pts", "listentries", "-localauth"], "the protection server")
     _retry(server, ["vos", "listvldb", "-localauth"], "the location server")
+    if with_kdc:
+        server.check(["pts", "createuser", kerberos.USER, "-localauth"])
 
 
 def start_fileserver(server: Node) -> None:
@@ -134,7 +142,7 @@ def _keytab(key: bytes, timestamp_s: int) -> bytes:
         return struct.pack(">H", len(data)) + data
 
     components = [b"afs", CELL_NAME.encode()]
-    entry = struct.pack(">H", len(components)) + counted(CELL_NAME.upper().encode())
+    entry = struct.pack(">H", len(components)) + counted(kerberos.realm(CELL_NAME).encode())
     entry += b"".join(counted(component) for component in components)
     entry += struct.pack(">IIBH", 1, timestamp_s, 1, 18) + counted(key)
     return b"\x05\x02" + struct.pack(">i", len(entry)) + entry

@@ -143,6 +143,10 @@ _COMMANDS: Mapping[str, _Listed] = {
         "tuner.cli.cell:app",
         "Private OpenAFS cells on this machine: real servers and clients, isolated.",
     ),
+    "vm": _Listed(
+        "tuner.cli.vm:app",
+        "A virtual machine with the Linux kernel's OpenAFS client, on a private cell of its own.",
+    ),
     "db": _Listed(
         "tuner.cli.db:app",
         "Look after the database of campaigns.",

@@ -74,11 +74,19 @@ class JumpSection(Section):
     key: Path | None = None
 
 
+class NetnsSection(Section):
+    """A node of a private cell on this machine that is up already."""
+
+    cell: Word
+    node: Word
+
+
 class SshSection(Section):
     """A host that is reached by SSH; what is not root becomes root by ``sudo -n``.
 
     ``key``: a private key file without passphrase; without one the agent's keys are tried.
-    ``known_hosts``: where its host key must stand; nothing is ever added to it.
+    ``known_hosts``: where its host key must stand; nothing is ever added to it. ``netns``: the
+    connection is made from the network of this node of a private cell.
     """
 
     address: Host
@@ -89,18 +97,12 @@ class SshSection(Section):
     known_hosts: Path = Path("~/.ssh/known_hosts")
     sudo: bool | None = None
     jump: JumpSection | None = None
+    netns: NetnsSection | None = None
 
     @property
     def by_sudo(self) -> bool:
         """Whether commands go through sudo: by default, for every user but root."""
         return self.user != "root" if self.sudo is None else self.sudo
-
-
-class NetnsSection(Section):
-    """A node of a private cell on this machine that is up already."""
-
-    cell: Word
-    node: Word
 
 
 class LocalSection(Section):

@@ -16,7 +16,8 @@ from datetime import datetime
 from itertools import repeat
 from pathlib import Path
 
-from deploy.cell import Cells
+from deploy.cell import Cells, Node
+from deploy.cell.ssh import connect_from
 from search_spaces import Space
 from search_spaces.sampling import Chance, draw
 from tuner.errors import ConflictError, TestbedError, WorkloadError
@@ -24,7 +25,7 @@ from tuner.hosts.conversation import SpeakingConnector
 from tuner.hosts.dry import DryConnector
 from tuner.hosts.heartbeats import Heartbeats
 from tuner.hosts.hold import Hold, Owner, patience_s
-from tuner.hosts.link import Patience, SshHost
+from tuner.hosts.link import OpenSocket, Patience, SshHost, open_socket
 from tuner.hosts.local import LocalConnector
 from tuner.hosts.node import NodeConnector
 from tuner.hosts.put_back import restore_all
@@ -44,6 +45,7 @@ from tuner.services.openafs.facts import (
 from tuner.services.openafs.file import (
     ClientSection,
     FuseSection,
+    NetnsSection,
     ReachSection,
     SshSection,
     TestbedFile,
@@ -103,9 +105,11 @@ class Hosts:
     def _connect(self, reach: ReachSection, base: Path, state: Path) -> SpeakingConnector:
         if reach.ssh is not None:
             host = ssh_host(reach.ssh, base)
-            return self._stack.enter_context(closing(SshConnector(host, self._patience)))
+            within_node = reach.ssh.netns
+            opener = open_socket if within_node is None else _from_node(state, within_node)
+            return self._stack.enter_context(closing(SshConnector(host, self._patience, opener)))
         if reach.netns is not None:
-            return _node(state, reach.netns.cell, reach.netns.node)
+            return NodeConnector(_node(state, reach.netns.cell, reach.netns.node))
         return LocalConnector()
 
 
@@ -371,13 +375,22 @@ def ssh_host(section: SshSection, base: Path) -> SshHost:
     )
 
 
-def _node(state_directory: Path, cell: str, node: str) -> NodeConnector:
+def _node(state_directory: Path, cell: str, node: str) -> Node:
     with translated():
         found = Cells(state_directory).load(cell)
     nodes = {} if found is None else {one.name: one for one in found.nodes}
     if node not in nodes:
         raise TestbedError(f"no node {node!r} of a private cell {cell!r} is up; see 'fstune cell'")
-    return NodeConnector(nodes[node])
+    return nodes[node]
+
+
+def _from_node(state: Path, section: NetnsSection) -> OpenSocket:
+    """Connections from the network of a node: the one that is up when a connection is made."""
+
+    def connect(address: str, port: int, timeout_s: float) -> socket.socket:
+        return connect_from(_node(state, section.cell, section.node), address, port, timeout_s)
+
+    return connect
 
 
 def _largest_bytes(space: Space, limits: Mapping[str, int]) -> int:

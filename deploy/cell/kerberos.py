@@ -1,0 +1,93 @@
+"""A KDC in the server node of a private cell, so that clients can have tokens.
+
+Owns the realm's files in the node's own directory: database, configuration and keytabs, all made at
+run time, readable by root alone, and gone with the cell.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from deploy.cell.errors import CellError
+from deploy.cell.node import SHARED, Node
+from deploy.cell.packages import ensure_packages
+
+#: The user that benchmarks run as: its principal, and its name for the protection server.
+USER = "bench"
+
+_PACKAGES = ("krb5-kdc", "krb5-admin-server", "krb5-user")
+_DIRECTORY = f"{SHARED}/kerberos"
+#: What the servers' keys of type 18 are; others are of no use to them.
+_TYPE = "aes256-cts-hmac-sha1-96:normal"
+_PORT = 88
+_READY_TIMEOUT_S = 20.0
+_POLL_S = 0.05
+
+
+def ensure_kdc_packages(store: Path, say: Callable[[str], None]) -> Path:
+    """The unpacked tree of Kerberos' programs below ``store``, downloaded on first use."""
+    private = store / "root-only"
+    private.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return ensure_packages(private, say, name="kerberos", packages=_PACKAGES)
+
+
+def realm(cell: str) -> str:
+    """The realm of a cell."""
+    return cell.upper()
+
+
+def client_configuration(cell: str, kdc: str) -> str:
+    """The krb5.conf of hosts that have tickets of the realm; ``kdc``: the KDC's address."""
+    return (
+        f"[libdefaults]\ndefault_realm = {realm(cell)}\n"
+        "dns_lookup_realm = false\ndns_lookup_kdc = false\ndns_canonicalize_hostname = false\n"
+        "rdns = false\n"
+        f"[realms]\n{realm(cell)} = {{\n    kdc = {kdc}:{_PORT}\n}}\n"
+        f"[domain_realm]\n.{cell} = {realm(cell)}\n{cell} = {realm(cell)}\n"
+    )
+
+
+def user_keytab(server: Node) -> Path:
+    """The host's side of the keytab of the user that benchmarks run as."""
+    return server.shared / "kerberos" / f"{USER}.keytab"
+
+
+def start(server: Node, cell: str, service: str, address: str, keytab: str) -> None:
+    """Make the realm of a new cell, start its KDC, and write the service's key to ``keytab`` (a
+    path inside the node), that of the user to ``user_keytab``. Raises CellError.
+    """
+    directory = server.shared / "kerberos"
+    directory.mkdir(mode=0o700)
+    (directory / "krb5.conf").write_text(client_configuration(cell, address))
+    (directory / "kdc.conf").write_text(
+        f"[realms]\n{realm(cell)} = {{\n"
+        f"    database_name = {_DIRECTORY}/principal\n"
+        f"    key_stash_file = {_DIRECTORY}/stash\n"
+        f"    kdc_listen = {_PORT}\n    kdc_tcp_listen = {_PORT}\n"
+        f"    supported_enctypes = {_TYPE}\n    max_life = 24h\n}}\n"
+        f"[logging]\nkdc = FILE:{_DIRECTORY}/kdc.log\n"
+    )
+    # The master password is asked for twice. Nobody needs it later: its stash file is used.
+    password = f"{secrets.token_urlsafe(32)}\n".encode() * 2
+    _run(server, ["kdb5_util", "create", "-s"], input=password)
+    for principal, file in ((service, keytab), (USER, f"{_DIRECTORY}/{USER}.keytab")):
+        _run(server, ["kadmin.local", "addprinc", "-randkey", principal])
+        # The key as it was made, so that it keeps its version, 1.
+        _run(server, ["kadmin.local", "ktadd", "-k", file, "-norandkey", principal])
+    _run(server, ["krb5kdc", "-P", "/run/krb5kdc.pid"])
+    deadline = time.monotonic() + _READY_TIMEOUT_S
+    while server.run(["test", "-s", "/run/krb5kdc.pid"]).status != 0:
+        if time.monotonic() > deadline:
+            raise CellError(f"{server.name}: the KDC does not start; its log has no reason")
+        time.sleep(_POLL_S)
+
+
+def _run(server: Node, argv: list[str], input: bytes = b"") -> None:
+    places = [f"KRB5_CONFIG={_DIRECTORY}/krb5.conf", f"KRB5_KDC_PROFILE={_DIRECTORY}/kdc.conf"]
+    done = server.run(["env", *places, *argv], input=input)
+    if done.status != 0:
+        said = (done.stderr or done.stdout).decode(errors="replace").strip()
+        raise CellError(f"{server.name}: {' '.join(argv[:2])}: {said}")

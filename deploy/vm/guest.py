@@ -1,0 +1,304 @@
+"""A guest with the Linux kernel's OpenAFS client, on the network of a private cell: up, down and
+status.
+
+Owns the guest's part of the cell's directory. QEMU runs in the server node: whatever ends that node
+ends the guest, so taking the cell down is complete, even after a crash. The guest is reached by SSH
+from the server node's network; the host's own network has no part in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import shlex
+import shutil
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from deploy.cell import Cell, CellError, Cells, CellSpec, Completed, Furniture, kerberos
+from deploy.cell.client import MOUNT_POINT, VOLUME_PATH
+from deploy.cell.packages import ensure_packages
+from deploy.cell.process import ProcessId
+from deploy.cell.ssh import PORT, connect_from
+from deploy.vm import nfs, qemu, seed
+from deploy.vm.image import Image, Images, Stages
+from deploy.vm.qemu import GuestOptions
+
+Say = Callable[[str], None]
+
+_RECORD = "guest.json"
+_PACKAGES = (*qemu.PACKAGES, *nfs.PACKAGES, "openssh-client")
+_SSH = f"{qemu.GUEST_DIRECTORY}/ssh_config"
+_SSH_CONFIGURATION = f"""\
+Host {seed.HOSTNAME}
+    HostName {seed.ADDRESS}
+    User root
+    IdentityFile {qemu.GUEST_DIRECTORY}/key
+    IdentitiesOnly yes
+    UserKnownHostsFile {qemu.GUEST_DIRECTORY}/known_hosts
+    GlobalKnownHostsFile /dev/null
+    StrictHostKeyChecking yes
+    BatchMode yes
+    ConnectTimeout 20
+"""
+#: Until the guest's SSH server answers: half a minute usually, on a machine that is not busy.
+_BOOT_TIMEOUT_S = 420.0
+_CLIENT_TIMEOUT_S = 240.0
+_POLL_S = 0.5
+#: Whether the client is there, tokens can be had, and both directories for comparison exist; what
+#: was done for that is undone, but for the user's rights on the volume.
+_FIRST_LOOK = f"""
+tries=300
+until mountpoint -q {MOUNT_POINT} && [ -d {VOLUME_PATH} ]; do
+    tries=$((tries - 1))
+    [ $tries -gt 0 ] || {{ systemctl status --no-pager --lines=20 openafs-client >&2; exit 1; }}
+    sleep 0.5
+done
+kinit -k -t {seed.KEYTAB} {kerberos.USER}
+aklog
+tokens | grep -q 'tokens for afs@'
+fs setacl -dir {VOLUME_PATH} -acl {kerberos.USER} all
+unlog
+kdestroy -q
+systemctl start {seed.NFS_DIRECTORY.lstrip("/").replace("/", "-")}.mount
+mountpoint -q {seed.NFS_DIRECTORY}
+[ -w {seed.LOCAL_DIRECTORY} ]
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """A guest as recorded, running or not."""
+
+    cell: Cell
+    process: ProcessId
+    options: GuestOptions
+    image: str
+
+    @property
+    def name(self) -> str:
+        """The name of its cell."""
+        return self.cell.spec.name
+
+    @property
+    def directory(self) -> Path:
+        """Its key, its known_hosts file and its console log, on the host."""
+        return self.cell.server.shared / "vm"
+
+    @property
+    def cell_directory(self) -> Path:
+        """The directory of its cell."""
+        return self.cell.server.directory.parent
+
+    def is_alive(self) -> bool:
+        """Whether the cell and QEMU run."""
+        return self.cell.is_alive() and self.process.is_alive()
+
+    def run(self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0) -> Completed:
+        """Run a command in the guest as root, by SSH. Raises TimeoutError, CellError."""
+        return _run(self.cell, argv, input=input, timeout_s=timeout_s)
+
+
+class Guests:
+    """The guests below one state directory; each has a private cell of its own."""
+
+    def __init__(self, state: Path) -> None:
+        self._cells = Cells(state)
+        self._state = self._cells.state
+        self.images = Images(self._state)
+
+    def names(self) -> list[str]:
+        """The names of the cells that have a guest, or the beginning of one, sorted."""
+        return [name for name in self._cells.names() if self._has_guest(name)]
+
+    def load(self, name: str) -> Guest | None:
+        """The guest as recorded; None when there is none. Raises CellError on a damaged record."""
+        cell = self._cells.load(name)
+        if cell is None:
+            return None
+        path = self._state / "cells" / name / _RECORD
+        try:
+            document = json.loads(path.read_text())
+            process = ProcessId(**document["process"])
+            return Guest(cell, process, GuestOptions(**document["options"]), document["image"])
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError, CellError) as problem:
+            raise CellError(f"{path} is damaged ({problem!r}); take the guest down") from problem
+
+    def up(
+        self,
+        name: str,
+        options: GuestOptions,
+        say: Say = lambda text: None,
+        done: Say = lambda text: None,
+        *,
+        link: str | None = None,
+    ) -> Guest:
+        """Bring a guest and its cell up, or return it as it is when it is up already; the image is
+        built first when there is none. ``say``, ``done``: see ``Stages``.
+
+        One that crashed is cleared away first. On any failure, Ctrl-C included, nothing of the new
+        one is left but its console log. Raises CellError.
+        """
+        spec = CellSpec(name, clients=0, link=link, kerberos=True)
+        qemu.require_machine(options)
+        image = self.images.ensure(say, done)
+        with self._locked(name):
+            if (existing := self._existing(name)) is not None:
+                if (existing.options, existing.cell.spec) != (options, spec):
+                    raise CellError(f"guest {name} is up with other options; take it down first")
+                say(f"guest {name} is up already")
+                return existing
+            self._cells.down(name)
+            stages = Stages(say, done)
+            try:
+                return self._start(spec, options, image, stages)
+            except BaseException:
+                self._keep_console(name)
+                self._cells.down(name)
+                raise
+
+    def down(self, name: str) -> bool:
+        """Take a guest down with its cell, completely; False when there was nothing of it."""
+        with self._locked(name):
+            if name in self._cells.names() and not self._has_guest(name):
+                raise CellError(f"cell {name} has no guest; see fstune cell")
+            return self._cells.down(name)
+
+    def _existing(self, name: str) -> Guest | None:
+        """The guest of that name if it answers. Raises CellError when the name is that of a cell
+        without one.
+        """
+        guest = None
+        with contextlib.suppress(CellError):
+            guest = self.load(name)
+        if guest is not None and guest.is_alive():
+            with contextlib.suppress(TimeoutError):
+                if guest.run(["true"]).status == 0:
+                    return guest
+        if name in self._cells.names() and not self._has_guest(name):
+            raise CellError(f"there is a cell {name} without a guest; use another name")
+        return None
+
+    def _has_guest(self, name: str) -> bool:
+        """Whether a cell has a guest, or no record that says it has none."""
+        try:
+            cell = self._cells.load(name)
+        except CellError:
+            cell = None
+        return cell is None or cell.spec.kerberos
+
+    @contextlib.contextmanager
+    def _locked(self, name: str) -> Iterator[None]:
+        with self._cells.open_lock(f"vm-{name}.lock") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise CellError(f"another fstune works on guest {name}; try again later") from None
+            yield
+
+    def _start(self, spec: CellSpec, options: GuestOptions, image: Image, stages: Stages) -> Guest:
+        private = self._state / "packages" / "root-only"
+        private.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with stages.stage("programs that run it"):
+            tree = ensure_packages(private, stages.say, name="vm", packages=_PACKAGES)
+        furniture = Furniture((tree,), {qemu.IMAGE_DIRECTORY: image.directory}, (nfs.EXPORT,))
+        with stages.stage("cell"):
+            cell = self._cells.up(spec, stages.say, furniture)
+        with stages.stage("NFS server"):
+            nfs.start(cell.server)
+        _prepare(cell)
+        with stages.stage("boot, until SSH answers"):
+            process = qemu.start(cell.server, options, seed.HOSTNAME)
+            guest = Guest(cell, process, options, image.name)
+            self._record(guest)
+            _wait_for_ssh(guest, stages.say)
+        with stages.stage("client, tokens and mounts"):
+            done = guest.run(["sh", "-e"], input=_FIRST_LOOK.encode(), timeout_s=_CLIENT_TIMEOUT_S)
+            if done.status != 0:
+                said = done.stderr.decode(errors="replace").strip()[-600:]
+                raise CellError(f"the guest's client does not work: {said}")
+        return guest
+
+    def _record(self, guest: Guest) -> None:
+        path = guest.cell_directory / _RECORD
+        fresh = path.with_suffix(".new")
+        document = {
+            "process": asdict(guest.process),
+            "options": asdict(guest.options),
+            "image": guest.image,
+        }
+        fresh.write_text(json.dumps(document, indent=1))
+        fresh.replace(path)
+
+    def _keep_console(self, name: str) -> None:
+        console = self._state / "cells" / name / "server/shared/vm" / qemu.CONSOLE
+        with contextlib.suppress(OSError):
+            shutil.copyfile(console, self._state / f"console-of-{name}.log")
+
+
+def _prepare(cell: Cell) -> None:
+    """Make the guest's keys and its second disk. Both keys are made now, and are of this guest
+    alone.
+    """
+    server = cell.server
+    directory = server.shared / "vm"
+    directory.mkdir(mode=0o700)
+    for key in ("key", "host_key"):
+        make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"fstune-{key}"]
+        server.check([*make, "-f", f"{qemu.GUEST_DIRECTORY}/{key}"])
+    host_key = (directory / "host_key.pub").read_text()
+    (directory / "known_hosts").write_text(f"{seed.ADDRESS} {host_key}")
+    (directory / "ssh_config").write_text(_SSH_CONFIGURATION)
+    secret = {
+        "etc/ssh/ssh_host_ed25519_key": directory / "host_key",
+        seed.KEYTAB: kerberos.user_keytab(server),
+    }
+    seed.write(directory / qemu.SEED, secret, (directory / "key.pub").read_text())
+
+
+def _wait_for_ssh(guest: Guest, say: Say) -> None:
+    began = time.monotonic()
+    while time.monotonic() - began < _BOOT_TIMEOUT_S:
+        if not guest.process.is_alive():
+            raise CellError(f"the guest has ended while it booted: {_console(guest)}")
+        if _greets(guest.cell):
+            done = guest.run(["true"], timeout_s=120.0)
+            if done.status != 0:
+                said = done.stderr.decode(errors="replace").strip()
+                raise CellError(f"the guest's SSH server refuses: {said}")
+            return
+        say(f"guest boots: {time.monotonic() - began:.0f} s")
+        time.sleep(_POLL_S)
+    raise CellError(f"the guest does not answer after {_BOOT_TIMEOUT_S:.0f} s: {_console(guest)}")
+
+
+def _greets(cell: Cell) -> bool:
+    try:
+        with connect_from(cell.server, seed.ADDRESS, PORT, 3.0) as connection:
+            return connection.recv(4, socket.MSG_WAITALL) == b"SSH-"
+    except OSError:
+        return False
+
+
+def _console(guest: Guest) -> str:
+    """The end of what the guest printed."""
+    try:
+        text = (guest.directory / qemu.CONSOLE).read_text(errors="replace")
+    except OSError:
+        return "its console is empty"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return " | ".join(lines[-3:]) or "its console is empty"
+
+
+def _run(
+    cell: Cell, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
+) -> Completed:
+    # What arrives there is read by a shell, so each word is quoted.
+    ssh = ["ssh", "-F", _SSH, seed.HOSTNAME, "--", shlex.join(argv)]
+    return cell.server.run(ssh, input=input, timeout_s=timeout_s)

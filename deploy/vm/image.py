@@ -1,0 +1,299 @@
+"""The image of the guest: a root file system with Debian's kernel and OpenAFS' module in it.
+
+Owns the images below the state directory. Each is named by what it is made of, appears under that
+name only when it is complete, and is never changed: guests keep their changes elsewhere. It holds
+no key and no name: those come with each guest's start.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.cell.cell import require_machine
+from deploy.cell.errors import CellError
+from deploy.cell.node import ENVIRONMENT, SHARED, Node, NodePlan, StartingNode, processes_below
+from deploy.cell.packages import ensure_packages
+from deploy.vm import recipe, sources
+
+Say = Callable[[str], None]
+
+_TOOLS = ("e2fsprogs", "mmdebstrap")
+_ROOT, _COMPILING = "root", "compiling"
+_SCRATCH = "build-"
+_MANIFEST = "manifest.json"
+#: What the builder sees of the host although a node usually has its own.
+_NAMES = ("hosts", "nsswitch.conf", "resolv.conf")
+_PROXIES = ("http_proxy", "https_proxy", "no_proxy")
+_MOST_S = 3600.0
+_POLL_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A complete image. ``kernel``: its release. ``openafs``: the version of its packages."""
+
+    directory: Path
+    kernel: str
+    openafs: str
+    seconds: dict[str, float]
+
+    #: What is in its directory.
+    ROOT = "root.img"
+    VMLINUZ = "vmlinuz"
+    INITRD = "initrd.img"
+
+    @property
+    def name(self) -> str:
+        """The digest of what it is made of."""
+        return self.directory.name
+
+
+class Stages:
+    """Says what is being done (``say``), and how long each stage took (``done``)."""
+
+    def __init__(self, say: Say, done: Say) -> None:
+        self.say = say
+        self.done = done
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """One stage."""
+        self.say(name)
+        began = time.monotonic()
+        yield
+        self.seconds[name] = round(time.monotonic() - began, 1)
+        self.done(f"{name}: {self.seconds[name]:.1f} s")
+
+
+class Images:
+    """The images below one state directory."""
+
+    def __init__(self, state: Path) -> None:
+        self._packages = state / "packages"
+        self._images = state / "images"
+
+    def current(self) -> Image | None:
+        """The image of today's recipe; None when it is still to be built."""
+        directory = self._images / recipe.digest()
+        try:
+            document = json.loads((directory / _MANIFEST).read_text())
+        except FileNotFoundError:
+            return None
+        return Image(directory, document["kernel"], document["openafs"], document["seconds"])
+
+    def ensure(self, say: Say, done: Say = lambda text: None) -> Image:
+        """The image of today's recipe, built unless it is there; see ``Stages``. Raises CellError;
+        nothing is left of a build that fails or is interrupted but what later ones can use.
+        """
+        if (image := self.current()) is not None:
+            return image
+        require_machine()
+        self._images.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (self._images / "lock").open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                say("another fstune builds the image; waiting for it")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            self._clear()
+            if (image := self.current()) is None:
+                image = self._build(Stages(say, done))
+        return image
+
+    def _clear(self) -> None:
+        """Remove what a build has left that was killed."""
+        for leftover in self._images.glob(f"{_SCRATCH}*"):
+            for process in processes_below(leftover):
+                process.kill()
+            shutil.rmtree(leftover)
+
+    def _build(self, stages: Stages) -> Image:
+        name = recipe.digest()  # now: somebody may edit a file of the recipe meanwhile
+        private = self._packages / "root-only"
+        private.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with stages.stage("programs that build"):
+            tools = ensure_packages(private, stages.say, name="image", packages=_TOOLS)
+            lines, settings = sources.source_lines(), sources.settings()
+        scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=self._images))
+        builder = None
+        try:
+            builder = _start_builder(scratch, tools)
+            shared = builder.shared
+            (shared / "sources.list").write_text("".join(f"{line}\n" for line in lines))
+            (shared / "apt.conf").write_text(settings)
+            (shared / "debconf").write_text(recipe.DEBCONF)
+            early = "".join(f"{name}\n" for name in recipe.EARLY_MODULES)
+            (shared / "modules").write_text(early)
+            (shared / "fstune").write_text("MODULES=list\n")
+            ready = self._make(builder, stages)
+            ready.rename(self._images / name)
+        finally:
+            if builder is not None:
+                builder.stop()
+            shutil.rmtree(scratch)
+        image = self.current()
+        assert image is not None
+        return image
+
+    def _make(self, builder: Node, stages: Stages) -> Path:
+        """Build everything; returns the directory of the image, complete."""
+        root = builder.shared / _ROOT
+        with stages.stage("root file system"):
+            _bootstrap(builder, _ROOT, recipe.PACKAGES, stages.say)
+        (kernel,) = sorted(path.name for path in (root / "lib/modules").iterdir())
+        openafs = _version(builder, "openafs-client")
+        built_for = _version(builder, f"linux-image-{kernel}")
+        module = self._images / _file_name(f"openafs-{openafs}-{built_for}-{kernel}.ko")
+        if not module.exists():
+            with stages.stage("kernel module"):
+                _bootstrap(builder, _COMPILING, recipe.MODULE_PACKAGES, stages.say)
+                _keep_module(builder, kernel, module)
+        with stages.stage("image"):
+            _install_module(builder, kernel, module)
+            _furnish(root)
+            ready = builder.shared / "ready"
+            ready.mkdir()
+            for kept, name in ((Image.VMLINUZ, "vmlinuz"), (Image.INITRD, "initrd.img")):
+                shutil.copyfile(root / "boot" / f"{name}-{kernel}", ready / kept)
+            disk = ready / Image.ROOT
+            disk.touch()
+            os.truncate(disk, recipe.DISK_BYTES)
+            # All of it now: a kernel that still writes inodes would disturb what is measured.
+            now = "lazy_itable_init=0,lazy_journal_init=0"
+            make = ["mkfs.ext4", "-q", "-F", "-L", "fstune", "-E", now, "-d", f"{SHARED}/{_ROOT}"]
+            builder.check([*make, f"{SHARED}/ready/{Image.ROOT}"], timeout_s=_MOST_S)
+        manifest = {"kernel": kernel, "openafs": openafs, "seconds": stages.seconds}
+        (ready / _MANIFEST).write_text(json.dumps(manifest, indent=1))
+        return ready
+
+
+def _start_builder(scratch: Path, tools: Path) -> Node:
+    """A node with the tools, in the host's network: its end is the end of all that it mounted."""
+    home = scratch / "builder"
+    (home / "shared").mkdir(parents=True)
+    binds = {SHARED: home / "shared"}
+    for name in _NAMES:
+        if (there := Path(f"/etc/{name}").resolve()).exists():
+            binds[f"/etc/{name}"] = there
+    plan = NodePlan("builder", home, (tools,), binds, own_network=False)
+    return StartingNode(plan).proceed()
+
+
+def _bootstrap(builder: Node, target: str, packages: Sequence[str], say: Say) -> None:
+    """Install packages and what they need into a new root file system."""
+    hooks = (
+        "copy-in debconf /root",
+        'chroot "$1" debconf-set-selections /root/debconf',
+        'mkdir -p "$1/etc/initramfs-tools/conf.d"',
+        "copy-in modules /etc/initramfs-tools",
+        "copy-in fstune /etc/initramfs-tools/conf.d",
+    )
+    proxies = [f"{name}={os.environ[name]}" for name in _PROXIES if name in os.environ]
+    command = ["env", "--chdir", SHARED, *proxies, "mmdebstrap", "--mode=root"]
+    command += ["--variant=minbase", f"--include={','.join(packages)}", "--aptopt=apt.conf"]
+    command += [
+        "--aptopt=Apt::Install-Recommends false",
+        "--aptopt=Acquire::Languages none",
+        "--dpkgopt=force-confold",
+        # What is cut off is thrown away, so nothing need wait for the disk.
+        "--dpkgopt=force-unsafe-io",
+        "--dpkgopt=path-exclude=/usr/share/man/*",
+        "--dpkgopt=path-exclude=/usr/share/doc/*",
+        "--dpkgopt=path-exclude=/usr/share/locale/*",
+    ]
+    command += [f"--essential-hook={hook}" for hook in hooks]
+    _follow(builder, [*command, recipe.SUITE, target, "sources.list"], say)
+
+
+def _follow(builder: Node, argv: Sequence[str], say: Say) -> None:
+    """Run a long command of the builder, saying its own headlines. Raises CellError."""
+    log = builder.shared / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            builder.enter(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=ENVIRONMENT,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + _MOST_S
+    with log.open(errors="replace") as lines:
+        while process.poll() is None:
+            if time.monotonic() > deadline:
+                raise CellError(f"{argv[3]} does not end within {_MOST_S:.0f} s")
+            for line in lines:
+                if line.startswith("I: ") and line.endswith("...\n"):
+                    say(line[3:].strip())
+            time.sleep(_POLL_S)
+    if process.returncode != 0:
+        said = log.read_text(errors="replace").splitlines()
+        wrong = [line for line in said if line.startswith(("E:", "Err:", "W:"))] or said
+        raise CellError(f"the image cannot be built: {'; '.join(wrong[-3:])}")
+
+
+def _version(builder: Node, package: str) -> str:
+    query = ["chroot", f"{SHARED}/{_ROOT}", "dpkg-query", "--show", "--showformat=${Version}"]
+    return builder.check([*query, package]).strip()
+
+
+def _file_name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._+-]", "_", text)
+
+
+def _keep_module(builder: Node, kernel: str, module: Path) -> None:
+    """Keep the compiled module for later images of the same kernel; the rest is removed."""
+    compiling = builder.shared / _COMPILING
+    found = sorted((compiling / "lib/modules" / kernel).rglob("openafs.ko"))
+    if not found:
+        log = next(compiling.glob("var/lib/dkms/openafs/*/build/make.log"), None)
+        said = log.read_text(errors="replace")[-300:] if log else "there is no log of its build"
+        raise CellError(f"OpenAFS' module was not compiled for {kernel}: {said}")
+    fresh = builder.shared / "openafs.ko"
+    shutil.copyfile(found[0], fresh)
+    fresh.rename(module)
+    builder.check(["rm", "-rf", f"{SHARED}/{_COMPILING}"], timeout_s=600.0)
+
+
+def _install_module(builder: Node, kernel: str, module: Path) -> None:
+    there = builder.shared / _ROOT / "lib/modules" / kernel / "updates" / "openafs.ko"
+    there.parent.mkdir(exist_ok=True)
+    shutil.copyfile(module, there)
+    builder.check(["chroot", f"{SHARED}/{_ROOT}", "/sbin/depmod", kernel])
+
+
+def _furnish(root: Path) -> None:
+    """Put our own files in place, and take away what no two guests may share."""
+    for name, source in recipe.files().items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, root / name)
+    units = root / "etc/systemd/system"
+    for unit, wanted_by in recipe.ENABLED.items():
+        wants = units / f"{wanted_by}.wants"
+        wants.mkdir(exist_ok=True)
+        ours = (units / unit).exists()
+        link = wants / unit
+        if not link.is_symlink():
+            link.symlink_to(f"{'/etc' if ours else '/lib'}/systemd/system/{unit}")
+    for unit in recipe.MASKED:
+        (units / unit).unlink(missing_ok=True)
+        (units / unit).symlink_to("/dev/null")
+    for key in (root / "etc/ssh").glob("ssh_host_*"):
+        key.unlink()
+    for name in ("machine-id", "resolv.conf"):
+        (root / "etc" / name).unlink(missing_ok=True)
+        (root / "etc" / name).touch()
+    (root / "root/debconf").unlink(missing_ok=True)
+    (root / "etc/fstune").mkdir(exist_ok=True)

@@ -1,0 +1,87 @@
+"""An NFSv3 server in the server node: the same network and the same storage as the fileserver's, so
+that a campaign can compare. It is a program, so the host's kernel needs no NFS server.
+"""
+
+from __future__ import annotations
+
+import time
+
+from deploy.cell.errors import CellError
+from deploy.cell.network import SERVER_ADDRESS
+from deploy.cell.node import SHARED, Node
+from deploy.cell.ssh import connect_from
+
+PACKAGES = ("nfs-ganesha", "nfs-ganesha-vfs", "rpcbind")
+#: In memory, as the fileserver's partition is.
+EXPORT = "/export"
+
+_PORT, _MOUNT_PORT = 2049, 20048
+MOUNT_OPTIONS = (
+    f"vers=3,proto=tcp,port={_PORT},mountproto=tcp,mountport={_MOUNT_PORT},nolock,hard,_netdev"
+)
+_RPC_USER = "_rpc:x:65533:65534::/run/rpcbind:/usr/sbin/nologin"
+_DIRECTORY = f"{SHARED}/nfs"
+_CONFIGURATION = f"""\
+NFS_CORE_PARAM {{
+    Protocols = 3;
+    NFS_Port = {_PORT};
+    MNT_Port = {_MOUNT_PORT};
+    Bind_addr = {SERVER_ADDRESS};
+    Enable_NLM = false;
+    Enable_RQUOTA = false;
+    fsid_device = true;
+}}
+NFS_KRB5 {{
+    Active_krb5 = false;
+}}
+EXPORT {{
+    Export_Id = 1;
+    Path = {EXPORT};
+    Pseudo = {EXPORT};
+    Access_Type = RW;
+    Squash = No_Root_Squash;
+    SecType = sys;
+    Protocols = 3;
+    Transports = TCP;
+    FSAL {{ Name = VFS; }}
+}}
+"""
+_READY_TIMEOUT_S = 40.0
+_POLL_S = 0.2
+
+
+def start(server: Node) -> None:
+    """Start the NFS server and wait until it takes connections. Raises CellError with the end of
+    its log.
+    """
+    directory = server.shared / "nfs"
+    directory.mkdir()
+    (directory / "ganesha.conf").write_text(_CONFIGURATION)
+    server.check(["mkdir", "--parents", "/run/rpcbind", "/run/ganesha", "/var/lib/nfs/ganesha"])
+    server.check(["chmod", "1777", EXPORT])
+    # rpcbind becomes a user of its own, whom this machine may not have.
+    users = server.check(["cat", "/etc/passwd"])
+    (directory / "passwd").write_text(f"{users.rstrip()}\n{_RPC_USER}\n")
+    server.check(["mount", "--bind", f"{_DIRECTORY}/passwd", "/etc/passwd"])
+    server.check(["rpcbind", "-w"])
+    server.check(
+        [
+            "ganesha.nfsd",
+            *("-f", f"{_DIRECTORY}/ganesha.conf"),
+            *("-L", f"{_DIRECTORY}/log"),
+            *("-p", "/run/ganesha/pid"),
+            *("-N", "NIV_EVENT"),
+        ]
+    )
+    deadline = time.monotonic() + _READY_TIMEOUT_S
+    while True:
+        try:
+            connect_from(server, SERVER_ADDRESS, _MOUNT_PORT, 1.0).close()
+            connect_from(server, SERVER_ADDRESS, _PORT, 1.0).close()
+            return
+        except OSError as problem:
+            if time.monotonic() > deadline:
+                log = directory / "log"
+                said = log.read_text(errors="replace")[-400:] if log.exists() else ""
+                raise CellError(f"the NFS server does not start: {said}") from problem
+        time.sleep(_POLL_S)

@@ -1,0 +1,50 @@
+"""Where this machine gets Debian's packages from: the image is made of the same."""
+
+from __future__ import annotations
+
+import subprocess
+
+from deploy.cell.errors import CellError
+from deploy.vm.recipe import SUITE
+
+_FIELDS = "$(ORIGIN)\t$(REPO_URI)\t$(RELEASE)\t$(COMPONENT)\t$(SIGNED_BY)"
+_OURS = (SUITE, f"{SUITE}-updates", f"{SUITE}-security")
+#: How apt reaches its servers, and what it asks of their dates.
+_SETTINGS = ("Acquire::http::", "Acquire::https::", "Acquire::Check-", "Acquire::Retries")
+
+
+def source_lines() -> list[str]:
+    """Debian's own sources on this machine, a line of sources.list each.
+
+    Raises CellError when there is none: the guest is made of Debian 12's packages.
+    """
+    listed = _output(["apt-get", "indextargets", "--format", _FIELDS, "Identifier: Packages"])
+    found: dict[str, None] = {}
+    for line in listed.splitlines():
+        origin, address, release, component, signed_by = line.split("\t")
+        if origin == "Debian" and release in _OURS:
+            key = f"[signed-by={signed_by}] " if signed_by.startswith("/") else ""
+            found[f"deb {key}{address.rstrip('/')} {release} {component}"] = None
+    if not any(f" {SUITE} " in line for line in found):
+        raise CellError(
+            f"this machine's apt has no lists of Debian's {SUITE}: the guest is made of its "
+            "packages; on Debian 12 run apt-get update first"
+        )
+    return list(found)
+
+
+def settings() -> str:
+    """The machine's own settings for downloads, as apt.conf has them."""
+    dumped = _output(["apt-config", "dump"])
+    lines = [line for line in dumped.splitlines() if line.startswith(_SETTINGS)]
+    return "".join(f"{line}\n" for line in lines if line.endswith('";') and '""' not in line)
+
+
+def _output(argv: list[str]) -> str:
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    except FileNotFoundError:
+        raise CellError(f"{argv[0]} is missing: the guest needs Debian 12") from None
+    if done.returncode != 0:
+        raise CellError(f"{' '.join(argv[:2])}: {done.stderr.strip()[-300:]}")
+    return done.stdout

@@ -1,0 +1,118 @@
+"""The parts of a guest that need no machine: image names, second disk, command line, record."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.cell import CellError, Cells, CellSpec
+from deploy.vm import GuestOptions, Guests, Images, qemu, recipe, seed, sources
+
+
+def test_an_image_is_named_by_all_that_it_is_made_of(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    before = recipe.digest()
+    assert before == recipe.digest()
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/motd").write_text("one")
+    monkeypatch.setattr(recipe, "_FILES", tmp_path)
+    one = recipe.digest()
+    (tmp_path / "etc/motd").write_text("two")
+    assert len({before, one, recipe.digest()}) == 3
+
+
+def test_an_image_that_is_not_complete_does_not_count(tmp_path: Path) -> None:
+    directory = tmp_path / "images" / recipe.digest()
+    directory.mkdir(parents=True)
+    assert Images(tmp_path).current() is None
+    manifest = {"kernel": "6.1.0-1-amd64", "openafs": "1.8.9-1", "seconds": {"image": 1.0}}
+    (directory / "manifest.json").write_text(json.dumps(manifest))
+    image = Images(tmp_path).current()
+    assert image is not None
+    assert (image.name, image.kernel) == (recipe.digest(), "6.1.0-1-amd64")
+
+
+def test_the_second_disk_has_names_for_all_and_secrets_for_root(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"\0key")
+    disk = tmp_path / "seed.tar"
+    seed.write(disk, {seed.KEYTAB: tmp_path / "secret"}, "ssh-ed25519 AAAA\n")
+    assert stat.S_IMODE(disk.stat().st_mode) == 0o600
+    assert disk.stat().st_size % 512 == 0
+    with tarfile.open(disk) as archive:
+        entries = {entry.name: entry for entry in archive}
+        file = archive.extractfile(seed.KEYTAB.lstrip("/"))
+        assert file is not None
+        assert file.read() == b"\0key"
+    assert entries[seed.KEYTAB.lstrip("/")].mode == 0o600
+    assert entries["root/.ssh"].mode == 0o700
+    assert entries["etc/openafs/ThisCell"].mode == 0o644
+    assert not [name for name in entries if name.startswith(("/", ".."))]
+    assert {(entry.uid, entry.gid) for entry in entries.values()} == {(0, 0)}
+
+
+def test_the_processor_is_emulated_unless_kvm_is_asked_for() -> None:
+    words = qemu.command(GuestOptions(memory_mib=4096, processors=3), "guest")
+    assert words[words.index("-accel") + 1].startswith("tcg")
+    assert words[words.index("-m") + 1] == "4096"
+    assert words[words.index("-smp") + 1] == "3"
+    assert any("snapshot=on" in word for word in words)
+    words = qemu.command(GuestOptions(kvm=True), "guest")
+    assert words[words.index("-accel") + 1] == "kvm"
+
+
+@pytest.mark.parametrize(
+    ("options", "what"), [({"memory_mib": 512}, "memory"), ({"processors": 0}, "processors")]
+)
+def test_a_machine_that_is_too_small_is_refused(options: dict[str, Any], what: str) -> None:
+    with pytest.raises(CellError, match=f"{what}: .*is not between"):
+        GuestOptions(**options)
+
+
+def test_a_missing_device_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str, flags: int) -> int:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(CellError, match=r"/dev/net/tun .*modprobe tun"):
+        qemu.require_machine(GuestOptions())
+
+
+def test_only_debian_s_own_sources_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = (
+        "Debian\thttp://mirror.example/debian/\tbookworm\tmain\t/usr/share/keyrings/d.gpg\n"
+        "Debian\thttp://mirror.example/debian/\tbookworm\tmain\t/usr/share/keyrings/d.gpg\n"
+        "Debian\thttp://mirror.example/security/\tbookworm-security\tmain\t\n"
+        "Debian\thttp://mirror.example/debian/\ttrixie\tmain\t\n"
+        "Others\thttp://others.example/\tbookworm\tmain\t\n"
+    )
+    monkeypatch.setattr(sources, "_output", lambda argv: listed)
+    assert sources.source_lines() == [
+        "deb [signed-by=/usr/share/keyrings/d.gpg] http://mirror.example/debian bookworm main",
+        "deb http://mirror.example/security bookworm-security main",
+    ]
+    monkeypatch.setattr(sources, "_output", lambda argv: "")
+    with pytest.raises(CellError, match="run apt-get update"):
+        sources.source_lines()
+
+
+def test_a_cell_with_a_kdc_needs_no_client() -> None:
+    assert CellSpec(clients=0, kerberos=True).clients == 0
+    with pytest.raises(CellError, match="not between 0 and 200"):
+        CellSpec(clients=-1, kerberos=True)
+
+
+def test_cells_without_a_guest_are_none(tmp_path: Path) -> None:
+    record = {"spec": {"name": "a"}, "nodes": [], "ready": True}
+    (tmp_path / "cells" / "a").mkdir(parents=True)
+    (tmp_path / "cells" / "a" / "cell.json").write_text(json.dumps(record))
+    (tmp_path / "cells" / "b").mkdir()
+    assert Cells(tmp_path).names() == ["a", "b"]
+    assert Guests(tmp_path).names() == ["b"]
+    assert Guests(tmp_path).load("a") is None

@@ -1,0 +1,43 @@
+"""One guest for all tests that need one, and what it takes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.vm import Guest, GuestOptions, Guests
+
+NAME = "vm-test"
+
+
+@pytest.fixture(scope="session")
+def state(root: Path) -> Path:
+    """Return the state directory: its image stays from one run of the tests to the next."""
+    return Path(os.environ.get("FSTUNE_TEST_VM_STATE") or root / "build" / "test-state")
+
+
+@pytest.fixture(scope="session")
+def guests(state: Path) -> Iterator[Guests]:
+    guests = Guests(state)
+    yield guests
+    guests.down(NAME)
+
+
+@pytest.fixture(scope="session")
+def bring_up(guests: Guests, request: pytest.FixtureRequest) -> Callable[[], Guest]:
+    """Bring the guest up, unless it is; show how long each stage takes."""
+    writer = request.config.get_terminal_writer()
+
+    def up() -> Guest:
+        return guests.up(NAME, GuestOptions(), done=lambda text: writer.line(f"\n  {text}"))
+
+    return up
+
+
+@pytest.fixture
+def guest(bring_up: Callable[[], Guest]) -> Guest:
+    """Return the guest, up: a test may have taken it down."""
+    return bring_up()

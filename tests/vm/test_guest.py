@@ -1,0 +1,187 @@
+"""A guest is a client host with the kernel's client and tokens, and nothing is left of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import stat
+import subprocess
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deploy.cell import kerberos
+from deploy.cell.client import MOUNT_POINT, VOLUME_PATH
+from deploy.cell.network import SERVER_ADDRESS
+from deploy.cell.server import VOLUME
+from deploy.vm import Guest, Guests, seed
+from tests.integration.conftest import Trace, mounts_below, process_in, wait_for
+from tests.vm.conftest import NAME
+from tuner.services.openafs import hosts
+from tuner.services.openafs.assembly import usual_wishes
+from tuner.services.openafs.file import read_testbed
+from tuner.services.openafs.guest import write_testbed
+
+pytestmark = [pytest.mark.vm, pytest.mark.cell, pytest.mark.timeout(3600)]
+
+LOGIN = f"kinit -k -t {seed.KEYTAB} {kerberos.USER} && aklog"
+
+
+def said(guest: Guest, *argv: str) -> str:
+    done = guest.run(argv)
+    assert done.status == 0, (argv, done.stderr)
+    return done.stdout.decode().strip()
+
+
+def shell(guest: Guest, script: str) -> str:
+    done = guest.run(["sh", "-eu"], input=script.encode(), timeout_s=120.0)
+    assert done.status == 0, (script, done.stderr)
+    return done.stdout.decode().strip()
+
+
+def interfaces() -> list[str]:
+    listed = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True)
+    return sorted(line.split(":")[1] for line in listed.stdout.splitlines())
+
+
+def test_it_is_a_client_host_with_the_kernel_client(guest: Guest) -> None:
+    modules = said(guest, "cat", "/proc/modules").splitlines()
+    assert [line for line in modules if line.startswith("openafs ")]
+    mounted = said(guest, "findmnt", "--noheadings", "--output", "FSTYPE", MOUNT_POINT)
+    assert mounted == "afs"
+    assert said(guest, "systemctl", "is-active", "openafs-client", "ssh") == "active\nactive"
+    assert said(guest, "systemctl", "is-system-running") == "running"
+    assert said(guest, "cmdebug", "localhost", "-cache")
+
+
+def test_a_file_that_is_written_with_a_token_is_on_the_server(guest: Guest) -> None:
+    private = f"{VOLUME_PATH}/private"
+    shell(guest, f"{LOGIN}\nmkdir {private}\nfs setacl {private} bench all -clear")
+    try:
+        shell(guest, f"head -c 300000 /dev/urandom > {private}/file\nunlog\nfs flushall")
+        assert guest.run(["cat", f"{private}/file"]).status != 0, "read without a token"
+        digest = shell(guest, f"{LOGIN}\nsha256sum < {private}/file")
+        assert guest.cell.server.check(["vos", "examine", VOLUME, "-localauth"]), (
+            "the server has no volume"
+        )
+        dump = guest.cell.server.run(["vos", "dump", VOLUME, "-localauth"]).stdout
+        content = guest.run(["cat", f"{private}/file"]).stdout
+        assert len(content) == 300000
+        assert content in dump
+        assert len(digest.split()[0]) == 64
+    finally:
+        shell(guest, f"{LOGIN}\nrm -r {private}\nunlog\nkdestroy -q")
+
+
+def test_what_is_secret_is_only_root_s(guest: Guest) -> None:
+    files = [guest.directory / name for name in ("key", "host_key", "seed.tar")] + [
+        kerberos.user_keytab(guest.cell.server)
+    ]
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+    assert stat.S_IMODE(guest.cell_directory.stat().st_mode) == 0o700
+    assert said(guest, "stat", "--format=%a", seed.KEYTAB) == "600"
+    assert not (guest.cell.server.shared / "keytab").exists()
+
+
+def test_its_paths_for_references_are_there(guest: Guest) -> None:
+    for path, kind in ((seed.NFS_DIRECTORY, "nfs"), (seed.LOCAL_DIRECTORY, "ext4")):
+        found = said(guest, "findmnt", "--noheadings", "--output", "FSTYPE", "--target", path)
+        assert found == kind
+        shell(guest, f"echo here > {path}/file")
+    assert "vers=3" in said(guest, "findmnt", "--noheadings", "-o", "OPTIONS", seed.NFS_DIRECTORY)
+    assert guest.cell.server.check(["cat", "/export/file"]) == "here\n"
+    shell(guest, f"rm {seed.NFS_DIRECTORY}/file {seed.LOCAL_DIRECTORY}/file")
+
+
+def test_fstune_reaches_it_as_a_testbed_and_finds_it_fit(guest: Guest, state: Path) -> None:
+    path = write_testbed(guest)
+    testbed = read_testbed(path)
+    with closing(hosts.Hosts(testbed, path.parent, state)) as connections:
+        survey = hosts.look(testbed, connections, usual_wishes("afsd"))
+    assert survey.refused is None
+    assert yaml.safe_load(path.read_text())["clients"][0]["control"] == {"systemd": {}}
+
+
+def test_this_machine_s_own_network_does_not_know_it(guest: Guest) -> None:
+    with pytest.raises(OSError, match=r"timed out|unreachable|refused"):
+        socket.create_connection((seed.ADDRESS, 22), timeout=2.0)
+
+
+def test_up_twice_is_the_same_guest(guest: Guest, bring_up: Callable[[], Guest]) -> None:
+    again = bring_up()
+    assert again.process == guest.process
+    assert again.cell == guest.cell
+
+
+def test_a_guest_that_is_rebooted_keeps_its_files(guest: Guest) -> None:
+    boot = said(guest, "cat", "/proc/sys/kernel/random/boot_id")
+    shell(guest, f"echo kept > {seed.LOCAL_DIRECTORY}/kept\nsync")
+    guest.run(["systemctl", "reboot"])
+
+    def back() -> bool:
+        try:
+            done = guest.run(["cat", "/proc/sys/kernel/random/boot_id"], timeout_s=20.0)
+        except TimeoutError:
+            return False
+        return done.status == 0 and done.stdout.decode().strip() != boot
+
+    wait_for_minutes(back)
+    assert said(guest, "cat", f"{seed.LOCAL_DIRECTORY}/kept") == "kept"
+    assert guest.process.is_alive()
+
+
+def wait_for_minutes(condition: Callable[[], bool]) -> None:
+    for _ in range(4):
+        try:
+            wait_for(condition, "the guest")
+            return
+        except AssertionError:
+            continue
+    wait_for(condition, "the guest")
+
+
+def everything_gone(trace: Trace, directory: Path, before: Sequence[str]) -> None:
+    assert trace.gone(), trace.left()
+    assert not directory.exists()
+    assert mounts_below(directory) == []
+    assert interfaces() == list(before)
+
+
+def test_down_after_qemu_was_killed_leaves_nothing(guest: Guest, guests: Guests) -> None:
+    before = interfaces()
+    trace = Trace.of(guest.cell)
+    os.kill(guest.process.pid, signal.SIGKILL)
+    wait_for(lambda: not guest.process.is_alive(), "QEMU to end")
+    loaded = guests.load(NAME)
+    assert loaded is not None
+    assert not loaded.is_alive()
+    assert guests.down(NAME)
+    everything_gone(trace, guest.cell_directory, before)
+
+
+def test_up_after_qemu_was_killed_is_a_new_guest(
+    guest: Guest, bring_up: Callable[[], Guest]
+) -> None:
+    os.kill(guest.process.pid, signal.SIGKILL)
+    wait_for(lambda: not guest.process.is_alive(), "QEMU to end")
+    again = bring_up()
+    assert again.process != guest.process
+    assert said(again, "true") == ""
+
+
+def test_down_leaves_nothing(guest: Guest, guests: Guests) -> None:
+    before = interfaces()
+    trace = Trace.of(guest.cell)
+    assert process_in(guest.cell.server, "qemu-system-x86_64") == guest.process
+    assert guests.down(NAME)
+    everything_gone(trace, guest.cell_directory, before)
+    assert not guests.down(NAME)
+    assert guests.names() == []
+    assert (
+        SERVER_ADDRESS
+        not in subprocess.run(["ip", "address"], capture_output=True, text=True, check=True).stdout
+    )

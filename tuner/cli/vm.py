@@ -1,0 +1,127 @@
+"""Commands for guests: virtual machines with the Linux kernel's OpenAFS client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from deploy.cell import CellError
+from deploy.vm import Guest, GuestOptions, Guests, seed
+from deploy.vm.image import Say
+from tuner.cli.options import StateDir, state_directory
+from tuner.cli.say import say
+from tuner.services.openafs.cell import translated
+from tuner.services.openafs.guest import write_testbed
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="A virtual machine with the Linux kernel's OpenAFS client, on a private cell of its own.",
+)
+
+Name = Annotated[str, typer.Option("--name", "-n", help="The name of the guest and of its cell.")]
+
+
+@app.command("build")
+def build(state_dir: StateDir = None) -> None:
+    """Build the guest's image, unless it is there: Debian 12 with its kernel and OpenAFS' module.
+
+    Takes six to fifteen minutes, most of them compiling the module, and about 2 GB below the state
+    directory. Packages come from this machine's apt sources; nothing is installed on this machine.
+    """
+    with _shown("image") as (doing, done):
+        image = Guests(state_directory(state_dir)).images.ensure(doing, done)
+    say(f"image {image.name}: kernel {image.kernel}, OpenAFS {image.openafs}")
+    say("next: fstune vm up")
+
+
+@app.command("up")
+def up(
+    name: Name = "vm",
+    memory: Annotated[int, typer.Option(help="The guest's memory in MiB.")] = 2048,
+    processors: Annotated[int, typer.Option(help="How many processors the guest has.")] = 2,
+    kvm: Annotated[
+        bool,
+        typer.Option(
+            "--kvm",
+            help="Run it on this machine's processor by /dev/kvm, where that boots Debian's "
+            "kernel. Without it the processor is emulated: slow, but it works everywhere.",
+        ),
+    ] = False,
+    state_dir: StateDir = None,
+) -> None:
+    """Bring a guest up with its cell: fileserver, KDC, NFS server, and a client host by SSH.
+
+    Builds the image first when there is none. A boot takes about a minute, then the kernel's
+    client, tokens and the NFS mount are tried. Ends with a testbed file that a campaign can use.
+    Times measured on an emulated processor tell directions, not what a real host would take.
+    """
+    with _shown(f"guest {name}") as (doing, done):
+        guests = Guests(state_directory(state_dir))
+        guest = guests.up(name, GuestOptions(memory, processors, kvm), doing, done)
+        testbed = write_testbed(guest)
+    say(f"guest {name} is up: {seed.ADDRESS}, reached from the network of its cell's server")
+    say(f"references: {seed.LOCAL_DIRECTORY} (its disk), {seed.NFS_DIRECTORY} (NFSv3)")
+    say(f"testbed file: {testbed}")
+    say(f"next: fstune testbed check {testbed}")
+
+
+@app.command("down")
+def down(name: Name = "vm", state_dir: StateDir = None) -> None:
+    """Take a guest down with its cell: no process, mount, interface or directory of it is left.
+
+    The image stays, for the next one.
+    """
+    with translated():
+        existed = Guests(state_directory(state_dir)).down(name)
+    say(f"guest {name} is down" if existed else f"there is no guest {name}")
+
+
+@app.command("status")
+def status(state_dir: StateDir = None) -> None:
+    """Show the image and the guests, whether each runs, and how to reach it."""
+    with translated():
+        guests = Guests(state_directory(state_dir))
+        image = guests.images.current()
+        if image is None:
+            say("no image yet; build it with: fstune vm build")
+        else:
+            say(f"image {image.name}: kernel {image.kernel}, OpenAFS {image.openafs}")
+        names = guests.names()
+        if not names:
+            say("no guests")
+        for name in names:
+            try:
+                guest = guests.load(name)
+            except CellError as problem:
+                say(f"{name}: {problem}")
+                continue
+            if guest is None:
+                say(f"{name}: left over from a start that was cut off; take it down")
+                continue
+            _show(guest)
+
+
+def _show(guest: Guest) -> None:
+    state = f"up, process {guest.process.pid}" if guest.is_alive() else "broken; take it down"
+    way = "KVM" if guest.options.kvm else "emulated"
+    say(f"{guest.name}: {state}, {guest.options.memory_mib} MiB, {way}, image {guest.image}")
+    if guest.is_alive():
+        say(f"  console: {guest.directory / 'console.log'}")
+        ssh = "ssh -F /fstune/vm/ssh_config guest"
+        say(f"  a command in it: fstune cell exec --name {guest.name} server {ssh} COMMAND")
+
+
+@contextmanager
+def _shown(what: str) -> Iterator[tuple[Say, Say]]:
+    """Show what is being done while it is done, and keep a line for each stage that is done."""
+    console = Console(stderr=True)
+    with translated(), console.status(escape(what)) as status:
+        yield (
+            lambda text: status.update(escape(f"{what}: {text}")),
+            lambda text: say(text, err=True),
+        )

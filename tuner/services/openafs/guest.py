@@ -1,0 +1,70 @@
+"""The guest of a private cell as a testbed: a real kernel client, by SSH, beside its fileserver.
+
+Owns the testbed file of a guest; what is on the guest is ``deploy.vm``'s.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from deploy.cell import kerberos
+from deploy.cell.client import VOLUME_PATH
+from deploy.cell.network import SERVER_ADDRESS
+from deploy.cell.server import VOLUME
+from deploy.vm import Guest, seed
+from tuner.services.openafs.file import TestbedFile
+
+_HEADING = """\
+# The guest of a private cell: a client host with the Linux kernel's OpenAFS client, and its
+# server. Written anew by each 'fstune vm up'; in a copy elsewhere, key and known_hosts need their
+# whole paths.
+"""
+_OTHER_VOLUMES = ["root.afs", "root.cell"]
+#: A guest that hears nothing of fstune for so long puts itself back.
+_AFTER = "5m"
+
+
+def testbed_document(guest: Guest) -> dict[str, object]:
+    """The testbed file of a guest; paths in it begin at the directory of its cell."""
+    server = {"cell": guest.name, "node": "server"}
+    own = guest.directory.relative_to(guest.cell_directory)
+    return {
+        "name": f"guest {guest.name}",
+        "path": VOLUME_PATH,
+        "server": {
+            "reach": {"netns": server},
+            "address": SERVER_ADDRESS,
+            "volumes": [VOLUME],
+            "other_volumes": _OTHER_VOLUMES,
+        },
+        "clients": [
+            {
+                "name": seed.HOSTNAME,
+                "reach": {
+                    "ssh": {
+                        "address": seed.ADDRESS,
+                        "user": "root",
+                        "key": str(own / "key"),
+                        "agent": False,
+                        "known_hosts": str(own / "known_hosts"),
+                        # From the network of the cell: this machine's own does not know the guest.
+                        "netns": server,
+                    }
+                },
+                "control": {"systemd": {}},
+                "token": {"keytab": seed.KEYTAB, "principal": kerberos.USER},
+            }
+        ],
+        "restore": {"after": _AFTER},
+    }
+
+
+def write_testbed(guest: Guest) -> Path:
+    """Write the testbed file of a guest beside the record of its cell; returns its path."""
+    document = testbed_document(guest)
+    TestbedFile.model_validate(document)
+    path = guest.cell_directory / "testbed.yaml"
+    path.write_text(_HEADING + yaml.safe_dump(document, sort_keys=False))
+    return path
