@@ -234,7 +234,9 @@ def client_connections(text: str) -> tuple[Connection, ...]:
         raise ValueError(f"rxdebug: no list of client connections in {text.strip()[:200]!r}")
     found = []
     for each in re.split(r"^Connection from host ", text, flags=re.MULTILINE)[1:]:
-        head = re.match(r"([0-9.]+), port (\d+), Cuid (\S+)\s+serial (\d+),", each)
+        head = re.match(
+            r"([0-9.]+), port (\d+), (C?[cu]id [0-9a-f/]+)[^\n]*\n\s+serial (\d+),", each
+        )
         if head is None:
             raise ValueError(f"rxdebug: no connection in {each.strip()[:200]!r}")
         level = re.search(r"^  rxkad: level (\w+)", each, re.MULTILINE)

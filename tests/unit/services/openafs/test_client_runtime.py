@@ -202,6 +202,19 @@ def test_a_testbed_that_cannot_do_it_refuses(
 
 def test_connections_are_read_from_rxdebug(root: Path) -> None:
     recorded = root / "tests/data/openafs"
+    text = (
+        "Trying 127.0.0.1 (port 7001):\nShowing only client connections\n"
+        "Connection from host 10.77.0.1, port 7000, Cuid b0c2ea1e/f9d6bde4, error -3\n"
+        "  serial 2,  natMTU 1444, flags pktCksum, security index 2, client conn\n"
+        "  rxkad: level crypt, flags pktCheckSum\n"
+        "    call 0: # 2, state not initialized\n"
+        "Connection from host 10.77.0.1, port 7003, Cuid b0c2ea1e/f9d6bde8\n"
+        "  serial 7,  natMTU 1444, security index 0, client conn\nDone.\n"
+    )
+    assert parse.client_connections(text) == (
+        parse.Connection("10.77.0.1", 7000, "Cuid b0c2ea1e/f9d6bde4", 2, "crypt"),
+        parse.Connection("10.77.0.1", 7003, "Cuid b0c2ea1e/f9d6bde8", 7, ""),
+    )
     with pytest.raises(ValueError, match="no list of client connections"):
         parse.client_connections((recorded / "rxdebug-server-connections.txt").read_text())
 
