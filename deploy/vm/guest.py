@@ -64,6 +64,7 @@ tokens | grep -q 'tokens for afs@'
 fs setacl -dir {VOLUME_PATH} -acl {kerberos.USER} all
 unlog
 kdestroy -q
+systemctl daemon-reload  # the second disk was read later than what is to be mounted
 systemctl start {seed.NFS_DIRECTORY.lstrip("/").replace("/", "-")}.mount
 mountpoint -q {seed.NFS_DIRECTORY}
 [ -w {seed.LOCAL_DIRECTORY} ]

@@ -91,7 +91,7 @@ def command(options: GuestOptions, hostname: str) -> list[str]:
         *("-device", f"virtio-net-pci,netdev=net,mac={_MAC},romfile="),
         *("-device", "virtio-rng-pci"),
         *("-serial", f"file:{own}/{CONSOLE}", "-monitor", "none"),
-        *("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny"),
+        *("-sandbox", "on,obsolete=deny"),
         *("-daemonize", "-pidfile", _PID_FILE),
     ]
 
