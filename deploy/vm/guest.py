@@ -23,6 +23,7 @@ from deploy.cell import Cell, CellError, Cells, CellSpec, Completed, Furniture, 
 from deploy.cell.client import MOUNT_POINT, VOLUME_PATH
 from deploy.cell.packages import ensure_packages
 from deploy.cell.process import ProcessId
+from deploy.cell.server import CELL_NAME
 from deploy.cell.ssh import PORT, connect_from
 from deploy.vm import nfs, qemu, seed
 from deploy.vm.image import Image, Images, Stages
@@ -52,6 +53,7 @@ _POLL_S = 0.5
 #: Whether the client is there, tokens can be had, and both directories for comparison exist; what
 #: was done for that is undone, but for the user's rights on the volume.
 _FIRST_LOOK = f"""
+systemctl is-system-running --wait > /dev/null || :  # a unit that failed is no matter here
 tries=300
 until mountpoint -q {MOUNT_POINT} && [ -d {VOLUME_PATH} ]; do
     tries=$((tries - 1))
@@ -60,7 +62,7 @@ until mountpoint -q {MOUNT_POINT} && [ -d {VOLUME_PATH} ]; do
 done
 kinit -k -t {seed.KEYTAB} {kerberos.USER}
 aklog
-tokens | grep -q 'tokens for afs@'
+tokens | grep -q 'tokens for {CELL_NAME} '
 fs setacl -dir {VOLUME_PATH} -acl {kerberos.USER} all
 unlog
 kdestroy -q
@@ -220,7 +222,7 @@ class Guests:
             self._record(guest)
             _wait_for_ssh(guest, stages.say)
         with stages.stage("client, tokens and mounts"):
-            done = guest.run(["sh", "-e"], input=_FIRST_LOOK.encode(), timeout_s=_CLIENT_TIMEOUT_S)
+            done = guest.run(["sh", "-ex"], input=_FIRST_LOOK.encode(), timeout_s=_CLIENT_TIMEOUT_S)
             if done.status != 0:
                 said = done.stderr.decode(errors="replace").strip()[-600:]
                 raise CellError(f"the guest's client does not work: {said}")
