@@ -16,7 +16,9 @@ from tuner.errors import SpecError
 ROOT = Path(__file__).parents[2]
 CELL, HOSTS, SIMULATED = "a private cell", "hosts by SSH", "simulated"
 EXAMPLES = ROOT / "examples"
-_REFUSED = re.compile("is not for what this testbed runs")
+_REFUSED = re.compile(
+    "is not for what this testbed runs|takes no fs commands that set anything|is for real hosts"
+)
 #: Testbeds of each kind, as a campaign file names them.
 TESTBEDS: dict[str, list[dict[str, object]]] = {
     CELL: [{"cell": {}}],
@@ -31,7 +33,7 @@ TESTBEDS: dict[str, list[dict[str, object]]] = {
 def _usable(space: str, testbed: dict[str, object], state: Path) -> bool:
     """Whether a campaign on this testbed may change this space."""
     part = search_spaces.load(space).component
-    if part not in ("fileserver", "cache_manager"):
+    if part not in ("fileserver", "cache_manager", "client_runtime"):
         return False
     client = "linux" if "kernel" in str(testbed) else "fuse"
     spaces = {"cache_manager": f"openafs-cache-manager-{client}-1.8", part: space}

@@ -10,7 +10,9 @@ import pytest
 
 from deploy.vm import Guest, GuestOptions, Guests
 
-NAME = "vm-test"
+#: One that is named is used as it is and left, to try a test again and again.
+NAMED = os.environ.get("FSTUNE_TEST_VM_NAME", "")
+NAME = NAMED or "vm-test"
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +25,8 @@ def state(root: Path) -> Path:
 def guests(state: Path) -> Iterator[Guests]:
     guests = Guests(state)
     yield guests
-    guests.down(NAME)
+    if not NAMED:
+        guests.down(NAME)
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import search_spaces
 from search_spaces import Space
+from tuner.errors import SpecError
 from tuner.hosts.connector import Connector
 from tuner.hosts.conversation import SpeakingConnector
 from tuner.measure.diagnostics.watch import Watch
@@ -19,9 +20,11 @@ from tuner.services.host_state import host_state
 from tuner.services.openafs import fuse, unit
 from tuner.services.openafs.cache_manager import CacheManager
 from tuner.services.openafs.client import Client
+from tuner.services.openafs.client_runtime import ClientRuntime
 from tuner.services.openafs.counters import client_probe, server_probe
 from tuner.services.openafs.fileserver import Fileserver, FileserverPlace
 from tuner.services.openafs.fuse import FuseClient, FusePlace
+from tuner.services.openafs.live import Live
 from tuner.services.openafs.unit import UnitClient, UnitPlace
 from tuner.services.part import Part
 from tuner.services.target import Target
@@ -67,11 +70,14 @@ class ClientHost:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a campaign wants of a testbed. ``fileserver``: None to leave the server alone."""
+    """What a campaign wants of a testbed. ``fileserver``: None to leave the server alone;
+    ``client_runtime``: None to leave alone what is set on running clients.
+    """
 
     fileserver: Space | None
     cache_manager: Space
     references: tuple[ReferencePlan, ...] = ()
+    client_runtime: Space | None = None
 
 
 def usual_wishes(program: str) -> Wanted:
@@ -107,6 +113,9 @@ def assemble(
     attached = [client.attach() for client in clients]
     cache = CacheManager.attach(attached, program, wanted.cache_manager, alike=alike)
     parts["cache_manager"] = cache
+    if wanted.client_runtime is not None:
+        lives = [_live(client, layout, wanted.client_runtime) for client in attached]
+        parts["client_runtime"] = ClientRuntime.attach(lives, wanted.client_runtime, alike=alike)
     alone = len(hosts) == 1
     engine = (
         Engine.install(hosts[0], *place, work) if alone else Together.install(hosts, *place, work)
@@ -121,3 +130,14 @@ def assemble(
     with ThreadPoolExecutor(len(paths)) as pool:
         states = tuple(pool.map(host_state, [server, *hosts], paths))
     return Bench(Target(parts), engine, cache.make_cold, watch, references, states)
+
+
+def _live(client: Client, layout: Layout, space: Space) -> Live:
+    """What is set on a running client, given anew whenever it is started from now on. Raises
+    SpecError for one that takes no fs commands.
+    """
+    if not isinstance(client, UnitClient):
+        raise SpecError(f"spaces.client_runtime: {client.host.host} runs no client in the kernel")
+    place = (client.place.directory, layout.server.address, layout.path)
+    client.live = Live.attach(client.host, space, client.tokens, place)
+    return client.live

@@ -75,6 +75,7 @@ class CacheManager:
         """See Part.apply: a remount with an empty cache, unless these options are in effect."""
         options = tuple(self.space.render(values))
         if options == self.mounted:
+            self._on_all(lambda client, rest: client.refresh())
             return None
         self._mount(options)
         return "remount"
@@ -111,7 +112,7 @@ class CacheManager:
 
     def keep(self, name: str) -> None:
         """See LastingPart.keep."""
-        self._on_all(lambda client, rest: client.journal.keep(name))
+        self._on_all(lambda client, rest: client.keep(name))
 
     def reopen(self, name: str) -> None:
         """See LastingPart.reopen."""

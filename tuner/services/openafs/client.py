@@ -46,6 +46,14 @@ class Client(Protocol):
         """
         ...
 
+    def refresh(self) -> None:
+        """Before a workload: renew a token that grows old. Raises TestbedError."""
+        ...
+
+    def keep(self, name: str) -> None:
+        """Close its journal under a name in favour of what is in effect; see Journal.keep."""
+        ...
+
     def shown(self) -> dict[str, Value]:
         """What it says of itself, by read-back key. Raises ConfigurationError when it does not run
         any more.

@@ -15,6 +15,7 @@ from tuner.hosts.connector import Connector, check
 from tuner.services.openafs import parse
 from tuner.services.openafs.cache_manager import cache_info
 from tuner.services.openafs.file import ClientSection, TestbedFile, UnitSection
+from tuner.services.openafs.tokens import TokenPlace, why_no_ticket
 
 #: The numbers of the processes that use files below a mount point.
 _HOLDERS = r"""
@@ -53,7 +54,8 @@ class ServerFacts:
 class ClientFacts:
     """A client's cache manager. ``sees``: whether it shows the testbed's path, or is down for a
     journal to put back. ``cache_info``: mount point and cache directory by its own file.
-    ``holders``: processes that use its files. The last three are the kernel client's only.
+    ``holders``: processes that use its files; ``no_ticket``: why the keytab that it is to use gives
+    none, "" when it does or there is no such keytab. The last four are the kernel client's only.
     """
 
     host: str
@@ -61,6 +63,7 @@ class ClientFacts:
     cache_info: tuple[str, str] | None = None
     holders: tuple[str, ...] = ()
     tokens: bool = False
+    no_ticket: str = ""
 
 
 def client_facts(host: Connector, file: TestbedFile, client: ClientSection) -> ClientFacts:
@@ -73,7 +76,26 @@ def client_facts(host: Connector, file: TestbedFile, client: ClientSection) -> C
         return ClientFacts(host.host, sees)
     pids = host.ask(["sh", "-c", _HOLDERS, "sh", way.mount]).stdout.split()
     tokens = parse.has_tokens(host.ask(["tokens"]).stdout)
-    return ClientFacts(host.host, sees, cache_info(host)[:2], tuple(pids), tokens)
+    token = token_place(client, f"{file.restore.directory}/restore")
+    no_ticket = "" if token is None else why_no_ticket(host, token)
+    return ClientFacts(host.host, sees, cache_info(host)[:2], tuple(pids), tokens, no_ticket)
+
+
+def token_place(client: ClientSection, directory: str) -> TokenPlace | None:
+    """Where a client's token comes from; None where it works without one of ours. ``directory``:
+    of its journals.
+    """
+    token = client.token
+    if token is None:
+        return None
+    return TokenPlace(
+        keytab=token.keytab,
+        principal=token.principal,
+        lifetime_s=token.lifetime,
+        cell=token.cell,
+        realm=token.realm,
+        directory=directory,
+    )
 
 
 def server_facts(host: Connector, address: str, instance: str, volume: str) -> ServerFacts:

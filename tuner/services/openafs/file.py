@@ -22,6 +22,8 @@ _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 _USER = re.compile(r"[a-z_][a-z0-9_.-]{0,31}\$?")
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 # No space or quote: such a path also stands in the kernel's lists and on command lines.
+#: Neither quotes nor a leading dash: it is a word of a command line.
+_PRINCIPAL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,127}(@[A-Za-z0-9.-]{1,127})?")
 _PATH = re.compile(r"(/[A-Za-z0-9_.:+@%=~-]+)+")
 
 
@@ -58,6 +60,7 @@ Clock = Annotated[time, BeforeValidator(_clock)]
 Host = Annotated[str, _held_to(_HOST, "a host name or an IPv4 address")]
 User = Annotated[str, _held_to(_USER, "a user name")]
 Word = Annotated[str, _held_to(_WORD, "a name of letters, digits, dots, hyphens and underscores")]
+Principal = Annotated[str, _held_to(_PRINCIPAL, "a Kerberos principal such as bench or a/b@REALM")]
 Address = Annotated[str, AfterValidator(_address)]
 HostPath = Annotated[str, AfterValidator(_plain_path)]
 
@@ -190,12 +193,33 @@ class ControlSection(Section):
         return "afsd" if self.fuse is None else "afsd.fuse"
 
 
+class TokenSection(Section):
+    """What the client works with: a token, of a ticket by a keytab that lies on the host itself.
+
+    ``lifetime``: how long a ticket is asked for; ``cell`` and ``realm``: of the token, without them
+    those that the host itself takes.
+    """
+
+    keytab: HostPath
+    principal: Principal
+    lifetime: Annotated[Duration, Field(ge=60.0)] | None = None
+    cell: Host | None = None
+    realm: Host | None = None
+
+
 class ClientSection(Section):
-    """A client host."""
+    """A client host. ``token``: what it works with; without one it works with none of ours."""
 
     name: Word
     reach: ReachSection
     control: ControlSection
+    token: TokenSection | None = None
+
+    @model_validator(mode="after")
+    def _takes_tokens(self) -> ClientSection:
+        if self.token is not None and self.control.fuse is not None:
+            raise ValueError("afsd.fuse takes no tokens: only the kernel's client does")
+        return self
 
 
 class HoursSection(Section):

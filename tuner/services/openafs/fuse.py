@@ -111,6 +111,13 @@ class FuseClient:
             said = f"{self.host.host}: the client cannot be mounted: {result.tail}"
             raise TestbedError(said, failure_data(result, self.host.host))
 
+    def refresh(self) -> None:
+        """See Client.refresh: it takes no tokens."""
+
+    def keep(self, name: str) -> None:
+        """See Client.keep."""
+        self.journal.keep(name)
+
     def shown(self) -> dict[str, Value]:
         """See Client.shown: the cache manager's own answer."""
         pids = frozenset(one.pid for one in _look(self.host, self.place).found)

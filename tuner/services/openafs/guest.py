@@ -9,6 +9,7 @@ from pathlib import Path
 
 import yaml
 
+from deploy.cell import kerberos
 from deploy.cell.client import VOLUME_PATH
 from deploy.cell.network import SERVER_ADDRESS
 from deploy.cell.server import VOLUME
@@ -56,6 +57,7 @@ def testbed_document(guest: Guest) -> dict[str, object]:
                     }
                 },
                 "control": {"systemd": {}},
+                "token": {"keytab": seed.KEYTAB, "principal": kerberos.USER},
             }
         ],
         "restore": {"after": _AFTER},

@@ -36,7 +36,12 @@ from tuner.services.kind import Finding, Rehearsal
 from tuner.services.openafs import cache_manager, fileserver
 from tuner.services.openafs.assembly import ClientHost, Layout, Wanted, assemble
 from tuner.services.openafs.cell import translated
-from tuner.services.openafs.facts import ServerFacts, client_facts, server_facts
+from tuner.services.openafs.facts import (
+    ServerFacts,
+    client_facts,
+    server_facts,
+    token_place,
+)
 from tuner.services.openafs.file import (
     ClientSection,
     FuseSection,
@@ -325,6 +330,7 @@ def client_place(file: TestbedFile, client: ClientSection) -> FusePlace | UnitPl
         cache=way.cache,
         probe=file.path,
         directory=directory,
+        token=token_place(client, directory),
     )
 
 

@@ -44,7 +44,7 @@ from tuner.services.openafs.file import TestbedFile, read_testbed
 from tuner.services.openafs.start import CellStart, HostsStart
 from tuner.services.testbed import Testbed
 
-FILESERVER, CACHE_MANAGER = "fileserver", "cache_manager"
+FILESERVER, CACHE_MANAGER, CLIENT_RUNTIME = "fileserver", "cache_manager", "client_runtime"
 
 
 class CellSection(Section):
@@ -194,7 +194,7 @@ class HostsWay(Way[str]):
 
         path = Path(section)
         file = read_testbed(path)
-        _check_programs(wish.spaces, file.clients[0].control.program)
+        _check_file(wish.spaces, file)
         return HostsTestbed(file, path.parent, state_directory, _wanted(wish))
 
     def offer(self, file: Path) -> Offer:
@@ -216,7 +216,7 @@ class HostsWay(Way[str]):
 
         path = Path(section)
         file = read_testbed(path)
-        _check_programs(wish.spaces, file.clients[0].control.program)
+        _check_file(wish.spaces, file)
         wanted = _wanted(wish)
         return HostsTestbed(file, path.parent, state_directory, wanted, putting_back=putting_back)
 
@@ -280,7 +280,12 @@ class HostsWay(Way[str]):
 
 
 def _wanted(wish: Wish) -> Wanted:
-    return Wanted(wish.spaces.get(FILESERVER), wish.spaces[CACHE_MANAGER], wish.references)
+    return Wanted(
+        wish.spaces.get(FILESERVER),
+        wish.spaces[CACHE_MANAGER],
+        wish.references,
+        wish.spaces.get(CLIENT_RUNTIME),
+    )
 
 
 def _document(file: TestbedFile) -> dict[str, object]:
@@ -292,21 +297,57 @@ def _document(file: TestbedFile) -> dict[str, object]:
             client.name: {
                 "control": client.control.model_dump(mode="json"),
                 "address": None if client.reach.ssh is None else client.reach.ssh.address,
+                # Whoever works with another name may be served in another way.
+                **({} if client.token is None else {"principal": client.token.principal}),
             }
             for client in file.clients
         },
     }
 
 
-def _check_programs(spaces: Mapping[str, Space], client: str) -> None:
-    """Whether the spaces are of the programs that a cell or a host of a testbed file runs."""
+def _check_file(spaces: Mapping[str, Space], file: TestbedFile) -> None:
+    tokens = all(client.token is not None for client in file.clients)
+    _check_programs(spaces, file.clients[0].control.program, tokens=tokens)
+
+
+def _check_programs(spaces: Mapping[str, Space], client: str, *, tokens: bool = False) -> None:
+    """Whether the spaces are of the programs that a cell or a host of a testbed file runs.
+    ``tokens``: whether every client works with one of ours. Raises SpecError.
+    """
     programs = {FILESERVER: "dafileserver", CACHE_MANAGER: client}
     for part, space in spaces.items():
-        if space.program != programs[part] or space.form is not Form.LIBCMD:
+        if part == CLIENT_RUNTIME:
+            _check_runtime(space, client, tokens)
+        elif space.program != programs[part] or space.form is not Form.LIBCMD:
             raise SpecError(
                 f"spaces.{part}: {space.name} is not for what this testbed runs "
                 f"({programs[part]} of OpenAFS 1.8); it is for {describe.purpose(space)}"
             )
+
+
+def _check_runtime(space: Space, client: str, tokens: bool) -> None:
+    """Whether fs commands of a space can be given to the clients, and are not said twice."""
+    if client != "afsd":
+        raise SpecError(
+            f"spaces.{CLIENT_RUNTIME}: {client} takes no fs commands that set anything; only the "
+            "kernel's client does, see 'The kernel's client' in docs/testbeds.md"
+        )
+    if space.program != "fs" or space.form is not Form.COMMANDS:
+        raise SpecError(
+            f"spaces.{CLIENT_RUNTIME}: {space.name} has no fs commands; it is for "
+            f"{describe.purpose(space)}"
+        )
+    changed = {p.name for p in space.parameters if p.searched or p.fixed is not None}
+    if "cache_size" in changed:
+        raise SpecError(
+            f"spaces.{CLIENT_RUNTIME}: cache_size is the size that cache_manager.blocks gives at "
+            "the start; tune that one"
+        )
+    if "crypt" in changed and not tokens:
+        raise SpecError(
+            f"spaces.{CLIENT_RUNTIME}: without a token nothing is encrypted: for crypt name a "
+            "keytab under 'token' of every client in the testbed file"
+        )
 
 
 _PROGRAMS = {
@@ -320,6 +361,11 @@ _PROGRAMS = {
         "/etc/sysconfig/openafs",
         "systemctl restart openafs-client, with nothing in use below /afs",
     ),
+    "fs": Program(
+        "fs commands, as root on every client",
+        "they take effect at once and last until the client is started anew; for encryption also "
+        "'aklog -force' of every user, since connections keep what they were made with",
+    ),
     "afsd.fuse": Program(
         "the command line of afsd.fuse on every client",
         "unmount /afs and start afsd.fuse with them",
@@ -330,7 +376,7 @@ _PROGRAMS = {
 
 OPENAFS = Kind(
     "openafs",
-    (FILESERVER, CACHE_MANAGER),
+    (FILESERVER, CACHE_MANAGER, CLIENT_RUNTIME),
     frozenset({CACHE_MANAGER}),
     (CellWay(), HostsWay()),
     COUNTED,

@@ -6,6 +6,8 @@ Each raises ValueError, naming the tool, when the text is not what the tool prin
 from __future__ import annotations
 
 import re
+import time
+from calendar import timegm
 from dataclasses import dataclass
 
 FILESERVER_PORT = 7000
@@ -187,3 +189,75 @@ def cache_info(text: str) -> tuple[str, str, int]:
 def has_tokens(text: str) -> bool:
     """Whether ``tokens`` lists any."""
     return re.search(r"^.*[Tt]okens for ", text, re.MULTILINE) is not None
+
+
+def has_valid_tokens(text: str) -> bool:
+    """Whether ``tokens`` lists any that is not expired."""
+    return any(has_tokens(line) for line in text.splitlines() if ">> Expired <<" not in line)
+
+
+def ticket_life_s(text: str) -> float | None:
+    """How long the ticket for tickets is valid from its beginning, in seconds, from ``klist`` in
+    the C locale; None when it is not to be seen.
+    """
+    match = re.search(r"^(\S+ \S+)  (\S+ \S+)  krbtgt/", text, re.MULTILINE)
+    if match is None:
+        return None
+    for form in ("%m/%d/%y %H:%M:%S", "%m/%d/%Y %H:%M:%S"):
+        try:
+            starts, ends = (timegm(time.strptime(one, form)) for one in match.groups())
+        except ValueError:
+            continue
+        return float(ends - starts)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One Rx connection of a client to a server. ``key``: what tells it from others; ``serial``:
+    of its newest packet. ``level``: of its security by rxkad (``clear``, ``auth`` or ``crypt``),
+    "" for an anonymous one.
+    """
+
+    address: str
+    port: int
+    key: str
+    serial: int
+    level: str
+
+
+def client_connections(text: str) -> tuple[Connection, ...]:
+    """The connections that a cache manager has made, from ``rxdebug HOST 7001 -allconnections
+    -onlyclient``.
+    """
+    if "Showing only client connections" not in text:
+        raise ValueError(f"rxdebug: no list of client connections in {text.strip()[:200]!r}")
+    found = []
+    for each in re.split(r"^Connection from host ", text, flags=re.MULTILINE)[1:]:
+        head = re.match(
+            r"([0-9.]+), port (\d+), (C?[cu]id [0-9a-f/]+)[^\n]*\n\s+serial (\d+),", each
+        )
+        if head is None:
+            raise ValueError(f"rxdebug: no connection in {each.strip()[:200]!r}")
+        level = re.search(r"^  rxkad: level (\w+)", each, re.MULTILINE)
+        words = head[1], int(head[2]), head[3], int(head[4])
+        found.append(Connection(*words, "" if level is None else level[1]))
+    return tuple(found)
+
+
+def store_asynchrony_kib(text: str) -> int:
+    """What may be left to store when files are closed, from ``fs storebehind``."""
+    match = re.search(r"^Default store asynchrony is (\d+) kbytes", text, re.MULTILINE)
+    if match is None:
+        raise ValueError(f"fs storebehind: no default in {text.strip()[:200]!r}")
+    return int(match[1])
+
+
+def bypass_threshold(text: str) -> int:
+    """The size from which files are read past the cache, -1 for none, from ``fs
+    bypassthreshold``.
+    """
+    match = re.search(r"^Cache bypass threshold (-?\d+)", text, re.MULTILINE)
+    if match is None:
+        raise ValueError(f"fs bypassthreshold: no threshold in {text.strip()[:200]!r}")
+    return int(match[1])

@@ -115,6 +115,8 @@ def _cache(file: TestbedFile, way: FuseSection | UnitSection, facts: ClientFacts
             f"processes {', '.join(facts.holders[:5])} are in {way.mount}, so the client cannot "
             "be restarted safely: end them"
         )
+    if facts.no_ticket:
+        found.append(f"its keytab gives no ticket: {facts.no_ticket}")
     said = [Finding(facts.host, True, one) for one in found]
     if facts.tokens:
         lost = "it has tokens, which every restart of its client loses"

@@ -25,6 +25,8 @@ from tuner.model import Value
 from tuner.services.journal import Journal
 from tuner.services.openafs import parse
 from tuner.services.openafs.client import put_scripts
+from tuner.services.openafs.live import Live
+from tuner.services.openafs.tokens import TokenPlace, Tokens
 
 PROGRAM = "afsd"
 
@@ -55,18 +57,22 @@ class UnitPlace:
     cache: str
     probe: str
     directory: str
+    token: TokenPlace | None = None
 
 
 @dataclass(slots=True)
 class UnitClient:
     """One kernel client; see Client. ``configuration``: its file as found. ``crypt``: whether it
-    encrypted, "on" or "off"; "" when it does not say.
+    encrypted, "on" or "off"; "" when it does not say. ``tokens``: what it works with; ``live``:
+    what is set anew after each start, None where that is nothing.
     """
 
     host: Connector
     place: UnitPlace
     configuration: str
     crypt: str
+    tokens: Tokens | None = None
+    live: Live | None = None
     recorded: bool = False
 
     @classmethod
@@ -83,7 +89,8 @@ class UnitClient:
         said = host.ask(asking).stdout
         crypt = said.strip() if kept else parse.encryption(said)
         put_scripts(host, place.directory, _REMOUNT)
-        client = cls(host, place, configuration, crypt)
+        tokens = None if place.token is None else Tokens(host, place.token)
+        client = cls(host, place, configuration, crypt, tokens)
         _ = client.options  # they must be understood before anything is changed
         return client
 
@@ -117,8 +124,12 @@ class UnitClient:
         wanted = with_options(self.configuration, place.variable, options)
         content = f"{_journal(self.host, place).directory}/{_WANTED}"
         self.host.put(content, wanted.encode(), mode=0o600)
+        crypt = self.crypt
+        if self.live is not None:
+            self.live.gone()
+            crypt = self.live.crypt
         argv = ["sh", f"{place.directory}/{_REMOUNT}", place.unit, place.mount, place.cache]
-        argv += [place.probe, place.file, content, self.crypt]
+        argv += [place.probe, place.file, content, crypt]
         result = self.host.change(argv, timeout_s=_REMOUNT_TIMEOUT_S)
         if result.status == _DOES_NOT_SERVE:
             said = f"the cache manager does not start: {result.tail}"
@@ -126,6 +137,22 @@ class UnitClient:
         if result.status != 0:
             said = f"{self.host.host}: the client cannot be restarted: {result.tail}"
             raise TestbedError(said, failure_data(result, self.host.host))
+        if self.live is not None:
+            self.live.started()
+        # Last: connections that are made with it keep the encryption of this moment.
+        if self.tokens is not None:
+            self.tokens.make()
+
+    def refresh(self) -> None:
+        """See Client.refresh."""
+        if self.tokens is not None:
+            self.tokens.renew()
+
+    def keep(self, name: str) -> None:
+        """See Client.keep; the token goes: it was for measuring."""
+        self.journal.keep(name)
+        if self.tokens is not None:
+            self.tokens.restore()
 
     def shown(self) -> dict[str, Value]:
         """See Client.shown: the cache manager's own answer."""
@@ -149,9 +176,13 @@ class UnitClient:
         """See Client.restore."""
         if self.recorded and self._begin():  # somebody has removed it
             self.host.put(f"{_journal(self.host, self.place).directory}/{_STOPPED}", b"")
-        done = _journal(self.host, self.place).restore() or "left as found"
+        try:
+            done = _journal(self.host, self.place).restore() or "left as found"
+        finally:
+            destroyed = None if self.tokens is None else self.tokens.restore()
         self.recorded = False
-        return f"{self.place.unit} on {self.host.host} {done}: {' '.join(self.options)}"
+        said = f"{self.place.unit} on {self.host.host} {done}: {' '.join(self.options)}"
+        return said if destroyed is None else f"{said}; {destroyed}"
 
     def _record(self) -> None:
         """Before the first change: write down, on the host itself, what was found."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from search_spaces import Use
 from tuner.documents import meant
 from tuner.services.kind import Kind, Known, Place, Way, Wish, Workers
 from tuner.services.lasting import LastingTestbed
@@ -76,11 +77,18 @@ class SimulatedWay(Way[SimulatedSection]):
         return SimulatedTestbed(wish.spaces, world, found, wish.references, keeper=keeper)
 
     def mistakes(self, section: SimulatedSection, where: str, wish: Wish) -> Sequence[str]:
-        """See Way.mistakes: every parameter and reference that it names must be there."""
+        """See Way.mistakes: every parameter and reference that it names must be there, and the
+        spaces be for simulation.
+        """
         references = [reference.name for reference in wish.references]
         spaces = wish.spaces.items()
         known = [f"{part}.{each.name}" for part, space in spaces for each in space.parameters]
         return [
+            *(
+                f"spaces.{part}: {space.name} is for real hosts; a simulated testbed has none"
+                for part, space in spaces
+                if Use.SIMULATION not in space.uses
+            ),
             *(
                 f"{where}.{self.key}.references: no reference {name!r}{meant(name, references)}"
                 for name in section.references

@@ -96,6 +96,11 @@ def test_a_process(recorded: Recorded) -> None:
     assert process_gauges(found["status"]) == {"peak_memory_bytes": 10600 * 1024, "threads": 21}
 
 
+def test_a_thread_of_the_kernel_has_no_memory_of_its_own() -> None:
+    """The kernel's afsd is one: what else it says is kept."""
+    assert process_gauges("Name:\tafsd\nPPid:\t2\nThreads:\t1\n") == {"threads": 1.0}
+
+
 def test_a_command_name_cannot_confuse(recorded: Recorded) -> None:
     stat = recorded("server")["stat"].replace("(dafileserver)", "(a) 9 9 (b c)")
     assert cpu_s(stat) == pytest.approx(1.74)

@@ -11,6 +11,7 @@ import yaml
 from tuner.errors import SpecError
 from tuner.services.openafs.file import TestbedFile, read_testbed
 from tuner.services.openafs.hosts import client_place, ssh_host
+from tuner.services.openafs.tokens import TokenPlace
 from tuner.services.openafs.unit import UnitPlace
 
 DATA = Path(__file__).parents[3] / "data" / "testbeds"
@@ -151,6 +152,32 @@ def test_kernel_clients_by_their_units() -> None:
     assert (debian.file, debian.variable) == ("/etc/openafs/afs.conf", "OPTIONS")
     assert (redhat.file, redhat.variable) == ("/etc/sysconfig/openafs", "AFSD_ARGS")
     assert {client.control.program for client in file.clients} == {"afsd"}
+    assert redhat.token is None
+    assert debian.token == TokenPlace(
+        keytab="/etc/fstune/bench.keytab",
+        principal="bench",
+        lifetime_s=36000.0,
+        cell="example.org",
+        realm="EXAMPLE.ORG",
+        directory="/var/lib/fstune-restore/restore",
+    )
+
+
+@pytest.mark.parametrize("key", ["keytab", "principal", "cell", "realm"])
+def test_no_word_of_a_token_is_more_than_data(tmp_path: Path, key: str) -> None:
+    for value in HOSTILE:
+        content = yaml.safe_load((DATA / "kernel.yaml").read_text())
+        content["clients"][0]["token"][key] = value
+        with pytest.raises(SpecError, match=rf"clients\.0\.token\.{key}: ") as refused:
+            read(tmp_path, content)
+        assert "\n" not in str(refused.value)
+
+
+def test_who_takes_no_tokens_is_given_none(tmp_path: Path) -> None:
+    content = document()
+    content["clients"][0]["token"] = {"keytab": "/etc/keytab", "principal": "bench"}
+    with pytest.raises(SpecError, match=r"afsd\.fuse takes no tokens"):
+        read(tmp_path, content)
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,7 @@ REDHAT = ClientFacts("c2", True, ("/afs", "/usr/vice/cache"))
         (replace(DEBIAN, cache_info=("/afs", "/cache")), True, "would be wiped"),
         (replace(DEBIAN, holders=("17", "200")), True, "processes 17, 200 are in /afs"),
         (replace(DEBIAN, tokens=True), False, "tokens, which every restart"),
+        (replace(DEBIAN, no_ticket="kinit: no key"), True, "keytab gives no ticket: kinit: no key"),
     ],
 )
 def test_a_client_that_cannot_be_restarted_safely_is_named(

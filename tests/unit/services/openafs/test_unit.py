@@ -1,100 +1,22 @@
 """The kernel client in the hands of a systemd unit: its file, and the order of things.
 
-The scripts run for real; what they would ask of the system are stand-ins that behave as real hosts
-were seen to: a stop that succeeds and leaves everything mounted, a start with a bad option.
+The scripts run for real, on a stand-in for a host; tests/vm has the same on a real one.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.unit.services.openafs.kernel_client import FOUND, Machine
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.hosts.local import LocalConnector
 from tuner.hosts.put_back import restore_all
-from tuner.services.openafs.unit import UnitClient, UnitPlace, options_in, with_options
-
-FOUND = '# local settings\nAFS_CLIENT=true\nOPTIONS="-chunksize 18 -afsdb"\n'
-
-#: Each keeps the state of the host in files of the directory that it is told in HERE.
-STAND_INS = {
-    "systemctl": """
-case $1 in
-stop)
-    echo stop >> "$HERE/calls"
-    [ -e "$HERE/busy" ] || rm -f "$HERE/mounted" "$HERE/loaded" ;;
-start)
-    echo start >> "$HERE/calls"
-    grep -q -e -nosuch "$HERE/afs.conf" && exit 1
-    touch "$HERE/mounted" "$HERE/loaded" ;;
-esac""",
-    "findmnt": '[ -e "$HERE/mounted" ]',
-    "lsmod": '[ ! -e "$HERE/loaded" ] || echo "openafs 1 0"',
-    "umount": '[ ! -e "$HERE/busy" ] && rm -f "$HERE/mounted"',
-    "afsd": 'echo "afsd $*" >> "$HERE/calls"',
-    "rmmod": '[ ! -e "$HERE/stuck" ] && rm -f "$HERE/loaded"',
-    "fs": """
-case $1 in
-getcrypt) echo "Security level is currently $(cat "$HERE/crypt")." ;;
-setcrypt) echo "setcrypt $2" >> "$HERE/calls" ;;
-esac""",
-    "journalctl": "echo afsd: Unknown option -nosuch",
-}
-
-
-@dataclass
-class Machine:
-    """A stand-in for a client host, in a directory."""
-
-    here: Path
-
-    def client(self) -> UnitClient:
-        here = str(self.here)
-        place = UnitPlace(
-            unit="openafs-client",
-            file=f"{here}/afs.conf",
-            variable="OPTIONS",
-            mount=f"{here}/afs",
-            cache=f"{here}/cache",
-            probe=here,
-            directory=f"{here}/restore",
-        )
-        return UnitClient.attach(LocalConnector(), place)
-
-    def set(self, *marks: str) -> None:
-        for mark in marks:
-            (self.here / mark).touch()
-
-    def calls(self) -> list[str]:
-        path = self.here / "calls"
-        return path.read_text().split("\n")[:-1] if path.exists() else []
-
-    def options(self) -> tuple[str, ...]:
-        return options_in((self.here / "afs.conf").read_text(), "OPTIONS")
-
-
-@pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    for name, body in STAND_INS.items():
-        path = programs / name
-        path.write_text(f"#!/bin/sh\n{body.strip()}\n")
-        path.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    monkeypatch.setenv("HERE", str(tmp_path))
-    (tmp_path / "afs.conf").write_text(FOUND)
-    (tmp_path / "afs.conf").chmod(0o640)
-    (tmp_path / "crypt").write_text("crypt (data security)")
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / "V1").write_text("cached")
-    found = Machine(tmp_path)
-    found.set("mounted", "loaded")
-    return found
+from tuner.services.openafs.unit import options_in, with_options
 
 
 def test_options_are_changed_with_an_empty_cache_and_put_back(machine: Machine) -> None:
@@ -135,6 +57,25 @@ def test_who_holds_the_files_is_named(machine: Machine, monkeypatch: pytest.Monk
     assert client.restore().endswith("left as found: -chunksize 18 -afsdb")
     assert (machine.here / "afs.conf").read_text() == FOUND
     assert machine.calls() == []
+
+
+def test_files_that_are_mounted_twice_are_left_alone(machine: Machine) -> None:
+    """A second mount would keep the module when the first is gone."""
+    client = machine.client()
+    machine.set("second")
+    with pytest.raises(TestbedError, match=r"also mounted at /srv/afs; .* nothing was stopped"):
+        client.start(["-chunksize", "20"])
+    assert machine.calls() == []
+    assert (machine.here / "afs.conf").read_text() == FOUND
+
+
+def test_a_volume_that_needs_a_token_is_there(machine: Machine) -> None:
+    client = machine.client()
+    program = machine.here / "bin" / "stat"
+    program.write_text("#!/bin/sh\necho \"stat: cannot statx 'x': Permission denied\"; exit 1\n")
+    program.chmod(0o755)
+    client.start(["-chunksize", "20"])
+    assert machine.options() == ("-chunksize", "20")
 
 
 def test_encryption_is_what_it_was_whatever_a_start_makes_of_it(machine: Machine) -> None:

@@ -7,8 +7,8 @@
 #
 # What systemctl answers is worth nothing here: with somebody in the files, "stop" succeeds and all
 # stays mounted, and each further "start" adds daemons to a client that runs on with its old options,
-# until the kernel fails. So nothing is stopped while somebody is in the files, and nothing is started before
-# mount and module are seen to be gone. What was stopped has the mark "stopped" beside WANTED; what was
+# until the kernel fails. So nothing is stopped while somebody is in the files, or while they are mounted at a second
+# place, and nothing is started before mount and module are seen to be gone. What was stopped has the mark "stopped" beside WANTED; what was
 # last made of FILE is kept there as "applied", and one that has become anything else meanwhile is not touched.
 #
 # Exit status: 0 it serves; 3 the old one does not end; 4 the new one does not serve; what is wrong is
@@ -58,6 +58,10 @@ while held=$(holders) && [ -n "$held" ]; do
     [ "$(uptime_s)" -lt "$limit" ] || fail 3 "$mount is held by: $held; end what holds it; nothing was stopped"
     sleep 0.2
 done
+# It would keep the module, and then only a reboot would be safe.
+if others=$(findmnt --noheadings --list --types afs --output TARGET | grep -Fxv -- "$mount"); then
+    fail 3 "$mount is also mounted at $(echo $others); unmount that; nothing was stopped"
+fi
 [ -e "$beside/stopped" ] || true > "$beside/stopped" || fail 3 "nothing can be written beside $wanted"
 timeout 90 systemctl stop "$unit" 2> /dev/null
 if mounted; then
@@ -90,8 +94,10 @@ if [ -n "$crypt" ]; then
     timeout 20 fs setcrypt "$crypt" > /dev/null || fail 4 "encryption cannot be set to $crypt"
 fi
 limit=$(($(uptime_s) + ready_s))
-# A symbolic link that leads nowhere does not count: a mount point made through afsd.fuse is one here.
-until said=$(timeout 20 stat -L -c %F -- "$probe" 2>&1); do
+# A symbolic link that leads nowhere does not count: a mount point made through afsd.fuse is one here. A volume that
+# lets in nobody without a token does: there is none at this moment.
+until said=$(LC_ALL=C timeout 20 stat -L -c %F -- "$probe" 2>&1); do
+    case $said in *': Permission denied') break ;; esac
     [ "$(uptime_s)" -lt "$limit" ] || fail 4 "$unit does not serve $probe: $said"
     sleep 0.2
 done

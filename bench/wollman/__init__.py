@@ -1,0 +1,1 @@
+"""Questions of a study of 2011, asked of a real kernel client."""

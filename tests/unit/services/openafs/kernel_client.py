@@ -1,0 +1,154 @@
+"""A stand-in for a host with the kernel's client, in a directory.
+
+The scripts of fstune run for real; the programs that they ask are stand-ins that behave as those of
+real hosts were seen to: a stop that succeeds and leaves everything mounted, a start with a bad
+option, connections that keep the encryption that they were made with.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tuner.hosts.local import LocalConnector
+from tuner.services.openafs.tokens import TokenPlace
+from tuner.services.openafs.unit import UnitClient, UnitPlace, options_in
+
+FOUND = '# local settings\nAFS_CLIENT=true\nOPTIONS="-chunksize 18 -afsdb"\n'
+SERVER = "192.0.2.9"
+
+#: Each keeps the state of the host in files of the directory that it is told in HERE.
+STAND_INS = {
+    "systemctl": """
+case $1 in
+stop)
+    echo stop >> "$HERE/calls"
+    [ -e "$HERE/busy" ] || rm -f "$HERE/mounted" "$HERE/loaded" "$HERE/token" "$HERE/connection" ;;
+start)
+    echo start >> "$HERE/calls"
+    grep -q -e -nosuch "$HERE/afs.conf" && exit 1
+    echo "crypt (data security)" > "$HERE/crypt"
+    echo 0 > "$HERE/storebehind"
+    echo -1 > "$HERE/bypassthreshold"
+    touch "$HERE/mounted" "$HERE/loaded" ;;
+esac""",
+    "findmnt": """
+[ -e "$HERE/mounted" ] || exit 1
+case $* in *TARGET*) echo "$HERE/afs"; [ ! -e "$HERE/second" ] || echo /srv/afs ;; esac""",
+    "lsmod": '[ ! -e "$HERE/loaded" ] || echo "openafs 1 0"',
+    "umount": '[ ! -e "$HERE/busy" ] && rm -f "$HERE/mounted"',
+    "afsd": 'echo "afsd $*" >> "$HERE/calls"',
+    "rmmod": '[ ! -e "$HERE/stuck" ] && rm -f "$HERE/loaded"',
+    "journalctl": "echo afsd: Unknown option -nosuch",
+    "fs": """
+[ -e "$HERE/mounted" ] || exit 1
+case $*:$1 in
+-version*) echo "openafs 1.8.9-1-debian" ;;
+*:getcrypt) echo "Security level is currently $(cat "$HERE/crypt")." ;;
+*:setcrypt)
+    shift; [ $# = 1 ] || shift
+    echo "setcrypt $1" >> "$HERE/calls"
+    [ "$1" = on ] && echo "crypt (data security)" > "$HERE/crypt" || echo clear > "$HERE/crypt" ;;
+storebehind:*) echo "Default store asynchrony is $(cat "$HERE/storebehind") kbytes." ;;
+bypassthreshold:*) echo "Cache bypass threshold $(cat "$HERE/bypassthreshold")" ;;
+*:storebehind | *:bypassthreshold | *:precache)
+    echo "$*" >> "$HERE/calls"
+    echo "$3" > "$HERE/$1" ;;
+*:listquota)
+    [ ! -e "$HERE/token" ] || [ -e "$HERE/silent" ] && exit 0
+    [ -e "$HERE/connection" ] || echo 1 > "$HERE/serial"
+    [ -e "$HERE/connection" ] || cut -d' ' -f1 "$HERE/crypt" > "$HERE/connection"
+    echo $(($(cat "$HERE/serial") + 1)) > "$HERE/serial" ;;
+esac""",
+    "rxdebug": """
+echo "Trying 127.0.0.1 (port 7001):"
+echo "Showing only client connections"
+echo "Connection from host 192.0.2.9, port 7003, Cuid 1/1"
+echo "  serial 3,  natMTU 1444, security index 0, client conn"
+[ -e "$HERE/connection" ] || exit 0
+echo "Connection from host 192.0.2.9, port 7000, Cuid 1/2"
+echo "  serial $(cat "$HERE/serial"),  natMTU 1444, security index 2, client conn"
+echo "  rxkad: level $(cat "$HERE/connection"), flags pktCheckSum"
+echo Done.""",
+    "kinit": """
+[ ! -e "$HERE/no-kdc" ] || { echo "kinit: Cannot contact any KDC" >&2; exit 1; }
+echo "kinit $*" >> "$HERE/calls"
+case $KRB5CCNAME in FILE:*) echo ticket > "${KRB5CCNAME#FILE:}" ;; esac""",
+    "aklog": """
+[ -e "${KRB5CCNAME#FILE:}" ] || exit 1
+echo "aklog $*" >> "$HERE/calls"
+[ -e "$HERE/no-token" ] || touch "$HERE/token"
+rm -f "$HERE/connection\"""",
+    "tokens": """
+printf '\\nTokens held by the Cache Manager:\\n\\n'
+[ ! -e "$HERE/token" ] || echo "User's (AFS ID 1) rxkad tokens for example.org [Expires Nov 22]"
+echo "   --End of list--\"""",
+    "klist": """
+echo "Ticket cache: $KRB5CCNAME"
+printf 'Valid starting     Expires            Service principal\\n'
+echo "11/22/26 12:46:23  11/22/26 12:56:23  krbtgt/EXAMPLE.ORG@EXAMPLE.ORG\"""",
+    "kdestroy": 'echo kdestroy >> "$HERE/calls"; rm -f "${3#FILE:}"',
+    "unlog": 'echo unlog >> "$HERE/calls"; [ -e "$HERE/stays" ] || rm -f "$HERE/token"',
+}
+
+
+@dataclass
+class Machine:
+    """A stand-in for a client host, in a directory."""
+
+    here: Path
+
+    def client(self, *, token: bool = False, lifetime_s: float | None = None) -> UnitClient:
+        here = str(self.here)
+        directory = f"{here}/restore"
+        keytab = TokenPlace("/etc/keytab", "bench", lifetime_s, None, "EXAMPLE.ORG", directory)
+        place = UnitPlace(
+            unit="openafs-client",
+            file=f"{here}/afs.conf",
+            variable="OPTIONS",
+            mount=f"{here}/afs",
+            cache=f"{here}/cache",
+            probe=here,
+            directory=directory,
+            token=keytab if token else None,
+        )
+        return UnitClient.attach(LocalConnector(), place)
+
+    def set(self, *marks: str) -> None:
+        for mark in marks:
+            (self.here / mark).touch()
+
+    def calls(self) -> list[str]:
+        path = self.here / "calls"
+        return path.read_text().split("\n")[:-1] if path.exists() else []
+
+    def options(self) -> tuple[str, ...]:
+        return options_in((self.here / "afs.conf").read_text(), "OPTIONS")
+
+    def text(self, name: str) -> str:
+        return (self.here / name).read_text().strip()
+
+
+def machine_in(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """One that runs, with the options in FOUND."""
+    programs = directory / "bin"
+    programs.mkdir()
+    for name, body in STAND_INS.items():
+        path = programs / name
+        path.write_text(f"#!/bin/sh\n{body.strip()}\n")
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("HERE", str(directory))
+    (directory / "afs.conf").write_text(FOUND)
+    (directory / "afs.conf").chmod(0o640)
+    (directory / "crypt").write_text("crypt (data security)")
+    (directory / "storebehind").write_text("0")
+    (directory / "bypassthreshold").write_text("-1")
+    (directory / "cache").mkdir()
+    (directory / "cache" / "V1").write_text("cached")
+    found = Machine(directory)
+    found.set("mounted", "loaded")
+    return found

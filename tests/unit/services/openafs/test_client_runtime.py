@@ -1,0 +1,225 @@
+"""What is set on running clients: given anew after each start, proven, put back.
+
+The stand-in keeps the trap of real clients: a connection keeps the encryption it was made with.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import search_spaces
+from tests.unit.services.openafs.kernel_client import SERVER, Machine
+from tuner.errors import ConfigurationError, SpecError, TestbedError
+from tuner.model import Value
+from tuner.services.openafs import parse
+from tuner.services.openafs.client_runtime import ClientRuntime
+from tuner.services.openafs.kind import _check_programs
+from tuner.services.openafs.live import Live
+from tuner.services.openafs.unit import UnitClient
+from tuner.services.part import NotInEffect
+
+SPACE = search_spaces.load("openafs-client-runtime")
+
+
+def runtime(machine: Machine, *, token: bool = True) -> tuple[ClientRuntime, UnitClient]:
+    """The part and the client that it is about; both read what is there."""
+    client = machine.client(token=token)
+    place = (client.place.directory, SERVER, "/afs/bench")
+    client.live = Live.attach(client.host, SPACE, client.tokens, place)
+    return ClientRuntime.attach([client.live], SPACE), client
+
+
+def commands(machine: Machine) -> list[str]:
+    """What was set, and the tokens that were made, since the last look."""
+    path = machine.here / "calls"
+    words = ("setcrypt", "storebehind", "precache", "bypassthreshold", "aklog")
+    found = [call for call in machine.calls() if call.split()[0] in words]
+    path.write_text("")
+    return found
+
+
+def test_encryption_is_what_connections_have(machine: Machine) -> None:
+    """Set alone it would change nothing: connections are made anew, and asked."""
+    part, client = runtime(machine)
+    assert part.found == {"crypt": "on"}
+    client.start([])
+    assert part.apply({"crypt": "on"}) is None
+    assert part.read_back({"crypt": "on"}) == {"crypt": "on"}
+    assert machine.text("connection") == "crypt"
+    commands(machine)
+    assert part.apply({"crypt": "off"}) == "set"
+    assert commands(machine) == ["setcrypt off", "aklog -force -k EXAMPLE.ORG"]
+    assert part.read_back({"crypt": "off"}) == {"crypt": "off"}
+    assert machine.text("connection") == "clear"
+    assert part.apply({"crypt": "off"}) is None
+
+
+def test_a_connection_that_kept_its_encryption_is_found(machine: Machine) -> None:
+    part, client = runtime(machine)
+    client.start([])
+    part.apply({"crypt": "off"})
+    (machine.here / "connection").write_text("crypt")
+    (machine.here / "serial").write_text("9")
+    with pytest.raises(NotInEffect, match=r"fs.crypt should show off, it shows on"):
+        part.read_back({"crypt": "off"})
+    machine.set("silent")
+    with pytest.raises(NotInEffect, match="no connection with a token"):
+        part.read_back({"crypt": "off"})
+
+
+def test_a_start_is_given_everything_before_its_first_connection(machine: Machine) -> None:
+    """A restart sets encryption anew and forgets the rest; the cold caches need restarts."""
+    part, client = runtime(machine)
+    client.start([])
+    values: dict[str, Value] = {"crypt": "off", "store_behind": 512}
+    part.apply(values)
+    commands(machine)
+    client.start([])
+    assert commands(machine) == [
+        "setcrypt off",
+        "storebehind -allfiles 512",
+        "aklog -force -k EXAMPLE.ORG",
+    ]
+    assert part.apply(values) is None
+    assert part.read_back(values) == values
+    # What is not named is as after a start.
+    part.apply({"crypt": "on"})
+    assert commands(machine) == [
+        "storebehind -allfiles 0",
+        "setcrypt on",
+        "aklog -force -k EXAMPLE.ORG",
+    ]
+
+
+def test_what_was_found_comes_back_without_fstune(machine: Machine) -> None:
+    (machine.here / "storebehind").write_text("64")
+    part, client = runtime(machine)
+    assert part.found == {"crypt": "on", "store_behind": 64}
+    client.start([])
+    assert machine.text("storebehind") == "64"
+    part.apply({"crypt": "off", "precache": 128, "bypass_threshold": 65536})
+    assert (machine.text("storebehind"), machine.text("precache")) == ("0", "128")
+    for name in ("client_runtime", "token", "cache_manager"):
+        script = machine.here / "restore" / name / "restore.sh"
+        subprocess.run(["sh", script], check=True, capture_output=True)
+    script = machine.here / "restore" / "client_runtime" / "restore.sh"
+    said = subprocess.run(["sh", script], check=True, capture_output=True, text=True).stdout
+    assert said == (
+        "set again as found: setcrypt on storebehind 64 precache 0 bypassthreshold -1\n"
+    )
+    assert machine.text("crypt").startswith("crypt")
+    assert (machine.text("storebehind"), machine.text("precache")) == ("64", "0")
+    assert machine.text("bypassthreshold") == "-1"
+    part, client = runtime(machine)
+    client.restore()
+    assert "set again as found" in part.restore()
+    assert not (machine.here / "restore" / "client_runtime").exists()
+
+
+def test_a_journal_of_a_run_that_was_cut_off_says_what_was_found(machine: Machine) -> None:
+    part, client = runtime(machine)
+    client.start([])
+    part.apply({"crypt": "off", "store_behind": 512})
+    again, client = runtime(machine)
+    assert again.found == {"crypt": "on"}
+    client.restore()
+    again.restore()
+    assert machine.text("crypt").startswith("crypt")
+    assert machine.text("storebehind") == "0"
+
+
+@pytest.mark.parametrize("name", ["crypt", "found", "store_behind", "sums"])
+def test_a_damaged_journal_does_nothing(machine: Machine, name: str) -> None:
+    part, client = runtime(machine)
+    client.start([])
+    part.apply({"crypt": "off"})
+    (machine.here / "restore" / "client_runtime" / name).write_text("")
+    with pytest.raises(TestbedError, match="is damaged; nothing was done"):
+        part.restore()
+    assert machine.text("crypt") == "clear"
+
+
+def test_without_a_token_encryption_is_nobody_s_to_change(machine: Machine) -> None:
+    part, client = runtime(machine, token=False)
+    assert part.found == {}
+    client.start([])
+    assert part.apply({}) is None
+    assert part.apply({"store_behind": 64}) == "set"
+    assert part.read_back({"store_behind": 64}) == {"store_behind": 64}
+    with pytest.raises(ConfigurationError, match=r"nothing is encrypted: for client_runtime.crypt"):
+        part.apply({"crypt": "off"})
+    assert machine.text("crypt").startswith("crypt")
+
+
+def test_what_the_client_does_not_take_is_the_configuration_s_fault(machine: Machine) -> None:
+    part, client = runtime(machine)
+    client.start([])
+    (machine.here / "mounted").unlink()
+    with pytest.raises(ConfigurationError, match="does not take fs storebehind -allfiles 64"):
+        part.apply({"crypt": "on", "store_behind": 64})
+    with pytest.raises(ConfigurationError, match="the client is gone"):
+        part.read_back({"crypt": "on"})
+    machine.set("mounted")
+    part.apply({"crypt": "on"})  # whatever is in effect now is set anew
+    assert machine.text("storebehind") == "0"
+    with pytest.raises(ConfigurationError, match=r"cache_manager.blocks says the same"):
+        part.apply({"cache_size": 100000})
+
+
+def test_clients_must_be_alike(machine: Machine) -> None:
+    _, first = runtime(machine)
+    _, second = runtime(machine)
+    assert first.live is not None
+    assert second.live is not None
+    second.live.found["store_behind"] = 64
+    with pytest.raises(TestbedError, match="run with different settings"):
+        ClientRuntime.attach([first.live, second.live], SPACE)
+    assert ClientRuntime.attach([first.live, second.live], SPACE, alike=False).found == {
+        "crypt": "on"
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "client", "tokens", "why"),
+    [
+        ({}, "afsd.fuse", False, "afsd.fuse takes no fs commands"),
+        ({"also": ["cache_size"]}, "afsd", True, "tune that one"),
+        ({"allow_risk": ["security"]}, "afsd", False, "without a token nothing is encrypted"),
+    ],
+)
+def test_a_testbed_that_cannot_do_it_refuses(
+    changes: dict[str, Any], client: str, tokens: bool, why: str
+) -> None:
+    space = SPACE.narrow(**changes)
+    with pytest.raises(SpecError, match=why):
+        _check_programs({"client_runtime": space}, client, tokens=tokens)
+    _check_programs({"client_runtime": SPACE}, "afsd")
+
+
+def test_connections_are_read_from_rxdebug(root: Path) -> None:
+    recorded = root / "tests/data/openafs"
+    text = (
+        "Trying 127.0.0.1 (port 7001):\nShowing only client connections\n"
+        "Connection from host 10.77.0.1, port 7000, Cuid b0c2ea1e/f9d6bde4, error -3\n"
+        "  serial 2,  natMTU 1444, flags pktCksum, security index 2, client conn\n"
+        "  rxkad: level crypt, flags pktCheckSum\n"
+        "    call 0: # 2, state not initialized\n"
+        "Connection from host 10.77.0.1, port 7003, Cuid b0c2ea1e/f9d6bde8\n"
+        "  serial 7,  natMTU 1444, security index 0, client conn\nDone.\n"
+    )
+    assert parse.client_connections(text) == (
+        parse.Connection("10.77.0.1", 7000, "Cuid b0c2ea1e/f9d6bde4", 2, "crypt"),
+        parse.Connection("10.77.0.1", 7003, "Cuid b0c2ea1e/f9d6bde8", 7, ""),
+    )
+    with pytest.raises(ValueError, match="no list of client connections"):
+        parse.client_connections((recorded / "rxdebug-server-connections.txt").read_text())
+
+
+def test_encryption_is_searched_only_when_the_campaign_says_so() -> None:
+    assert {one.name for one in SPACE.searched} == {"precache"}
+    allowed = SPACE.narrow(allow_risk=["security"])
+    assert {one.name for one in allowed.searched} == {"precache", "crypt"}

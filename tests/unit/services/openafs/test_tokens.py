@@ -1,0 +1,162 @@
+"""Tokens by a keytab: made after each start, renewed at half of a ticket's life, destroyed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.services.openafs.kernel_client import Machine
+from tuner.errors import TestbedError, evidence
+from tuner.hosts.local import LocalConnector
+from tuner.services.openafs import parse, tokens
+from tuner.services.openafs.tokens import TokenError, TokenPlace, why_no_ticket
+
+KLIST = """\
+Ticket cache: FILE:/var/lib/fstune-restore/restore/token/ticket
+Default principal: bench@EXAMPLE.ORG
+
+Valid starting     Expires            Service principal
+{starts}  {ends}  krbtgt/EXAMPLE.ORG@EXAMPLE.ORG
+11/22/26 12:46:24  11/22/26 22:46:23  afs/example.org@EXAMPLE.ORG
+"""
+TOKENS = """
+Tokens held by the Cache Manager:
+
+User's (AFS ID 1) rxkad tokens for afs@example.org [{0}]
+   --End of list--
+"""
+
+
+def made(machine: Machine) -> list[str]:
+    return [call.split()[0] for call in machine.calls() if call.split()[0] in ("kinit", "aklog")]
+
+
+def test_a_token_follows_every_start_and_goes_with_the_campaign(machine: Machine) -> None:
+    client = machine.client(token=True, lifetime_s=600.0)
+    client.start(["-chunksize", "20"])
+    assert machine.calls() == [
+        "stop",
+        "start",
+        "setcrypt on",
+        "kinit -k -t /etc/keytab -l 600s bench",
+        "aklog -force -k EXAMPLE.ORG",
+    ]
+    journal = machine.here / "restore" / "token"
+    assert (journal / "ticket").stat().st_mode & 0o077 == 0
+    client.start(["-chunksize", "19"])
+    assert made(machine) == ["kinit", "aklog"] * 2
+    said = client.restore()
+    assert said.endswith("-chunksize 18 -afsdb; ticket and token of bench destroyed")
+    assert machine.calls()[-2:] == ["kdestroy", "unlog"]
+    assert not (machine.here / "token").exists()
+    assert not journal.exists()
+
+
+def test_nothing_is_made_or_destroyed_without_a_keytab(machine: Machine) -> None:
+    machine.set("token")
+    client = machine.client()
+    client.refresh()
+    client.restore()
+    assert machine.calls() == []
+    assert (machine.here / "token").exists()
+
+
+def test_a_ticket_is_renewed_after_half_of_its_life(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stand-in's klist shows one of ten minutes, whatever was asked for."""
+    now = 1000.0
+    monkeypatch.setattr(tokens, "_now", lambda: now)
+    client = machine.client(token=True, lifetime_s=36000.0)
+    client.start([])
+    now += 299.0
+    client.refresh()
+    assert made(machine) == ["kinit", "aklog"]
+    now += 2.0
+    client.refresh()
+    client.refresh()
+    assert made(machine) == ["kinit", "aklog"] * 2
+
+
+def test_a_token_that_is_gone_is_made_anew(machine: Machine) -> None:
+    client = machine.client(token=True)
+    client.start([])
+    (machine.here / "token").unlink()
+    client.refresh()
+    assert (machine.here / "token").exists()
+    assert made(machine) == ["kinit", "aklog"] * 2
+
+
+@pytest.mark.parametrize(
+    ("mark", "why", "status"),
+    [
+        ("no-kdc", "kinit: kinit: Cannot contact any KDC", 3),
+        ("no-token", "tokens: Tokens held by the Cache Manager", 5),
+    ],
+)
+def test_no_token_is_a_failure_of_its_own_name(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, mark: str, why: str, status: int
+) -> None:
+    client = machine.client(token=True)
+    client.refresh()
+    helper = machine.here / "restore" / "token" / "token-make.sh"
+    helper.write_text(helper.read_text().replace("again_s=20", "again_s=0"))
+    (machine.here / "token").unlink()
+    machine.set(mark)
+    with pytest.raises(TokenError, match=f"no token for bench: {why}") as failed:
+        client.refresh()
+    assert evidence(failed.value)["failure"] == "token"
+    assert evidence(failed.value)["exit_status"] == status
+
+
+def test_a_network_that_comes_back_is_waited_for(machine: Machine) -> None:
+    """The first kinit fails, the second one does not."""
+    program = machine.here / "bin" / "kinit"
+    program.write_text(program.read_text().replace("exit 1", 'rm "$HERE/no-kdc"; exit 1'))
+    machine.set("no-kdc")
+    machine.client(token=True).refresh()
+    assert made(machine) == ["kinit", "aklog"]
+
+
+def test_a_token_that_stays_keeps_its_journal(machine: Machine) -> None:
+    client = machine.client(token=True)
+    client.refresh()
+    machine.set("stays")
+    with pytest.raises(TestbedError, match="the token cannot be destroyed"):
+        client.restore()
+    assert (machine.here / "restore" / "token").exists()
+    (machine.here / "stays").unlink()
+    assert "destroyed" in machine.client(token=True).restore()
+
+
+def test_a_keytab_is_tried_without_leaving_anything(machine: Machine) -> None:
+    place = TokenPlace("/etc/keytab", "bench", None, None, None, f"{machine.here}/restore")
+    assert why_no_ticket(LocalConnector(), place) == ""
+    assert machine.calls() == ["kinit -c MEMORY:fstune -k -t /etc/keytab bench"]
+    machine.set("no-kdc")
+    assert "Cannot contact any KDC" in why_no_ticket(LocalConnector(), place)
+    assert not (machine.here / "restore").exists()
+
+
+@pytest.mark.parametrize(
+    ("starts", "ends", "life_s"),
+    [
+        ("11/22/26 12:46:23", "11/22/26 22:46:23", 36000.0),
+        ("11/22/2026 23:59:00", "11/23/2026 00:09:00", 600.0),
+        ("22. Nov 12:46", "22. Nov 22:46", None),
+    ],
+)
+def test_the_life_of_a_ticket(starts: str, ends: str, life_s: float | None) -> None:
+    assert parse.ticket_life_s(KLIST.format(starts=starts, ends=ends)) == life_s
+
+
+@pytest.mark.parametrize(
+    ("text", "valid"),
+    [
+        (TOKENS.format("Expires Nov 22 22:46"), True),
+        (TOKENS.format(">> Expired <<"), False),
+        ("\nTokens held by the Cache Manager:\n\n   --End of list--\n", False),
+        ("", False),
+    ],
+)
+def test_expired_tokens_are_none(text: str, valid: bool) -> None:
+    assert parse.has_valid_tokens(text) is valid

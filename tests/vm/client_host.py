@@ -1,0 +1,105 @@
+"""The guest's client in the hands of fstune, and what tests ask of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import search_spaces
+from deploy.cell.client import VOLUME_PATH
+from deploy.cell.network import SERVER_ADDRESS
+from deploy.vm import Guest
+from tuner.hosts.connector import CommandResult
+from tuner.hosts.conversation import SpeakingConnector
+from tuner.services.openafs import hosts
+from tuner.services.openafs.client_runtime import ClientRuntime
+from tuner.services.openafs.file import read_testbed
+from tuner.services.openafs.guest import testbed_document
+from tuner.services.openafs.live import Live
+from tuner.services.openafs.unit import UnitClient, UnitPlace
+
+RUNTIME = search_spaces.load("openafs-client-runtime")
+RESTORE = "/var/lib/fstune-restore"
+_PATIENCE_S = 180.0
+
+
+@dataclass(frozen=True)
+class ClientHost:
+    """The client; ``runtime``: what is set on it while it runs."""
+
+    guest: Guest
+    host: SpeakingConnector
+    unit: UnitClient
+    runtime: ClientRuntime
+
+    def run(self, *argv: str, timeout_s: float = 120.0) -> CommandResult:
+        return self.host.change(argv, timeout_s=timeout_s)
+
+    def said(self, *argv: str) -> str:
+        done = self.run(*argv)
+        assert done.status == 0, (argv, done.tail)
+        return done.stdout.strip()
+
+    def file(self) -> str:
+        return self.said("cat", self.unit.place.file)
+
+    def shown(self) -> dict[str, object]:
+        return dict(self.unit.shown())
+
+    def journals(self) -> list[str]:
+        done = self.run("ls", f"{RESTORE}/restore")
+        return [name for name in done.stdout.split() if not name.endswith(".sh")]
+
+    @contextmanager
+    def holder(self) -> Iterator[None]:
+        """A process of somebody else's, in a directory of the volume."""
+        self.said(
+            "systemd-run", "--unit=holder", f"--working-directory={VOLUME_PATH}", "sleep", "600"
+        )
+        try:
+            yield
+        finally:
+            self.run("systemctl", "stop", "holder")
+
+
+def testbed_file(guest: Guest, name: str, **changes: Any) -> Path:
+    """A testbed file of the guest, beside that of ``fstune vm up``."""
+    document = testbed_document(guest)
+    path = guest.cell_directory / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(document | changes))
+    return path
+
+
+@contextmanager
+def client_host(guest: Guest, state: Path) -> Iterator[ClientHost]:
+    """Take over the guest's client as it is; it is put back, whatever comes."""
+    path = testbed_file(guest, "client-host")
+    file = read_testbed(path)
+    with closing(hosts.Hosts(file, path.parent, state)) as connections:
+        host = connections.clients[0]
+        place = hosts.client_place(file, file.clients[0])
+        assert isinstance(place, UnitPlace)
+        unit = UnitClient.attach(host, place)
+        unit.live = Live.attach(
+            host, RUNTIME, unit.tokens, (place.directory, SERVER_ADDRESS, VOLUME_PATH)
+        )
+        found = ClientHost(guest, host, unit, ClientRuntime.attach([unit.live], RUNTIME))
+        try:
+            yield found
+        finally:
+            unit.restore()
+            found.runtime.restore()
+
+
+def wait_for(condition: Callable[[], bool], what: str, every_s: float = 1.0) -> None:
+    """Wait for what takes long in an emulated machine."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(every_s)

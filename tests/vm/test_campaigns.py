@@ -1,0 +1,174 @@
+"""Campaigns on a real kernel client: what a comparison says, and what ends one in the middle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from deploy.vm import Guest, seed
+
+from tests.acceptance.files import FSTUNE, small_workload
+from tests.vm.client_host import client_host, testbed_file, wait_for
+from tuner.model import Block, Campaign, Event
+from tuner.states import BlockState, CampaignState
+from tuner.store import Store
+
+pytestmark = [pytest.mark.vm, pytest.mark.cell, pytest.mark.timeout(1200)]
+
+#: A guest that hears nothing puts itself back; half of it is what a host is waited for.
+AFTER_S = 240
+
+
+@dataclass(frozen=True)
+class Conducted:
+    """A campaign over the guest, in a directory of its own."""
+
+    guest: Guest
+    directory: Path
+    state: Path
+
+    @property
+    def log(self) -> str:
+        path = self.directory / "log"
+        return path.read_text() if path.exists() else ""
+
+    @contextmanager
+    def running(self, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+        """fstune, under way; ended as by Ctrl-C if it has not ended by itself."""
+        command = [str(FSTUNE), *words, "--state-dir", str(self.directory / "state")]
+        with (self.directory / "log").open("ab") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+            try:
+                yield process
+            finally:
+                if process.poll() is None:
+                    process.send_signal(signal.SIGINT)
+                    process.wait(240.0)
+
+    def says(self, process: subprocess.Popen[bytes], words: str) -> None:
+        wait_for(lambda: words in self.log or process.poll() is not None, words)
+        assert words in self.log, self.log
+
+    def stored(self) -> tuple[Campaign, list[Block], list[Event]]:
+        with Store.open(self.directory / "state") as store:
+            found = store.campaign("last")
+            return found, store.blocks(found.id), store.events(found.id)
+
+
+@pytest.fixture
+def conducted(guest: Guest, state: Path, tmp_path: Path) -> Conducted:
+    testbed = testbed_file(guest, "conducted", restore={"after": f"{AFTER_S}s"})
+    # The nodes of the cell are found by the state directory.
+    own = tmp_path / "state"
+    own.mkdir()
+    (own / "cells").symlink_to(state / "cells")
+    work = tmp_path / "workload.yaml"
+    work.write_text(yaml.safe_dump(small_workload()))
+    (tmp_path / "campaign.yaml").write_text(
+        yaml.safe_dump(
+            {
+                "name": "encryption",
+                "testbed": {"hosts": str(testbed)},
+                "spaces": {
+                    "cache_manager": "openafs-cache-manager-linux-1.8",
+                    "client_runtime": "openafs-client-runtime",
+                },
+                "workload": str(work),
+                "compare": {"in clear": {"client_runtime": {"crypt": "off"}}},
+                "references": [
+                    {"name": "nfs", "path": seed.NFS_DIRECTORY},
+                    {"name": "local-disk", "path": seed.LOCAL_DIRECTORY},
+                ],
+                "certification": {"blocks": 3},
+                "budget": {"wall_time": "20m"},
+            }
+        )
+    )
+    return Conducted(guest, tmp_path, state)
+
+
+def assert_as_found(conducted: Conducted, before: tuple[str, dict[str, object]]) -> None:
+    with client_host(conducted.guest, conducted.state) as found:
+        assert (found.file(), found.shown()) == before
+        assert found.journals() == []
+
+
+@pytest.fixture
+def before(guest: Guest, state: Path) -> tuple[str, dict[str, object]]:
+    with client_host(guest, state) as found:
+        return found.file(), found.shown()
+
+
+Before = tuple[str, dict[str, object]]
+
+
+def test_a_comparison_goes_to_its_end(conducted: Conducted, before: Before) -> None:
+    with conducted.running("run", str(conducted.directory / "campaign.yaml")) as process:
+        assert process.wait(900.0) == 0, conducted.log
+    campaign, blocks, events = conducted.stored()
+    assert campaign.state is CampaignState.FINISHED
+    for block in blocks:
+        assert block.state is BlockState.COMPLETE
+        effective = {m.trial: m.effective.as_dict() for m in block.measurements}
+        assert effective[0]["client_runtime.crypt"] == "on"
+        assert effective[1]["client_runtime.crypt"] == "off"
+        assert {run.name for run in block.references} == {"nfs", "local-disk"}
+    assert not [event for event in events if event.kind == "reference-failed"]
+    assert_as_found(conducted, before)
+
+
+def test_a_reboot_in_the_middle_of_a_block_ends_it_and_resume_goes_on(
+    conducted: Conducted, before: Before
+) -> None:
+    with conducted.running("run", str(conducted.directory / "campaign.yaml")) as process:
+        conducted.says(process, "block 1, ")
+        conducted.guest.run(["systemctl", "reboot", "--force"], timeout_s=30.0)
+        assert process.wait(400.0) == 6, conducted.log
+    campaign, _, _ = conducted.stored()
+    assert campaign.state is CampaignState.FAILED
+    assert "was restarted while it was in use" in campaign.reason
+    assert_as_found(conducted, before)
+    with conducted.running("resume") as process:
+        conducted.says(process, "block 2")
+        assert process.poll() is None, conducted.log
+
+
+def test_a_network_that_is_gone_for_a_minute_costs_a_block_at_most(
+    conducted: Conducted, before: Before
+) -> None:
+    server = conducted.guest.cell.server
+    tap = server.check(["ip", "-oneline", "link", "show", "type", "tun"]).split(":")[1].strip()
+    with conducted.running("run", str(conducted.directory / "campaign.yaml")) as process:
+        conducted.says(process, "block 1, ")
+        server.check(["ip", "link", "set", tap, "down"])
+        try:
+            time.sleep(60.0)
+            assert process.poll() is None, conducted.log
+        finally:
+            server.check(["ip", "link", "set", tap, "up"])
+        assert process.wait(900.0) == 0, conducted.log
+    campaign, blocks, _ = conducted.stored()
+    assert campaign.state is CampaignState.FINISHED
+    assert len([b for b in blocks if b.state is BlockState.VOID]) <= 1
+    assert_as_found(conducted, before)
+
+
+def test_a_guest_that_is_killed_ends_it_by_name(
+    conducted: Conducted,
+) -> None:
+    with conducted.running("run", str(conducted.directory / "campaign.yaml")) as process:
+        conducted.says(process, "block 1, ")
+        os.kill(conducted.guest.process.pid, signal.SIGKILL)
+        assert process.wait(400.0) == 6, conducted.log
+    campaign, _, events = conducted.stored()
+    assert campaign.state is CampaignState.FAILED
+    (failed,) = [event for event in events if event.kind == "campaign-failed"]
+    assert failed.data["failure"] == "transport"

@@ -1,0 +1,115 @@
+"""Everything that goes wrong with a real kernel client: it ends in the old configuration, or in a
+failure that says what it is and can be gone on from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from deploy.vm import Guest
+
+from deploy.cell.client import MOUNT_POINT, VOLUME_PATH
+from tests.vm.client_host import ClientHost, client_host
+from tuner.errors import ConfigurationError, TestbedError
+from tuner.services.openafs.tokens import TokenError
+
+pytestmark = [pytest.mark.vm, pytest.mark.cell, pytest.mark.timeout(1200)]
+
+
+@pytest.fixture
+def client(guest: Guest, state: Path) -> Iterator[ClientHost]:
+    with client_host(guest, state) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def as_it_was(guest: Guest, state: Path) -> Iterator[None]:
+    """Whatever a test does, the old configuration is in effect after it, and no journal is left."""
+    with client_host(guest, state) as found:
+        before = found.file(), found.shown()
+    yield
+    with client_host(guest, state) as found:
+        assert (found.file(), found.shown()) == before
+        assert found.journals() == []
+        assert found.run("test", "-d", VOLUME_PATH).status == 0
+
+
+def test_other_options_are_in_effect_and_come_back(client: ClientHost) -> None:
+    client.unit.start([*client.unit.options, "-chunksize", "16", "-daemons", "3"])
+    assert client.shown()["cmdebug.chunk_size_bytes"] == 1 << 16
+    assert client.said("findmnt", "--noheadings", "--output", "FSTYPE", MOUNT_POINT) == "afs"
+
+
+def test_a_busy_mount_is_left_as_it_is(client: ClientHost) -> None:
+    before = client.file(), client.shown()
+    with client.holder():
+        with pytest.raises(TestbedError, match=r"is held by: \d+ \(.*sleep.*nothing was stopped"):
+            client.unit.start([*client.unit.options, "-chunksize", "16"])
+        assert (client.file(), client.shown()) == before
+    client.unit.start([*client.unit.options, "-chunksize", "16"])
+    assert client.shown()["cmdebug.chunk_size_bytes"] == 1 << 16
+
+
+def test_a_second_mount_is_left_as_it_is(client: ClientHost) -> None:
+    """It would keep the module, so that only a reboot would be safe."""
+    before = client.file(), client.shown()
+    client.said("mkdir", "--parents", "/srv/afs")
+    client.said("mount", "--bind", MOUNT_POINT, "/srv/afs")
+    try:
+        with pytest.raises(TestbedError, match=r"also mounted at /srv/afs.*nothing was stopped"):
+            client.unit.start([*client.unit.options, "-chunksize", "16"])
+        assert (client.file(), client.shown()) == before
+    finally:
+        client.said("umount", "/srv/afs")
+
+
+def test_a_mount_that_is_busy_when_it_is_put_back_stays_and_says_so(client: ClientHost) -> None:
+    client.unit.start([*client.unit.options, "-chunksize", "16"])
+    with client.holder(), pytest.raises(TestbedError, match="is held by"):
+        client.unit.restore()
+    assert "cache_manager" in client.journals()
+    assert "started again as found" in client.unit.restore()
+
+
+def test_a_bad_option_fails_and_the_next_start_works(client: ClientHost) -> None:
+    with pytest.raises(ConfigurationError, match=r"openafs-client does not start"):
+        client.unit.start([*client.unit.options, "-nosuch"])
+    assert client.run("mountpoint", "--quiet", MOUNT_POINT).status != 0
+    client.unit.start([*client.unit.options, "-chunksize", "17"])
+    assert client.shown()["cmdebug.chunk_size_bytes"] == 1 << 17
+
+
+def test_a_cache_that_shrinks_is_begun_anew(client: ClientHost) -> None:
+    """Fewer cache files than there are end afsd."""
+    options = ["-blocks", "40000", "-files"]
+    client.unit.start([*client.unit.options, *options, "6000"])
+    assert client.shown()["cmdebug.chunk_files"] == 6000
+    client.unit.start([*client.unit.options, *options, "1500"])
+    assert client.shown()["cmdebug.chunk_files"] == 1500
+
+
+def test_a_client_that_was_stopped_by_somebody_is_put_back(client: ClientHost) -> None:
+    client.unit.start([*client.unit.options, "-chunksize", "16"])
+    client.said("systemctl", "stop", client.unit.place.unit)
+    with pytest.raises(ConfigurationError, match="the client is gone"):
+        client.unit.shown()
+
+
+def test_a_file_that_somebody_changes_stops_it(client: ClientHost) -> None:
+    client.unit.start([*client.unit.options, "-chunksize", "16"])
+    client.said("sed", "-i", "$ a # by hand", client.unit.place.file)
+    with pytest.raises(TestbedError, match="somebody else has changed"):
+        client.unit.start([*client.unit.options, "-chunksize", "17"])
+
+
+def test_a_keytab_that_is_gone_is_a_failure_of_its_own_name(client: ClientHost) -> None:
+    place = client.unit.place.token
+    assert place is not None
+    client.said("mv", place.keytab, f"{place.keytab}.away")
+    try:
+        with pytest.raises(TokenError, match=r"no token for bench: kinit: .*[Kk]ey"):
+            client.unit.start(client.unit.options)
+    finally:
+        client.said("mv", f"{place.keytab}.away", place.keytab)

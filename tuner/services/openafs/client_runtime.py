@@ -1,0 +1,92 @@
+"""What may be changed on the kernel clients of a testbed while they run, as a part: all alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from search_spaces import Space
+from tuner.errors import TestbedError
+from tuner.hosts.connector import check
+from tuner.model import Value
+from tuner.services.lasting import JournalState
+from tuner.services.openafs.live import PROGRAM, Live
+from tuner.services.part import verified
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRuntime:
+    """The running clients under tuning; see Part. ``attach`` makes one of these for all."""
+
+    clients: Sequence[Live]
+    space: Space
+    identity: str
+    found: Mapping[str, Value]
+    facts: Mapping[str, int]
+
+    @classmethod
+    def attach(cls, clients: Sequence[Live], space: Space, *, alike: bool = True) -> ClientRuntime:
+        """Take over clients as they were found; nothing is changed. ``alike``: insist that all
+        were found alike. Raises TestbedError.
+        """
+        first = clients[0]
+        for client in clients:
+            if alike and client.settings != first.settings:
+                raise TestbedError(
+                    f"{client.host.host} and {first.host.host} run with different settings "
+                    f"({client.settings} and {first.settings}); a testbed's clients must be alike"
+                )
+        version = check(first.host, [PROGRAM, "-version"]).strip()
+        return cls(clients, space, f"{PROGRAM} {version}", first.settings, {})
+
+    def apply(self, values: Mapping[str, Value]) -> str | None:
+        """See Part.apply: fs commands, and connections made anew for another encryption."""
+        return "set" if any(self._on_all(lambda client: client.set(values))) else None
+
+    def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
+        """See Part.read_back: from the clients' own answers; encryption is what the connections
+        have.
+        """
+        effective: dict[str, Value] = dict(values)
+        for shown in self._on_all(lambda client: client.shown()):
+            effective = verified(self.space, values, self.facts, shown)
+        return effective
+
+    def incarnation(self) -> str:
+        """See Part.incarnation: they are the cache manager's."""
+        return ""
+
+    def restore(self) -> str:
+        """See Part.restore."""
+        return "; ".join(self._on_all(lambda client: client.restore()))
+
+    @property
+    def outlives_restart(self) -> bool:
+        """See LastingPart.outlives_restart."""
+        return False
+
+    @property
+    def where_kept(self) -> str:
+        """See LastingPart.where_kept."""
+        return "nothing keeps them: have whatever starts the client give these fs commands after it"
+
+    def journals(self, name: str) -> frozenset[JournalState]:
+        """See LastingPart.journals."""
+        return frozenset(self._on_all(lambda client: client.journal.state(name)))
+
+    def keep(self, name: str) -> None:
+        """See LastingPart.keep."""
+        self._on_all(lambda client: client.keep(name))
+
+    def reopen(self, name: str) -> None:
+        """See LastingPart.reopen."""
+        self._on_all(lambda client: client.reopen(name))
+
+    def _on_all(self, do: Callable[[Live], T]) -> list[T]:
+        """The same on every client at once; the first failure when all have ended."""
+        with ThreadPoolExecutor(len(self.clients)) as pool:
+            return list(pool.map(do, self.clients))
