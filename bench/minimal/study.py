@@ -91,7 +91,14 @@ def _effect(surface: Surface, configuration: Configuration, name: str) -> float:
 
 def table(rows: Sequence[Row]) -> str:
     """A line for each noise."""
-    titles: tuple[str, ...] = ("component noise", "hours", "campaigns", "recommended", "false", "nothing missed")
+    titles: tuple[str, ...] = (
+        "component noise",
+        "hours",
+        "campaigns",
+        "recommended",
+        "false",
+        "nothing missed",
+    )
     titles += ("nothing inert", "both", "settings", "active", "mean regret")
     lines = [_line(titles), _line(["---"] * len(titles))]
     for noise in sorted({row.noise for row in rows}):

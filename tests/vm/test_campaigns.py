@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from deploy.vm import Guest, seed
 
+from deploy.vm import Guest, seed
 from tests.acceptance.files import FSTUNE, small_workload
 from tests.vm.client_host import client_host, testbed_file, wait_for
 from tuner.model import Block, Campaign, Event

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from deploy.vm import Guest
 
 from deploy.cell.client import MOUNT_POINT, VOLUME_PATH
+from deploy.vm import Guest
 from tests.vm.client_host import ClientHost, client_host
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.services.openafs.tokens import TokenError
