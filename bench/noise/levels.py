@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tuner.campaign.noise import campaign_noise
 from tuner.campaign.rules import stored_rules
-from tuner.judge.noise import NoiseReport
+from tuner.judge.noise_records import NoiseReport
 from tuner.store import Store
 
 _DATABASE = "fstune.sqlite3"

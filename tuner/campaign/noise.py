@@ -13,7 +13,8 @@ import numpy as np
 from tuner.campaign.rules import Rules
 from tuner.campaign.scores import ScoreTable
 from tuner.judge.adjustment import fit_adjustment
-from tuner.judge.noise import NoiseReport, noise_report
+from tuner.judge.noise import noise_report
+from tuner.judge.noise_records import NoiseReport
 from tuner.model import BlockKind, Event
 from tuner.states import EventKind
 from tuner.store import Store

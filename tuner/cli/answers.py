@@ -32,7 +32,7 @@ from tuner.cli.say import say
 from tuner.errors import NO_IMPROVEMENT, SpecError
 from tuner.formats.form import Part
 from tuner.formats.registry import FORMATS, written
-from tuner.judge.noise import NoiseReport
+from tuner.judge.noise_records import NoiseReport
 from tuner.model import Answer, Campaign
 from tuner.page.known import Filters, known_json, known_page, known_recommendations
 from tuner.page.why import why

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from rich.console import RenderableType
 from rich.text import Text
 
-from tuner.judge.noise import NoiseMeasure, NoiseReport
+from tuner.judge.noise_records import NoiseMeasure, NoiseReport
 from tuner.report.answer import columns, section
 from tuner.report.drawing import paragraph
 

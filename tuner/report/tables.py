@@ -16,7 +16,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from tuner.judge.noise import NoiseReport
+from tuner.judge.noise_records import NoiseReport
 from tuner.judge.words import blocks as blocks_text
 from tuner.model import (
     BASELINE,

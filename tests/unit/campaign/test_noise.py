@@ -16,7 +16,7 @@ from tests.unit.campaign.conftest import Begin
 from tuner.campaign.noise import campaign_noise
 from tuner.campaign.rules import stored_rules
 from tuner.cli.app import app
-from tuner.judge.noise import NoiseMeasure, NoiseReport
+from tuner.judge.noise_records import NoiseMeasure, NoiseReport
 from tuner.model import ComponentResult
 from tuner.states import EventKind
 

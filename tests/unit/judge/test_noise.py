@@ -9,7 +9,8 @@ import pytest
 
 from tuner.judge.adjustment import Adjustment, fit_adjustment, no_adjustment
 from tuner.judge.evalue import Floats
-from tuner.judge.noise import MIN_FREEDOM, NoiseMeasure, NoiseReport, noise_report
+from tuner.judge.noise import MIN_FREEDOM, noise_report
+from tuner.judge.noise_records import NoiseMeasure, NoiseReport
 from tuner.judge.observations import Ints, Observed
 from tuner.model import COVARIATES
 
