@@ -145,7 +145,10 @@ def _status_of(process: subprocess.Popen[bytes], timeout_s: float) -> int:
     """The exit status of a process, as soon as it has ended: ``Popen.wait`` with a time limit asks
     from time to time, and hears of the end up to 50 ms later. Raises TimeoutError.
     """
-    end = os.pidfd_open(process.pid)
+    try:
+        end = os.pidfd_open(process.pid)
+    except OSError:  # a kernel before 5.3, or a container that forbids it
+        return _status_asked_for(process, timeout_s)
     try:
         poll = select.poll()
         poll.register(end, select.POLLIN)
@@ -154,6 +157,13 @@ def _status_of(process: subprocess.Popen[bytes], timeout_s: float) -> int:
     finally:
         os.close(end)
     return process.wait()
+
+
+def _status_asked_for(process: subprocess.Popen[bytes], timeout_s: float) -> int:
+    try:
+        return process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        raise TimeoutError from None
 
 
 def processes_below(directory: Path) -> list[ProcessId]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -134,3 +135,15 @@ def test_a_daemon_that_keeps_the_output_open_does_not_hold_up() -> None:
     script = "import os, time; print('up', flush=True); os.fork() or time.sleep(5)"
     done = run_to_end([sys.executable, "-c", script], None, 30.0, {})
     assert (done.status, done.stdout) == (0, b"up\n")
+
+
+def test_where_no_process_can_be_watched_commands_end_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def forbidden(pid: int) -> int:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(os, "pidfd_open", forbidden)
+    assert run_to_end(["sh", "-c", "exit 3"], None, 30.0, os.environ).status == 3
+    with pytest.raises(TimeoutError, match=r"no end after 0\.2 s"):
+        run_to_end(["sleep", "60"], None, 0.2, os.environ)
