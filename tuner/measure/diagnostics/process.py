@@ -43,8 +43,8 @@ def process_status(text: str) -> Mapping[str, int]:
 
 
 def process_gauges(status: str) -> dict[str, float]:
-    """Peak of resident memory since the start in bytes, and threads. A thread of the kernel, such
-    as the kernel's afsd, has no memory of its own. Raises ValueError.
+    """Peak of resident memory since the start in bytes, and threads. A thread of the kernel
+    has no memory of its own. Raises ValueError.
     """
     found = process_status(status)
     if "Threads" not in found:
