@@ -184,8 +184,9 @@ class Cells:
 
     @contextlib.contextmanager
     def use(self, name: str, *, shared: bool = False) -> Iterator[None]:
-        """Hold the cell for one campaign; CellError at once when somebody else holds it. ``shared``:
-        others may hold it in the same way, but nobody can take it down.
+        """Hold the cell for one campaign; CellError at once when somebody else holds it.
+
+        ``shared``: others may hold it in the same way, but nobody can take it down.
         """
         with self.open_lock(f"cell-{name}.use") as lock:
             try:

@@ -57,6 +57,7 @@ Host {seed.HOSTNAME}
 """
 #: Until the guest's SSH server answers: half a minute usually, on a machine that is not busy.
 _BOOT_TIMEOUT_S = 420.0
+_LOGIN_TIMEOUT_S = 120.0
 _CLIENT_TIMEOUT_S = 240.0
 _ANSWER_TIMEOUT_S, _ANSWER_TRIES = 90.0, 3
 _POLL_S = 0.5
@@ -112,7 +113,7 @@ class Guest:
         return self.cell.is_alive() and self.process.is_alive()
 
     def run(self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0) -> Completed:
-        """Run a command in the guest as root, by SSH. Raises TimeoutError, CellError."""
+        """Run a command in the guest as root, by SSH. Raises CellTimeout, CellError."""
         return _run(self.cell, argv, input=input, timeout_s=timeout_s)
 
 
@@ -235,7 +236,12 @@ class Guests:
             self._record(guest)
             _wait_for_ssh(guest, stages.say)
         with stages.stage("client, tokens and mounts"):
-            done = guest.run(["sh", "-ex"], input=_FIRST_LOOK.encode(), timeout_s=_CLIENT_TIMEOUT_S)
+            try:
+                look = _FIRST_LOOK.encode()
+                done = guest.run(["sh", "-ex"], input=look, timeout_s=_CLIENT_TIMEOUT_S)
+            except TimeoutError:
+                said = f"no end of the first look after {_CLIENT_TIMEOUT_S:.0f} s"
+                raise CellError(f"the guest's client does not work: {said}") from None
             if done.status != 0:
                 said = done.stderr.decode(errors="replace").strip()[-600:]
                 raise CellError(f"the guest's client does not work: {said}")
@@ -284,7 +290,11 @@ def _wait_for_ssh(guest: Guest, say: Say) -> None:
         if not guest.process.is_alive():
             raise CellError(f"the guest has ended while it booted: {_console(guest)}")
         if _greets(guest.cell):
-            done = guest.run(["true"], timeout_s=120.0)
+            try:
+                done = guest.run(["true"], timeout_s=_LOGIN_TIMEOUT_S)
+            except TimeoutError:
+                said = f"no login after {_LOGIN_TIMEOUT_S:.0f} s"
+                raise CellError(f"the guest is too slow: {said}: {_console(guest)}") from None
             if done.status != 0:
                 said = done.stderr.decode(errors="replace").strip()
                 raise CellError(f"the guest's SSH server refuses: {said}")

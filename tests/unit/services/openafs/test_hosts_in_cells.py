@@ -62,7 +62,7 @@ def test_a_server_by_ssh_through_a_node_is_one_of_this_machine(tmp_path: Path) -
     assert "host fs9.example.org from node server of cell vm" in way.hosts(inside)
 
 
-def testbed(file: str, state: Path, *, putting_back: bool = False) -> LastingTestbed:
+def lasting(file: str, state: Path, putting_back: bool) -> LastingTestbed:
     spaces = {"cache_manager": search_spaces.load("openafs-cache-manager-linux-1.8")}
     wish = Wish(spaces, WORKLOAD)
     return kind.HostsWay().lasting(file, "testbed", wish, state, putting_back=putting_back)
@@ -71,7 +71,7 @@ def testbed(file: str, state: Path, *, putting_back: bool = False) -> LastingTes
 @contextmanager
 def opened(file: str, state: Path, said: str, *, putting_back: bool = False) -> Iterator[None]:
     """A testbed while it is open, as far as it can be without a cell: ``said`` when it ended."""
-    found = testbed(file, state, putting_back=putting_back)
+    found = lasting(file, state, putting_back)
     try:
         with pytest.raises(TestbedError, match=said):
             found.open(WORKLOAD, lambda text: None)
