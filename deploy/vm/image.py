@@ -35,6 +35,7 @@ _MANIFEST = "manifest.json"
 #: What the builder sees of the host although a node usually has its own.
 _NAMES = ("hosts", "nsswitch.conf", "resolv.conf")
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy")
+_BOOTSTRAP = "mmdebstrap"
 _MOST_S = 3600.0
 _POLL_S = 0.2
 
@@ -204,8 +205,7 @@ def _bootstrap(builder: Node, target: str, packages: Sequence[str], say: Say) ->
         "copy-in modules /etc/initramfs-tools",
         "copy-in fstune /etc/initramfs-tools/conf.d",
     )
-    proxies = [f"{name}={os.environ[name]}" for name in _PROXIES if name in os.environ]
-    command = ["env", "--chdir", SHARED, *proxies, "mmdebstrap", "--mode=root"]
+    command = ["env", "--chdir", SHARED, _BOOTSTRAP, "--mode=root"]
     command += ["--variant=minbase", f"--include={','.join(packages)}", "--aptopt=apt.conf"]
     command += [
         "--aptopt=Apt::Install-Recommends false",
@@ -222,7 +222,9 @@ def _bootstrap(builder: Node, target: str, packages: Sequence[str], say: Say) ->
 
 
 def _follow(builder: Node, argv: Sequence[str], say: Say) -> None:
-    """Run a long command of the builder, saying its own headlines. Raises CellError."""
+    """Run mmdebstrap in the builder, saying its own headlines. Raises CellError."""
+    # There may be a password in one, and everybody can read command lines.
+    proxies = {name: os.environ[name] for name in _PROXIES if name in os.environ}
     log = builder.shared / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -230,18 +232,22 @@ def _follow(builder: Node, argv: Sequence[str], say: Say) -> None:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env=ENVIRONMENT,
+            env={**ENVIRONMENT, **proxies},
             start_new_session=True,
         )
     deadline = time.monotonic() + _MOST_S
-    with log.open(errors="replace") as lines:
-        while process.poll() is None:
-            if time.monotonic() > deadline:
-                raise CellError(f"{argv[3]} does not end within {_MOST_S:.0f} s")
-            for line in lines:
-                if line.startswith("I: ") and line.endswith("...\n"):
-                    say(line[3:].strip())
-            time.sleep(_POLL_S)
+    try:
+        with log.open(errors="replace") as lines:
+            while process.poll() is None:
+                if time.monotonic() > deadline:
+                    raise CellError(f"{_BOOTSTRAP} does not end within {_MOST_S:.0f} s")
+                for line in lines:
+                    if line.startswith("I: ") and line.endswith("...\n"):
+                        say(line[3:].strip())
+                time.sleep(_POLL_S)
+    finally:
+        process.kill()  # what it has begun ends with the builder
+        process.wait()
     if process.returncode != 0:
         said = log.read_text(errors="replace").splitlines()
         wrong = [line for line in said if line.startswith(("E:", "Err:", "W:"))] or said
