@@ -11,8 +11,8 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import os
 import shlex
-import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -260,8 +260,12 @@ class Guests:
 
     def _keep_console(self, name: str) -> None:
         console = self._state / "cells" / name / "server/shared/vm" / qemu.CONSOLE
+        kept = self._state / f"console-of-{name}.log"
         with contextlib.suppress(OSError):
-            shutil.copyfile(console, self._state / f"console-of-{name}.log")
+            content = console.read_bytes()
+            kept.unlink(missing_ok=True)
+            with os.fdopen(os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as log:
+                log.write(content)
 
 
 def _prepare(cell: Cell) -> None:

@@ -82,6 +82,7 @@ class Images:
     """The images below one state directory."""
 
     def __init__(self, state: Path) -> None:
+        self._state = state
         self._packages = state / "packages"
         self._images = state / "images"
 
@@ -105,7 +106,9 @@ class Images:
         if (image := self.current()) is not None:
             return image
         require_machine()
-        self._images.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Each on its own: the mode is that of the last one alone.
+        self._state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._images.mkdir(mode=0o700, exist_ok=True)
         with (self._images / "lock").open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from deploy.cell import CellError, Node
 from deploy.cell.process import ProcessId
-from deploy.vm import image, recipe
+from deploy.vm import GuestOptions, Guests, Images, image, recipe
 
 PASSWORD = "http://ada:pass-word@proxy.example:3128"
 #: Stands in for the builder: what it finds in its environment and among its arguments.
@@ -67,3 +68,61 @@ def test_the_password_of_a_proxy_is_not_in_what_is_said(
     monkeypatch.setenv("http_proxy", PASSWORD)
     monkeypatch.setattr(image, "_MOST_S", 0.1)
     assert bootstrap(made(_Slow, tmp_path)) == "mmdebstrap does not end within 0 s"
+
+
+@pytest.fixture
+def open_umask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture
+def no_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that is fit, but has no packages."""
+
+    def refuse(*ignored: object, **names: object) -> Path:
+        raise CellError("no packages")
+
+    for name in ("deploy.vm.image.require_machine", "deploy.vm.guest.require_machine"):
+        monkeypatch.setattr(name, lambda: None)
+    monkeypatch.setattr("deploy.vm.qemu.require_machine", lambda options: None)
+    monkeypatch.setattr(image, "ensure_packages", refuse)
+
+
+@pytest.mark.usefixtures("open_umask", "no_packages")
+def test_a_state_directory_that_a_build_makes_is_ours_alone(tmp_path: Path) -> None:
+    state = tmp_path / "above" / "state"
+    with pytest.raises(CellError, match="no packages"):
+        Images(state).ensure(ignore)
+    assert [mode(path) for path in (state, state / "images")] == [0o700, 0o700]
+
+
+@pytest.mark.usefixtures("open_umask", "no_packages")
+def test_what_a_guest_that_does_not_start_has_printed_is_ours_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It says what the guest is made of, and what went wrong in it."""
+    guests = Guests(tmp_path)
+    complete = image.Image(tmp_path, "6.1.0", "1.8.9", {})
+    monkeypatch.setattr(guests.images, "ensure", lambda *ignored: complete)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    (tmp_path / "console-of-vm.log").write_text("of an earlier one, for all to read")
+    monkeypatch.setattr(guests, "_start", lambda *ignored: boot(tmp_path / "cells/vm"))
+    with pytest.raises(CellError, match="does not boot"):
+        guests.up("vm", GuestOptions())
+    kept = tmp_path / "console-of-vm.log"
+    assert (kept.read_text(), mode(kept)) == ("Kernel panic", 0o600)
+    assert Guests(tmp_path).names() == []
+
+
+def boot(cell: Path) -> None:
+    """As a guest does that cannot."""
+    shared = cell / "server/shared/vm"
+    shared.mkdir(parents=True)
+    (shared / "console.log").write_text("Kernel panic")
+    raise CellError("does not boot")
