@@ -93,11 +93,11 @@ class Images:
         directory = self._images / recipe.digest()
         try:
             document = json.loads((directory / _MANIFEST).read_text())
-        except FileNotFoundError:
-            return None
+            return Image(directory, document["kernel"], document["openafs"], document["seconds"])
         except PermissionError:
             raise CellError("the image belongs to root: run it with sudo") from None
-        return Image(directory, document["kernel"], document["openafs"], document["seconds"])
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
 
     def ensure(self, say: Say, done: Say = lambda text: None) -> Image:
         """The image of today's recipe, built unless it is there; see ``Stages``. Raises CellError;
@@ -146,7 +146,7 @@ class Images:
             (shared / "modules").write_text(early)
             (shared / "fstune").write_text("MODULES=list\n")
             ready = self._make(builder, stages)
-            ready.rename(self._images / name)
+            _publish(ready, self._images / name)
         finally:
             if builder is not None:
                 builder.stop()
@@ -262,6 +262,27 @@ def _version(builder: Node, package: str) -> str:
     return builder.check([*query, package]).strip()
 
 
+def _publish(ready: Path, final: Path) -> None:
+    """Give a file or a directory of files its final name, under which it is complete, also after
+    the machine dies. What had the name before was not.
+    """
+    for path in (*(ready.iterdir() if ready.is_dir() else ()), ready):
+        _sync(path)
+    if final.is_dir():
+        shutil.rmtree(final)
+    ready.rename(final)
+    _sync(final.parent)
+
+
+def _sync(path: Path) -> None:
+    """Wait until it is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _file_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._+-]", "_", text)
 
@@ -276,7 +297,7 @@ def _keep_module(builder: Node, kernel: str, module: Path) -> None:
         raise CellError(f"OpenAFS' module was not compiled for {kernel}: {said}")
     fresh = builder.shared / "openafs.ko"
     shutil.copyfile(found[0], fresh)
-    fresh.rename(module)
+    _publish(fresh, module)
     builder.check(["rm", "-rf", f"{SHARED}/{_COMPILING}"], timeout_s=600.0)
 
 

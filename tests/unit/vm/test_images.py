@@ -126,3 +126,58 @@ def boot(cell: Path) -> None:
     shared.mkdir(parents=True)
     (shared / "console.log").write_text("Kernel panic")
     raise CellError("does not boot")
+
+
+@pytest.mark.parametrize("text", ["", '{"kernel": "6.1.0"', "[]", "{}", "null", "\0\0"])
+def test_a_manifest_that_a_crash_has_cut_off_counts_as_none(tmp_path: Path, text: str) -> None:
+    directory = tmp_path / "images" / recipe.digest()
+    directory.mkdir(parents=True)
+    (directory / "manifest.json").write_text(text)
+    assert Images(tmp_path).current() is None
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> dict[int, str]:
+    """What was waited for, by its number in the file system, with the name that it had then."""
+    found: dict[int, str] = {}
+    really = os.fsync
+
+    def note(descriptor: int) -> None:
+        really(descriptor)
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        found[path.stat().st_ino] = path.name
+
+    monkeypatch.setattr(os, "fsync", note)
+    return found
+
+
+def test_an_image_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, synced: dict[int, str]
+) -> None:
+    ready, final = tmp_path / "ready", tmp_path / "digest"
+    for directory, text in ((ready, "new"), (final, "cut off")):
+        directory.mkdir()
+        for name in ("root.img", "manifest.json"):
+            (directory / name).write_text(text)
+    image._publish(ready, final)
+    assert not ready.exists()
+    names = {path: synced[path.stat().st_ino] for path in (*final.iterdir(), final, tmp_path)}
+    assert names[final] == "ready", "renamed before it was on the disk"
+    assert set(names.values()) == {"root.img", "manifest.json", "ready", tmp_path.name}
+    assert (final / "root.img").read_text() == "new"
+
+
+def test_a_module_is_on_the_disk_before_later_builds_may_take_it(
+    tmp_path: Path, synced: dict[int, str]
+) -> None:
+    class Removes(_Builder):
+        script = ""
+
+    builder = made(Removes, tmp_path)
+    compiled = builder.shared / "compiling/lib/modules/6.1.0/updates/dkms/openafs.ko"
+    compiled.parent.mkdir(parents=True)
+    compiled.write_text("module")
+    module = tmp_path / "openafs-1.8.9.ko"
+    image._keep_module(builder, "6.1.0", module)
+    assert module.read_text() == "module"
+    assert synced[module.stat().st_ino] == "openafs.ko"
