@@ -120,9 +120,38 @@ class Images:
                 image = self._build(Stages(say, done))
         return image
 
+    def cut_off(self) -> bool:
+        """Whether a build was killed: its programs run on, and its files stay, until ``clear``."""
+        with self._free() as free:
+            return free and bool(self._leftovers())
+
+    def clear(self) -> bool:
+        """End and remove what a build has left that was killed; False when there is nothing."""
+        with self._free() as free:
+            found = free and bool(self._leftovers())
+            if found:
+                self._clear()
+            return found
+
+    def _leftovers(self) -> list[Path]:
+        return list(self._images.glob(f"{_SCRATCH}*"))
+
+    @contextmanager
+    def _free(self) -> Iterator[bool]:
+        """Keep others from building meanwhile; False while somebody does."""
+        if not self._images.is_dir():
+            yield False
+            return
+        with (self._images / "lock").open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
+
     def _clear(self) -> None:
-        """Remove what a build has left that was killed."""
-        for leftover in self._images.glob(f"{_SCRATCH}*"):
+        for leftover in self._leftovers():
             for process in processes_below(leftover):
                 process.kill()
             shutil.rmtree(leftover)

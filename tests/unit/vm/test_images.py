@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import stat
+import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from deploy.cell import CellError, Node
 from deploy.cell.process import ProcessId
 from deploy.vm import GuestOptions, Guests, Images, image, recipe
+from tuner.cli import vm
 
 PASSWORD = "http://ada:pass-word@proxy.example:3128"
 #: Stands in for the builder: what it finds in its environment and among its arguments.
@@ -181,3 +187,55 @@ def test_a_module_is_on_the_disk_before_later_builds_may_take_it(
     image._keep_module(builder, "6.1.0", module)
     assert module.read_text() == "module"
     assert synced[module.stat().st_ino] == "openafs.ko"
+
+
+@contextmanager
+def killed_build(state: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """What kill -9 leaves of a build: its directory, and its builder, which runs on."""
+    scratch = state / "images/build-abc"
+    (scratch / "builder/root").mkdir(parents=True)
+    plan = json.dumps({"root": str(scratch / "builder/root")})
+    command = [sys.executable, "-c", _SLEEP, "node_init.py", plan]
+    with subprocess.Popen(command) as builder:
+        try:
+            yield builder
+        finally:
+            builder.kill()
+
+
+@pytest.fixture
+def fstune(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], str]:
+    """Run 'fstune vm' as root would, as far as that is asked for."""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+    def run(command: str) -> str:
+        done = CliRunner().invoke(vm.app, [command, "--state-dir", str(tmp_path)])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    return run
+
+
+def test_a_build_that_was_killed_is_named_and_ended(
+    tmp_path: Path, fstune: Callable[[str], str]
+) -> None:
+    with killed_build(tmp_path) as builder:
+        assert "a build was killed and its programs may run on" in fstune("status")
+        process = ProcessId.of(builder.pid)
+        assert process.is_alive()
+        assert "a build that was killed is cleared away" in fstune("down")
+        assert not process.is_alive()
+    assert [path.name for path in (tmp_path / "images").iterdir()] == ["lock"]
+    assert "killed" not in fstune("status")
+    assert "killed" not in fstune("down")
+
+
+def test_a_build_that_is_under_way_is_left_alone(
+    tmp_path: Path, fstune: Callable[[str], str]
+) -> None:
+    with killed_build(tmp_path) as builder, (tmp_path / "images/lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert "killed" not in fstune("status")
+        assert "killed" not in fstune("down")
+        assert builder.poll() is None
+    assert (tmp_path / "images/build-abc").is_dir()
