@@ -359,4 +359,12 @@ def _furnish(root: Path) -> None:
         (root / "etc" / name).unlink(missing_ok=True)
         (root / "etc" / name).touch()
     (root / "root/debconf").unlink(missing_ok=True)
+    # How this machine reaches its servers may have passwords in it; a guest installs nothing.
+    apt = root / "etc/apt"
+    for found in (
+        apt / "apt.conf.d/99mmdebstrap",
+        apt / "sources.list",
+        *apt.glob("sources.list.d/*"),
+    ):
+        found.unlink(missing_ok=True)
     (root / "etc/fstune").mkdir(exist_ok=True)

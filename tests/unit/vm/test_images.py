@@ -239,3 +239,26 @@ def test_a_build_that_is_under_way_is_left_alone(
         assert "killed" not in fstune("down")
         assert builder.poll() is None
     assert (tmp_path / "images/build-abc").is_dir()
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """A root file system as mmdebstrap leaves it, as far as it matters."""
+    root = tmp_path / "root"
+    for name in ("etc/apt/apt.conf.d", "etc/apt/sources.list.d", "etc/ssh", "etc/systemd/system"):
+        (root / name).mkdir(parents=True)
+    (root / "etc/apt/apt.conf.d/99mmdebstrap").write_text(f'Acquire::http::Proxy "{PASSWORD}";')
+    (root / "etc/apt/apt.conf.d/01autoremove").write_text("")
+    for name in ("sources.list", "sources.list.d/0000sources.list"):
+        (root / "etc/apt" / name).write_text("deb https://ada:pass-word@example bookworm main")
+    (root / "etc/ssh/ssh_host_ed25519_key").write_text("of the builder")
+    return root
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_an_image_keeps_nothing_of_how_it_was_made(installed: Path) -> None:
+    image._furnish(installed)
+    files = [path for path in installed.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert not [path for path in files if "pass-word" in path.read_text()]
+    assert not (installed / "etc/ssh/ssh_host_ed25519_key").exists()
+    assert (installed / "etc/apt/apt.conf.d/01autoremove").exists()
