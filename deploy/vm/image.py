@@ -367,4 +367,7 @@ def _furnish(root: Path) -> None:
         *apt.glob("sources.list.d/*"),
     ):
         found.unlink(missing_ok=True)
-    (root / "etc/fstune").mkdir(exist_ok=True)
+    # Keys come here: the second disk gives modes only to directories that are not there yet.
+    secret = root / "etc/fstune"
+    secret.mkdir(exist_ok=True)
+    secret.chmod(0o700)

@@ -84,6 +84,7 @@ def test_what_is_secret_is_only_root_s(guest: Guest) -> None:
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
     assert stat.S_IMODE(guest.cell_directory.stat().st_mode) == 0o700
     assert said(guest, "stat", "--format=%a", seed.KEYTAB) == "600"
+    assert said(guest, "stat", "--format=%a", str(Path(seed.KEYTAB).parent)) == "700"
     assert not (guest.cell.server.shared / "keytab").exists()
 
 

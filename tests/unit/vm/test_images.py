@@ -256,8 +256,9 @@ def installed(tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("open_umask")
-def test_an_image_keeps_nothing_of_how_it_was_made(installed: Path) -> None:
+def test_an_image_keeps_no_secret_and_is_ready_for_those_to_come(installed: Path) -> None:
     image._furnish(installed)
+    assert mode(installed / "etc/fstune") == 0o700
     files = [path for path in installed.rglob("*") if path.is_file() and not path.is_symlink()]
     assert not [path for path in files if "pass-word" in path.read_text()]
     assert not (installed / "etc/ssh/ssh_host_ed25519_key").exists()
