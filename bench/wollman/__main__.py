@@ -1,8 +1,9 @@
 """Runs a campaign over a guest that is up: ``python -m bench.wollman [encryption|server] [NAME]``.
 
-``NAME``: of the guest (``vm``). About a quarter of an hour each; worth nothing unless nothing else
-runs. Writes every time that was measured to ``encryption.csv`` or ``server.csv`` beside this file,
-and prints what ``fstune show`` says.
+``NAME``: of the guest (``vm``). An hour each at most, the budget of the campaigns, and the end of a
+block; worth nothing unless nothing else runs. Writes every time that was measured to
+``encryption.csv`` or ``server.csv`` beside this file, and prints what ``fstune show`` says. A
+campaign that does not end by itself writes nothing.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import csv
 import subprocess
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import yaml
@@ -24,17 +27,23 @@ HERE = Path(__file__).resolve().parent
 FSTUNE = Path(sys.executable).with_name("fstune")
 
 
-def main(which: str, guest: str, state: Path) -> None:
-    """Run one of the campaigns and write down what was measured."""
+def main(which: str, guest: str, state: Path, *, fstune: Sequence[str], to: Path) -> None:
+    """Run one of the campaigns and write what was measured to a directory. ``fstune``: the words
+    that start it. Exits with its status unless the campaign comes to its end.
+    """
     document = yaml.safe_load((HERE / f"{which}.yaml").read_text(encoding="utf-8"))
     document["testbed"] = {"hosts": str(state.absolute() / "cells" / guest / "testbed.yaml")}
     document["workload"] = str(HERE / document["workload"])
     file = state / f"wollman-{which}.yaml"
     file.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
     own = ["--state-dir", str(state)]
-    subprocess.run([FSTUNE, "run", str(file), *own], check=False, timeout=7200)
+    if status := _status([*fstune, "run", str(file), *own]):
+        sys.exit(status)  # it has said why
     with Store.open(state) as store:
-        campaign = store.campaign("last").id
+        last = store.campaign("last")
+        if last.name != document["name"]:
+            sys.exit(f"the last campaign is {last.name!r}, not {document['name']!r}")
+        campaign = last.id
         names = {trial.number: _name(trial) for trial in store.trials(campaign)}
         rows: list[tuple[int, str, str, str]] = []
         for block in store.blocks(campaign):
@@ -47,11 +56,21 @@ def main(which: str, guest: str, state: Path) -> None:
                 for name, components in runs
                 for component, time in components.items()
             ]
-    with (HERE / f"{which}.csv").open("w", newline="", encoding="utf-8") as out:
+    with (to / f"{which}.csv").open("w", newline="", encoding="utf-8") as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(("block", "arm", "component", "seconds"))
         writer.writerows(rows)
-    subprocess.run([FSTUNE, "show", campaign, *own], check=False, timeout=120)
+    sys.exit(_status([*fstune, "show", campaign, *own]))
+
+
+def _status(command: Sequence[str]) -> int:
+    """The exit status of a command, which ends by itself: one that puts hosts back is never killed.
+    Ctrl-C reaches it without us.
+    """
+    process = subprocess.Popen(command)
+    while True:
+        with suppress(KeyboardInterrupt):
+            return process.wait()
 
 
 def _name(trial: Trial) -> str:
@@ -64,4 +83,6 @@ if __name__ == "__main__":
         given[0] if given else "encryption",
         given[1] if len(given) > 1 else "vm",
         state_directory(None),
+        fstune=[str(FSTUNE)],
+        to=HERE,
     )

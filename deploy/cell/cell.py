@@ -183,11 +183,14 @@ class Cells:
         return existed
 
     @contextlib.contextmanager
-    def use(self, name: str) -> Iterator[None]:
-        """Hold the cell for one campaign; CellError at once when another process holds it."""
+    def use(self, name: str, *, shared: bool = False) -> Iterator[None]:
+        """Hold the cell for one campaign; CellError at once when somebody else holds it.
+
+        ``shared``: others may hold it in the same way, but nobody can take it down.
+        """
         with self.open_lock(f"cell-{name}.use") as lock:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise CellError(
                     f"cell {name} is in use by a running campaign; stop that first"

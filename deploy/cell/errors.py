@@ -5,3 +5,7 @@ class CellError(Exception):
     """A private cell could not be built, used or taken down; the text says what, where and what to
     do.
     """
+
+
+class CellTimeout(CellError, TimeoutError):
+    """A command in a node has not ended in time; it was killed."""

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deploy.cell.errors import CellError
+from deploy.cell.errors import CellError, CellTimeout
 from deploy.cell.process import ProcessId
 
 _INIT = Path(__file__).with_name("node_init.py")
@@ -84,12 +84,16 @@ class Node:
     ) -> Completed:
         """Run a command in the node to its end.
 
-        Raises TimeoutError when it takes longer than ``timeout_s`` (it is killed), CellError when
+        Raises CellTimeout when it takes longer than ``timeout_s`` (it is killed), CellError when
         the node is not running.
         """
         if not self.is_alive():
             raise CellError(f"node {self.name} is not running; bring the cell up again")
-        return run_to_end(self.enter(argv), input, timeout_s, ENVIRONMENT)
+        try:
+            return run_to_end(self.enter(argv), input, timeout_s, ENVIRONMENT)
+        except TimeoutError:
+            said = f"{self.name}: {' '.join(argv[:3])}: no end after {timeout_s:g} s"
+            raise CellTimeout(said) from None
 
     def check(self, argv: Sequence[str], *, timeout_s: float = 60.0) -> str:
         """Run a command that must succeed and return what it printed; CellError when it fails."""

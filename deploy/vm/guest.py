@@ -11,8 +11,8 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import os
 import shlex
-import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -57,6 +57,7 @@ Host {seed.HOSTNAME}
 """
 #: Until the guest's SSH server answers: half a minute usually, on a machine that is not busy.
 _BOOT_TIMEOUT_S = 420.0
+_LOGIN_TIMEOUT_S = 120.0
 _CLIENT_TIMEOUT_S = 240.0
 _ANSWER_TIMEOUT_S, _ANSWER_TRIES = 90.0, 3
 _POLL_S = 0.5
@@ -112,7 +113,7 @@ class Guest:
         return self.cell.is_alive() and self.process.is_alive()
 
     def run(self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0) -> Completed:
-        """Run a command in the guest as root, by SSH. Raises TimeoutError, CellError."""
+        """Run a command in the guest as root, by SSH. Raises CellTimeout, CellError."""
         return _run(self.cell, argv, input=input, timeout_s=timeout_s)
 
 
@@ -235,7 +236,12 @@ class Guests:
             self._record(guest)
             _wait_for_ssh(guest, stages.say)
         with stages.stage("client, tokens and mounts"):
-            done = guest.run(["sh", "-ex"], input=_FIRST_LOOK.encode(), timeout_s=_CLIENT_TIMEOUT_S)
+            try:
+                look = _FIRST_LOOK.encode()
+                done = guest.run(["sh", "-ex"], input=look, timeout_s=_CLIENT_TIMEOUT_S)
+            except TimeoutError:
+                said = f"no end of the first look after {_CLIENT_TIMEOUT_S:.0f} s"
+                raise CellError(f"the guest's client does not work: {said}") from None
             if done.status != 0:
                 said = done.stderr.decode(errors="replace").strip()[-600:]
                 raise CellError(f"the guest's client does not work: {said}")
@@ -254,8 +260,12 @@ class Guests:
 
     def _keep_console(self, name: str) -> None:
         console = self._state / "cells" / name / "server/shared/vm" / qemu.CONSOLE
+        kept = self._state / f"console-of-{name}.log"
         with contextlib.suppress(OSError):
-            shutil.copyfile(console, self._state / f"console-of-{name}.log")
+            content = console.read_bytes()
+            kept.unlink(missing_ok=True)
+            with os.fdopen(os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as log:
+                log.write(content)
 
 
 def _prepare(cell: Cell) -> None:
@@ -284,7 +294,11 @@ def _wait_for_ssh(guest: Guest, say: Say) -> None:
         if not guest.process.is_alive():
             raise CellError(f"the guest has ended while it booted: {_console(guest)}")
         if _greets(guest.cell):
-            done = guest.run(["true"], timeout_s=120.0)
+            try:
+                done = guest.run(["true"], timeout_s=_LOGIN_TIMEOUT_S)
+            except TimeoutError:
+                said = f"no login after {_LOGIN_TIMEOUT_S:.0f} s"
+                raise CellError(f"the guest is too slow: {said}: {_console(guest)}") from None
             if done.status != 0:
                 said = done.stderr.decode(errors="replace").strip()
                 raise CellError(f"the guest's SSH server refuses: {said}")

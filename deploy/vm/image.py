@@ -35,6 +35,7 @@ _MANIFEST = "manifest.json"
 #: What the builder sees of the host although a node usually has its own.
 _NAMES = ("hosts", "nsswitch.conf", "resolv.conf")
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy")
+_BOOTSTRAP = "mmdebstrap"
 _MOST_S = 3600.0
 _POLL_S = 0.2
 
@@ -81,6 +82,7 @@ class Images:
     """The images below one state directory."""
 
     def __init__(self, state: Path) -> None:
+        self._state = state
         self._packages = state / "packages"
         self._images = state / "images"
 
@@ -91,11 +93,11 @@ class Images:
         directory = self._images / recipe.digest()
         try:
             document = json.loads((directory / _MANIFEST).read_text())
-        except FileNotFoundError:
-            return None
+            return Image(directory, document["kernel"], document["openafs"], document["seconds"])
         except PermissionError:
             raise CellError("the image belongs to root: run it with sudo") from None
-        return Image(directory, document["kernel"], document["openafs"], document["seconds"])
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
 
     def ensure(self, say: Say, done: Say = lambda text: None) -> Image:
         """The image of today's recipe, built unless it is there; see ``Stages``. Raises CellError;
@@ -104,7 +106,9 @@ class Images:
         if (image := self.current()) is not None:
             return image
         require_machine()
-        self._images.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Each on its own: the mode is that of the last one alone.
+        self._state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._images.mkdir(mode=0o700, exist_ok=True)
         with (self._images / "lock").open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -116,9 +120,38 @@ class Images:
                 image = self._build(Stages(say, done))
         return image
 
+    def cut_off(self) -> bool:
+        """Whether a build was killed: its programs run on, and its files stay, until ``clear``."""
+        with self._free() as free:
+            return free and bool(self._leftovers())
+
+    def clear(self) -> bool:
+        """End and remove what a build has left that was killed; False when there is nothing."""
+        with self._free() as free:
+            found = free and bool(self._leftovers())
+            if found:
+                self._clear()
+            return found
+
+    def _leftovers(self) -> list[Path]:
+        return list(self._images.glob(f"{_SCRATCH}*"))
+
+    @contextmanager
+    def _free(self) -> Iterator[bool]:
+        """Keep others from building meanwhile; False while somebody does."""
+        if not self._images.is_dir():
+            yield False
+            return
+        with (self._images / "lock").open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
+
     def _clear(self) -> None:
-        """Remove what a build has left that was killed."""
-        for leftover in self._images.glob(f"{_SCRATCH}*"):
+        for leftover in self._leftovers():
             for process in processes_below(leftover):
                 process.kill()
             shutil.rmtree(leftover)
@@ -142,7 +175,7 @@ class Images:
             (shared / "modules").write_text(early)
             (shared / "fstune").write_text("MODULES=list\n")
             ready = self._make(builder, stages)
-            ready.rename(self._images / name)
+            _publish(ready, self._images / name)
         finally:
             if builder is not None:
                 builder.stop()
@@ -204,8 +237,7 @@ def _bootstrap(builder: Node, target: str, packages: Sequence[str], say: Say) ->
         "copy-in modules /etc/initramfs-tools",
         "copy-in fstune /etc/initramfs-tools/conf.d",
     )
-    proxies = [f"{name}={os.environ[name]}" for name in _PROXIES if name in os.environ]
-    command = ["env", "--chdir", SHARED, *proxies, "mmdebstrap", "--mode=root"]
+    command = ["env", "--chdir", SHARED, _BOOTSTRAP, "--mode=root"]
     command += ["--variant=minbase", f"--include={','.join(packages)}", "--aptopt=apt.conf"]
     command += [
         "--aptopt=Apt::Install-Recommends false",
@@ -222,7 +254,9 @@ def _bootstrap(builder: Node, target: str, packages: Sequence[str], say: Say) ->
 
 
 def _follow(builder: Node, argv: Sequence[str], say: Say) -> None:
-    """Run a long command of the builder, saying its own headlines. Raises CellError."""
+    """Run mmdebstrap in the builder, saying its own headlines. Raises CellError."""
+    # There may be a password in one, and everybody can read command lines.
+    proxies = {name: os.environ[name] for name in _PROXIES if name in os.environ}
     log = builder.shared / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -230,18 +264,22 @@ def _follow(builder: Node, argv: Sequence[str], say: Say) -> None:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env=ENVIRONMENT,
+            env={**ENVIRONMENT, **proxies},
             start_new_session=True,
         )
     deadline = time.monotonic() + _MOST_S
-    with log.open(errors="replace") as lines:
-        while process.poll() is None:
-            if time.monotonic() > deadline:
-                raise CellError(f"{argv[3]} does not end within {_MOST_S:.0f} s")
-            for line in lines:
-                if line.startswith("I: ") and line.endswith("...\n"):
-                    say(line[3:].strip())
-            time.sleep(_POLL_S)
+    try:
+        with log.open(errors="replace") as lines:
+            while process.poll() is None:
+                if time.monotonic() > deadline:
+                    raise CellError(f"{_BOOTSTRAP} does not end within {_MOST_S:.0f} s")
+                for line in lines:
+                    if line.startswith("I: ") and line.endswith("...\n"):
+                        say(line[3:].strip())
+                time.sleep(_POLL_S)
+    finally:
+        process.kill()  # what it has begun ends with the builder
+        process.wait()
     if process.returncode != 0:
         said = log.read_text(errors="replace").splitlines()
         wrong = [line for line in said if line.startswith(("E:", "Err:", "W:"))] or said
@@ -251,6 +289,27 @@ def _follow(builder: Node, argv: Sequence[str], say: Say) -> None:
 def _version(builder: Node, package: str) -> str:
     query = ["chroot", f"{SHARED}/{_ROOT}", "dpkg-query", "--show", "--showformat=${Version}"]
     return builder.check([*query, package]).strip()
+
+
+def _publish(ready: Path, final: Path) -> None:
+    """Give a file or a directory of files its final name, under which it is complete, also after
+    the machine dies. What had the name before was not.
+    """
+    for path in (*(ready.iterdir() if ready.is_dir() else ()), ready):
+        _sync(path)
+    if final.is_dir():
+        shutil.rmtree(final)
+    ready.rename(final)
+    _sync(final.parent)
+
+
+def _sync(path: Path) -> None:
+    """Wait until it is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _file_name(text: str) -> str:
@@ -267,7 +326,7 @@ def _keep_module(builder: Node, kernel: str, module: Path) -> None:
         raise CellError(f"OpenAFS' module was not compiled for {kernel}: {said}")
     fresh = builder.shared / "openafs.ko"
     shutil.copyfile(found[0], fresh)
-    fresh.rename(module)
+    _publish(fresh, module)
     builder.check(["rm", "-rf", f"{SHARED}/{_COMPILING}"], timeout_s=600.0)
 
 
@@ -300,4 +359,15 @@ def _furnish(root: Path) -> None:
         (root / "etc" / name).unlink(missing_ok=True)
         (root / "etc" / name).touch()
     (root / "root/debconf").unlink(missing_ok=True)
-    (root / "etc/fstune").mkdir(exist_ok=True)
+    # How this machine reaches its servers may have passwords in it; a guest installs nothing.
+    apt = root / "etc/apt"
+    for found in (
+        apt / "apt.conf.d/99mmdebstrap",
+        apt / "sources.list",
+        *apt.glob("sources.list.d/*"),
+    ):
+        found.unlink(missing_ok=True)
+    # Keys come here: the second disk gives modes only to directories that are not there yet.
+    secret = root / "etc/fstune"
+    secret.mkdir(exist_ok=True)
+    secret.chmod(0o700)

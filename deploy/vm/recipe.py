@@ -8,7 +8,7 @@ import hashlib
 from pathlib import Path
 
 #: Of how the image is put together (``image.py``).
-VERSION = 1
+VERSION = 3
 SUITE = "bookworm"
 
 #: A client host as an administrator has it; what they depend on is resolved by apt.

@@ -11,6 +11,7 @@ _FIELDS = "$(ORIGIN)\t$(REPO_URI)\t$(RELEASE)\t$(COMPONENT)\t$(SIGNED_BY)"
 _OURS = (SUITE, f"{SUITE}-updates", f"{SUITE}-security")
 #: How apt reaches its servers, and what it asks of their dates.
 _SETTINGS = ("Acquire::http::", "Acquire::https::", "Acquire::Check-", "Acquire::Retries")
+_MOST_S = 60.0
 
 
 def source_lines() -> list[str]:
@@ -42,9 +43,11 @@ def settings() -> str:
 
 def _output(argv: list[str]) -> str:
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=_MOST_S, check=False)
     except FileNotFoundError:
         raise CellError(f"{argv[0]} is missing: the guest needs Debian 12") from None
+    except subprocess.TimeoutExpired:
+        raise CellError(f"{' '.join(argv[:2])}: no end after {_MOST_S:g} s") from None
     if done.returncode != 0:
         raise CellError(f"{' '.join(argv[:2])}: {done.stderr.strip()[-300:]}")
     return done.stdout

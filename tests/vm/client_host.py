@@ -26,7 +26,6 @@ from tuner.services.openafs.unit import UnitClient, UnitPlace
 
 RUNTIME = search_spaces.load("openafs-client-runtime")
 RESTORE = "/var/lib/fstune-restore"
-_PATIENCE_S = 180.0
 
 
 @dataclass(frozen=True)
@@ -97,9 +96,11 @@ def client_host(guest: Guest, state: Path) -> Iterator[ClientHost]:
             found.runtime.restore()
 
 
-def wait_for(condition: Callable[[], bool], what: str, every_s: float = 1.0) -> None:
+def wait_for(
+    condition: Callable[[], bool], what: str, every_s: float = 1.0, most_s: float = 180.0
+) -> None:
     """Wait for what takes long in an emulated machine."""
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + most_s
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain for {what}"
         time.sleep(every_s)

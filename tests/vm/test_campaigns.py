@@ -17,14 +17,17 @@ import yaml
 from deploy.vm import Guest, seed
 from tests.acceptance.files import FSTUNE, small_workload
 from tests.vm.client_host import client_host, testbed_file, wait_for
+from tuner.errors import INTERRUPTED
 from tuner.model import Block, Campaign, Event
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store
 
-pytestmark = [pytest.mark.vm, pytest.mark.cell, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.vm, pytest.mark.cell, pytest.mark.timeout(3600)]
 
 #: A guest that hears nothing puts itself back; half of it is what a host is waited for.
 AFTER_S = 240
+#: As long as a campaign may measure.
+_BUDGET_S = 1200.0
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,12 @@ class Conducted:
                     process.wait(240.0)
 
     def says(self, process: subprocess.Popen[bytes], words: str) -> None:
-        wait_for(lambda: words in self.log or process.poll() is not None, words)
+        """Wait until it has said so, for as long as it lives."""
+
+        def said() -> bool:
+            return words in self.log or process.poll() is not None
+
+        wait_for(said, words, most_s=_BUDGET_S)
         assert words in self.log, self.log
 
     def stored(self) -> tuple[Campaign, list[Block], list[Event]]:
@@ -88,7 +96,7 @@ def conducted(guest: Guest, state: Path, tmp_path: Path) -> Conducted:
                     {"name": "local-disk", "path": seed.LOCAL_DIRECTORY},
                 ],
                 "certification": {"blocks": 3},
-                "budget": {"wall_time": "20m"},
+                "budget": {"wall_time": f"{_BUDGET_S:.0f}s"},
             }
         )
     )
@@ -139,6 +147,11 @@ def test_a_reboot_in_the_middle_of_a_block_ends_it_and_resume_goes_on(
     with conducted.running("resume") as process:
         conducted.says(process, "block 2")
         assert process.poll() is None, conducted.log
+    # Ctrl-C has ended it there.
+    assert process.returncode == INTERRUPTED, conducted.log
+    campaign, _, _ = conducted.stored()
+    assert campaign.state is CampaignState.PAUSED
+    assert_as_found(conducted, before)
 
 
 def test_a_network_that_is_gone_for_a_minute_costs_a_block_at_most(

@@ -75,10 +75,13 @@ def up(
 def down(name: Name = "vm", state_dir: StateDir = None) -> None:
     """Take a guest down with its cell: no process, mount, interface or directory of it is left.
 
-    The image stays, for the next one.
+    The image stays, for the next one. What a build has left that was killed is ended, too.
     """
     with translated():
-        existed = Guests(state_directory(state_dir)).down(name)
+        guests = Guests(state_directory(state_dir))
+        existed = guests.down(name)
+        if guests.images.clear():
+            say("a build that was killed is cleared away")
     say(f"guest {name} is down" if existed else f"there is no guest {name}")
 
 
@@ -92,6 +95,8 @@ def status(state_dir: StateDir = None) -> None:
             say("no image yet; build it with: fstune vm build")
         else:
             say(f"image {image.name}: kernel {image.kernel}, OpenAFS {image.openafs}")
+        if guests.images.cut_off():
+            say("a build was killed and its programs may run on; end them with: fstune vm down")
         names = guests.names()
         if not names:
             say("no guests")

@@ -62,14 +62,16 @@ class HostState:
             yield f"{self.host} {what} = {value}"
 
 
-def host_state(host: Connector, paths: Sequence[str]) -> HostState:
-    """Ask a host. ``paths``: each stands for all mount points that begin with it, else for the file
-    system that it is in. Raises TestbedError when the host cannot be reached.
+def host_state(host: Connector, paths: Sequence[str], prefixes: Sequence[str] = ()) -> HostState:
+    """Ask a host. ``paths``: each stands for the file system that it is in; ``prefixes``: each for
+    all mount points that begin with it, or as a path where there are none. Raises TestbedError when
+    the host cannot be reached.
     """
     told = host.ask(["sh", "-c", _LOOK, "sh", *_FILES]).stdout
     settings, mounts, disks = (*f"\n{told}".split("\n=\n", 2), "", "")[:3]
     return HostState(
-        host.host, (*_settings(settings), *_file_systems(mounts, _devices(disks), paths))
+        host.host,
+        (*_settings(settings), *_file_systems(mounts, _devices(disks), paths, prefixes)),
     )
 
 
@@ -110,21 +112,24 @@ def _devices(lines: str) -> dict[str, _Device]:
 
 
 def _file_systems(
-    lines: str, devices: dict[str, _Device], paths: Sequence[str]
+    lines: str, devices: dict[str, _Device], paths: Sequence[str], prefixes: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
-    """The mount points behind some paths, each with its type and what it is on."""
+    """The mount points behind paths and prefixes, each with its type and what it is on."""
     mounts: dict[str, tuple[str, str]] = {}
     for line in lines.splitlines():
         source, target, kind, *_ = (*map(_plain, line.split(" ")), "", "", "")
         if target.startswith("/"):
             mounts[target] = source, kind  # what was mounted last covers the others
-    for path in paths:
-        below = sorted(target for target in mounts if target.startswith(path))
+    found = {prefix: sorted(t for t in mounts if t.startswith(prefix)) for prefix in prefixes}
+    named = {target: target for targets in found.values() for target in targets}
+    for path in (*paths, *(prefix for prefix, targets in found.items() if not targets)):
         holders = [t for t in mounts if path == t or path.startswith(f"{t.rstrip('/')}/")]
-        for target in below or sorted(holders, key=len)[-1:]:
-            source, kind = mounts[target]
-            on = " on ".join([kind, *_layers(source.rpartition("/")[2], devices)])
-            yield (target if below else path), _value(on)
+        if holders:
+            named[path] = max(holders, key=len)
+    for name, target in named.items():
+        source, kind = mounts[target]
+        on = " on ".join([kind, *_layers(source.rpartition("/")[2], devices)])
+        yield name, _value(on)
 
 
 def _layers(name: str, devices: dict[str, _Device]) -> Iterator[str]:

@@ -6,12 +6,13 @@ import errno
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from deploy.cell import CellError, Cells, CellSpec, cell
-from deploy.cell.node import run_to_end
+from deploy.cell.node import Node, run_to_end
 from deploy.cell.process import ProcessId
 
 
@@ -129,6 +130,20 @@ def test_a_command_that_takes_too_long_ends_with_all_its_children() -> None:
     )
     with pytest.raises(TimeoutError, match=r"no end after 0\.5 s"):
         run_to_end([sys.executable, "-c", script], None, 0.5, {})
+
+
+class _Here(Node):
+    """A node that is this machine."""
+
+    def enter(self, argv: Sequence[str]) -> list[str]:
+        return list(argv)
+
+
+def test_a_node_that_is_too_slow_is_a_failure_of_the_cell(tmp_path: Path) -> None:
+    own = ProcessId.of(os.getpid())
+    with pytest.raises(CellError, match=r"^n: sleep 60: no end after 0\.2 s$") as failed:
+        _Here("n", tmp_path, own, own).check(["sleep", "60"], timeout_s=0.2)
+    assert isinstance(failed.value, TimeoutError)
 
 
 def test_a_daemon_that_keeps_the_output_open_does_not_hold_up() -> None:

@@ -22,6 +22,8 @@ MOUNTS = r"""
 /dev/md0 /vicepb ext4 rw 0 0
 tmpfs /vicepc tmpfs rw 0 0
 /dev/sda3 /var/cache/open\040afs ext4 rw 0 0
+/dev/md0 /var/cache/open\040afs-old ext4 rw 0 0
+/dev/md0 /srv/cache-old ext4 rw 0 0
 """.lstrip()
 DISKS = r"""
 NAME="sda" KNAME="sda" PKNAME="" TYPE="disk" ROTA="0" MODEL="Fast\x20SSD"
@@ -51,15 +53,15 @@ class _Host:
         return CommandResult(tuple(argv), 0, self.stdout, "")
 
 
-def items(stdout: str, *paths: str) -> dict[str, str]:
+def items(stdout: str, *paths: str, prefixes: Sequence[str] = ()) -> dict[str, str]:
     host = _Host(stdout)
-    state = host_state(cast("Connector", host), paths)
+    state = host_state(cast("Connector", host), paths, prefixes)
     assert (state.host, host.asked) == ("fs1", 1)
     return dict(state.items)
 
 
 def test_kernel_settings_and_disks_are_read_by_one_command() -> None:
-    found = items(f"{SETTINGS}=\n{MOUNTS}=\n{DISKS}", "/vicep", "/var/cache/open afs")
+    found = items(f"{SETTINGS}=\n{MOUNTS}=\n{DISKS}", "/var/cache/open afs", prefixes=["/vicep"])
     assert found == {
         "kernel": "6.1.0-28-amd64",
         "net.core.rmem_max": "212992",
@@ -74,11 +76,17 @@ def test_kernel_settings_and_disks_are_read_by_one_command() -> None:
 def test_a_path_that_is_no_mount_point_is_in_the_file_system_around_it() -> None:
     found = items(f"{SETTINGS}=\n{MOUNTS}=\n{DISKS}", "/srv/cache")
     assert found["/srv/cache"] == "ext4 on Fast SSD (not rotating)"
+    assert "/srv/cache-old" not in found
+
+
+def test_partitions_that_are_no_mount_points_are_in_the_file_system_around_them() -> None:
+    found = items(f"{SETTINGS}=\n/dev/sda2 / ext4 rw 0 0\n=\n{DISKS}", prefixes=["/vicep"])
+    assert found["/vicep"] == "ext4 on Fast SSD (not rotating)"
 
 
 @pytest.mark.parametrize("stdout", ["", "=\n=\n", "=", "nonsense\n=\nx\n=\ny", "=\n \n=\nNAME="])
 def test_what_a_host_does_not_tell_is_left_out(stdout: str) -> None:
-    assert items(stdout, "/vicep") == {}
+    assert items(stdout, "/var/cache", prefixes=["/vicep"]) == {}
 
 
 def test_this_machine_tells_its_kernel_and_its_root() -> None:

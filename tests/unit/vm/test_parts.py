@@ -106,6 +106,12 @@ def test_only_debian_s_own_sources_are_taken(monkeypatch: pytest.MonkeyPatch) ->
         sources.source_lines()
 
 
+def test_an_apt_that_is_too_slow_is_a_failure_of_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "_MOST_S", 0.2)
+    with pytest.raises(CellError, match=r"^sleep 60: no end after 0\.2 s$"):
+        sources._output(["sleep", "60"])
+
+
 def test_a_cell_with_a_kdc_needs_no_client() -> None:
     assert CellSpec(clients=0, kerberos=True).clients == 0
     with pytest.raises(CellError, match="not between 0 and 200"):

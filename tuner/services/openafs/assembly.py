@@ -126,9 +126,10 @@ def assemble(
         tuple(client_probe(host, host.host, program, layout.directory) for host in hosts),
         layout.page_cache,
     )
-    paths = [[_PARTITIONS], *([client.place.cache] for client in clients)]
+    paths = [(), *((client.place.cache,) for client in clients)]
+    prefixes = [(_PARTITIONS,), *(() for _ in clients)]
     with ThreadPoolExecutor(len(paths)) as pool:
-        states = tuple(pool.map(host_state, [server, *hosts], paths))
+        states = tuple(pool.map(host_state, [server, *hosts], paths, prefixes))
     return Bench(Target(parts), engine, cache.make_cold, watch, references, states)
 
 

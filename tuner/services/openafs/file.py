@@ -21,9 +21,9 @@ from tuner.documents import Duration, Name, Section, read_document
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 _USER = re.compile(r"[a-z_][a-z0-9_.-]{0,31}\$?")
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-# No space or quote: such a path also stands in the kernel's lists and on command lines.
 #: Neither quotes nor a leading dash: it is a word of a command line.
 _PRINCIPAL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,127}(@[A-Za-z0-9.-]{1,127})?")
+# No space or quote: such a path also stands in the kernel's lists and on command lines.
 _PATH = re.compile(r"(/[A-Za-z0-9_.:+@%=~-]+)+")
 
 
@@ -80,6 +80,9 @@ class NetnsSection(Section):
     cell: Word
     node: Word
 
+    def __str__(self) -> str:
+        return f"node {self.node} of cell {self.cell}"
+
 
 class SshSection(Section):
     """A host that is reached by SSH; what is not root becomes root by ``sudo -n``.
@@ -121,6 +124,11 @@ class ReachSection(Section):
         if sum(way is not None for way in (self.ssh, self.netns, self.local)) != 1:
             raise ValueError("name exactly one way: ssh, netns or local")
         return self
+
+    @property
+    def node(self) -> NetnsSection | None:
+        """The node of a private cell that it leads to or through, None for any other host."""
+        return self.netns if self.ssh is None else self.ssh.netns
 
 
 class ServerSection(Section):
@@ -266,6 +274,12 @@ class TestbedFile(Section):
         if len({client.control.program for client in self.clients}) > 1:
             raise ValueError("all clients must run the same program: settings differ between them")
         return self
+
+    @property
+    def cells(self) -> list[str]:
+        """The private cells on this machine that its hosts are in, or are reached through."""
+        reached = [self.server.reach, *(client.reach for client in self.clients)]
+        return sorted({reach.node.cell for reach in reached if reach.node is not None})
 
 
 def read_testbed(path: Path) -> TestbedFile:

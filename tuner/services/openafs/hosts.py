@@ -16,8 +16,6 @@ from datetime import datetime
 from itertools import repeat
 from pathlib import Path
 
-from deploy.cell import Cells, Node
-from deploy.cell.ssh import connect_from
 from search_spaces import Space
 from search_spaces.sampling import Chance, draw
 from tuner.errors import ConflictError, TestbedError, WorkloadError
@@ -25,7 +23,7 @@ from tuner.hosts.conversation import SpeakingConnector
 from tuner.hosts.dry import DryConnector
 from tuner.hosts.heartbeats import Heartbeats
 from tuner.hosts.hold import Hold, Owner, patience_s
-from tuner.hosts.link import OpenSocket, Patience, SshHost, open_socket
+from tuner.hosts.link import Patience, SshHost, open_socket
 from tuner.hosts.local import LocalConnector
 from tuner.hosts.node import NodeConnector
 from tuner.hosts.put_back import restore_all
@@ -35,7 +33,6 @@ from tuner.services.facts import HostFacts, host_facts
 from tuner.services.kind import Finding, Rehearsal
 from tuner.services.openafs import cache_manager, fileserver
 from tuner.services.openafs.assembly import ClientHost, Layout, Wanted, assemble
-from tuner.services.openafs.cell import translated
 from tuner.services.openafs.facts import (
     ServerFacts,
     client_facts,
@@ -45,13 +42,13 @@ from tuner.services.openafs.facts import (
 from tuner.services.openafs.file import (
     ClientSection,
     FuseSection,
-    NetnsSection,
     ReachSection,
     SshSection,
     TestbedFile,
 )
 from tuner.services.openafs.fileserver import Fileserver, FileserverPlace
 from tuner.services.openafs.fuse import FusePlace
+from tuner.services.openafs.nodes import from_node, kept_up, node
 from tuner.services.openafs.preflight import preflight, within
 from tuner.services.openafs.unit import UnitPlace
 from tuner.services.testbed import Bench
@@ -106,10 +103,10 @@ class Hosts:
         if reach.ssh is not None:
             host = ssh_host(reach.ssh, base)
             within_node = reach.ssh.netns
-            opener = open_socket if within_node is None else _from_node(state, within_node)
+            opener = open_socket if within_node is None else from_node(state, within_node)
             return self._stack.enter_context(closing(SshConnector(host, self._patience, opener)))
         if reach.netns is not None:
-            return NodeConnector(_node(state, reach.netns.cell, reach.netns.node))
+            return NodeConnector(node(state, reach.netns))
         return LocalConnector()
 
 
@@ -149,6 +146,8 @@ class HostsTestbed:
         prevents changing one.
         """
         file = self._file
+        if not self._putting_back:
+            self._stack.enter_context(kept_up(self._state, file.cells))
         say(f"connecting to {1 + len(file.clients)} hosts")
         hosts = Hosts(file, self._base, self._state)
         self._stack.callback(hosts.close)
@@ -373,24 +372,6 @@ def ssh_host(section: SshSection, base: Path) -> SshHost:
         sudo=section.by_sudo,
         jump=through,
     )
-
-
-def _node(state_directory: Path, cell: str, node: str) -> Node:
-    with translated():
-        found = Cells(state_directory).load(cell)
-    nodes = {} if found is None else {one.name: one for one in found.nodes}
-    if node not in nodes:
-        raise TestbedError(f"no node {node!r} of a private cell {cell!r} is up; see 'fstune cell'")
-    return nodes[node]
-
-
-def _from_node(state: Path, section: NetnsSection) -> OpenSocket:
-    """Connections from the network of a node: the one that is up when a connection is made."""
-
-    def connect(address: str, port: int, timeout_s: float) -> socket.socket:
-        return connect_from(_node(state, section.cell, section.node), address, port, timeout_s)
-
-    return connect
 
 
 def _largest_bytes(space: Space, limits: Mapping[str, int]) -> int:

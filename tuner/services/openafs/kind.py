@@ -40,7 +40,7 @@ from tuner.services.openafs.cell import (
     nodes_as_hosts,
 )
 from tuner.services.openafs.counted import COUNTED
-from tuner.services.openafs.file import TestbedFile, read_testbed
+from tuner.services.openafs.file import SshSection, TestbedFile, read_testbed
 from tuner.services.openafs.start import CellStart, HostsStart
 from tuner.services.testbed import Testbed
 
@@ -182,8 +182,11 @@ class HostsWay(Way[str]):
         """See Way.place."""
         file = read_testbed(Path(section))
         # What is reached from this machine alone may have the same address on another one.
-        here = "" if file.server.reach.ssh is not None else f" from {socket.gethostname()}"
-        name = f"fileserver {file.server.instance} at {file.server.address}{here}"
+        reach = file.server.reach
+        here = f" from {socket.gethostname()}" if reach.ssh is None or reach.node else ""
+        # And all cells on this machine have the same addresses.
+        inside = f" on {reach.node}" if reach.node else ""
+        name = f"fileserver {file.server.instance} at {file.server.address}{inside}{here}"
         return Place(name, Path(section).stem, {"server": name, **_document(file)})
 
     def testbed(
@@ -224,9 +227,8 @@ class HostsWay(Way[str]):
         """See Way.hosts; this machine may serve several testbeds."""
         file = read_testbed(Path(section))
         reached = [file.server.reach, *(client.reach for client in file.clients)]
-        found = {f"host {reach.ssh.address}" for reach in reached if reach.ssh is not None}
-        nodes = (reach.netns for reach in reached if reach.netns is not None)
-        return sorted(found | {f"node {node.node} of cell {node.cell}" for node in nodes})
+        nodes = {str(reach.netns) for reach in reached if reach.netns is not None}
+        return sorted(nodes | {_host(reach.ssh) for reach in reached if reach.ssh is not None})
 
     def allowed(
         self, section: str, where: str, allow: Collection[str], files: Mapping[str, Path]
@@ -303,6 +305,11 @@ def _document(file: TestbedFile) -> dict[str, object]:
             for client in file.clients
         },
     }
+
+
+def _host(ssh: SshSection) -> str:
+    """A host; an address in a private cell means another one in each cell."""
+    return f"host {ssh.address}" + (f" from {ssh.netns}" if ssh.netns else "")
 
 
 def _check_file(spaces: Mapping[str, Space], file: TestbedFile) -> None:

@@ -8,8 +8,9 @@
 # What systemctl answers is worth nothing here: with somebody in the files, "stop" succeeds and all
 # stays mounted, and each further "start" adds daemons to a client that runs on with its old options,
 # until the kernel fails. So nothing is stopped while somebody is in the files, or while they are mounted at a second
-# place, and nothing is started before mount and module are seen to be gone. What was stopped has the mark "stopped" beside WANTED; what was
-# last made of FILE is kept there as "applied", and one that has become anything else meanwhile is not touched.
+# place, and nothing is started before mount and module are seen to be gone. What was stopped has the mark "stopped"
+# beside WANTED; what was last made of FILE is kept there as "applied", and one that has become anything else meanwhile
+# is not touched.
 #
 # Exit status: 0 it serves; 3 the old one does not end; 4 the new one does not serve; what is wrong is
 # on standard error.

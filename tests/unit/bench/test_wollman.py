@@ -1,0 +1,82 @@
+"""The study of a guest writes down its own campaign or nothing, and kills no campaign."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bench.wollman.__main__ import main
+from tests.unit.store import records
+from tuner.store import Store
+
+#: What stands in for fstune; what it is asked to do follows.
+REFUSES = [sys.executable, "-c", "import sys; sys.exit(5)"]
+ACCEPTS = [sys.executable, "-c", ""]
+#: Interrupted, it takes longer than any patience of whoever started it.
+_PUTS_BACK = """
+import pathlib, signal, sys, time
+def put_back(*_):
+    time.sleep(1.5)
+    pathlib.Path("back").touch()
+    sys.exit(130)
+signal.signal(signal.SIGINT, put_back)
+pathlib.Path("ready").touch()
+time.sleep(60)
+"""
+_STUDY = """
+import sys
+from pathlib import Path
+from bench.wollman.__main__ import main
+main("encryption", "vm", Path(), fstune=[sys.executable, "-c", sys.argv[1]], to=Path())
+"""
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """A state directory with another campaign, beside the times of an earlier one."""
+    with Store.open(tmp_path) as store:
+        records.begun(store)
+    (tmp_path / "encryption.csv").write_text("of an earlier campaign\n")
+    return tmp_path
+
+
+def test_a_campaign_that_is_refused_writes_nothing(state: Path) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main("encryption", "vm", state, fstune=REFUSES, to=state)
+    assert ended.value.code == 5
+    assert (state / "encryption.csv").read_text() == "of an earlier campaign\n"
+
+
+def test_the_times_of_another_campaign_are_not_written(state: Path) -> None:
+    with pytest.raises(SystemExit, match="the last campaign is 'small', not"):
+        main("encryption", "vm", state, fstune=ACCEPTS, to=state)
+    assert (state / "encryption.csv").read_text() == "of an earlier campaign\n"
+
+
+def test_ctrl_c_lets_the_campaign_put_the_guest_back(state: Path, root: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _STUDY, _PUTS_BACK],
+        cwd=state,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        start_new_session=True,
+    )
+    try:
+        for _ in range(1200):
+            if (state / "ready").exists():
+                break
+            assert process.poll() is None
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        assert process.wait(60.0) == 130
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    assert (state / "back").exists()
+    assert (state / "encryption.csv").read_text() == "of an earlier campaign\n"
