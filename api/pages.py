@@ -128,13 +128,15 @@ def _shown(serving: Service, campaign: Campaign) -> dict[str, Any]:
     if seen is None:
         return {}
     given = stored_named(serving.store, campaign, seen.trials)
+    latest = serving.effects.soon(seen)
     return {
         "view": view.of(
             seen,
-            serving.effects.soon(seen),
+            latest.effects,
             absence(serving.store, campaign.id) if running else None,
             given,
             expired(serving.store, campaign),
+            pending=latest.pending,
         ),
         "given": None if given is None else comparison_tables(given),
     }

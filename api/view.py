@@ -9,7 +9,6 @@ from datetime import datetime
 from markupsafe import Markup
 
 from api.activity import doing, expected_end, now, used
-from tuner.campaign.rules import Rules
 from tuner.judge.score import margin
 from tuner.model import (
     BASELINE,
@@ -124,13 +123,15 @@ def of(
     absence: Absence | None = None,
     given: NamedComparison | None = None,
     expired: str = "",
+    *,
+    pending: bool = False,
 ) -> View:
-    """The page of a campaign as it is seen. ``effects``: of its parameters, None while they are
-    worked out; ``absence``: why it
-    does not go on, if it should; ``given``: what it compares, for one that searches nothing;
-    ``expired``: why its certificate does not hold any more.
+    """The page of a campaign as it is seen. ``effects``: of its parameters, None while none are
+    known; ``pending``: newer ones are worked out; ``absence``: why it does not go on, if it should;
+    ``given``: what it compares, for one that searches nothing; ``expired``: why its certificate
+    does not hold any more.
     """
-    campaign, rules, pending = seen.campaign, seen.rules, effects is None
+    campaign, rules, pending = seen.campaign, seen.rules, pending or effects is None
     effects = _PENDING if effects is None else effects
     delta = margin(rules.race.delta) if rules is not None else None
     marks = () if delta is None else (-delta, delta)
@@ -173,7 +174,7 @@ def of(
         components_of=called(seen.leader),
         components_axis=svg.heading(components_axis),
         components=tuple(
-            _component(name, e, components_axis, rules) for name, e in seen.components.items()
+            _component(name, e, components_axis, seen.floor) for name, e in seen.components.items()
         ),
         effects=document,
         effects_pending=pending,
@@ -248,16 +249,14 @@ def _recommended(campaign: Campaign) -> bool:
     return answer is not None and answer.answer is Answer.RECOMMENDED
 
 
-def _component(name: str, e: Estimate, axis: svg.Axis, rules: Rules | None) -> EffectRow:
-    chosen = None if rules is None or rules.auto_floor else rules.race.floor
-    floor = "" if chosen is None else f"at most {100.0 * chosen:g}% slower"
-    marks = () if chosen is None else (margin(chosen),)
+def _component(name: str, e: Estimate, axis: svg.Axis, floor: float | None) -> EffectRow:
+    marks = () if floor is None else (margin(floor),)
     return EffectRow(
         name=name,
         effect=signed(e.ratio),
         interval=signed_interval(e.lower, e.upper),
         drawing=svg.interval(axis, e, "", marks),
-        floor=floor,
+        floor="" if floor is None else f"at most {100.0 * floor:g}% slower",
     )
 
 

@@ -1,15 +1,17 @@
 """The floor that a campaign has chosen from its pilot, as it is stored.
 
 It is written down before the first block of the search, and read ever after: whatever a later
-release would choose, the campaign goes on with what its certificates are tested against.
+release would choose, the campaign goes on with what its certificates are tested against. Whether
+floors are strict or bounded follows from the same pilot, and is written down with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tuner.campaign.event_writer import EventWriter
-from tuner.campaign.rules import Rules, with_floor
+from tuner.campaign.rules import Floors, Rules, with_floor
 from tuner.model import Event
 from tuner.states import EventKind
 from tuner.store import Store
@@ -18,7 +20,7 @@ from tuner.store import Store
 def tell_floor(writer: EventWriter, rules: Rules) -> None:
     """Write down, once, the floor of these rules if it was chosen."""
     if rules.floor_reason:
-        more = {"reason": rules.floor_reason}
+        more = {"reason": rules.floor_reason, "floors": str(rules.floors)}
         said = f"floor: {rules.floor_reason}"
         writer.once(EventKind.FLOOR_CHOSEN, said, {"floor": rules.race.floor}, more)
 
@@ -31,15 +33,34 @@ def stored_floor(store: Store, campaign: str, rules: Rules) -> Rules:
 
 
 def chosen_floor(events: Iterable[Event], rules: Rules) -> Rules:
-    """The rules with the floor that these events tell of, if one does."""
-    for event in events:
-        floor = event.data.get("floor")
-        if rules.auto_floor and event.kind == EventKind.FLOOR_CHOSEN and isinstance(floor, float):
-            return with_floor(rules, floor, str(event.data.get("reason", "")))
-    return rules
+    """The rules with the floor that these events tell of, if one does, and with what is asked of
+    floors.
+    """
+    choice = _choice(events) if rules.auto_floor else None
+    floor = None if choice is None else choice.data.get("floor")
+    if choice is None or not isinstance(floor, float):
+        return rules
+    rules = with_floor(rules, floor, _reason(choice))
+    if rules.floors is not Floors.AUTO:
+        return rules
+    floors = choice.data.get("floors")
+    if floors in (Floors.STRICT, Floors.BOUNDED):
+        return replace(rules, floors=Floors(floors))
+    # Earlier releases did not write that down: it follows from the power at the floor chosen then.
+    pilot = None if rules.pilot is None else replace(rules.pilot, floor=floor)
+    return replace(rules, pilot=pilot)
 
 
 def floor_sentence(events: Iterable[Event]) -> str:
     """How the floor that these events tell of was chosen, "" where none was."""
-    told = [event for event in events if event.kind == EventKind.FLOOR_CHOSEN]
-    return str(told[-1].data.get("reason", "")) if told else ""
+    choice = _choice(events)
+    return "" if choice is None else _reason(choice)
+
+
+def _choice(events: Iterable[Event]) -> Event | None:
+    """The event that tells of the choice. A campaign chooses once: what came first counts."""
+    return next((event for event in events if event.kind == EventKind.FLOOR_CHOSEN), None)
+
+
+def _reason(choice: Event) -> str:
+    return str(choice.data.get("reason", ""))

@@ -69,6 +69,11 @@ class Rules:
     auto_floor: bool = False
     floor_reason: str = ""
 
+    @property
+    def floor(self) -> float | None:
+        """The largest loss allowed to one component, a fraction; None until it is chosen."""
+        return None if self.auto_floor else self.race.floor
+
 
 def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
     """The rules by which a specification is planned."""
@@ -90,6 +95,7 @@ def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
         alpha_certify=alpha,
         floor_alpha=alpha if strict else FLOOR_ALPHA,
         components=workload.components,
+        budget_measurements=spec.budget.measurements,
     )
     return Rules(
         components=workload.components,
@@ -123,7 +129,7 @@ def settled_rules(rules: Rules, pilot: Pilot | None) -> Rules:
     are strict in a long campaign whose pilot finds that every one of them can be shown, and bounded
     otherwise.
     """
-    if rules.auto_floor and pilot is not None and pilot.outlook.floor is not None:
+    if rules.auto_floor and pilot is not None:
         rules = with_floor(rules, pilot.outlook.floor.floor, pilot.outlook.floor.reason)
     if rules.floors is not Floors.AUTO:
         return rules

@@ -27,12 +27,7 @@ from tuner.judge.monitors import (
     dependence,
 )
 from tuner.judge.power import Prospect, detectable_effect, prospect
-from tuner.judge.score import (
-    checked_weights,
-    component_names,
-    log_times,
-    margin,
-)
+from tuner.judge.score import checked_weights, component_names, log_times, margin
 from tuner.judge.special import stdtr
 from tuner.judge.thresholds import threshold
 from tuner.judge.verdict import Outcome, Verdict, assess
@@ -66,7 +61,8 @@ class PilotRules:
     delta, floor: fractions, as in `race.RaceRules`; a floor of None is to be chosen from what the
     pilot finds, for tests of floors at floor_alpha (one-sided). max_blocks: most pilot blocks.
     arms: runs in a block of the search. certify_share: part of budget_s that the search leaves to
-    certification, of at most certify_blocks with certify_arms runs each.
+    certification, of at most certify_blocks with certify_arms runs each. budget_measurements: most
+    runs of all, None for no limit; it bounds the blocks that a floor is chosen for.
     Raises ValueError for values out of range.
     """
 
@@ -82,6 +78,7 @@ class PilotRules:
     alpha_certify: float = 0.025
     floor_alpha: float = 0.2
     components: tuple[str, ...] = ()
+    budget_measurements: int | None = None
 
     def __post_init__(self) -> None:
         checked_weights(self.weights, len(self.weights))
@@ -142,9 +139,8 @@ class Outlook:
     run_s: time of one run, its share of restarts included. search_blocks, certify_blocks: that fit
     the budget. detectable: the smallest improvement, a fraction, certified with 80% power (floors
     apart). delta: how a certification of an improvement of delta will go; delta_hours: how long it
-    takes on average. floor: what ``floor: auto`` chooses, None where nothing can be certified.
-    floors: P(the floor is shown for a component that stays as it was, at the error of the gain), by
-    component.
+    takes on average. floor: what ``floor: auto`` chooses. floors: P(the floor is shown for a
+    component that stays as it was, at the error of the gain), by component.
     """
 
     run_s: float
@@ -155,7 +151,7 @@ class Outlook:
     delta_hours: float
     floors: tuple[float, ...]
     reason: str
-    floor: FloorChoice | None = None
+    floor: FloorChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,17 +296,18 @@ def _outlook(
     fits = int(rules.certify_share * rules.budget_s / (rules.certify_arms * run_s))
     n = min(rules.certify_blocks, fits)
     search = int((1.0 - rules.certify_share) * rules.budget_s / (rules.arms * run_s))
+    sds = [component.sd_difference for component in components]
+    counted = min(n, _counted(rules))
+    chosen = choose_floor(sds, pilot_blocks, counted, rules.floor_alpha)
     if n < MIN_PAIRS:
         reason = f"the budget leaves {blocks(n)} to certification, {MIN_PAIRS} needed at least"
-        return Outlook(run_s, search, n, math.inf, None, math.inf, (), reason)
+        return Outlook(run_s, search, n, math.inf, None, math.inf, (), reason, chosen)
     alpha = rules.alpha_certify
     smallest = detectable_effect(n, alpha) * noise.sd_difference
     ahead = prospect(_in_sd(margin(rules.delta), noise.sd_difference), n, alpha)
     hours = ahead.mean_blocks * rules.certify_arms * run_s / 3600.0
-    sds = [component.sd_difference for component in components]
-    chosen = choose_floor(sds, pilot_blocks, n, rules.floor_alpha)
-    room = margin(chosen.floor if rules.floor is None else rules.floor)
-    floors = tuple(prospect(_in_sd(room, sd), n, alpha).power for sd in sds)
+    floor, most = (chosen.floor, counted) if rules.floor is None else (rules.floor, n)
+    floors = tuple(_power(_in_sd(margin(floor), sd), most, alpha) for sd in sds)
     reason = (
         f"{blocks(n)} of certification show an improvement of {percent(smallest)} or more with "
         f"80% power, one of {percent(margin(rules.delta))} with {100.0 * ahead.power:.0f}% "
@@ -327,6 +324,17 @@ def _outlook(
         reason=reason,
         floor=chosen,
     )
+
+
+def _counted(rules: PilotRules) -> int:
+    """Blocks of certification that the budget's measurements hold."""
+    if rules.budget_measurements is None:
+        return rules.certify_blocks
+    return int(rules.certify_share * rules.budget_measurements / rules.certify_arms)
+
+
+def _power(effect: float, n: int, alpha: float) -> float:
+    return prospect(effect, n, alpha).power if n >= MIN_PAIRS else 0.0
 
 
 def _refusals(
@@ -368,7 +376,7 @@ def _warnings(
             f"budget: {outlook.reason}"
         )
     if rules.floor is None:
-        if outlook.floor is not None and outlook.floor.chance < ENOUGH:
+        if outlook.floor.chance < ENOUGH:
             found.append(outlook.floor.reason)
         return tuple(found)
     noisy = [

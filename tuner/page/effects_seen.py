@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 
 import search_spaces
 from tuner.campaign.parameter_effects import parameter_effects
@@ -21,6 +23,18 @@ _KEPT = 50
 _GROWTH = 0.05
 #: A page waits so long for effects that nobody has worked out yet.
 _MOMENT_S = 0.2
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """The latest effects. ``effects``: None before anybody has worked them out; ``pending``:
+    newer ones are being worked out, so that they are worth asking for again.
+    """
+
+    effects: ParameterEffects | None
+    pending: bool
 
 
 class EffectsSeen:
@@ -48,7 +62,7 @@ class EffectsSeen:
         try:
             known = self._kept.get(seen.campaign.id)
             if known is None or not _near(known.blocks_measured, count):
-                known = self._kept[seen.campaign.id] = self._worked_out(seen)
+                known = self._kept[seen.campaign.id] = self._or_unknown(seen)
                 self._kept.move_to_end(seen.campaign.id)
                 if len(self._kept) > _KEPT:
                     self._kept.popitem(last=False)
@@ -56,28 +70,40 @@ class EffectsSeen:
         finally:
             self._lock.release()
 
-    def soon(self, seen: Seen) -> ParameterEffects | None:
-        """The effects as far as they are known in a moment; None when they are not, and will be
-        later: they are worked out in the background then.
+    def soon(self, seen: Seen) -> Latest:
+        """The effects as far as they are known in a moment. Those that are not will be later: they
+        are worked out in the background.
         """
         known = self._kept.get(seen.campaign.id)
         if known is not None and _near(known.blocks_measured, len(seen.scored)):
-            return known
+            return Latest(known, pending=False)
         name = seen.campaign.id
         pending = self._pending.get(name)
         if pending is None or pending.done():
             pending = self._pending[name] = self._pool.submit(self.of, seen)
             pending.add_done_callback(lambda _: self._pending.pop(name, None))
         if known is not None:
-            return known
+            return Latest(known, pending=True)
         try:
-            return pending.result(_MOMENT_S)
+            effects = pending.result(_MOMENT_S)
         except TimeoutError:
-            return None
+            return Latest(None, pending=True)
+        # Who began it may have seen less of the campaign.
+        return Latest(effects, pending=not _near(effects.blocks_measured, len(seen.scored)))
 
     def close(self) -> None:
         """Begin nothing more."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _or_unknown(self, seen: Seen) -> ParameterEffects:
+        """The effects; unknown ones where they cannot be worked out, so that nobody tries again
+        before there is more to work with.
+        """
+        try:
+            return self._worked_out(seen)
+        except Exception as problem:  # a defect here must not take the page or the report with it
+            _log.exception("campaign %s: its effects could not be worked out", seen.campaign.id)
+            return _unknown(seen, f"a defect of fstune: {problem!r}")
 
     def _worked_out(self, seen: Seen) -> ParameterEffects:
         rules = seen.rules

@@ -83,12 +83,6 @@ class _Look:
         return self.seen.campaign
 
     @property
-    def chosen_floor(self) -> float | None:
-        """What ``floor: auto`` came to, None before it was chosen."""
-        rules = self.seen.rules
-        return None if rules is None or rules.auto_floor else rules.race.floor
-
-    @property
     def clients(self) -> int:
         """So many ran the workload at once; 0 before anything was measured."""
         every = [m for block in (*self.paired, *self.seen.recent) for m in block.measurements]
@@ -126,7 +120,7 @@ def report_document(
         events=look.events,
         drift=seen.drift,
         readable=seen.readable,
-        chosen_floor=look.chosen_floor,
+        chosen_floor=seen.floor,
     )
     return ReportDocument(
         fstune=tuner.__version__,
@@ -134,7 +128,7 @@ def report_document(
         campaign_name=found.name,
         state=found.state,
         as_of=found.updated,
-        question=_question(look.spec, named.workload, look.chosen_floor),
+        question=_question(look.spec, named.workload, seen.floor),
         answer=_answer(found),
         reason=_sentence(found.reason if answer is None else answer.reason),
         sure=list(_sure(look)),

@@ -85,6 +85,11 @@ class Seen:
         """Whether the rules that the numbers need are known."""
         return self.rules is not None
 
+    @property
+    def floor(self) -> float | None:
+        """The largest loss allowed to one component; None where it is not known, or not yet."""
+        return None if self.rules is None else self.rules.floor
+
 
 @dataclass(frozen=True, slots=True)
 class Judged:

@@ -190,11 +190,6 @@ def flags(of: Mapping[str, tuple[str, ...]]) -> RenderableType:
     return table
 
 
-def why_sections(sentences: Sequence[str]) -> list[RenderableType]:
-    """What changed with the settings, of what was counted; nothing where nothing is told."""
-    return [section("Why: what changed", *map(paragraph, sentences))] if sentences else []
-
-
 def findings(
     recommendation: Recommendation,
     *,

@@ -7,6 +7,7 @@ import math
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from tuner.judge.floors import ENOUGH
 from tuner.judge.pilot import ComponentNoise, Pilot, PilotOutcome
 from tuner.judge.words import blocks, percent
 from tuner.report.answer import columns, section
@@ -80,7 +81,7 @@ def _shown(pilot: Pilot, smallest: str) -> list[str]:
     kept = [noise.name for noise in pilot.components if noise.name not in unshown]
     if look.floors and kept:
         said.append(f"that a component keeps its floor if it stays as it was: {', '.join(kept)}")
-    if look.floor is not None:
+    if look.floor.chance >= ENOUGH:
         said.append(f"{look.floor.reason}; 'floor: auto' chooses it")
     if unshown:
         said.append(f"not reliably: that these keep their floors: {', '.join(unshown)}")

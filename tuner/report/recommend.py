@@ -16,12 +16,13 @@ from rich.text import Text
 from search_spaces import Space
 from tuner.model import Answer, Campaign, Configuration, Recommendation, Value
 from tuner.records.comparison import Comparison
-from tuner.report.answer import claim, findings, flag_line, why_sections
+from tuner.report.answer import claim, findings, flag_line
 from tuner.report.applying import applying
 from tuner.report.drawing import Fitted, Printable
 from tuner.report.references import comparison_sentence, references_section
 from tuner.report.styles import QUIET, STRONG
 from tuner.report.summary import so_far
+from tuner.report.why import why_sections
 from tuner.text import clean, percent_faster, unbounded
 
 SCHEMA: Final = "fstune-recommendation/1"
@@ -221,7 +222,8 @@ def recommendation_page(
     sections = findings(
         recommendation, advice=applying(recommendation, spaces or {}), verbose=verbose
     )
-    told = (*why_sections(why), *so_far(campaign), *references_section(references))
+    changes = why_sections(recommendation, why)
+    told = (*changes, *so_far(campaign), *references_section(references))
     whole = Group(title, "", sections, *told)
     return Printable(Fitted(lambda _: whole))
 

@@ -34,13 +34,14 @@ from tuner.records.comparison import Comparison
 from tuner.records.differences import changes
 from tuner.records.estimate import Estimate
 from tuner.records.named import NamedComparison
-from tuner.report.answer import claim, headline, section, why_sections
+from tuner.report.answer import claim, headline, section
 from tuner.report.diagnostics import Row, diagnostics_rows
 from tuner.report.drawing import Printable, paragraph, sparkline
 from tuner.report.named import named_sections
 from tuner.report.noise import noise_sections
 from tuner.report.references import clients_text, references_section
 from tuner.report.styles import FASTER, NAME, QUIET, SLOWER, STRONG, literal, tone
+from tuner.report.why import why_sections
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.text import clean, counted, duration, interval, moment, signed, signed_interval
 
@@ -149,7 +150,7 @@ def campaign_page(
         r = campaign.recommendation
         gone = [paragraph(r.expired)] if r.expired else []
         parts.append(section("Answer", _headline(r), *gone, paragraph(claim(r))))
-    parts += why_sections(why)
+    parts += why_sections(campaign.recommendation, why)
     parts += named_sections(named)
     parts += references_section(references)
     if clients:

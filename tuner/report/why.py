@@ -11,8 +11,12 @@ import math
 from collections.abc import Sequence
 from statistics import median
 
-from tuner.model import BASELINE, Block
+from rich.console import RenderableType
+
+from tuner.model import BASELINE, Answer, Block, Recommendation
+from tuner.report.answer import section
 from tuner.report.diagnostics import Diagnostics, counted, counted_by_host, total, unit_text
+from tuner.report.drawing import paragraph
 from tuner.services.counted import Counted, Good, Unit
 from tuner.states import BlockState
 from tuner.text import counted as number_of
@@ -21,6 +25,8 @@ from tuner.text import counted as number_of
 _ERROR = 0.02
 #: Pairs from which the interval of a median is finite at that.
 ENOUGH = 7
+#: How the sentence begins that says that there are fewer.
+_TOO_FEW = "Too few blocks measured both to tell"
 #: Smallest change that is told, as a log ratio.
 _LARGE = math.log(1.2)
 #: What is smaller than this in both is next to nothing.
@@ -34,10 +40,22 @@ def reasons(blocks: Sequence[Block], trial: int) -> list[str]:
     """
     pairs = [both for block in blocks if (both := _both(block, trial)) is not None]
     if len(pairs) < ENOUGH:
-        return [f"Too few blocks measured both to tell: {len(pairs)} of {ENOUGH} at least."]
+        return [f"{_TOO_FEW}: {len(pairs)} of {ENOUGH} at least."]
     names = {name for both in pairs for arm in both for name in arm}
     found = (_reason(one, pairs) for one in (*counted(), *counted_by_host(names)))
     return [sentence for sentence in found if sentence]
+
+
+def why_sections(
+    recommendation: Recommendation | None, sentences: Sequence[str]
+) -> list[RenderableType]:
+    """What changed with recommended settings, of what was counted; nothing where nothing is
+    recommended, or too few blocks were measured to tell.
+    """
+    changes = [sentence for sentence in sentences if not sentence.startswith(_TOO_FEW)]
+    if recommendation is None or recommendation.answer is not Answer.RECOMMENDED or not changes:
+        return []
+    return [section("Why: what changed", *map(paragraph, changes))]
 
 
 def _both(block: Block, trial: int) -> tuple[Diagnostics, Diagnostics] | None:

@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 
 from api import pages
 from api.app import create_app
+from tuner.page.effects_seen import EffectsSeen, Latest
 from tuner.page.snapshot import Seen, Sight
 from tuner.page.svg import WIDTH, Axis, Point, interval, series
 from tuner.records.estimate import Estimate
@@ -69,6 +70,20 @@ def test_a_long_campaign_is_read_beside_its_page(
             whole = client.get(path, headers=PAGE).text
             assert "Trials against the baseline" in whole
             assert "is being read" not in whole
+
+
+def test_a_page_with_older_effects_asks_for_newer_ones(
+    measured: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = ServiceSettings(requests_per_s=1e6, burst=10**6)
+    for pending in (True, False):
+        monkeypatch.setattr(
+            EffectsSeen, "soon", lambda effects, seen, now=pending: Latest(effects.of(seen), now)
+        )
+        with TestClient(create_app(measured, settings), base_url="http://localhost") as client:
+            page = client.get("/campaigns/last/live", headers=PAGE).text
+        assert "Up is faster than the baseline's value" in page
+        assert ('data-again="2"' in page) is pending
 
 
 @pytest.mark.parametrize(

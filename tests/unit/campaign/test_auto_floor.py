@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from math import exp
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from tuner.campaign.floors import chosen_floor, stored_floor
+from tuner.campaign import certifying
+from tuner.campaign.floors import chosen_floor, floor_sentence, stored_floor
 from tuner.campaign.identity import aspects
-from tuner.campaign.rules import Rules, rules_of, settled_rules, stored_rules
+from tuner.campaign.rules import Floors, Rules, rules_of, settled_rules, stored_rules
 from tuner.campaign.spec import CampaignSpec, read_spec
 from tuner.cli.app import app
 from tuner.errors import SpecError
 from tuner.judge import pilot as judged
+from tuner.judge.certify import Certificate, certify_several
 from tuner.judge.floors import FLOORS, FloorChoice
+from tuner.judge.pilot import Pilot, PilotBlock, assess_pilot
 from tuner.measure.workload import load_workload
-from tuner.model import Answer, BlockKind
+from tuner.model import Answer, BlockKind, Event
 from tuner.states import EventKind
 from tuner.store import Store
 
@@ -27,7 +35,7 @@ testbed: {{simulated: {{noise: {noise}, effects: [{effect}]}}}}
 spaces:
   cache_manager: {{name: openafs-cache-manager-fuse-1.8, only: [daemons]}}
 workload: mixed-use
-budget: {{wall_time: 2h}}
+budget: {{{budget}}}
 search: {{arms: 2, max_trials: 2}}
 pilot: {{blocks: 8, override: true}}
 statistics: {{floor: {floor}, delta: 5%}}
@@ -47,7 +55,12 @@ class Place:
         self.file = directory / "campaign.yaml"
 
     def write(self, **text: object) -> None:
-        usual = {"noise": 0.08, "effect": FASTER, "floor": "auto"}
+        usual = {
+            "noise": 0.08,
+            "effect": FASTER,
+            "floor": "auto",
+            "budget": "wall_time: 2h",
+        }
         self.file.write_text(CAMPAIGN.format(**(usual | text)))
 
     def fstune(self, *arguments: str) -> Result:
@@ -58,6 +71,19 @@ class Place:
         with Store.open(self.state) as store:
             campaign = store.campaign("last")
             return stored_floor(store, campaign.id, stored_rules(campaign))
+
+    def floor(self) -> float:
+        """The floor that the newest campaign tells of."""
+        floor = self.chosen().data["floor"]
+        assert isinstance(floor, float)
+        return floor
+
+    def chosen(self) -> Event:
+        """What the newest campaign tells of its choice."""
+        with Store.open(self.state) as store:
+            kinds = [EventKind.FLOOR_CHOSEN]
+            (found,) = store.events(store.campaign("last").id, kinds=kinds)
+        return found
 
     def told(self) -> list[tuple[str, object]]:
         """The kind of every event of the newest campaign, with its block or its floor."""
@@ -87,9 +113,8 @@ def test_it_is_chosen_before_the_search_and_shown(place: Place) -> None:
     rules = place.rules()
     assert rules.race.floor == told[chosen][1]
     assert rules.race.floor in FLOORS
-    shown = place.fstune("show").output.replace("\n", " ")
-    assert f"{100 * rules.race.floor:.0f}" in shown
-    assert "smallest floor that a configuration without" in " ".join(shown.split())
+    shown = " ".join(place.fstune("show").output.split())
+    assert f"{100 * rules.race.floor:.1f}% is the smallest floor that a configuration" in shown
     with Store.open(place.state) as store:
         answer = store.campaign("last").recommendation
     assert answer is not None
@@ -105,9 +130,44 @@ def test_a_noisier_testbed_has_a_larger_floor(place: Place) -> None:
     floors = []
     for noise in (0.01, 0.2):
         place.write(noise=noise)
-        place.fstune("pilot", str(place.file))
-        floors.append(place.rules().race.floor)
-    assert floors[0] == FLOORS[0] < floors[1]
+        assert place.fstune("pilot", str(place.file)).exit_code == 0
+        floors.append(place.floor())
+        assert place.rules().race.floor == floors[-1]
+    assert floors[0] == FLOORS[0]
+    assert floors[1] in FLOORS[1:-1]
+
+
+@pytest.mark.slow
+def test_few_measurements_have_a_larger_floor(place: Place) -> None:
+    floors = []
+    for budget in ("wall_time: 2h", "wall_time: 2h, measurements: 24"):
+        place.write(noise=0.06, budget=budget)
+        assert place.fstune("pilot", str(place.file)).exit_code == 0
+        floors.append(place.floor())
+    assert FLOORS[0] <= floors[0] < floors[1] < FLOORS[-1]
+
+
+@pytest.mark.slow
+def test_it_is_told_where_the_budget_holds_no_certification(place: Place) -> None:
+    """Such a pilot is refused, and its campaign goes on only because it is to."""
+    place.write(budget="wall_time: 20m")
+    place.file.write_text(place.file.read_text() + "certification: {share: 2%}\n")
+    assert place.fstune("run", str(place.file)).exit_code == 0
+    assert place.first_search_block() > 1
+    chosen, reason = place.chosen(), "not even a floor of 50.0% is likely to be shown"
+    assert chosen.data["floor"] == FLOORS[-1]
+    assert reason in chosen.message
+    assert place.rules().floor == FLOORS[-1]
+    with Store.open(place.state) as store:
+        campaign = store.campaign("last")
+        warnings = store.events(campaign.id, kinds=["pilot-warning"])
+        pilots = store.events(campaign.id, kinds=["pilot"])
+    assert [event.data["outcome"] for event in pilots] == ["refused"]
+    assert any(reason in event.message for event in warnings)
+    assert campaign.recommendation is not None
+    assert any(reason in note for note in campaign.recommendation.notes)
+    question = json.loads(place.fstune("report", "--json").output)["question"]
+    assert "no component of it more than 50% slower" in question
 
 
 @pytest.mark.slow
@@ -150,7 +210,80 @@ def test_a_resumed_campaign_keeps_what_was_chosen(
     assert not any("another release" in note for note in answer.notes)
 
 
-def spec(text: str = "auto", pilot: int = 8) -> CampaignSpec:
+@pytest.mark.slow
+def test_a_resumed_campaign_stays_as_strict_as_it_began(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long campaign of a quiet testbed is strict, also if another release would choose a floor
+    that cannot be shown.
+    """
+    place.write(noise=0.01, budget="wall_time: 6h")
+    assert place.fstune("pilot", str(place.file)).exit_code == 0
+    assert place.chosen().data["floors"] == Floors.STRICT
+    assert place.rules().floors is Floors.STRICT
+    monkeypatch.setattr(judged, "choose_floor", lambda *_: FloorChoice(1e-6, 0.0, "never shown"))
+    alphas = []
+
+    def watched(
+        *arguments: Any, floor_alpha: float | None, **more: Any
+    ) -> Mapping[int, Certificate]:
+        alphas.append(floor_alpha)
+        return certify_several(*arguments, floor_alpha=floor_alpha, **more)
+
+    monkeypatch.setattr(certifying, "certify_several", watched)
+    assert place.fstune("resume").exit_code == 0
+    assert set(alphas) == {None}  # the error of the gain
+    with Store.open(place.state) as store:
+        answer = store.campaign("last").recommendation
+    assert answer is not None
+    assert answer.answer is Answer.RECOMMENDED
+
+
+def choice(**data: str | float) -> Event:
+    return Event(1, datetime.now(UTC), EventKind.FLOOR_CHOSEN, "chosen", data)
+
+
+def quiet_pilot(rules: Rules) -> Pilot:
+    """By these rules, of a testbed that shows a floor of 10% but none of a hundredth of that."""
+    assert rules.pilot is not None
+    count, blocks = len(rules.components), []
+    for seed in range(8):
+        noise = random.Random(seed)
+        a, b = (tuple(exp(noise.gauss(0.0, 0.01)) for _ in range(count)) for _ in range(2))
+        blocks.append(PilotBlock(a, b, seed % 2 == 0, 60.0))
+    return assess_pilot(blocks, rules.pilot)
+
+
+@pytest.mark.parametrize(("floor", "floors"), [(0.1, Floors.STRICT), (0.001, Floors.BOUNDED)])
+def test_what_an_earlier_release_chose_decides_whether_it_is_strict(
+    floor: float, floors: Floors
+) -> None:
+    """It did not write that down; measurements had no part in it."""
+    budget = {"wall_time": "6h", "measurements": 8}
+    rules = rules_of(spec(budget=budget), load_workload("mixed-use"))
+    again = chosen_floor([choice(floor=floor, reason="as then")], rules)
+    assert (again.race.floor, again.floor_reason) == (floor, "as then")
+    assert settled_rules(again, quiet_pilot(again)).floors is floors
+    assert settled_rules(rules, quiet_pilot(rules)).floors is Floors.BOUNDED
+
+
+def test_the_first_choice_counts_and_a_given_word_is_kept() -> None:
+    rules = rules_of(spec(), load_workload("mixed-use"))
+    both = [
+        choice(floor=0.1, reason="first", floors="strict"),
+        choice(floor=0.2, reason="second", floors="bounded"),
+    ]
+    again = chosen_floor(both, rules)
+    assert (again.floor, again.floor_reason, again.floors) == (0.1, "first", Floors.STRICT)
+    assert floor_sentence(both) == "first"
+    assert floor_sentence([]) == ""
+    bounded = rules_of(spec(certification={"floors": "bounded"}), load_workload("mixed-use"))
+    assert chosen_floor(both, bounded).floors is Floors.BOUNDED
+    given = rules_of(spec("5%"), load_workload("mixed-use"))
+    assert chosen_floor(both, given) == given
+
+
+def spec(text: str = "auto", pilot: int = 8, **sections: object) -> CampaignSpec:
     return CampaignSpec.model_validate(
         {
             "name": "auto",
@@ -160,6 +293,7 @@ def spec(text: str = "auto", pilot: int = 8) -> CampaignSpec:
             "pilot": {"blocks": pilot},
             "statistics": {"floor": text},
         }
+        | sections
     )
 
 
@@ -185,13 +319,14 @@ def test_rules_wait_for_the_pilot() -> None:
     workload = load_workload("mixed-use")
     rules = rules_of(spec(), workload)
     assert rules.auto_floor
+    assert rules.floor is None
     assert rules.pilot is not None
     assert rules.pilot.floor is None
     assert settled_rules(rules, None).auto_floor
     assert chosen_floor([], rules) == rules
     given = rules_of(spec("50%"), workload)
     assert not given.auto_floor
-    assert given.race.floor == rules.race.floor
+    assert given.floor == given.race.floor == rules.race.floor
 
     def floor(of: Rules) -> object:
         document = aspects({}, workload, of, {})["statistics"].document

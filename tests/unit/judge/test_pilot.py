@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tuner.judge.floors import FLOORS
 from tuner.judge.monitors import Alarm, GuardKind
 from tuner.judge.pilot import Pilot, PilotBlock, PilotOutcome, PilotRules, assess_pilot
 from tuner.judge.power import detectable_effect, prospect
@@ -100,6 +101,38 @@ def test_a_small_budget_certifies_less_and_a_tiny_one_nothing() -> None:
     assert tiny.outcome is PilotOutcome.REFUSED
     assert tiny.outlook.detectable == math.inf
     assert tiny.refusals == ("the budget leaves 1 block to certification, 3 needed at least",)
+
+
+def test_a_floor_is_chosen_and_warned_of_where_nothing_can_be_certified() -> None:
+    tiny = assess_pilot(measured(12, 0.014), replace(RULES, budget_s=900.0, floor=None))
+    assert tiny.outcome is PilotOutcome.REFUSED
+    assert (tiny.outlook.floor.floor, tiny.outlook.floor.chance) == (FLOORS[-1], 0.0)
+    assert tiny.outlook.floor.reason in tiny.warnings
+    assert "not even a floor of 50.0% is likely to be shown in 1 block" in tiny.outlook.floor.reason
+
+
+def test_a_floor_is_chosen_for_the_blocks_that_the_measurements_hold() -> None:
+    blocks, auto = measured(12, 0.07), replace(RULES, floor=None)
+    free = assess_pilot(blocks, auto)
+    # A quarter of 32 measurements: 4 blocks of 2.
+    limited = assess_pilot(blocks, replace(auto, budget_measurements=32))
+    assert "in 30 blocks of certification" in free.outlook.floor.reason
+    assert "in 4 blocks of certification" in limited.outlook.floor.reason
+    assert limited.outlook.floor.floor > free.outlook.floor.floor
+    for component, power in zip(limited.components, limited.outlook.floors, strict=True):
+        room = math.log1p(limited.outlook.floor.floor) / component.sd_difference
+        assert power == prospect(room, 4, RULES.alpha_certify).power
+    none = assess_pilot(blocks, replace(auto, budget_measurements=16))
+    assert (none.outlook.floor.floor, none.outlook.floors) == (FLOORS[-1], (0.0, 0.0))
+    assert none.outlook.floor.reason in none.warnings
+
+
+def test_a_given_floor_is_judged_by_the_time_alone() -> None:
+    blocks = measured(12, 0.04)
+    free, limited = (
+        assess_pilot(blocks, replace(RULES, budget_measurements=most)) for most in (None, 32)
+    )
+    assert replace(limited, outlook=replace(limited.outlook, floor=free.outlook.floor)) == free
 
 
 def test_noise_alone_is_no_reason_to_refuse() -> None:

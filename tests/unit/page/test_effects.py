@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import json
 import math
+import threading
+from concurrent.futures import Future
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from tuner.campaign.parameter_effects import parameter_effects
 from tuner.page import effects_seen
 from tuner.page.document import ReportDocument
 from tuner.page.effect_plots import basis, effect_plot, reach, standings
-from tuner.page.effects_seen import EffectsSeen
+from tuner.page.effects_seen import EffectsSeen, Latest
 from tuner.page.html import report_html
 from tuner.page.markdown import report_markdown
 from tuner.page.snapshot import Seen, Sight
 from tuner.records.estimate import Estimate
-from tuner.records.parameter_effects import Level, PairEffect, ParameterEffect, Standing
+from tuner.records.parameter_effects import (
+    Level,
+    PairEffect,
+    ParameterEffect,
+    ParameterEffects,
+    Standing,
+)
 from tuner.report.parameter_effects import (
     effects_document,
     level_text,
@@ -121,6 +131,68 @@ def test_effects_are_worked_out_once_for_all_who_look(
     assert effects.of(replace(seen, scored=(*seen.scored, seen.scored[-1]))) is first
     monkeypatch.undo()
     assert effects.of(replace(seen, scored=2 * seen.scored)).blocks == 2 * first.blocks
+
+
+def drain(effects: EffectsSeen) -> None:
+    """Wait for what is worked out in the background; that is one thing after the other."""
+    effects._pool.submit(lambda: None).result(60.0)
+
+
+def test_older_effects_are_shown_while_newer_ones_are_worked_out(
+    seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    effects, ready = EffectsSeen(files=False), threading.Event()
+    first, later = effects.of(seen), replace(seen, scored=2 * seen.scored)
+    assert effects.soon(seen) == Latest(first, pending=False)
+
+    def slow(*arguments: Any) -> ParameterEffects:
+        assert ready.wait(60.0)
+        return parameter_effects(*arguments)
+
+    monkeypatch.setattr(effects_seen, "parameter_effects", slow)
+    assert effects.soon(later) == Latest(first, pending=True)
+    ready.set()
+    drain(effects)
+    newest = effects.soon(later)
+    assert newest.effects is not None
+    assert (newest.effects.blocks, newest.pending) == (2 * first.blocks, False)
+
+
+def test_what_somebody_began_who_saw_less_is_asked_for_again(seen: Seen) -> None:
+    first = EffectsSeen(files=False).of(seen)
+
+    class Begun(Future[ParameterEffects]):
+        """Not done yet, but in a moment."""
+
+        def result(self, timeout: float | None = None) -> ParameterEffects:
+            return first
+
+    effects = EffectsSeen(files=False)
+    effects._pending[seen.campaign.id] = Begun()
+    assert effects.soon(seen) == Latest(first, pending=False)
+    assert effects.soon(replace(seen, scored=2 * seen.scored)) == Latest(first, pending=True)
+
+
+def test_a_failure_is_told_and_not_begun_again(
+    seen: Seen, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    effects, tries = EffectsSeen(files=False), []
+
+    def fails(*_: object) -> None:
+        tries.append(1)
+        raise ZeroDivisionError("of nothing")
+
+    monkeypatch.setattr(effects_seen, "parameter_effects", fails)
+    for _ in range(3):
+        effects.soon(seen)
+        drain(effects)
+    known = effects.soon(seen)
+    assert known.effects is not None
+    assert known.effects.reason == "a defect of fstune: ZeroDivisionError('of nothing')"
+    assert not known.pending
+    assert len(tries) == 1
+    assert f"{seen.campaign.id}: its effects could not be worked out" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
 
 
 def test_what_cannot_be_worked_out_says_why(seen: Seen) -> None:

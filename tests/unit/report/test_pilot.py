@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from math import exp
+
+import pytest
 
 from tests.unit.report.samples import printed
 from tuner.judge.pilot import Pilot, PilotBlock, PilotOutcome, PilotRules, assess_pilot
@@ -22,14 +25,21 @@ RULES = PilotRules(
 )
 
 
-def pilot(write: float, read: float) -> Pilot:
+def pilot(write: float, read: float, floor: float | None = 0.05) -> Pilot:
     """Of a testbed whose components are that noisy."""
     chance = random.Random(3)
 
     def run() -> tuple[float, float]:
         return exp(chance.gauss(0.0, write)), exp(chance.gauss(0.0, read))
 
-    return assess_pilot([PilotBlock(run(), run(), n % 2 == 0, 10.0) for n in range(12)], RULES)
+    blocks = [PilotBlock(run(), run(), n % 2 == 0, 10.0) for n in range(12)]
+    return assess_pilot(blocks, replace(RULES, floor=floor))
+
+
+def part(page: str, title: str, after: str = "") -> str:
+    """What stands below a title, up to another one."""
+    text = page.partition(f" {title} ")[2]
+    return text.partition(f" {after} ")[0] if after else text
 
 
 def test_a_quiet_testbed_is_called_sound() -> None:
@@ -54,3 +64,17 @@ def test_floors_out_of_reach_are_named_first() -> None:
     page = printed(pilot_page(pilot(0.002, 0.2)), 120)
     assert "sound" not in page.splitlines()[0]
     assert "not reliably: that these keep their floors: read" in page
+
+
+@pytest.mark.parametrize("floor", [0.05, None])
+def test_what_can_be_shown_names_only_a_floor_that_can_be(floor: float | None) -> None:
+    between = ("What can be shown", "Baseline against itself")
+    quiet = part(printed(pilot_page(pilot(0.003, 0.003, floor)), 200), *between)
+    assert "10.0% is the smallest floor" in quiet
+    assert "'floor: auto' chooses it" in quiet
+    page = printed(pilot_page(pilot(0.9, 0.9, floor)), 200)
+    assert "80% power" in part(page, *between)
+    assert "not even a floor" not in part(page, *between)
+    # A floor that the file gives is warned of as such.
+    warning = "not even a floor of 50.0%" if floor is None else "that a floor of 5.0% is shown"
+    assert warning in part(page, "Warnings")

@@ -7,8 +7,11 @@ import random
 
 import pytest
 
+from tests.unit.report.samples import NOT_BETTER, RECOMMENDED, campaign, printed
 from tests.unit.report.test_diagnostics import Found, block
-from tuner.model import Block
+from tuner.model import Block, Recommendation
+from tuner.report.recommend import recommendation_page
+from tuner.report.tables import campaign_page
 from tuner.report.why import median_interval, reasons
 from tuner.states import BlockState
 
@@ -65,6 +68,31 @@ def test_few_or_void_blocks_are_too_few_to_tell() -> None:
     (told,) = reasons(blocks(*[pair] * 7), 3)
     assert told.startswith("Packets")
     assert len(reasons(blocks(*[pair] * 7), 3)) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "count", "shown"),
+    [
+        (RECOMMENDED, 7, True),
+        (RECOMMENDED, 6, False),
+        (NOT_BETTER, 7, False),
+        (NOT_BETTER, 6, False),
+    ],
+)
+def test_a_terminal_says_why_only_of_what_is_recommended_and_known(
+    answer: Recommendation, count: int, shown: bool
+) -> None:
+    pair: tuple[Found, Found] = ({"rx.resends": 10.0}, {"rx.resends": 1000.0})
+    sentences = reasons(blocks(*[pair] * count), 3)
+    assert len(sentences) == 1
+    found = campaign(answer)
+    for page in (
+        campaign_page(found, [], [], [], why=sentences),
+        recommendation_page(found, answer, why=sentences),
+    ):
+        text = printed(page, 200)
+        assert ("Why: what changed" in text) is shown
+        assert (sentences[0][:40] in text) is shown
 
 
 @pytest.mark.parametrize("count", [7, 12, 40])
