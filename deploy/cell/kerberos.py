@@ -81,8 +81,15 @@ def start(server: Node, cell: str, service: str, address: str, keytab: str) -> N
     deadline = time.monotonic() + _READY_TIMEOUT_S
     while server.run(["test", "-s", "/run/krb5kdc.pid"]).status != 0:
         if time.monotonic() > deadline:
-            raise CellError(f"{server.name}: the KDC does not start; its log has no reason")
+            raise CellError(f"{server.name}: the KDC does not start; its log: {_log(server)}")
         time.sleep(_POLL_S)
+
+
+def _log(server: Node) -> str:
+    """The end of the KDC's log."""
+    done = server.run(["tail", "--lines=3", f"{_DIRECTORY}/kdc.log"])
+    said = (done.stdout or done.stderr).decode(errors="replace")
+    return " ".join(said.split()) or "it has nothing"
 
 
 def _run(server: Node, argv: list[str], input: bytes = b"") -> None:
