@@ -70,8 +70,7 @@ def client_facts(host: Connector, file: TestbedFile, client: ClientSection) -> C
     """Ask a client about its cache manager. Raises TestbedError."""
     way = client.control.way
     journal = f"{file.restore.directory}/restore/cache_manager"
-    visible = host.ask(["timeout", "20", "test", "-d", file.path]).status == 0
-    sees = visible or host.ask(["test", "-d", journal]).status == 0
+    sees = _sees(host, file.path, client) or host.ask(["test", "-d", journal]).status == 0
     if not isinstance(way, UnitSection):
         return ClientFacts(host.host, sees)
     pids = host.ask(["sh", "-c", _HOLDERS, "sh", way.mount]).stdout.split()
@@ -79,6 +78,17 @@ def client_facts(host: Connector, file: TestbedFile, client: ClientSection) -> C
     token = token_place(client, f"{file.restore.directory}/restore")
     no_ticket = "" if token is None else why_no_ticket(host, token)
     return ClientFacts(host.host, sees, cache_info(host)[:2], tuple(pids), tokens, no_ticket)
+
+
+def _sees(host: Connector, path: str, client: ClientSection) -> bool:
+    """Whether a client shows a directory there. One that lets in nobody without a token will do
+    where there is to be a token: there is none yet.
+    """
+    looked = ["env", "LC_ALL=C", "timeout", "20", "stat", "-L", "-c", "%F", "--", path]
+    found = host.ask(looked)
+    if found.status == 0:
+        return found.stdout.strip() == "directory"
+    return client.token is not None and ": Permission denied" in found.stderr
 
 
 def token_place(client: ClientSection, directory: str) -> TokenPlace | None:

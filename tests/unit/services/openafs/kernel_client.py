@@ -38,15 +38,31 @@ esac""",
     "findmnt": """
 [ -e "$HERE/mounted" ] || exit 1
 case $* in *TARGET*) echo "$HERE/afs"; [ ! -e "$HERE/second" ] || echo /srv/afs ;; esac""",
+    "cat": """
+case $* in
+/etc/openafs/cacheinfo) echo "$HERE/afs:$HERE/cache:100000" ;;
+*) exec /bin/cat "$@" ;;
+esac""",
+    "cmdebug": """
+cat <<END
+Chunk files:   6250
+Stat caches:   4687
+Data caches:   3125
+Volume caches: 200
+Chunk size:    262144
+Cache size:    200000 kB
+Cache type:    disk
+END""",
     "lsmod": '[ ! -e "$HERE/loaded" ] || echo "openafs 1 0"',
     "umount": '[ ! -e "$HERE/busy" ] && rm -f "$HERE/mounted"',
     "afsd": 'echo "afsd $*" >> "$HERE/calls"',
     "rmmod": '[ ! -e "$HERE/stuck" ] && rm -f "$HERE/loaded"',
     "journalctl": "echo afsd: Unknown option -nosuch",
     "fs": """
+[ "$1" != -version ] || { echo "openafs 1.8.9-1-debian"; exit 0; }
 [ -e "$HERE/mounted" ] || exit 1
 case $*:$1 in
--version*) echo "openafs 1.8.9-1-debian" ;;
+wscell:*) echo "This workstation belongs to cell 'example.org'" ;;
 *:getcrypt) echo "Security level is currently $(cat "$HERE/crypt")." ;;
 *:setcrypt)
     shift; [ $# = 1 ] || shift
@@ -102,10 +118,14 @@ class Machine:
     here: Path
 
     def client(self, *, token: bool = False, lifetime_s: float | None = None) -> UnitClient:
+        place = self.place(token=token, lifetime_s=lifetime_s)
+        return UnitClient.attach(LocalConnector(), place)
+
+    def place(self, *, token: bool = False, lifetime_s: float | None = None) -> UnitPlace:
         here = str(self.here)
         directory = f"{here}/restore"
         keytab = TokenPlace("/etc/keytab", "bench", lifetime_s, None, "EXAMPLE.ORG", directory)
-        place = UnitPlace(
+        return UnitPlace(
             unit="openafs-client",
             file=f"{here}/afs.conf",
             variable="OPTIONS",
@@ -115,11 +135,22 @@ class Machine:
             directory=directory,
             token=keytab if token else None,
         )
-        return UnitClient.attach(LocalConnector(), place)
 
     def set(self, *marks: str) -> None:
         for mark in marks:
             (self.here / mark).touch()
+
+    def replace(self, program: str, old: str, new: str) -> None:
+        """Change what a stand-in does."""
+        path = self.here / "bin" / program
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+
+    def journals(self) -> list[str]:
+        """Those that are open: by them the host would put itself back."""
+        scripts = (self.here / "restore").glob("*/restore.sh")
+        return sorted(script.parent.name for script in scripts)
 
     def calls(self) -> list[str]:
         path = self.here / "calls"
