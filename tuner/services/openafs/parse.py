@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import time
 from calendar import timegm
+from contextlib import suppress
 from dataclasses import dataclass
 
 FILESERVER_PORT = 7000
@@ -191,25 +192,29 @@ def has_tokens(text: str) -> bool:
     return re.search(r"^.*[Tt]okens for ", text, re.MULTILINE) is not None
 
 
-def has_valid_tokens(text: str) -> bool:
-    """Whether ``tokens`` lists any that is not expired."""
-    return any(has_tokens(line) for line in text.splitlines() if ">> Expired <<" not in line)
+def has_valid_tokens(text: str, cell: str) -> bool:
+    """Whether ``tokens`` lists any of a cell that is not expired."""
+    ours = re.compile(rf"[Tt]okens for (?:afs@)?{re.escape(cell)} \[(?!>> Expired <<)")
+    return ours.search(text) is not None
+
+
+def own_cell(text: str) -> str:
+    """The client's own cell, from ``fs wscell``; "" for any other text."""
+    match = re.search(r"^This workstation belongs to cell '([^']+)'", text, re.MULTILINE)
+    return "" if match is None else match[1]
 
 
 def ticket_life_s(text: str) -> float | None:
-    """How long the ticket for tickets is valid from its beginning, in seconds, from ``klist`` in
-    the C locale; None when it is not to be seen.
+    """How long the ticket of the shortest life is valid from its beginning, in seconds, from
+    ``klist`` in the C locale; None when that is not to be seen.
     """
-    match = re.search(r"^(\S+ \S+)  (\S+ \S+)  krbtgt/", text, re.MULTILINE)
-    if match is None:
-        return None
-    for form in ("%m/%d/%y %H:%M:%S", "%m/%d/%Y %H:%M:%S"):
-        try:
-            starts, ends = (timegm(time.strptime(one, form)) for one in match.groups())
-        except ValueError:
-            continue
-        return float(ends - starts)
-    return None
+    lives = []
+    for spans in re.findall(r"^(\S+ \S+)  (\S+ \S+)  \S+@", text, re.MULTILINE):
+        for form in ("%m/%d/%y %H:%M:%S", "%m/%d/%Y %H:%M:%S"):
+            with suppress(ValueError):
+                starts, ends = (timegm(time.strptime(one, form)) for one in spans)
+                lives.append(float(ends - starts))
+    return min(lives, default=None)
 
 
 @dataclass(frozen=True, slots=True)

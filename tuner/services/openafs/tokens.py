@@ -61,6 +61,8 @@ class Tokens:
     _recorded: bool = False
     #: When half of the ticket's life is over, by a clock that nobody sets.
     _old_at: float = 0.0
+    #: That of the token, once it was asked for.
+    _cell: str = ""
 
     @property
     def made(self) -> bool:
@@ -91,9 +93,16 @@ class Tokens:
         """
         if _now() < self._old_at:
             said = self.host.ask(["tokens"], timeout_s=_ASK_TIMEOUT_S)
-            if parse.has_valid_tokens(said.stdout):
+            if parse.has_valid_tokens(said.stdout, self._of_cell()):
                 return
         self.make()
+
+    def _of_cell(self) -> str:
+        """The cell of the token."""
+        if not self._cell:
+            asked = self.host.ask(["fs", "wscell"], timeout_s=_ASK_TIMEOUT_S)
+            self._cell = self.place.cell or parse.own_cell(asked.stdout)
+        return self._cell
 
     def restore(self) -> str | None:
         """Destroy ticket and token; what was done, None when none was made."""

@@ -16,7 +16,8 @@ Default principal: bench@EXAMPLE.ORG
 
 Valid starting     Expires            Service principal
 {starts}  {ends}  krbtgt/EXAMPLE.ORG@EXAMPLE.ORG
-11/22/26 12:46:24  11/22/26 22:46:23  afs/example.org@EXAMPLE.ORG
+	renew until 11/29/26 12:46:23
+{service}  afs/example.org@EXAMPLE.ORG
 """
 TOKENS = """
 Tokens held by the Cache Manager:
@@ -137,26 +138,82 @@ def test_a_keytab_is_tried_without_leaving_anything(machine: Machine) -> None:
     assert not (machine.here / "restore").exists()
 
 
+LATE = "11/22/26 12:46:24  11/22/26 22:46:23"
+SOON = "11/22/2026 12:46:24  11/22/2026 13:46:24"
+
+
 @pytest.mark.parametrize(
-    ("starts", "ends", "life_s"),
+    ("starts", "ends", "service", "life_s"),
     [
-        ("11/22/26 12:46:23", "11/22/26 22:46:23", 36000.0),
-        ("11/22/2026 23:59:00", "11/23/2026 00:09:00", 600.0),
-        ("22. Nov 12:46", "22. Nov 22:46", None),
+        ("11/22/26 12:46:23", "11/22/26 22:46:23", LATE, 35999.0),
+        ("11/22/2026 23:59:00", "11/23/2026 00:09:00", LATE, 600.0),
+        ("11/22/26 12:46:23", "11/22/26 22:46:23", SOON, 3600.0),
+        ("22. Nov 12:46", "22. Nov 22:46", "22. Nov 12:46  22. Nov 22:46", None),
     ],
 )
-def test_the_life_of_a_ticket(starts: str, ends: str, life_s: float | None) -> None:
-    assert parse.ticket_life_s(KLIST.format(starts=starts, ends=ends)) == life_s
+def test_the_shortest_life_of_a_ticket_counts(
+    starts: str, ends: str, service: str, life_s: float | None
+) -> None:
+    """A token lives as long as the ticket of the service that it was made of."""
+    text = KLIST.format(starts=starts, ends=ends, service=service)
+    assert parse.ticket_life_s(text) == life_s
+
+
+NONE = "\nTokens held by the Cache Manager:\n\n   --End of list--\n"
 
 
 @pytest.mark.parametrize(
     ("text", "valid"),
     [
         (TOKENS.format("Expires Nov 22 22:46"), True),
+        (TOKENS.format("Expires Nov 22 22:46").replace("afs@", ""), True),
+        (TOKENS.format("Expires Nov 22 22:46").replace("@", "@other."), False),
+        (TOKENS.format("Expires Nov 22 22:46").replace("example.org", "example.org.uk"), False),
         (TOKENS.format(">> Expired <<"), False),
-        ("\nTokens held by the Cache Manager:\n\n   --End of list--\n", False),
+        (NONE, False),
         ("", False),
     ],
 )
-def test_expired_tokens_are_none(text: str, valid: bool) -> None:
-    assert parse.has_valid_tokens(text) is valid
+def test_expired_tokens_and_those_of_other_cells_are_none(text: str, valid: bool) -> None:
+    assert parse.has_valid_tokens(text, "example.org") is valid
+
+
+def test_another_cell_s_token_is_not_ours(machine: Machine) -> None:
+    client = machine.client(token=True)
+    client.start([])
+    machine.replace("tokens", "example.org", "other.example")
+    helper = machine.here / "restore" / "token" / "token-make.sh"
+    helper.write_text(helper.read_text().replace("again_s=20", "again_s=0"))
+    with pytest.raises(TokenError, match=r"tokens: Tokens held .* for other\.example"):
+        client.refresh()
+    assert made(machine) == ["kinit", "aklog"] * 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "exit 1",
+        "echo; echo 'Tokens held by the Cache Manager:'; exit 124",
+        "echo 'Tokens held by the Cache Manager:'; echo 'tokens: failed to get token info for cell "
+        "example.org (code 5)'; echo '   --End of list--'",
+    ],
+)
+def test_only_a_whole_list_without_a_token_shows_that_it_is_gone(
+    machine: Machine, answer: str
+) -> None:
+    client = machine.client(token=True)
+    client.refresh()
+    (machine.here / "bin" / "tokens").write_text(f"#!/bin/sh\n{answer}\n")
+    with pytest.raises(TestbedError, match="the token cannot be destroyed"):
+        client.restore()
+    assert machine.journals() == ["token"]
+    (machine.here / "bin" / "tokens").write_text(f"#!/bin/sh\necho '{NONE}'\n")
+    assert "destroyed" in machine.client(token=True).restore()
+
+
+def test_without_a_cache_manager_there_is_no_token(machine: Machine) -> None:
+    client = machine.client(token=True)
+    client.refresh()
+    (machine.here / "bin" / "tokens").write_text("#!/bin/sh\nexit 1\n")
+    (machine.here / "mounted").unlink()
+    assert "destroyed" in client.restore()

@@ -40,7 +40,14 @@ until said=$(timeout 30 aklog -force ${cell:+-c "$cell"} ${realm:+-k "$realm"} 2
     [ "$(uptime_s)" -lt "$limit" ] || fail 4 "aklog: ${said:-no answer within 30 s}"
     sleep 1
 done
+# Another cell's token is none.
+if [ -z "$cell" ]; then
+    said=$(timeout 20 fs wscell 2>&1 < /dev/null)
+    cell=$(printf '%s\n' "$said" | sed -n "s/^This workstation belongs to cell '\([^']*\)'.*/\1/p")
+    [ -n "$cell" ] || fail 5 "fs wscell: $said"
+fi
 said=$(timeout 20 tokens 2>&1 < /dev/null)
-printf '%s\n' "$said" | grep -v '>> Expired <<' | grep -q '[Tt]okens for ' || fail 5 "tokens: $said"
+printf '%s\n' "$said" | grep -v '>> Expired <<' | grep -qF -e "okens for $cell " -e "okens for afs@$cell " ||
+    fail 5 "tokens: $said"
 timeout 20 klist < /dev/null
 exit 0
