@@ -78,10 +78,16 @@ class Opened:
         return True
 
     def keep(self, parts: frozenset[str]) -> None:
-        """Close the journals of these parts: from now on the configuration stays."""
+        """Close the journals of these parts: from now on the configuration stays. What a change of
+        them has left open in the other parts is put back, so that no host goes back by it.
+        """
         for component, part in self.parts.items():
             if component in parts:
                 part.keep(self.name)
+        # Last: what is put back of one part may wait for the open journal of another.
+        for component, part in self.parts.items():
+            if component not in parts:
+                part.restore()
 
     def _keeps(self, part: LastingPart) -> bool:
         return JournalState.KEPT in part.journals(self.name)

@@ -92,7 +92,7 @@ class Target:
         effective: dict[str, Value] = {}
         for component, part in self.parts.items():
             doing(f"reading back {component}")
-            for name, value in _read_back(part, configuration.part(component)).items():
+            for name, value in read_back(part, configuration.part(component)).items():
                 effective[f"{component}.{name}"] = value
         return Configuration.of(effective)
 
@@ -118,7 +118,8 @@ class Target:
         return said
 
 
-def _read_back(part: Part, values: Mapping[str, Value]) -> dict[str, Value]:
+def read_back(part: Part, values: Mapping[str, Value]) -> dict[str, Value]:
+    """What ``Part.read_back`` says, asked again a few times when it is not in effect yet."""
     for _ in range(_READ_BACK_TRIES - 1):
         try:
             return part.read_back(values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import search_spaces
 from search_spaces import Space
@@ -31,6 +32,7 @@ from tuner.services.target import Target
 from tuner.services.testbed import Bench
 
 _FILESERVER = "dafileserver"
+_RUNTIME = "openafs-client-runtime"
 #: How the mount points of a fileserver's partitions begin.
 _PARTITIONS = "/vicep"
 
@@ -88,6 +90,7 @@ def usual_wishes(program: str) -> Wanted:
     return Wanted(
         search_spaces.load("openafs-fileserver-1.8"),
         search_spaces.load(f"openafs-cache-manager-{client}-1.8"),
+        client_runtime=search_spaces.load(_RUNTIME) if program == unit.PROGRAM else None,
     )
 
 
@@ -113,9 +116,16 @@ def assemble(
     attached = [client.attach() for client in clients]
     cache = CacheManager.attach(attached, program, wanted.cache_manager, alike=alike)
     parts["cache_manager"] = cache
+    make_cold = cache.make_cold
     if wanted.client_runtime is not None:
-        lives = [_live(client, layout, wanted.client_runtime) for client in attached]
-        parts["client_runtime"] = ClientRuntime.attach(lives, wanted.client_runtime, alike=alike)
+        space = wanted.client_runtime
+        lives = [_live(client, layout, space, silent=not alike) for client in attached]
+        runtime = ClientRuntime.attach(lives, space, alike=alike)
+        parts["client_runtime"] = runtime
+        make_cold = partial(_made_cold, cache, runtime)
+    else:
+        for client in attached:
+            _stays_as_found(client, layout)
     alone = len(hosts) == 1
     engine = (
         Engine.install(hosts[0], *place, work) if alone else Together.install(hosts, *place, work)
@@ -130,15 +140,41 @@ def assemble(
     prefixes = [(_PARTITIONS,), *(() for _ in clients)]
     with ThreadPoolExecutor(len(paths)) as pool:
         states = tuple(pool.map(host_state, [server, *hosts], paths, prefixes))
-    return Bench(Target(parts), engine, cache.make_cold, watch, references, states)
+    return Bench(Target(parts), engine, make_cold, watch, references, states)
 
 
-def _live(client: Client, layout: Layout, space: Space) -> Live:
-    """What is set on a running client, given anew whenever it is started from now on. Raises
-    SpecError for one that takes no fs commands.
+def _made_cold(cache: CacheManager, runtime: ClientRuntime) -> None:
+    """Empty every client's cache. That starts the clients anew, and what is set on running ones is
+    proven again: what comes is measured as well. Raises ConfigurationError.
+    """
+    cache.make_cold()
+    runtime.prove()
+
+
+def _live(client: Client, layout: Layout, space: Space, *, silent: bool) -> Live:
+    """What is set on a running client, given anew whenever it is started from now on. ``silent``:
+    see ``Live.attach``. Raises SpecError for one that takes no fs commands.
     """
     if not isinstance(client, UnitClient):
         raise SpecError(f"spaces.client_runtime: {client.host.host} runs no client in the kernel")
-    place = (client.place.directory, layout.server.address, layout.path)
-    client.live = Live.attach(client.host, space, client.tokens, place)
+    client.live = Live.attach(
+        client.host, space, client.tokens, _place(client, layout), silent=silent
+    )
     return client.live
+
+
+def _stays_as_found(client: Client, layout: Layout) -> None:
+    """What is set on a running client, and would not be so after a start, is set again after each
+    one, although nobody tunes it. One that does not answer is only put back.
+    """
+    if not isinstance(client, UnitClient):
+        return
+    space = search_spaces.load(_RUNTIME)
+    place = _place(client, layout)
+    live = Live.attach(client.host, space, client.tokens, place, silent=True, tuned=False)
+    if live.lost_by_start:
+        client.live = live
+
+
+def _place(client: UnitClient, layout: Layout) -> tuple[str, str, str]:
+    return client.place.directory, layout.server.address, layout.path

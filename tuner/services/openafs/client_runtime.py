@@ -14,6 +14,7 @@ from tuner.model import Value
 from tuner.services.lasting import JournalState
 from tuner.services.openafs.live import PROGRAM, Live
 from tuner.services.part import verified
+from tuner.services.target import read_back
 
 T = TypeVar("T")
 
@@ -55,6 +56,12 @@ class ClientRuntime:
         for shown in self._on_all(lambda client: client.shown()):
             effective = verified(self.space, values, self.facts, shown)
         return effective
+
+    def prove(self) -> None:
+        """After the clients were started anew with what was set last: see that it is in effect.
+        Raises ConfigurationError, as ``read_back``.
+        """
+        read_back(self, self.clients[0].wanted)
 
     def incarnation(self) -> str:
         """See Part.incarnation: they are the cache manager's."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import Field
@@ -260,6 +261,8 @@ class HostsWay(Way[str]):
         with closing(hosts.Hosts(testbed, file.resolve().parent, state_directory)) as connections:
             survey = hosts.look(testbed, connections, wanted)
             if dry_run:
+                if survey.refused is not None:  # perhaps a client that is down, and says nothing
+                    wanted = replace(wanted, client_runtime=None)
                 work = load_workload("mixed-use")
                 found = hosts.rehearse(testbed, connections, wanted, work, survey.findings)
                 commands = found.commands

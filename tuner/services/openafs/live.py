@@ -47,7 +47,8 @@ _IN_WORDS = {"crypt": "on", "auth": "off", "clear": "off"}
 @dataclass(slots=True)
 class Live:
     """The settings of one running client, by the names of the space. ``found``: those that it says,
-    as found. ``address``: the fileserver's; ``path``: a directory there.
+    as found. ``address``: the fileserver's; ``path``: a directory there. ``tuned``: a part takes
+    care of it; else whoever starts the client sees that what was found stays.
     """
 
     host: Connector
@@ -59,17 +60,26 @@ class Live:
     found: dict[str, Value]
     wanted: dict[str, Value] = field(default_factory=dict)
     recorded: bool = False
+    tuned: bool = True
     #: All that are in effect; None while that is not known.
     _given: dict[str, Value] | None = None
 
     @classmethod
     def attach(
-        cls, host: Connector, space: Space, tokens: Tokens | None, place: tuple[str, str, str]
+        cls,
+        host: Connector,
+        space: Space,
+        tokens: Tokens | None,
+        place: tuple[str, str, str],
+        *,
+        silent: bool = False,
+        tuned: bool = True,
     ) -> Live:
         """Read what is set; nothing is changed. ``place``: ``directory``, ``address``, ``path``.
 
         A journal left by a run that was cut off says what was really found; then that counts.
-        Raises TestbedError when the client does not answer.
+        ``silent``: a client that does not answer will do, since it is only put back: by what a
+        journal says that is still to be opened. Else raises TestbedError when it does not answer.
         """
         directory, address, path = place
         journal = _journal(host, directory)
@@ -77,8 +87,13 @@ class Live:
             found = _read(kept)
         else:
             with understood(host.host):
-                found = asked(host)
-        return cls(host, space, tokens, directory, address, path, found, dict(found))
+                try:
+                    found = asked(host)
+                except (CommandFailed, CommandTimeout, ValueError):
+                    if not silent:
+                        raise
+                    found = {}
+        return cls(host, space, tokens, directory, address, path, found, dict(found), tuned=tuned)
 
     @property
     def journal(self) -> Journal:
@@ -95,6 +110,13 @@ class Live:
             for name, value in self.found.items()
             if value != _AT_START[name] or (name == CRYPT and self.tokens is not None)
         }
+
+    @property
+    def lost_by_start(self) -> bool:
+        """Whether anything was found that is otherwise after a start; encryption is everybody's
+        care who starts a client.
+        """
+        return any(v != _AT_START[name] for name, v in self.found.items() if name != CRYPT)
 
     @property
     def crypt(self) -> str:

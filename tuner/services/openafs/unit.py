@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -36,6 +37,8 @@ _WANTED = "wanted"
 _STOPPED = "stopped"
 _DOES_NOT_SERVE = 4
 _ANSWER_TIMEOUT_S = 20.0
+#: For how long a client that does not answer is asked again.
+_PATIENCE_S, _POLL_S = 30.0, 0.5
 #: Longer than the script takes at its slowest: stop, shutdown, start and a first look.
 _REMOUNT_TIMEOUT_S = 420.0
 #: What an option may be made of: it goes into a file that a shell reads.
@@ -151,19 +154,27 @@ class UnitClient:
     def keep(self, name: str) -> None:
         """See Client.keep; the token goes: it was for measuring."""
         self.journal.keep(name)
+        self.recorded = False
+        self._set_as_found()
         if self.tokens is not None:
             self.tokens.restore()
 
     def shown(self) -> dict[str, Value]:
         """See Client.shown: the cache manager's own answer."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                return self._answer()
+            except (CommandTimeout, CommandFailed, ValueError) as problem:
+                # A slow host may need a moment after a start.
+                if time.monotonic() > deadline:
+                    said = f"{self.host.host}: the client is gone: {problem}"
+                    raise ConfigurationError(said) from problem
+            time.sleep(_POLL_S)
+
+    def _answer(self) -> dict[str, Value]:
         asking = ["cmdebug", "127.0.0.1", "-cache"]
-        try:
-            text = check(self.host, asking, timeout_s=_ANSWER_TIMEOUT_S)
-            found = parse.cache_configuration(text)
-        except (CommandTimeout, CommandFailed, ValueError) as problem:
-            raise ConfigurationError(
-                f"{self.host.host}: the client is gone: {problem}"
-            ) from problem
+        found = parse.cache_configuration(check(self.host, asking, timeout_s=_ANSWER_TIMEOUT_S))
         return {f"cmdebug.{key}": value for key, value in found.items()}
 
     def reopen(self, name: str) -> None:
@@ -171,6 +182,8 @@ class UnitClient:
         self.journal.reopen(name)
         if (kept := self.journal.read("found")) is not None:
             self.configuration = kept[0]
+        if self.live is not None and not self.live.tuned:
+            self.live.gone()  # by the start that puts the client back
 
     def restore(self) -> str:
         """See Client.restore."""
@@ -178,11 +191,17 @@ class UnitClient:
             self.host.put(f"{_journal(self.host, self.place).directory}/{_STOPPED}", b"")
         try:
             done = _journal(self.host, self.place).restore() or "left as found"
+            self._set_as_found()
         finally:
             destroyed = None if self.tokens is None else self.tokens.restore()
         self.recorded = False
         said = f"{self.place.unit} on {self.host.host} {done}: {' '.join(self.options)}"
         return said if destroyed is None else f"{said}; {destroyed}"
+
+    def _set_as_found(self) -> None:
+        """What was set on the running client, where no part does that."""
+        if self.live is not None and not self.live.tuned:
+            self.live.restore()
 
     def _record(self) -> None:
         """Before the first change: write down, on the host itself, what was found."""

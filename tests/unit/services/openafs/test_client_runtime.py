@@ -14,6 +14,8 @@ import pytest
 import search_spaces
 from tests.unit.services.openafs.kernel_client import SERVER, Machine
 from tuner.errors import ConfigurationError, SpecError, TestbedError
+from tuner.hosts.local import LocalConnector
+from tuner.hosts.put_back import restore_all
 from tuner.model import Value
 from tuner.services.openafs import parse
 from tuner.services.openafs.client_runtime import ClientRuntime
@@ -103,7 +105,7 @@ def test_what_was_found_comes_back_without_fstune(machine: Machine) -> None:
     assert machine.text("storebehind") == "64"
     part.apply({"crypt": "off", "precache": 128, "bypass_threshold": 65536})
     assert (machine.text("storebehind"), machine.text("precache")) == ("0", "128")
-    for name in ("client_runtime", "token", "cache_manager"):
+    for name in ("cache_manager", "token"):
         script = machine.here / "restore" / name / "restore.sh"
         subprocess.run(["sh", script], check=True, capture_output=True)
     script = machine.here / "restore" / "client_runtime" / "restore.sh"
@@ -118,6 +120,24 @@ def test_what_was_found_comes_back_without_fstune(machine: Machine) -> None:
     client.restore()
     assert "set again as found" in part.restore()
     assert not (machine.here / "restore" / "client_runtime").exists()
+
+
+def test_nothing_is_set_before_the_client_is_started_as_found(machine: Machine) -> None:
+    """With somebody in the files it is not started; what was set now would be lost by the start."""
+    (machine.here / "storebehind").write_text("64")
+    part, client = runtime(machine)
+    client.start([])
+    part.apply({"crypt": "off"})
+    machine.set("busy")
+    with pytest.raises(TestbedError, match="the client must be started as found first"):
+        restore_all(LocalConnector(), str(machine.here))
+    with pytest.raises(TestbedError, match="the client must be started as found first"):
+        part.restore()
+    assert machine.journals() == ["cache_manager", "client_runtime"]
+    (machine.here / "busy").unlink()
+    restore_all(LocalConnector(), str(machine.here))
+    assert machine.journals() == []
+    assert machine.text("storebehind") == "64"
 
 
 def test_a_journal_of_a_run_that_was_cut_off_says_what_was_found(machine: Machine) -> None:

@@ -16,6 +16,7 @@ from tests.unit.services.openafs.kernel_client import FOUND, Machine
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.hosts.local import LocalConnector
 from tuner.hosts.put_back import restore_all
+from tuner.services.openafs import unit
 from tuner.services.openafs.unit import options_in, with_options
 
 
@@ -190,7 +191,10 @@ def test_a_journal_that_somebody_removed_is_written_again_to_put_back(machine: M
     assert (machine.here / "afs.conf").read_text() == FOUND
 
 
-def test_what_is_in_effect_is_asked_of_the_client_itself(machine: Machine, root: Path) -> None:
+def test_what_is_in_effect_is_asked_of_the_client_itself(
+    machine: Machine, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unit, "_PATIENCE_S", 0.0)
     client = machine.client()
     shows = machine.here / "bin" / "cmdebug"
     (machine.here / "shown").write_text((root / "tests/data/openafs/cmdebug-cache.txt").read_text())
@@ -201,6 +205,19 @@ def test_what_is_in_effect_is_asked_of_the_client_itself(machine: Machine, root:
         shows.write_text(f"#!/bin/sh\n{script}\n")
         with pytest.raises(ConfigurationError, match="localhost: the client is gone"):
             client.shown()
+
+
+def test_a_client_that_needs_a_moment_is_asked_again(
+    machine: Machine, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a slow host right after a start."""
+    monkeypatch.setattr(unit, "_POLL_S", 0.0)
+    (machine.here / "shown").write_text((root / "tests/data/openafs/cmdebug-cache.txt").read_text())
+    shows = machine.here / "bin" / "cmdebug"
+    late = '[ -e "$HERE/asked" ] || { touch "$HERE/asked"; exit 1; }'
+    shows.write_text(f'#!/bin/sh\n{late}\ncat "$HERE/shown"\n')
+    shows.chmod(0o755)
+    assert machine.client().shown()["cmdebug.chunk_files"] == 6250
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,11 @@ if [ "$(sha256sum $files 2>&1)" != "$(cat sums)" ]; then
     echo "the restore journal $(pwd) is damaged; nothing was done" >&2
     exit 1
 fi
+# A start loses all of this, and the client is still to be started as found: then it is set, not now.
+if [ -e ../cache_manager/stopped ]; then
+    echo "the client must be started as found first" >&2
+    exit 1
+fi
 done=
 
 # give COMMAND OPTION FILE: what the client never said is left alone.

@@ -1,0 +1,109 @@
+"""Applications on a kernel client: what stays, and what no host goes back by any more.
+
+The stand-in for its host is that of the client's own tests.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+import search_spaces
+from tests.unit.services.openafs.kernel_client import SERVER, Machine, machine_in
+from tuner.apply.opened import Opened
+from tuner.errors import TestbedError
+from tuner.model import Configuration, Value
+from tuner.services.lasting import lasting_parts
+from tuner.services.openafs.cache_manager import CacheManager
+from tuner.services.openafs.client_runtime import ClientRuntime
+from tuner.services.openafs.live import Live
+from tuner.services.target import Target
+from tuner.services.testbed import Bench
+
+RUNTIME = search_spaces.load("openafs-client-runtime")
+CACHE = search_spaces.load("openafs-cache-manager-linux-1.8")
+NAME = "a1"
+BEFORE = Configuration.of({"client_runtime.crypt": "on"})
+
+
+class NoEngine:
+    """Nothing runs."""
+
+    def end_runs(self, prefix: str) -> None:
+        """See Engine.end_runs."""
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return machine_in(tmp_path, monkeypatch)
+
+
+def opened(machine: Machine, *, putting_back: bool = False) -> Opened:
+    """The client in the hands of an application, as a campaign with both spaces has it."""
+    client = machine.client(token=True)
+    place = (client.place.directory, SERVER, "/afs/bench")
+    client.live = Live.attach(client.host, RUNTIME, client.tokens, place, silent=putting_back)
+    runtime = ClientRuntime.attach([client.live], RUNTIME, alike=not putting_back)
+    cache = CacheManager([client], CACHE, "afsd", {}, {}, [client.options])
+    target = Target({"cache_manager": cache, "client_runtime": runtime})
+    unused = cast(Any, None)
+    bench = Bench(target, cast(Any, NoEngine()), unused, unused)
+    return Opened(NAME, bench, lasting_parts(target), (), lambda said: None)
+
+
+def apply(machine: Machine, *parts: str, **values: Value) -> Opened:
+    found = opened(machine)
+    after = {"client_runtime.crypt": "on"} | {k.replace("__", "."): v for k, v in values.items()}
+    found.change(Configuration.of(after), frozenset(parts))
+    found.keep(frozenset(parts))
+    return found
+
+
+def test_encryption_alone_leaves_neither_token_nor_open_journal(machine: Machine) -> None:
+    apply(machine, "client_runtime", client_runtime__crypt="off")
+    assert machine.journals() == []
+    assert not (machine.here / "token").exists()
+    assert machine.text("crypt") == "clear"
+    assert (machine.here / "applied" / NAME / "client_runtime").exists()
+    assert "stop" not in machine.calls()
+
+
+def test_options_alone_leave_no_open_journal_of_what_was_set_anew(machine: Machine) -> None:
+    (machine.here / "storebehind").write_text("64")
+    apply(machine, "cache_manager", client_runtime__store_behind=64, cache_manager__daemons=5)
+    assert machine.journals() == []
+    assert not (machine.here / "token").exists()
+    assert machine.options()[-2:] == ("-daemons", "5")
+    assert machine.text("storebehind") == "64"
+    assert machine.calls().count("stop") == 1
+    assert (machine.here / "applied" / NAME / "cache_manager").exists()
+
+
+def test_a_client_that_does_not_run_can_be_rolled_back(machine: Machine) -> None:
+    values: dict[str, Value] = {"cache_manager__daemons": 5, "client_runtime__crypt": "off"}
+    apply(machine, "cache_manager", "client_runtime", **values)
+    (machine.here / "mounted").unlink()
+    (machine.here / "loaded").unlink()
+    with pytest.raises(TestbedError, match="fs storebehind: exit status 1"):
+        opened(machine)
+    found = opened(machine, putting_back=True)
+    assert found.put_back(BEFORE) == ""
+    assert machine.journals() == []
+    assert machine.options() == ("-chunksize", "18", "-afsdb")
+    assert machine.text("crypt").startswith("crypt")
+
+
+def test_what_fails_while_it_is_kept_is_put_back_with_one_start(machine: Machine) -> None:
+    machine.set("stays")
+    found = opened(machine)
+    parts = frozenset({"cache_manager"})
+    found.change(Configuration.of({"cache_manager.daemons": 5, **BEFORE.as_dict()}), parts)
+    with pytest.raises(TestbedError, match="the token cannot be destroyed"):
+        found.keep(parts)
+    (machine.here / "stays").unlink()
+    found.put_back(BEFORE)
+    assert machine.journals() == []
+    assert machine.options() == ("-chunksize", "18", "-afsdb")
+    assert machine.calls().count("stop") == 2

@@ -1,0 +1,124 @@
+"""From a kernel client to a bench: what its restarts lose is set anew and proven."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+import yaml
+
+from tests.unit.services.openafs.kernel_client import SERVER, Machine
+from tuner.hosts.local import LocalConnector
+from tuner.measure.workload import load_workload
+from tuner.model import Configuration
+from tuner.services.openafs import hosts
+from tuner.services.openafs.assembly import ClientHost, Layout, Wanted, assemble, usual_wishes
+from tuner.services.openafs.file import TestbedFile
+from tuner.services.openafs.fileserver import FileserverPlace
+from tuner.services.part import NotInEffect
+from tuner.services.target import Target
+from tuner.services.testbed import Bench
+
+FILE = Path(__file__).parents[3] / "data" / "testbeds" / "everything.yaml"
+
+
+def bench(machine: Machine, wanted: Wanted, *, token: bool = False, alike: bool = True) -> Bench:
+    """A testbed of this client alone; the server stays as it is."""
+    directory = f"{machine.here}/restore"
+    layout = Layout(str(machine.here), "/afs/bench", FileserverPlace(SERVER, directory), "kept")
+    client = ClientHost(LocalConnector(), machine.place(token=token))
+    work = load_workload("mixed-use")
+    wanted = replace(wanted, fileserver=None)
+    return assemble(LocalConnector(), [client], layout, wanted, work, alike=alike)
+
+
+def quiet(what: str) -> None:
+    """Nobody listens."""
+
+
+def put_back(target: Target) -> None:
+    target.restore(quiet)
+
+
+def test_encryption_is_proven_after_every_start_for_a_cold_cache(machine: Machine) -> None:
+    """What a stage with a cold cache measures is carried by connections of its own."""
+    found = bench(machine, usual_wishes("afsd"), token=True)
+    in_clear = Configuration.of({"client_runtime.crypt": "off"})
+    found.target.apply(in_clear, quiet)
+    found.make_cold()
+    assert machine.text("connection") == "clear"
+    # The next start is one whose connections are encrypted all the same.
+    machine.replace("fs", """cut -d' ' -f1 "$HERE/crypt" >""", "echo crypt >")
+    with pytest.raises(NotInEffect, match=r"fs.crypt should show off, it shows on"):
+        found.make_cold()
+    put_back(found.target)
+
+
+def test_what_nobody_tunes_is_as_found_after_every_start(machine: Machine) -> None:
+    (machine.here / "storebehind").write_text("64")
+    found = bench(machine, replace(usual_wishes("afsd"), client_runtime=None))
+    assert set(found.target.parts) == {"cache_manager"}
+    options = Configuration.of({"cache_manager.daemons": 5})
+    found.target.apply(options, quiet)
+    assert machine.text("storebehind") == "64"
+    found.make_cold()
+    assert machine.text("storebehind") == "64"
+    assert machine.journals() == ["cache_manager", "client_runtime"]
+    put_back(found.target)
+    assert machine.text("storebehind") == "64"
+    assert machine.journals() == []
+
+
+def test_what_nobody_tunes_outlives_an_application_and_its_end(machine: Machine) -> None:
+    (machine.here / "storebehind").write_text("64")
+    wanted = replace(usual_wishes("afsd"), client_runtime=None)
+    found = bench(machine, wanted)
+    found.target.apply(Configuration.of({"cache_manager.daemons": 5}), quiet)
+    part = found.target.parts["cache_manager"]
+    part.keep("a1")  # type: ignore[attr-defined]
+    assert machine.text("storebehind") == "64"
+    assert machine.journals() == []
+    later = bench(machine, wanted, alike=False)
+    part = later.target.parts["cache_manager"]
+    part.reopen("a1")  # type: ignore[attr-defined]
+    put_back(later.target)
+    assert machine.options() == ("-chunksize", "18", "-afsdb")
+    assert machine.text("storebehind") == "64"
+    assert machine.journals() == []
+
+
+def test_a_client_as_after_a_start_needs_nothing(machine: Machine) -> None:
+    found = bench(machine, replace(usual_wishes("afsd"), client_runtime=None))
+    found.make_cold()
+    assert machine.journals() == ["cache_manager"]
+    put_back(found.target)
+
+
+def test_a_rehearsal_lists_what_the_running_client_would_be_given(machine: Machine) -> None:
+    """And proves nothing: nothing is in effect."""
+    (machine.here / "storebehind").write_text("64")
+    document = yaml.safe_load(FILE.read_text())
+    place = machine.place()
+    unit = {"file": place.file, "mount": place.mount, "cache": place.cache}
+    client = {"name": "c1", "reach": {"local": {}}, "control": {"systemd": unit}}
+    document["clients"] = [client | {"token": {"keytab": "/etc/keytab", "principal": "bench"}}]
+    document["restore"]["directory"] = str(machine.here)
+    file = TestbedFile.model_validate(document)
+    local = LocalConnector()
+    there = cast(hosts.Hosts, SimpleNamespace(all=(local, local)))
+    wanted = replace(usual_wishes("afsd"), fileserver=None)
+    work = load_workload("mixed-use")
+    stages = tuple(stage for stage in work.spec.stages if stage.cache == "cold")
+    work = replace(work, spec=replace(work.spec, stages=stages))
+    found = hosts.rehearse(file, there, wanted, work, ())
+    commands = [command for _, command in found.commands]
+    assert ("timeout", "20", "fs", "storebehind", "-allfiles", "64") in commands
+    assert machine.calls() == []
+
+
+def test_the_usual_wishes_are_all_that_a_client_takes() -> None:
+    assert usual_wishes("afsd").client_runtime is not None
+    assert usual_wishes("afsd.fuse").client_runtime is None
