@@ -125,8 +125,8 @@ def read_application(document: Any) -> Application:
 
 
 def read_plan(document: Any) -> tuple[ApplyPlan, Application | None]:
-    """A plan and its application, None where nothing has to change. ServerError unless the plan that is shown is the one that the
-    identity stands for.
+    """A plan and its application, None where nothing has to change. ServerError unless the plan
+    that is shown is the one that the identity stands for.
     """
     fields = mapping(document)
     planned = fields.get("application")
