@@ -27,6 +27,7 @@ from api.limits import Buckets, Headed, Limited
 from api.service import Service
 from api.starting import Starter
 from api.watching import Feeds
+from tuner.campaign.holding import is_gone
 from tuner.errors import SpecError
 from tuner.page.effects_seen import EffectsSeen
 from tuner.page.snapshot import Sight
@@ -36,6 +37,7 @@ from tuner.store import Store
 from tuner.store.access import Access
 from tuner.store.applications import Applications
 from tuner.store.pages import Pages
+from tuner.store.verifications import Verifications
 
 
 def create_app(
@@ -61,6 +63,7 @@ def create_app(
         ):
             # Nobody hears any more how what an earlier service was asked for has begun.
             Applications(store).unask_all()
+            Verifications(store).fail_all(is_gone)
             app.state.service = Service(
                 directory=directory,
                 database=database,
@@ -87,6 +90,7 @@ def create_app(
     )
     for told_by in (health, campaigns, running, steering, applying, verifying, catalog, pages):
         app.include_router(told_by.router)
+    app.include_router(applying.every)
     app.mount(
         "/static",
         StaticFiles(packages=[("api", "static"), ("tuner.page", "static")]),

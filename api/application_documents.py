@@ -80,19 +80,28 @@ class PartPlanDocument(Document):
 
 
 class PlanDocument(Document):
-    """A plan. ``identity``: of what is in effect and what shall be; ``steps``: the configurations
-    on the way, the last of which is recommended; ``notes``: to be read before.
+    """A plan. ``identity``: of what is in effect and what shall be; ``application``: null when
+    nothing has to change; ``testbed``: where, ``label`` for people; ``programs``: programs and
+    versions there; ``before`` and ``after``: the settings by qualified name; ``steps``: the
+    configurations on the way, the last of which is recommended; ``notes``: to be read before.
     """
 
     identity: str
-    application: ApplicationDocument
+    campaign: str
+    testbed: str
+    label: str
+    programs: str
+    step: bool
+    before: dict[str, Value]
+    after: dict[str, Value]
+    application: ApplicationDocument | None
     parts: list[PartPlanDocument]
     steps: list[dict[str, Value]]
     notes: list[str]
 
     @classmethod
-    def made(cls, plan: ApplyPlan, application: Application) -> PlanDocument:
-        """That of a plan that was stored as an application."""
+    def made(cls, plan: ApplyPlan, application: Application | None) -> PlanDocument:
+        """That of a plan, and of the application that it was stored as."""
         parts = [
             PartPlanDocument(
                 component=part.component,
@@ -107,7 +116,14 @@ class PlanDocument(Document):
         ]
         return cls(
             identity=plan.identity,
-            application=ApplicationDocument.of(application),
+            campaign=plan.campaign,
+            testbed=plan.testbed,
+            label=plan.label,
+            programs=plan.programs,
+            step=plan.stepwise,
+            before=_settings(plan.before),
+            after=_settings(plan.after),
+            application=None if application is None else ApplicationDocument.of(application),
             parts=parts,
             steps=[_settings(step) for step in plan.steps],
             notes=list(plan.notes),

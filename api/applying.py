@@ -20,7 +20,7 @@ from api.service import ADMIN, READ, Admin, Found, Service, Serving, Visitor
 from tuner.applications import Application
 from tuner.apply.applying import Hand, look_again, make_plan
 from tuner.apply.place import Site
-from tuner.errors import ConflictError, NotFoundError
+from tuner.errors import NotFoundError
 from tuner.states import ApplicationState
 from tuner.store import NewEvent
 from tuner.store.applications import Applications
@@ -29,6 +29,7 @@ _log = logging.getLogger(__name__)
 _CHANGING = problems.responses(404, 409, 502)
 
 router = APIRouter(prefix="/v1/campaigns", tags=["applications"], responses=problems.responses(404))
+every = APIRouter(prefix="/v1/applications", tags=["applications"], responses=problems.responses())
 
 PlanIdentity = Annotated[str, Path(pattern="^[0-9a-f]{32}$", description="The identity of a plan.")]
 
@@ -47,27 +48,40 @@ def list_applications(campaign: Found, serving: Serving) -> list[ApplicationDocu
     return [ApplicationDocument.of(one) for one in Applications(serving.store).of(campaign.id)]
 
 
+@every.get("", operation_id="list_all_applications", dependencies=[READ])
+def list_all_applications(serving: Serving, *, in_force: bool = False) -> list[ApplicationDocument]:
+    """What was planned, applied and rolled back of all campaigns, newest first. `in_force`: only
+    what is, or may be, in force, the one that was applied last first.
+    """
+    kept = Applications(serving.store)
+    found = kept.in_force() if in_force else kept.all()
+    return [ApplicationDocument.of(one) for one in found]
+
+
 @router.post(
     "/{campaign}/plans",
     operation_id="plan_application",
     dependencies=[ADMIN],
     status_code=HTTPStatus.CREATED,
-    responses=_CHANGING,
+    responses=_CHANGING
+    | {200: {"model": PlanDocument, "description": "Nothing to change: nothing to apply."}},
 )
 def plan_application(
     campaign: Found, sent: PlanRequest, serving: Serving, who: Admin, answer: Response
 ) -> PlanDocument:
     """Look at what is in effect on the testbed, and plan how it becomes what is recommended.
 
-    No setting is changed. The plan is applied by its `identity`.
+    No setting is changed. The plan is applied by its `identity`. Where what is recommended is in
+    effect already, the answer is 200 with a plan that changes nothing and cannot be applied.
     """
     hand = _hand(serving, who)
     plan, application = make_plan(
         hand, campaign, Site.of(campaign, serving.directory), stepwise=sent.step
     )
     if application is None:
-        raise ConflictError("nothing to change: what is recommended is in effect")
-    answer.headers["Location"] = f"/v1/campaigns/{campaign.id}/applications"
+        answer.status_code = HTTPStatus.OK
+    else:
+        answer.headers["Location"] = f"/v1/campaigns/{campaign.id}/applications"
     return PlanDocument.made(plan, application)
 
 

@@ -18,6 +18,7 @@ from tuner.states import OVER, CampaignState, EventKind
 from tuner.store import NewEvent, Store
 from tuner.store.applications import Applications
 from tuner.store.queue import Queue
+from tuner.store.verifications import Verifications
 from tuner.work.queueing import enqueue
 from tuner.work.runs import Run, application_run, run_of, verification_run
 
@@ -88,25 +89,26 @@ class Starter:
                 f"that reaches the testbed: fstune {command} {reference}"
             )
 
-    def start_verification(self, campaign: str, reference: str, blocks: int) -> None:
-        """Begin to verify what a campaign recommends, in a process of its own. ``reference``: what
-        is verified, an application or the campaign.
+    def start_verification(self, campaign: str, blocks: int, request: int) -> None:
+        """Begin to verify what a campaign recommends, in a process of its own. ``request``: the
+        number of the campaign's event that asks for it.
         """
-        run = verification_run(reference, blocks, self._directory, self._database)
+        run = verification_run(campaign, blocks, request, self._directory, self._database)
         threading.Thread(
             target=self._hear_verification,
-            args=(campaign, _started(run), run),
+            args=(campaign, request, _started(run), run),
             name=f"verify-{campaign}",
             daemon=True,
         ).start()
 
-    def _hear_verification(self, campaign: str, process: subprocess.Popen[bytes], run: Run) -> None:
-        """Wait for its end. What it finds it tells itself; that it found nothing is told here."""
+    def _hear_verification(
+        self, campaign: str, request: int, process: subprocess.Popen[bytes], run: Run
+    ) -> None:
+        """Wait for its end. What comes of it it tells itself, unless it was killed."""
         if process.wait() in (0, NO_IMPROVEMENT):
             return
-        event = NewEvent(datetime.now(UTC), "verify-failed", f"not verified: {run.last_line()}")
         with suppress(TunerError):  # the log has it
-            self._store.add_event(campaign, event)
+            Verifications(self._store).fail(campaign, request, run.last_line())
 
     def _hear_application(
         self, application: Application, process: subprocess.Popen[bytes], run: Run

@@ -5,7 +5,6 @@ It is done in a process of its own, and told by events of the campaign, from whi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
@@ -19,13 +18,13 @@ from api.service import ADMIN, READ, Admin, Found, Serving
 from tuner.apply.place import recommended
 from tuner.apply.verdict import LEAST_BLOCKS, VerifyOutcome
 from tuner.model import Event
-from tuner.states import ApplicationState
+from tuner.states import EventKind
 from tuner.store import NewEvent
-from tuner.store.applications import Applications
+from tuner.store.verifications import Verifications
 
 router = APIRouter(prefix="/v1/campaigns", tags=["applications"], responses=problems.responses(404))
 
-REQUESTED, DONE, FAILED = "verify-requested", "verified", "verify-failed"
+_STATES = {EventKind.VERIFY_REQUESTED: "requested", EventKind.VERIFIED: "done"}
 
 
 class VerificationRequest(BaseModel):
@@ -37,16 +36,18 @@ class VerificationRequest(BaseModel):
 
 
 class VerificationDocument(Document):
-    """A verification. ``number``: of the event that tells of it; ``outcome``: null while it is only
-    asked for, or when it failed; ``text``: a sentence; ``verification``: the campaign that has its
-    measurements. ``ratio``, ``lower``, ``upper``: the recommended configuration's time over that of
-    what was there before, with its interval at ``confidence``.
+    """A verification. ``number``: of the event that tells of it; ``request``: of the event that
+    asked for what came of it here, null for one that nobody has asked for over HTTP; ``outcome``:
+    null while it is only asked for, or when it failed; ``text``: a sentence; ``verification``: the
+    campaign that has its measurements. ``ratio``, ``lower``, ``upper``: the recommended
+    configuration's time over that of what was there before, with its interval at ``confidence``.
     """
 
     number: int
     at: datetime
     state: str
     text: str
+    request: int | None = None
     outcome: VerifyOutcome | None = None
     reason: str | None = None
     verification: str | None = None
@@ -60,17 +61,16 @@ class VerificationDocument(Document):
     def of(cls, event: Event) -> VerificationDocument:
         """The document for an event; earlier releases have told less."""
         known = {name: value for name, value in event.data.items() if name in cls.model_fields}
-        state = {REQUESTED: "requested", DONE: "done"}.get(event.kind, "failed")
+        state = _STATES.get(EventKind(event.kind), "failed")
         fields: dict[str, Any] = {"number": event.number, "at": event.at, "state": state}
-        link = event.data.get("campaign") if event.kind == DONE else None
+        link = event.data.get("campaign") if event.kind == EventKind.VERIFIED else None
         return cls(**{**known, **fields, "text": event.message, "verification": link})
 
 
 @router.get("/{campaign}/verifications", operation_id="list_verifications", dependencies=[READ])
 def list_verifications(campaign: Found, serving: Serving) -> list[VerificationDocument]:
     """What was asked for and what came of it, by whomever, in the order in which it happened."""
-    kinds: Sequence[str] = (REQUESTED, DONE, FAILED)
-    found = serving.store.events(campaign.id, kinds=kinds)
+    found = Verifications(serving.store).of(campaign.id)
     return [VerificationDocument.of(event) for event in found]
 
 
@@ -87,16 +87,20 @@ def verify_recommendation(
     """Measure what is recommended against what was there before, in fresh blocks of both.
 
     It restarts the service as a campaign does, and puts back what is in force. What comes of it is
-    the next one of the list that is not `requested`.
+    the one of the list whose `request` is the `number` of this answer. Until then another one is
+    refused.
     """
     recommended(campaign)
     serving.starter.refuse_queue("verify", campaign.id)
-    in_force = Applications(serving.store).in_force(campaign=campaign.id)
-    applied = [one.id for one in in_force if one.state is ApplicationState.APPLIED]
     said = f"{who.name} asked to verify it in {sent.blocks} blocks"
-    event = NewEvent(datetime.now(UTC), REQUESTED, said, {"blocks": sent.blocks})
-    asked = serving.store.add_event(campaign.id, event)
-    reference = applied[0] if applied else campaign.id
-    serving.starter.start_verification(campaign.id, reference, sent.blocks)
+    data = {"blocks": sent.blocks}
+    event = NewEvent(datetime.now(UTC), EventKind.VERIFY_REQUESTED, said, data)
+    kept = Verifications(serving.store)
+    asked = kept.ask(campaign.id, event)
+    try:
+        serving.starter.start_verification(campaign.id, sent.blocks, asked.number)
+    except Exception:  # whatever kept it from beginning, it can be asked for again
+        kept.fail(campaign.id, asked.number, "it did not begin")
+        raise
     answer.headers["Location"] = f"/v1/campaigns/{campaign.id}/verifications"
     return VerificationDocument.of(asked)

@@ -130,3 +130,7 @@ class EventKind(StrEnum):
     RESUME_REQUESTED = "resume-requested"
     #: Of a campaign that is a verification, from its beginning.
     VERIFICATION = "verification"
+    #: Of the campaign that is verified: what was asked for over HTTP, and what came of it.
+    VERIFY_REQUESTED = "verify-requested"
+    VERIFIED = "verified"
+    VERIFY_FAILED = "verify-failed"

@@ -68,6 +68,7 @@ class NotStarting:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.applied: list[str] = []
+        self.verified: list[str] = []
 
     def start(self, campaign: str, *, override_pilot: bool = False) -> None:
         self.asked.append(campaign)
@@ -77,6 +78,12 @@ class NotStarting:
 
     def start_application(self, command: str, application: Application) -> None:
         self.applied.append(f"{command} {application.id}")
+
+    def refuse_queue(self, command: str, reference: str) -> None:
+        """Nothing is left to workers."""
+
+    def start_verification(self, campaign: str, blocks: int, request: int) -> None:
+        self.verified.append(campaign)
 
 
 @dataclass
@@ -173,6 +180,7 @@ def test_every_answer_is_one_that_the_document_tells_of(
     assert {200, 202, 404, 405, 409, 412, 422} <= set(found.statuses)
     assert max(found.statuses) < 500
     assert running.starter.asked
+    assert running.starter.verified
     # Nor is it a defect when somebody stops listening to a stream.
     assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
 

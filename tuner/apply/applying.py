@@ -18,6 +18,7 @@ from tuner.applications import Application
 from tuner.apply.opened import Opened, Say, opened
 from tuner.apply.place import Site, recommended
 from tuner.apply.plan import ApplyPlan, PartPlan, changed_parts, notes, plan_identity, steps, unfit
+from tuner.apply.waiting import wait_until_free
 from tuner.campaign.expiry import with_expiry
 from tuner.campaign.holding import Held, held
 from tuner.campaign.stopping import stop_signals, undisturbed
@@ -50,17 +51,16 @@ class Hand:
 
     @contextmanager
     def holding(self, campaign: str, site: Site) -> Iterator[Held]:
-        """Hold a testbed, with what somebody was in the middle of there settled first. Raises
-        ConflictError when it is in use.
+        """Hold a testbed, with what somebody was in the middle of there settled first; whoever has
+        only to let go of it is waited for. Raises ConflictError when it is in use.
         """
         limit_s = Settings().takeover_after_s
-        with (
-            stop_signals(self.say),
-            held(self.store, campaign, [site.name], limit_s) as holding,
-        ):
-            for application in self.applications.unfinished([site.name]):
-                settle(self, application)
-            yield holding
+        with stop_signals(self.say):
+            wait_until_free(self.store, campaign, site.name)
+            with held(self.store, campaign, [site.name], limit_s) as holding:
+                for application in self.applications.unfinished([site.name]):
+                    settle(self, application)
+                yield holding
 
     def move(
         self, application: Application, state: ApplicationState, kind: str, said: str, reason: str
@@ -194,12 +194,12 @@ def carry_out(hand: Hand, application: Application) -> Application:
                     _fail(hand, application, site, problem, is_back=is_back)
                 raise
             # It was decided, and every host knows: what comes then is told and undoes nothing.
-            hand.say(f"applied, but {_reason(problem)}")
+            hand.say(f"applied, but {reason_of(problem)}")
             return done
 
 
-def _reason(problem: BaseException) -> str:
-    """What to tell of the end of an application that did not go on."""
+def reason_of(problem: BaseException) -> str:
+    """What to tell of the end of something that did not go on."""
     if isinstance(problem, KeyboardInterrupt):
         return f"stopped by {str(problem) or 'Ctrl-C'}"
     return str(problem) or type(problem).__name__
@@ -266,7 +266,7 @@ def _fail(
     """Write down that an application did not come into force. Where what was before is not back for
     sure, that is settled, now or later.
     """
-    why = _reason(problem)
+    why = reason_of(problem)
     application = hand.applications.get(application.id)
     if is_back:
         _failed(hand, application, site, why)

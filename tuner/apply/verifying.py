@@ -8,11 +8,13 @@ back at the end.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from tuner.apply.applying import Hand
+from tuner.applications import Application
+from tuner.apply.applying import Hand, reason_of
 from tuner.apply.opened import Say
 from tuner.apply.place import Site
 from tuner.apply.verdict import LEAST_BLOCKS, Verified, VerifyOutcome, verified
@@ -26,7 +28,14 @@ from tuner.campaign.scores import ScoreTable
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.steps import RunBlock
 from tuner.campaign.stopping import undisturbed
-from tuner.errors import CampaignHalted, ConfigurationError, SpecError, TunerError
+from tuner.errors import (
+    CampaignHalted,
+    ConfigurationError,
+    ConflictError,
+    SpecError,
+    StoreError,
+    TunerError,
+)
 from tuner.interruption import check
 from tuner.judge.floors import FLOORS
 from tuner.measure.workload import Workload
@@ -44,6 +53,7 @@ from tuner.records.standing import Observer, Standing
 from tuner.services.testbed import Bench
 from tuner.states import CampaignState, EventKind, TrialState
 from tuner.store import NewEvent
+from tuner.store.verifications import Verifications
 
 _CHOSEN = BASELINE + 1
 #: Void blocks for each that is asked for, before it is given up.
@@ -75,9 +85,12 @@ def verify(
     after: Configuration,
     site: Site,
     blocks: int,
+    *,
+    request: int | None = None,
 ) -> tuple[Campaign, Verified]:
     """Measure ``after`` against ``before`` in so many blocks; what is stored of that, and what it
-    says of the certificate of ``answer``. ``campaign``: the one that recommended it.
+    says of the certificate of ``answer``. ``campaign``: the one that recommended it; ``request``:
+    the number of its event that asked for this, if one did.
 
     Raises SpecError for too few blocks, TunerError when it cannot be measured, KeyboardInterrupt on
     a stop signal: what is in force is put back first.
@@ -90,7 +103,8 @@ def verify(
     now = datetime.now(UTC)
     stored = hand.store.create_campaign(spec.name, spec.to_json(), spec.seed, now)
     said = f"it verifies campaign {campaign.id}"
-    hand.store.add_event(stored.id, NewEvent(now, EventKind.VERIFICATION, said))
+    whose = {"verifies": campaign.id, "request": request}
+    hand.store.add_event(stored.id, NewEvent(now, EventKind.VERIFICATION, said, whose))
     observer = _Quiet(hand.say)
     writer = EventWriter(hand.store, stored.id, observer, lambda: datetime.now(UTC))
     rules = rules_of(spec, site.wish.workload)
@@ -103,7 +117,7 @@ def verify(
                 hand, stored, site, rules, writer, observer, holding, (before, after), blocks
             )
         found = verified(ratios, answer.upper)
-        _tell(hand, stored, campaign, answer, found, writer)
+        _keep(hand, stored, campaign, answer, found, writer)
         state, reason = CampaignState.FINISHED, ""
     except KeyboardInterrupt as stop:
         reason = f"stopped by {str(stop) or 'Ctrl-C'}"
@@ -118,7 +132,34 @@ def verify(
                 stored.id, reason, NewEvent(datetime.now(UTC), "block-void", reason)
             )
             writer.move(state, reason, kind, f"verification {state}: {reason or found.outcome}")
+    # Last of all: whoever reads it may take the verification for finished.
+    _tell(hand, stored, campaign, site, found, request)
     return hand.store.campaign(stored.id), found
+
+
+def check_certified(application: Application, answer: Recommendation) -> None:
+    """Raise ConflictError when a campaign's answer is not about what was applied any more: its
+    certificate says nothing of that.
+    """
+    if application.after != answer.configuration:
+        raise ConflictError(
+            f"campaign {application.campaign} recommends another configuration by now than "
+            f"{application.id} applies: apply that one first, then verify it"
+        )
+
+
+@contextmanager
+def telling_failure(hand: Hand, campaign: str, request: int | None) -> Iterator[None]:
+    """Tell a campaign why what was asked for in its event ``request`` was not verified; None:
+    nobody asked there, so nobody is told.
+    """
+    try:
+        yield
+    except BaseException as problem:
+        if request is not None:
+            with suppress(StoreError):
+                Verifications(hand.store).fail(campaign, request, reason_of(problem))
+        raise
 
 
 def _spec(site: Site, after: Configuration, blocks: int) -> CampaignSpec:
@@ -241,7 +282,7 @@ def _enough(
     raise CampaignHalted(f"{number} blocks, and no {blocks} of them could be completed")
 
 
-def _tell(
+def _keep(
     hand: Hand,
     stored: Campaign,
     campaign: Campaign,
@@ -249,7 +290,7 @@ def _tell(
     found: Verified,
     writer: EventWriter,
 ) -> None:
-    """Write down what was found: in the verification, and in the campaign that recommended it."""
+    """Write down what was found in the verification."""
     trials = hand.store.trials(stored.id)
     holds = found.outcome is VerifyOutcome.HOLDS
     kept = trials[_CHOSEN if holds else BASELINE]
@@ -270,6 +311,17 @@ def _tell(
     )
     event = writer.event("recommended", f"the certificate {found.outcome}")
     hand.store.save_recommendation(stored.id, told, event)
+
+
+def _tell(
+    hand: Hand,
+    stored: Campaign,
+    campaign: Campaign,
+    site: Site,
+    found: Verified,
+    request: int | None,
+) -> None:
+    """Write down what was found in the campaign that recommended it."""
     said = f"{hand.by} verified it: the certificate {found.outcome} (campaign {stored.id})"
-    event = NewEvent(datetime.now(UTC), "verified", said, {"campaign": stored.id, **asdict(found)})
-    hand.store.add_event(campaign.id, event)
+    data = {"campaign": stored.id, "request": request, "elsewhere": site.other, **asdict(found)}
+    hand.store.add_event(campaign.id, NewEvent(datetime.now(UTC), EventKind.VERIFIED, said, data))

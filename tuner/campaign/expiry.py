@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tuner.model import Answer, Campaign, Recommendation
+from tuner.states import EventKind
 from tuner.store import Store
 from tuner.store.pages import Pages
 from tuner.text import clean, moment
@@ -21,6 +22,8 @@ _FOUND = {
     "facts": ("limits of its hosts", ", "),
     "hosts": ("hosts", "; "),
 }
+#: What a verification says of a certificate that it confirms.
+_HOLDS = "holds"
 #: So many changes of hosts are named.
 _NAMED = 3
 
@@ -42,7 +45,7 @@ def expired(store: Store, campaign: Campaign) -> str:
         return ""
     found = pages.found_on_testbed([campaign.id, later.id])
     changed = _changes(found.get(campaign.id, {}), found.get(later.id, {}))
-    if not changed:
+    if not changed or _verified(store, campaign, found.get(later.id, {})):
         return ""
     return (
         f"{Recommendation.EXPIRED}campaign {later.id} found this testbed with other "
@@ -50,6 +53,18 @@ def expired(store: Store, campaign: Campaign) -> str:
         f"'fstune verify {campaign.id}' whether it still holds, else certify "
         f"anew with 'fstune branch {campaign.id} FILE'"
     )
+
+
+def _verified(store: Store, campaign: Campaign, now: Mapping[str, str]) -> bool:
+    """Whether a certificate was verified, and holds, on its testbed as it is ``now``."""
+    events = store.events(campaign.id, kinds={EventKind.VERIFIED})
+    # Earlier releases did not tell whether it was elsewhere.
+    here = [event for event in events if event.data.get("elsewhere") is False]
+    if not here or here[-1].data["outcome"] != _HOLDS:
+        return False
+    verification = str(here[-1].data["campaign"])
+    then = Pages(store).found_on_testbed([verification]).get(verification, {})
+    return bool(then.get("identity")) and not _changes(then, now)
 
 
 def _changes(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

@@ -19,6 +19,7 @@ from tuner.apply.applying import Hand, carry_out, finish, make_plan, renamed, ro
 from tuner.apply.pages import application_lines, plan_lines, verified_lines
 from tuner.apply.place import Site, recommended
 from tuner.apply.verdict import VerifyOutcome
+from tuner.apply.verifying import check_certified, telling_failure
 from tuner.apply.verifying import verify as measure_again
 from tuner.cli.options import (
     CampaignReference,
@@ -32,6 +33,7 @@ from tuner.cli.options import (
 from tuner.cli.say import say
 from tuner.errors import INTERRUPTED, NO_IMPROVEMENT, ConflictError, NotFoundError, SpecError
 from tuner.identifiers import is_application_id
+from tuner.model import Campaign
 from tuner.states import UNFINISHED, ApplicationState
 from tuner.store import Store
 from tuner.store.applications import Applications
@@ -159,6 +161,9 @@ def verify(
     state_dir: StateDir = None,
     database: Database = None,
     server: Server = None,
+    request: Annotated[
+        int | None, typer.Option(help="The event that asked for it over HTTP.", hidden=True)
+    ] = None,
 ) -> None:
     """Measure what is recommended against what was there before once more: does it still hold?
 
@@ -175,17 +180,22 @@ def verify(
         return
     with open_store(state_dir, database) as store:
         hand = Hand(store, state_directory(state_dir), _who(), _tell)
-        application = _meant(store, reference)
+        application = _meant(store, reference, testbed)
         found = store.campaign(reference if application is None else application.campaign)
-        answer = recommended(found)
-        before, after = answer.baseline, answer.configuration
-        if application is None:
-            site = Site.of(found, hand.state_directory, testbed, measures=True)
-        else:
-            before, after = application.before, application.after
-            site = Site.stored(found, application, hand.state_directory, measures=True)
-        with _interruptible():
-            stored, result = measure_again(hand, found, answer, before, after, site, blocks)
+        with _interruptible(), telling_failure(hand, found.id, request):
+            answer = recommended(found)
+            before, after = answer.baseline, answer.configuration
+            if testbed is not None or application is None:
+                site = Site.of(found, hand.state_directory, testbed, measures=True)
+                application = _in_force_at(store, found, site)
+            else:
+                site = Site.stored(found, application, hand.state_directory, measures=True)
+            if application is not None:
+                check_certified(application, answer)
+                before, after = application.before, application.after
+            stored, result = measure_again(
+                hand, found, answer, before, after, site, blocks, request=request
+            )
     for line in verified_lines(result):
         say(line)
     say(f"The measurements: fstune show {stored.id}")
@@ -212,13 +222,24 @@ def _application(store: Store, reference: str) -> Application:
     return found[0]
 
 
-def _meant(store: Store, reference: str) -> Application | None:
-    """The application to verify: the one that is named, or for 'last' the newest in force."""
+def _meant(store: Store, reference: str, testbed: Path | None) -> Application | None:
+    """The application to verify: the one that is named, else the newest in force, of the campaign
+    that is named. Raises NotFoundError; SpecError for an application with a testbed file.
+    """
     kept = Applications(store)
     if is_application_id(reference):
+        if testbed is not None:
+            raise SpecError("--testbed: an application is verified where it was applied")
         return kept.get(reference)
-    in_force = [one for one in kept.in_force() if one.state is ApplicationState.APPLIED]
-    return in_force[0] if reference == "last" and in_force else None
+    campaign = None if reference == "last" else store.campaign(reference).id
+    in_force = kept.in_force(campaign=campaign)
+    return next((one for one in in_force if one.state is ApplicationState.APPLIED), None)
+
+
+def _in_force_at(store: Store, campaign: Campaign, site: Site) -> Application | None:
+    """What is in force of a campaign on a testbed."""
+    in_force = Applications(store).in_force(campaign=campaign.id, testbed=site.name)
+    return next((one for one in in_force if one.state is ApplicationState.APPLIED), None)
 
 
 def _refuse_testbed(testbed: Path | None) -> None:

@@ -9,7 +9,7 @@ from tuner.applications import Application
 from tuner.apply.pages import application_lines, plan_lines, verified_lines
 from tuner.apply.verdict import Verified
 from tuner.cli.say import say
-from tuner.errors import ConflictError, SpecError
+from tuner.errors import ConflictError, NotFoundError, SpecError
 from tuner.identifiers import is_application_id
 from tuner.remote.address import address_of
 from tuner.remote.applications import RemoteApplications
@@ -32,7 +32,7 @@ def apply(server: str, campaign: str, agree: Agree | None, *, stepwise: bool) ->
         plan, application = applications.plan(campaign, stepwise=stepwise)
         for line in plan_lines(plan):
             say(line)
-        if agree is None:
+        if application is None or agree is None:
             return
         agree()
         done = applications.apply(application)
@@ -42,24 +42,33 @@ def apply(server: str, campaign: str, agree: Agree | None, *, stepwise: bool) ->
         )
 
 
-def rollback(server: str, campaign: str, agree: Agree) -> None:
-    """Roll back there what is in force of a campaign, once somebody agrees."""
-    _refuse_application(campaign)
-    with _applications(server) as (_, applications):
-        now = [one for one in applications.of(campaign) if one.state is ApplicationState.APPLIED]
-        for line in application_lines(now[:1]):
+def rollback(server: str, reference: str, agree: Agree) -> None:
+    """Roll back there what is in force of a campaign, or with ``last`` the newest of all, once
+    somebody agrees. NotFoundError when nothing is.
+    """
+    _refuse_application(reference)
+    with _applications(server) as (client, applications):
+        in_force = applications.in_force(reference)
+        if not in_force:
+            raise NotFoundError(f"nothing of {reference} is in force at {client.url}")
+        for line in application_lines(in_force[:1]):
             say(line)
         agree()
-        done = applications.roll_back(campaign)
+        done = applications.roll_back(in_force[0].campaign)
         _check(done, ApplicationState.ROLLED_BACK)
         remark = done.reason or f"what was in effect before {done.id} is in effect"
         say(f"{done.state}: {remark}")
 
 
-def verify(server: str, campaign: str, blocks: int) -> Verified:
-    """Verify there what a campaign recommends, and tell what was found."""
-    _refuse_application(campaign)
+def verify(server: str, reference: str, blocks: int) -> Verified:
+    """Verify there what a campaign recommends, or with ``last`` the newest that is in force, and
+    tell what was found.
+    """
+    _refuse_application(reference)
     with _applications(server) as (_, applications):
+        in_force = applications.in_force(reference) if reference == "last" else []
+        applied = [one.campaign for one in in_force if one.state is ApplicationState.APPLIED]
+        campaign = applied[0] if applied else reference
         stored, result = applications.verify(campaign, blocks)
     for line in verified_lines(result):
         say(line)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
@@ -13,15 +14,16 @@ from tuner.apply.plan import ApplyPlan, PartPlan
 from tuner.apply.verdict import Verified
 from tuner.errors import ConflictError, ServerError
 from tuner.records.differences import Difference
-from tuner.remote.client import Client, campaign_path
+from tuner.remote.client import Client, Lost, campaign_path
 from tuner.remote.records import checked, mapping, read_configuration
-from tuner.states import UNFINISHED
+from tuner.states import IN_FORCE, UNFINISHED
 
 _POLL_S = 1.0
 #: A week: nobody waits for longer.
 _MOST_POLLS = 7 * 24 * 3600
 _APPLICATION = TypeAdapter(Application)
 _PARTS: TypeAdapter[list[dict[str, Any]]] = TypeAdapter(list[dict[str, Any]])
+_TEXT = TypeAdapter(str)
 _TEXTS = TypeAdapter(tuple[str, ...])
 _VERIFIED = TypeAdapter(Verified)
 
@@ -35,21 +37,44 @@ class RemoteApplications:
         self._client = client
         self._pause = pause
 
-    def plan(self, campaign: str, *, stepwise: bool) -> tuple[ApplyPlan, Application]:
-        """A plan of there, stored. ConflictError when there is nothing to change."""
-        answer = self._client.post(campaign_path(campaign, "plans"), body={"step": stepwise})
+    def plan(self, campaign: str, *, stepwise: bool) -> tuple[ApplyPlan, Application | None]:
+        """A plan of there, and what it is stored as; None when there is nothing to change."""
+        where = campaign_path(campaign, "plans")
+        with self._going_on(campaign):
+            answer = self._client.post(where, body={"step": stepwise}, looks=True)
         return read_plan(answer)
 
     def apply(self, application: Application) -> Application:
         """Apply a plan, and wait for the end; what is stored of it then."""
         where = campaign_path(application.campaign, "plans", application.plan, "apply")
-        return self._awaited(read_application(self._client.post(where)))
+        with self._going_on(application.campaign):
+            begun = self._client.post(where, looks=True)
+        return self._awaited(read_application(begun))
+
+    @contextmanager
+    def _going_on(self, campaign: str) -> Iterator[None]:
+        """Say with a lost connection where to see what became of what was sent."""
+        try:
+            yield
+        except Lost as problem:
+            where = f"{self._client.url}{campaign_path(campaign, 'applications')}"
+            raise ServerError(f"{problem}; it may go on there: see {where}") from problem
 
     def roll_back(self, campaign: str) -> Application:
         """Roll back what is in force of a campaign, and wait for the end."""
         return self._awaited(
             read_application(self._client.post(campaign_path(campaign, "rollback")))
         )
+
+    def in_force(self, reference: str) -> list[Application]:
+        """What is, or may be, in force of a campaign, or with ``last`` of all; the one that was
+        applied last first.
+        """
+        if reference == "last":
+            found = self._client.get("/v1/applications", {"in_force": True})
+            return [read_application(document) for document in checked(_PARTS, found)]
+        known = [one for one in self.of(reference) if one.state in IN_FORCE]
+        return sorted(known, key=lambda one: one.changed, reverse=True)
 
     def of(self, campaign: str) -> list[Application]:
         """What was planned, applied and rolled back of a campaign, newest first."""
@@ -66,12 +91,7 @@ class RemoteApplications:
 
         def look() -> Mapping[str, Any] | None:
             known = checked(_PARTS, self._client.get(where))
-            later = [
-                one
-                for one in known
-                if one.get("number", 0) > number and one.get("state") != "requested"
-            ]
-            return later[0] if later else None
+            return next((one for one in known if one.get("request") == number), None)
 
         done = self._until(look)
         if done.get("state") != "done":
@@ -104,27 +124,34 @@ def read_application(document: Any) -> Application:
     return checked(_APPLICATION, fields | known | stored)
 
 
-def read_plan(document: Any) -> tuple[ApplyPlan, Application]:
-    """A plan and its application. ServerError unless the plan that is shown is the one that the
-    identity stands for.
+def read_plan(document: Any) -> tuple[ApplyPlan, Application | None]:
+    """A plan and its application, None where nothing has to change. ServerError unless the plan
+    that is shown is the one that the identity stands for.
     """
     fields = mapping(document)
-    application = read_application(fields.get("application"))
+    planned = fields.get("application")
+    application = None if planned is None else read_application(planned)
     steps = checked(TypeAdapter(list[dict[str, Any]]), fields.get("steps"))
+    campaign, testbed, label, programs = (
+        checked(_TEXT, fields.get(name)) for name in ("campaign", "testbed", "label", "programs")
+    )
     plan = ApplyPlan(
-        campaign=application.campaign,
-        testbed=application.testbed,
-        label=application.testbed,
-        programs=application.programs,
-        before=application.before,
-        after=application.after,
+        campaign=campaign,
+        testbed=testbed,
+        label=label,
+        programs=programs,
+        before=read_configuration(fields.get("before")),
+        after=read_configuration(fields.get("after")),
         parts=tuple(_part(part) for part in checked(_PARTS, fields.get("parts"))),
         steps=tuple(read_configuration(step) for step in steps),
         notes=checked(_TEXTS, fields.get("notes")),
-        stepwise=application.stepwise,
+        stepwise=checked(TypeAdapter(bool), fields.get("step")),
     )
-    if not plan.identity == application.plan == fields.get("identity"):
+    stored = plan.identity if application is None else application.plan
+    if not plan.identity == stored == fields.get("identity"):
         raise ServerError("the server's plan is not the one that its identity stands for")
+    if plan.is_empty is not (application is None):
+        raise ServerError("the server's plan does not say whether there is something to change")
     return plan, application
 
 

@@ -29,6 +29,8 @@ Result = TypeVar("Result")
 _CONNECT_S = 10.0
 _ANSWER_S = 60.0
 _PUT_TOGETHER_S = 600.0
+#: Whoever plans looks at every host first, and may have to wait for one.
+_LOOKED_AT_S = 900.0
 #: The service says something on a silent stream every 15 s.
 _SILENCE_S = 45.0
 _TRIES = 4
@@ -114,13 +116,23 @@ class Client:
         raise ServerError(f"{self.url}{path}: a list without an end")
 
     def post(
-        self, path: str, params: Params | None = None, body: Mapping[str, object] | None = None
+        self,
+        path: str,
+        params: Params | None = None,
+        body: Mapping[str, object] | None = None,
+        *,
+        looks: bool = False,
     ) -> Any:
-        """Have something done; once, whatever becomes of the answer. ``body``: sent as JSON."""
+        """Have something done; once, whatever becomes of the answer. ``body``: sent as JSON;
+        ``looks``: hosts are looked at first, which may take minutes.
+        """
+        answer_s = _LOOKED_AT_S if looks else _ANSWER_S
         if body is None:
-            return self._send("POST", path, params=params)
-        headers = {"Content-Type": "application/json"}
-        return self._send("POST", path, params=params, headers=headers, content=json.dumps(body))
+            return self._send("POST", path, params=params, answer_s=answer_s)
+        headers, content = {"Content-Type": "application/json"}, json.dumps(body)
+        return self._send(
+            "POST", path, params=params, headers=headers, content=content, answer_s=answer_s
+        )
 
     def create(self, path: str, body: str, key: str) -> Any:
         """Have something begun, sent again with the same key until it is answered."""
@@ -183,10 +195,12 @@ class Client:
         params: Params | None = None,
         headers: Mapping[str, str] | None = None,
         content: str | None = None,
+        answer_s: float = _ANSWER_S,
     ) -> Any:
+        timeout = httpx2.Timeout(_ANSWER_S, connect=_CONNECT_S, read=answer_s)
         with self._told():
             answer = self._http.request(
-                method, path, params=params, headers=headers, content=content
+                method, path, params=params, headers=headers, content=content, timeout=timeout
             )
         if not answer.is_success:
             raise self._refused(answer)

@@ -33,10 +33,13 @@ class Run:
         return os.fdopen(os.open(self.log, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600), "a")
 
     def last_line(self) -> str:
-        """What a run that has ended said last."""
-        with self.log.open("rb") as file:
-            file.seek(max(0, self.log.stat().st_size - _TAIL_BYTES))
-            lines = file.read().decode(errors="replace").splitlines()
+        """What a run that has ended said last, as far as its file is there."""
+        try:
+            with self.log.open("rb") as file:
+                file.seek(max(0, self.log.stat().st_size - _TAIL_BYTES))
+                lines = file.read().decode(errors="replace").splitlines()
+        except OSError as problem:
+            return f"its log cannot be read: {problem.strerror}"
         said = next((line for line in reversed(lines) if line.strip()), "it says nothing")
         return clean(said.removeprefix("fstune: "))[:_LONGEST_LINE]
 
@@ -70,11 +73,13 @@ def application_run(
 
 
 def verification_run(
-    reference: str, blocks: int, state_directory: Path, database: str | None
+    campaign: str, blocks: int, request: int, state_directory: Path, database: str | None
 ) -> Run:
-    """The run of ``fstune verify`` for an application or a campaign; as ``run_of``."""
-    arguments = ["verify", reference, "--blocks", str(blocks)]
-    return _run("tuner.cli", arguments, f"verify-{reference}", state_directory, database)
+    """The run of ``fstune verify`` that an event of the campaign, ``request``, asks for; as
+    ``run_of``.
+    """
+    arguments = ["verify", campaign, "--blocks", str(blocks), "--request", str(request)]
+    return _run("tuner.cli", arguments, f"verify-{campaign}", state_directory, database)
 
 
 def _run(

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
+from api import starting
+from api.app import create_app
+from tests.ending import kill_runs
 from tests.recommending import recommending
 from tests.unit.api.conftest import Guarded, fstune
 from tests.unit.api.test_conventions import is_problem
 from tests.unit.apply.conftest import CHOSEN, FOUND
 from tests.unit.campaign.campaigns import failing, faster, spec
-from tuner.store import Store
+from tuner.states import EventKind
+from tuner.store import NewEvent, Store
+from tuner.store.verifications import Verifications
 from tuner.tokens import Scope
 
 _PATIENCE_S = 120.0
@@ -64,12 +72,19 @@ def test_a_plan_is_applied_by_its_identity_and_rolled_back(guarded: Guarded) -> 
     applied = newest(guarded, campaign)
     assert (applied["state"], applied["changed_by"]) == ("applied", "for admin, over HTTP")
     again = post(guarded, f"{campaign}/plans", json={})
-    assert is_problem(again, 409)
+    assert (again.status_code, again.json()["application"]) == (200, None), again.text
+    assert again.json()["before"] == again.json()["after"]
+    in_force = "/v1/applications?in_force={}"
+    headers = guarded.headers(Scope.READ)
+    known = guarded.client.get(in_force.format("true"), headers=headers).json()
+    assert [one["id"] for one in known] == [applied["id"]]
 
     back = post(guarded, f"{campaign}/rollback")
     assert back.status_code == 202, back.text
     wait_for(lambda: newest(guarded, campaign)["state"] == "rolled_back")
     assert newest(guarded, campaign)["changed_by"] == "for admin, over HTTP"
+    assert guarded.client.get(in_force.format("true"), headers=headers).json() == []
+    assert len(guarded.client.get(in_force.format("false"), headers=headers).json()) == 1
     assert is_problem(post(guarded, f"{campaign}/rollback"), 404)
 
 
@@ -102,6 +117,9 @@ def test_what_is_applied_is_verified(guarded: Guarded) -> None:
     assert begun.status_code == 202, begun.text
     assert begun.json()["state"] == "requested"
     assert begun.json()["text"] == "for admin, over HTTP asked to verify it in 4 blocks"
+    twice = post(guarded, f"{campaign}/verifications", json={"blocks": 4})
+    assert is_problem(twice, 409)
+    assert "is being verified" in twice.json()["detail"]
 
     def told() -> list[dict[str, Any]]:
         headers = guarded.headers(Scope.READ)
@@ -111,6 +129,7 @@ def test_what_is_applied_is_verified(guarded: Guarded) -> None:
     wait_for(lambda: bool(told()))
     (done,) = told()
     assert (done["state"], done["outcome"], done["blocks"]) == ("done", "holds", 4), done
+    assert done["request"] == begun.json()["number"]
     assert done["upper"] < 1.0
     measured = guarded.client.get(
         f"/v1/campaigns/{done['verification']}", headers=guarded.headers(Scope.READ)
@@ -131,7 +150,66 @@ def test_a_verification_that_cannot_be_measured_says_why(guarded: Guarded) -> No
 
     wait_for(lambda: last()["number"] > asked["number"])
     assert (last()["state"], last()["outcome"]) == ("failed", None)
+    assert last()["request"] == asked["number"]
+    # Whoever waits for the process finds that it has told by itself.
+    name = f"verify-{campaign.rpartition('/')[2]}"
+    wait_for(lambda: all(thread.name != name for thread in threading.enumerate()))
+    known = guarded.client.get(path, headers=guarded.headers(Scope.READ)).json()
+    assert [one["state"] for one in known] == ["requested", "failed"]
     assert "does not start" in last()["text"]
+
+
+@pytest.mark.slow
+def test_a_verification_that_does_not_begin_can_be_asked_for_again(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = stored(guarded)
+    begun: list[int] = []
+
+    def fail(run: object) -> None:
+        begun.append(1)
+        raise OSError("no process can be made")
+
+    monkeypatch.setattr(starting, "_started", fail)
+    for _ in range(2):
+        with pytest.raises(OSError, match="no process"):
+            post(guarded, f"{campaign}/verifications", json={"blocks": 3})
+    assert len(begun) == 2
+    path = f"{campaign}/verifications"
+    known = guarded.client.get(path, headers=guarded.headers(Scope.READ)).json()
+    assert [one["state"] for one in known] == ["requested", "failed"] * 2
+    assert known[3]["request"] == known[2]["number"]
+
+
+@pytest.mark.slow
+def test_a_verification_that_is_killed_is_told_of(guarded: Guarded) -> None:
+    campaign = stored(guarded)
+    asked = post(guarded, f"{campaign}/verifications", json={"blocks": 500}).json()
+
+    def known() -> list[dict[str, Any]]:
+        path, headers = f"{campaign}/verifications", guarded.headers(Scope.READ)
+        found = guarded.client.get(path, headers=headers).json()
+        assert isinstance(found, list)
+        return found
+
+    with Store.open(guarded.directory) as store:
+        wait_for(lambda: bool(store.leases()))
+        kill_runs(store)
+    wait_for(lambda: len(known()) == 2)
+    assert (known()[1]["state"], known()[1]["request"]) == ("failed", asked["number"])
+
+
+@pytest.mark.slow
+def test_a_service_that_begins_tells_what_was_cut_off(guarded: Guarded) -> None:
+    campaign = stored(guarded)
+    event = NewEvent(datetime.now(UTC), EventKind.VERIFY_REQUESTED, "somebody asked")
+    with Store.open(guarded.directory) as store:
+        name = campaign.rpartition("/")[2]
+        asked = Verifications(store).ask(name, event)
+        with TestClient(create_app(guarded.directory)):
+            pass
+        failed = Verifications(store).of(name)[-1]
+    assert (failed.kind, failed.data) == (EventKind.VERIFY_FAILED, {"request": asked.number})
 
 
 def test_who_may_only_operate_applies_nothing(guarded: Guarded) -> None:

@@ -47,6 +47,7 @@ NEEDS: dict[tuple[str, str], Scope | None] = {
     ("POST", "/v1/campaigns/{campaign}/rollback"): ADMIN,
     ("GET", "/v1/campaigns/{campaign}/verifications"): READ,
     ("POST", "/v1/campaigns/{campaign}/verifications"): ADMIN,
+    ("GET", "/v1/applications"): READ,
     ("GET", "/v1/status"): READ,
     ("GET", "/v1/recommendations"): READ,
     ("GET", "/v1/spaces"): READ,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.recommending import recommending
@@ -10,16 +12,17 @@ from tests.unit.apply.failing import Broken, breaking
 from tests.unit.apply.test_applying import died
 from tests.unit.campaign.campaigns import failing, faster, spec
 from tuner.apply.verdict import Verified, VerifyOutcome
-from tuner.apply.verifying import verify
+from tuner.apply.verifying import check_certified, telling_failure, verify
 from tuner.campaign.event_writer import EventWriter
 from tuner.campaign.measuring import BlockRunner
 from tuner.campaign.resuming import refuse_verification
 from tuner.campaign.spec import CampaignSpec
 from tuner.errors import CampaignHalted, ConfigurationError, ConflictError
-from tuner.model import Campaign
+from tuner.model import Campaign, Event
 from tuner.services.simulated import SimulatedTestbed
-from tuner.states import CampaignState
-from tuner.store import problems
+from tuner.states import CampaignState, EventKind
+from tuner.store import NewEvent, Store, problems
+from tuner.store.verifications import Verifications
 
 
 def measured(desk: Desk, campaign: Campaign, blocks: int = 4) -> tuple[Campaign, Verified]:
@@ -27,6 +30,57 @@ def measured(desk: Desk, campaign: Campaign, blocks: int = 4) -> tuple[Campaign,
     assert answer is not None
     site = desk.site(campaign)
     return verify(desk.hand, campaign, answer, answer.baseline, answer.configuration, site, blocks)
+
+
+def test_it_is_told_when_it_is_over(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign = desk.campaign(faster(-0.10))
+    states, add = [], Store.add_event
+
+    def look(store: Store, name: str, event: NewEvent) -> Event:
+        if event.kind == EventKind.VERIFIED:
+            states.append(store.campaign(str(event.data["campaign"])).state)
+            assert not store.leases()
+        return add(store, name, event)
+
+    monkeypatch.setattr(Store, "add_event", look)
+    measured(desk, campaign)
+    assert states == [CampaignState.FINISHED]
+
+
+def test_what_is_told_names_the_request(desk: Desk) -> None:
+    campaign = desk.campaign(faster(-0.10))
+    answer, site = campaign.recommendation, desk.site(campaign)
+    assert answer is not None
+    before, after = answer.baseline, answer.configuration
+    stored, _ = verify(desk.hand, campaign, answer, before, after, site, 3, request=7)
+    (event,) = desk.store.events(campaign.id, kinds={EventKind.VERIFIED})
+    assert (event.data["request"], event.data["elsewhere"]) == (7, False)
+    (event,) = desk.store.events(stored.id, kinds={EventKind.VERIFICATION})
+    assert event.data == {"verifies": campaign.id, "request": 7}
+
+
+def test_what_was_asked_for_fails_with_its_reason(desk: Desk) -> None:
+    campaign = desk.campaign(failing("start"))
+    asked = NewEvent(campaign.created, EventKind.VERIFY_REQUESTED, "somebody asked")
+    request = Verifications(desk.store).ask(campaign.id, asked).number
+    with pytest.raises(ConfigurationError), telling_failure(desk.hand, campaign.id, request):
+        measured(desk, campaign)
+    event = Verifications(desk.store).of(campaign.id)[-1]
+    assert (event.kind, event.data) == (EventKind.VERIFY_FAILED, {"request": request})
+    assert event.message.startswith("not verified: the recommended configuration fails: ")
+    with pytest.raises(ConfigurationError), telling_failure(desk.hand, campaign.id, None):
+        measured(desk, campaign)
+    assert Verifications(desk.store).of(campaign.id)[-1] == event
+
+
+def test_another_answer_says_nothing_of_what_is_applied(desk: Desk) -> None:
+    campaign = desk.campaign()
+    application, answer = desk.apply(campaign), campaign.recommendation
+    assert answer is not None
+    check_certified(application, answer)
+    later = replace(answer, configuration=answer.baseline)
+    with pytest.raises(ConflictError, match="recommends another configuration by now"):
+        check_certified(application, later)
 
 
 @pytest.mark.parametrize("applied", [False, True])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from tuner.model import Aspect
 from tuner.page.known import Filters, known_json, known_recommendations
 from tuner.page.report_builder import report_document
 from tuner.page.snapshot import Sight
+from tuner.states import EventKind
 from tuner.store import NewEvent, Store
 
 pytestmark = pytest.mark.slow
@@ -112,6 +114,39 @@ def test_a_campaign_of_before_hosts_were_read_keeps_certificate_and_fingerprint(
     seen_later(certified, as_found(certified) | {"hosts": HOSTS})
     assert told(certified) == ""
     assert fingerprint(as_found(certified) | {"hosts": HOSTS}) != before
+
+
+def verified_later(
+    campaign: Campaign, found: dict[str, str], *, outcome: str = "holds", elsewhere: bool = False
+) -> None:
+    """A verification that found the testbed like this, with what came of it."""
+    store, at = campaign.store, datetime.now(UTC) + timedelta(hours=3)
+    made = store.create_campaign("verify", campaign.spec.to_json(), 1, at).id
+    store.add_event(made, NewEvent(at, "testbed-ready", "ready", dict(found)))
+    data: dict[str, str | bool] = {"campaign": made, "outcome": outcome, "elsewhere": elsewhere}
+    store.add_event(campaign.id, NewEvent(at, EventKind.VERIFIED, "verified", data))
+
+
+@pytest.mark.parametrize(
+    ("found", "more", "lifted"),
+    [
+        ({}, {}, True),
+        ({}, {"outcome": "is not settled"}, False),
+        ({}, {"elsewhere": True}, False),
+        # It was measured before the testbed became what it is.
+        ({"identity": "dafileserver OpenAFS 1.8.9"}, {}, False),
+    ],
+)
+def test_what_was_verified_to_hold_is_not_expired_any_more(
+    certified: Campaign, found: dict[str, str], more: dict[str, Any], lifted: bool
+) -> None:
+    now = as_found(certified) | {"identity": OTHER}
+    seen_later(certified, now)
+    assert told(certified) != ""
+    verified_later(certified, now | found, **more)
+    assert (told(certified) == "") is lifted
+    verified_later(certified, now, outcome="no longer holds")
+    assert told(certified) != ""
 
 
 def test_the_newest_look_counts(certified: Campaign) -> None:

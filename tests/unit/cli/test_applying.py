@@ -8,7 +8,7 @@ import pytest
 
 from tests.recommending import recommending
 from tests.unit.apply.conftest import CHOSEN, FOUND
-from tests.unit.campaign.campaigns import failing, faster, spec
+from tests.unit.campaign.campaigns import THREADS, failing, faster, spec
 from tests.unit.cli.conftest import Fstune
 from tuner.applications import Application
 from tuner.model import Answer
@@ -56,6 +56,26 @@ def test_apply_verify_and_roll_back(state: Path, fstune: Fstune) -> None:
     nothing = fstune("rollback", "--yes")
     assert nothing.returncode == 2
     assert "nothing of last is in force" in nothing.stderr
+
+
+def test_a_campaign_is_verified_where_and_against_what_it_was_applied(
+    state: Path, fstune: Fstune
+) -> None:
+    other = {THREADS: 80, "cache_manager.daemons": 4}
+    with Store.open(state) as store:
+        asked = spec(faster(-0.2), found=other)
+        campaign = recommending(store, asked, FOUND, CHOSEN).id
+    applied = fstune("apply", campaign, "--yes")
+    assert applied.returncode == 0, applied.stderr
+    fstune("verify", campaign, "--blocks", "3")
+    with Store.open(state) as store:
+        (verification,) = [one for one in store.campaigns() if one.id != campaign]
+        assert verification.baseline is not None
+        # What was there before, not what the campaign was measured against.
+        assert verification.baseline.as_dict() == other
+    refused = fstune("verify", newest(state).id, "--testbed", "x.yaml")
+    assert refused.returncode == 2
+    assert "an application is verified where it was applied" in refused.stderr
 
 
 def test_nobody_is_asked_where_nobody_is(state: Path, fstune: Fstune) -> None:

@@ -1,0 +1,97 @@
+"""Whoever has only to let go of a testbed is waited for; whoever is at work there is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.unit.apply.conftest import Desk
+from tuner.apply import waiting
+from tuner.apply.applying import carry_out
+from tuner.campaign.holding import held, is_gone
+from tuner.errors import ConflictError
+from tuner.model import Campaign
+from tuner.states import ApplicationState, CampaignState, EventKind
+from tuner.store import NewEvent
+
+LIMIT_S = 3600.0
+
+
+class Pauses:
+    """Counts the pauses, and does something in one of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        self.then: Callable[[], None] = lambda: None
+        monkeypatch.setattr(waiting, "pause", self)
+
+    def __call__(self, seconds: float) -> None:
+        self.count += 1
+        if self.count == 3:
+            self.then()
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> Pauses:
+    return Pauses(monkeypatch)
+
+
+def test_a_campaign_that_is_over_and_not_gone_yet_is_waited_for(desk: Desk, pauses: Pauses) -> None:
+    campaign = desk.campaign()
+    with held(desk.store, campaign.id, [desk.site(campaign).name], LIMIT_S) as holding:
+        pauses.then = holding.close
+        application = desk.plan(campaign)
+    assert application.state is ApplicationState.PLANNED
+    assert pauses.count == 3
+
+
+def test_one_that_never_lets_go_is_refused_in_the_end(desk: Desk, pauses: Pauses) -> None:
+    campaign = desk.campaign()
+    with (
+        held(desk.store, campaign.id, [desk.site(campaign).name], LIMIT_S),
+        pytest.raises(ConflictError),
+    ):
+        desk.plan(campaign)
+    assert pauses.count > 3
+
+
+def running(desk: Desk, campaign: Campaign, name: str) -> str:
+    """Another campaign that runs on the testbed of one."""
+    created = desk.store.create_campaign(name, campaign.spec, 1, campaign.created)
+    event = NewEvent(campaign.created, "campaign-started", "it runs")
+    desk.store.move_campaign(created.id, CampaignState.RUNNING, "", event)
+    return created.id
+
+
+def test_a_campaign_that_runs_is_not_waited_for(desk: Desk, pauses: Pauses) -> None:
+    campaign = desk.campaign()
+    other = running(desk, campaign, "other")
+    with (
+        held(desk.store, other, [desk.site(campaign).name], LIMIT_S),
+        pytest.raises(ConflictError, match=f"campaign {other}"),
+    ):
+        desk.plan(campaign)
+    assert pauses.count == 0
+
+
+def test_an_application_under_way_is_not_waited_for(desk: Desk, pauses: Pauses) -> None:
+    campaign = desk.campaign()
+    application = desk.plan(campaign)
+    applying = ApplicationState.APPLYING
+    with held(desk.store, campaign.id, [application.testbed], LIMIT_S):
+        desk.hand.move(application, applying, EventKind.BLOCK_COMPLETE, "it applies", "")
+        with pytest.raises(ConflictError):
+            carry_out(desk.hand, application)
+    assert pauses.count == 0
+
+
+def test_a_process_that_has_ended_is_not_waited_for(
+    desk: Desk, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = desk.campaign()
+    with held(desk.store, campaign.id, [desk.site(campaign).name], LIMIT_S):
+        monkeypatch.setattr(waiting, "is_gone", lambda holder: not is_gone(holder))
+        with pytest.raises(ConflictError):
+            desk.plan(campaign)
+    assert pauses.count == 0

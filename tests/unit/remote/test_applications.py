@@ -1,0 +1,128 @@
+"""What is asked for at a server, and which of its answers is taken for what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from api.application_documents import ApplicationDocument, PlanDocument
+from tests.unit.apply.conftest import Desk
+from tests.unit.remote.test_client import Server, client, problem
+from tuner.apply.applying import make_plan
+from tuner.apply.verdict import VerifyOutcome
+from tuner.errors import ConflictError, ServerError
+from tuner.remote.applications import RemoteApplications
+from tuner.states import ApplicationState
+from tuner.store import Store
+
+CAMPAIGN = "20261122-094652-d6fg"
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with Store.open(tmp_path) as store:
+        yield Desk(store, tmp_path)
+
+
+def at(server: Server) -> RemoteApplications:
+    return RemoteApplications(client(server), pause=lambda seconds: None)
+
+
+def answer(document: Any) -> httpx2.Response:
+    return httpx2.Response(200, json=document)
+
+
+def told(number: int, state: str, request: int | None = None, **more: object) -> dict[str, Any]:
+    return {"number": number, "state": state, "request": request, "text": f"#{number}"} | more
+
+
+MEASURED = {
+    "outcome": "holds",
+    "ratio": 0.9,
+    "lower": 0.8,
+    "upper": 0.95,
+    "confidence": 0.95,
+    "blocks": 4,
+    "reason": "a test says so",
+    "verification": "20261122-095108-wk56",
+}
+
+
+def test_only_the_outcome_of_the_own_request_is_taken() -> None:
+    mine, other = told(10, "requested"), told(11, "requested")
+    refused = told(12, "failed", 11)
+    server = Server(
+        answer(mine),
+        answer([mine, other, refused]),
+        answer([mine, other, refused, told(13, "done", None, **MEASURED)]),
+        answer([mine, other, refused, told(14, "done", 10, **MEASURED)]),
+    )
+    stored, found = at(server).verify(CAMPAIGN, 4)
+    assert (stored, found.outcome) == ("20261122-095108-wk56", VerifyOutcome.HOLDS)
+    assert server.answers == []
+
+
+def test_what_could_not_be_measured_is_told_with_its_reason() -> None:
+    server = Server(answer(told(10, "requested")), answer([told(11, "failed", 10)]))
+    with pytest.raises(ConflictError, match="#11"):
+        at(server).verify(CAMPAIGN, 4)
+
+
+def test_a_plan_is_read_as_it_was_made(desk: Desk) -> None:
+    campaign = desk.campaign()
+    plan, application = make_plan(desk.hand, campaign, desk.site(campaign), stepwise=True)
+    document = PlanDocument.made(plan, application).model_dump(mode="json")
+    read, planned = at(Server(answer(document))).plan(CAMPAIGN, stepwise=True)
+    assert read == plan
+    assert planned is not None
+    assert planned.plan == plan.identity
+    wrong = document | {"after": document["before"]}
+    with pytest.raises(ServerError, match="not the one that its identity stands for"):
+        at(Server(answer(wrong))).plan(CAMPAIGN, stepwise=True)
+
+
+def test_a_plan_that_changes_nothing_is_no_refusal(desk: Desk) -> None:
+    campaign = desk.campaign()
+    desk.apply(campaign)
+    plan, application = make_plan(desk.hand, campaign, desk.site(campaign))
+    document = PlanDocument.made(plan, application).model_dump(mode="json")
+    assert at(Server(answer(document))).plan(CAMPAIGN, stepwise=False) == (plan, None)
+
+
+def test_what_is_in_force_is_the_newest_that_may_be(desk: Desk) -> None:
+    one = desk.apply(desk.campaign())
+    cut_off = replace(one, id="a2", state=ApplicationState.ROLLING_BACK)
+    gone = replace(one, id="a3", state=ApplicationState.ROLLED_BACK)
+    documents = [
+        ApplicationDocument.of(each).model_dump(mode="json") for each in (gone, cut_off, one)
+    ]
+    server = Server(answer(documents), answer(documents[1:]))
+    assert [each.id for each in at(server).in_force(CAMPAIGN)] == ["a2", one.id]
+    assert [each.id for each in at(server).in_force("last")] == ["a2", one.id]
+    assert [request.url.path for request in server.asked] == [
+        f"/v1/campaigns/{CAMPAIGN}/applications",
+        "/v1/applications",
+    ]
+    assert server.asked[1].url.query == b"in_force=true"
+
+
+@pytest.mark.parametrize(
+    "lost", [httpx2.ReadTimeout("too long"), problem(504, "gateway", "no answer in time")]
+)
+def test_a_look_at_hosts_may_take_long_and_go_on_unseen(
+    desk: Desk, lost: httpx2.Response | Exception
+) -> None:
+    where = f"see https://tuning.example.org/v1/campaigns/{CAMPAIGN}/applications"
+    server = Server(lost)
+    with pytest.raises(ServerError, match=where):
+        at(server).plan(CAMPAIGN, stepwise=False)
+    application = replace(desk.plan(desk.campaign()), campaign=CAMPAIGN)
+    server.answers.append(lost)
+    with pytest.raises(ServerError, match=where):
+        at(server).apply(application)
+    assert [request.extensions["timeout"]["read"] for request in server.asked] == [900.0, 900.0]

@@ -1,0 +1,88 @@
+"""What was asked to be verified, and what came of it: events of the campaign that is verified.
+
+An outcome names the event of its request, ``request`` in its data: null for what nobody has asked
+for over HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from sqlalchemy import ColumnElement, Connection, select
+
+from tuner.errors import ConflictError
+from tuner.model import Event, Holder
+from tuner.states import EventKind
+from tuner.store import queries, tables
+from tuner.store.rows import NewEvent
+from tuner.store.store import Store
+
+#: The kinds of events that tell of verifications.
+KINDS = (EventKind.VERIFY_REQUESTED, EventKind.VERIFIED, EventKind.VERIFY_FAILED)
+
+
+class Verifications:
+    """The verifications of one store. Each change is one transaction; StoreError."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        # The store's own room: both use the one open database.
+        self._database = store._database
+
+    def of(self, campaign: str) -> list[Event]:
+        """What tells of them, in the order in which it happened."""
+        return self._store.events(campaign, kinds=KINDS)
+
+    def ask(self, campaign: str, event: NewEvent) -> Event:
+        """Store a request. ConflictError while an earlier one has no outcome."""
+
+        def ask(connection: Connection) -> Event:
+            queries.campaign_row(connection, campaign, lock=True)
+            if _open(connection, tables.event.c.campaign == campaign):
+                raise ConflictError(
+                    f"campaign {campaign} is being verified: wait for what comes of it"
+                )
+            return queries.add_event(connection, campaign, event)
+
+        return self._database.write(ask)
+
+    def fail(self, campaign: str, request: int, why: str) -> None:
+        """Tell why what was asked for could not be measured, unless it has an outcome."""
+        message, data = f"not verified: {why}", {"request": request}
+        event = NewEvent(datetime.now(UTC), EventKind.VERIFY_FAILED, message, data)
+
+        def fail(connection: Connection) -> None:
+            queries.campaign_row(connection, campaign, lock=True)
+            if (campaign, request) in _open(connection, tables.event.c.campaign == campaign):
+                queries.add_event(connection, campaign, event)
+
+        self._database.write(fail)
+
+    def fail_all(self, gone: Callable[[Holder], bool]) -> None:
+        """Tell of every request without an outcome that it was cut off, but where a process holds
+        a testbed for it. ``gone``: whether a process has ended.
+        """
+        measured = set()
+        for lease in self._store.leases():
+            if lease.beat_age_s > lease.limit_s or gone(lease.holder):
+                continue
+            for event in self._store.events(lease.campaign, kinds={EventKind.VERIFICATION}):
+                measured.add((event.data.get("verifies"), event.data.get("request")))
+        for campaign, request in self._database.read(_open):
+            if (campaign, request) not in measured:
+                self.fail(campaign, request, "it was cut off; ask for it again")
+
+
+def _open(connection: Connection, *where: ColumnElement[bool]) -> list[tuple[str, int]]:
+    """Campaigns and numbers of the requests that have no outcome."""
+    table = tables.event
+    columns = (table.c.campaign, table.c.number, table.c.kind, table.c.data)
+    query = select(*columns).where(table.c.kind.in_(KINDS), *where)
+    asked, answered = set[tuple[str, int]](), set[tuple[str, object]]()
+    for row in connection.execute(query):
+        if row.kind == EventKind.VERIFY_REQUESTED:
+            asked.add((row.campaign, row.number))
+        else:
+            answered.add((row.campaign, row.data.get("request")))
+    return sorted(asked - answered)
