@@ -120,18 +120,23 @@ class FuseClient:
 
     def shown(self) -> dict[str, Value]:
         """See Client.shown: the cache manager's own answer."""
-        pids = frozenset(one.pid for one in _look(self.host, self.place).found)
-        port = parse.udp_port_of(check(self.host, ["ss", "-uanpH"]), pids)
-        if port is None:
-            raise ConfigurationError(f"{self.host.host}: {PROGRAM} does not run any more")
-        asking = ["cmdebug", "127.0.0.1", "-port", str(port), "-cache"]
+        asking = ["cmdebug", "127.0.0.1", "-port", str(self._port()), "-cache"]
         try:
             text = check(self.host, asking, timeout_s=_ANSWER_TIMEOUT_S)
             found = parse.cache_configuration(text)
         except (CommandTimeout, CommandFailed, ValueError) as problem:
+            self._port()  # it may have been about to end
             said = f"{self.host.host}: {PROGRAM} does not answer: {problem}"
             raise ConfigurationError(said) from problem
         return {f"cmdebug.{key}": value for key, value in found.items()}
+
+    def _port(self) -> int:
+        """The port that it answers on. Raises ConfigurationError when it does not run."""
+        pids = frozenset(one.pid for one in _look(self.host, self.place).found)
+        port = parse.udp_port_of(check(self.host, ["ss", "-uanpH"]), pids)
+        if port is None:
+            raise ConfigurationError(f"{self.host.host}: {PROGRAM} does not run any more")
+        return port
 
     def reopen(self, name: str) -> None:
         """See Client.reopen."""
