@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -187,16 +188,24 @@ class Images:
     def _make(self, builder: Node, stages: Stages) -> Path:
         """Build everything; returns the directory of the image, complete."""
         root = builder.shared / _ROOT
-        with stages.stage("root file system"):
-            _bootstrap(builder, _ROOT, recipe.PACKAGES, stages.say)
-        (kernel,) = sorted(path.name for path in (root / "lib/modules").iterdir())
-        openafs = _version(builder, "openafs-client")
-        built_for = _version(builder, f"linux-image-{kernel}")
-        module = self._images / _file_name(f"openafs-{openafs}-{built_for}-{kernel}.ko")
-        if not module.exists():
-            with stages.stage("kernel module"):
-                _bootstrap(builder, _COMPILING, recipe.MODULE_PACKAGES, stages.say)
-                _keep_module(builder, kernel, module)
+        with ThreadPoolExecutor(1) as pool:
+            try:
+                # Which kernel it is shows when the root file system is there. Where no module is
+                # kept, both are made at once: each keeps one processor busy most of the time.
+                first = not list(self._images.glob("openafs-*.ko"))
+                compilation = pool.submit(_compile, builder, stages) if first else None
+                with stages.stage("root file system"):
+                    _bootstrap(builder, _ROOT, recipe.PACKAGES, stages.say)
+                (kernel,) = sorted(path.name for path in (root / "lib/modules").iterdir())
+                openafs = _version(builder, "openafs-client")
+                built_for = _version(builder, f"linux-image-{kernel}")
+                module = self._images / _file_name(f"openafs-{openafs}-{built_for}-{kernel}.ko")
+                if not module.exists():
+                    (compilation or pool.submit(_compile, builder, stages)).result()
+                    _keep_module(builder, kernel, module)
+            except BaseException:
+                builder.stop()  # and with it a compilation, which would be waited for
+                raise
         with stages.stage("image"):
             _install_module(builder, kernel, module)
             _furnish(root)
@@ -250,21 +259,28 @@ def _bootstrap(builder: Node, target: str, packages: Sequence[str], say: Say) ->
         "--dpkgopt=path-exclude=/usr/share/locale/*",
     ]
     command += [f"--essential-hook={hook}" for hook in hooks]
-    _follow(builder, [*command, recipe.SUITE, target, "sources.list"], say)
+    _follow(builder, [*command, recipe.SUITE, target, "sources.list"], target, say)
 
 
-def _follow(builder: Node, argv: Sequence[str], say: Say) -> None:
+def _compile(builder: Node, stages: Stages) -> None:
+    """Compile the kernel module in a root file system of its own."""
+    with stages.stage("kernel module"):
+        _bootstrap(builder, _COMPILING, recipe.MODULE_PACKAGES, stages.say)
+
+
+def _follow(builder: Node, argv: Sequence[str], target: str, say: Say) -> None:
     """Run mmdebstrap in the builder, saying its own headlines. Raises CellError."""
     # There may be a password in one, and everybody can read command lines.
     proxies = {name: os.environ[name] for name in _PROXIES if name in os.environ}
-    log = builder.shared / "log"
+    log = builder.shared / f"{target}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
             builder.enter(argv),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**ENVIRONMENT, **proxies},
+            # DKMS runs OpenAFS' makefile with one job otherwise.
+            env={**ENVIRONMENT, **proxies, "MAKEFLAGS": f"-j{os.cpu_count() or 1}"},
             start_new_session=True,
         )
     deadline = time.monotonic() + _MOST_S

@@ -67,7 +67,7 @@ class ClientHost:
             self.run("systemctl", "stop", "holder")
 
 
-def testbed_file(guest: Guest, name: str, **changes: Any) -> Path:
+def write_changed_testbed(guest: Guest, name: str, **changes: Any) -> Path:
     """A testbed file of the guest, beside that of ``fstune vm up``."""
     document = testbed_document(guest)
     path = guest.cell_directory / f"{name}.yaml"
@@ -78,7 +78,7 @@ def testbed_file(guest: Guest, name: str, **changes: Any) -> Path:
 @contextmanager
 def client_host(guest: Guest, state: Path) -> Iterator[ClientHost]:
     """Take over the guest's client as it is; it is put back, whatever comes."""
-    path = testbed_file(guest, "client-host")
+    path = write_changed_testbed(guest, "client-host")
     file = read_testbed(path)
     with closing(hosts.Hosts(file, path.parent, state)) as connections:
         host = connections.clients[0]

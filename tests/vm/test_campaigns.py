@@ -16,7 +16,7 @@ import yaml
 
 from deploy.vm import Guest, seed
 from tests.acceptance.files import FSTUNE, small_workload
-from tests.vm.client_host import client_host, testbed_file, wait_for
+from tests.vm.client_host import client_host, wait_for, write_changed_testbed
 from tuner.errors import INTERRUPTED
 from tuner.model import Block, Campaign, Event
 from tuner.states import BlockState, CampaignState
@@ -73,7 +73,7 @@ class Conducted:
 
 @pytest.fixture
 def conducted(guest: Guest, state: Path, tmp_path: Path) -> Conducted:
-    testbed = testbed_file(guest, "conducted", restore={"after": f"{AFTER_S}s"})
+    testbed = write_changed_testbed(guest, "conducted", restore={"after": f"{AFTER_S}s"})
     # The nodes of the cell are found by the state directory.
     own = tmp_path / "state"
     own.mkdir()

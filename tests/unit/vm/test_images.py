@@ -8,6 +8,7 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,7 +63,7 @@ def test_the_password_of_a_proxy_is_not_among_the_arguments(
 ) -> None:
     monkeypatch.setenv("http_proxy", PASSWORD)
     bootstrap(made(_Builder, tmp_path))
-    environment, _, arguments = (tmp_path / "shared/log").read_text().partition(" ")
+    environment, _, arguments = (tmp_path / "shared/root.log").read_text().partition(" ")
     assert environment == PASSWORD
     assert "mmdebstrap" in arguments
     assert "pass-word" not in arguments
@@ -74,6 +75,29 @@ def test_the_password_of_a_proxy_is_not_in_what_is_said(
     monkeypatch.setenv("http_proxy", PASSWORD)
     monkeypatch.setattr(image, "_MOST_S", 0.1)
     assert bootstrap(made(_Slow, tmp_path)) == "mmdebstrap does not end within 0 s"
+
+
+def test_a_build_that_fails_does_not_wait_for_the_compiler(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The root file system and the module are made at the same time."""
+    stopped = threading.Event()
+
+    class Stoppable(Node):
+        def stop(self) -> None:
+            stopped.set()
+
+    def bootstrap(builder: Node, target: str, *ignored: object) -> None:
+        if target == "root":
+            raise CellError("no route to the packages")
+        assert stopped.wait(60.0)
+
+    monkeypatch.setattr(image, "_bootstrap", bootstrap)
+    own = ProcessId.of(os.getpid())
+    builder = Stoppable("builder", tmp_path, own, own)
+    with pytest.raises(CellError, match="no route"):
+        Images(tmp_path)._make(builder, image.Stages(ignore, ignore))
+    assert stopped.is_set()
 
 
 @pytest.fixture
