@@ -24,6 +24,8 @@ from tuner.store import Store
 
 pytestmark = [pytest.mark.vm, pytest.mark.cell, pytest.mark.timeout(3600)]
 
+#: What encryption costs, on a testbed like this one.
+EXAMPLE = Path(__file__).parents[2] / "examples" / "encryption.yaml"
 #: A guest that hears nothing puts itself back; half of it is what a host is waited for.
 AFTER_S = 240
 #: As long as a campaign may measure.
@@ -80,26 +82,18 @@ def conducted(guest: Guest, state: Path, tmp_path: Path) -> Conducted:
     (own / "cells").symlink_to(state / "cells")
     work = tmp_path / "workload.yaml"
     work.write_text(yaml.safe_dump(small_workload()))
-    (tmp_path / "campaign.yaml").write_text(
-        yaml.safe_dump(
-            {
-                "name": "encryption",
-                "testbed": {"hosts": str(testbed)},
-                "spaces": {
-                    "cache_manager": "openafs-cache-manager-linux-1.8",
-                    "client_runtime": "openafs-client-runtime",
-                },
-                "workload": str(work),
-                "compare": {"in clear": {"client_runtime": {"crypt": "off"}}},
-                "references": [
-                    {"name": "nfs", "path": seed.NFS_DIRECTORY},
-                    {"name": "local-disk", "path": seed.LOCAL_DIRECTORY},
-                ],
-                "certification": {"blocks": 3},
-                "budget": {"wall_time": f"{_BUDGET_S:.0f}s"},
-            }
-        )
-    )
+    example = yaml.safe_load(EXAMPLE.read_text())
+    changes = {
+        "testbed": {"hosts": str(testbed)},
+        "workload": str(work),
+        "certification": {"blocks": 3},
+        "budget": {"wall_time": f"{_BUDGET_S:.0f}s"},
+    }
+    assert {one["path"] for one in example["references"]} == {
+        seed.NFS_DIRECTORY,
+        seed.LOCAL_DIRECTORY,
+    }
+    (tmp_path / "campaign.yaml").write_text(yaml.safe_dump(example | changes))
     return Conducted(guest, tmp_path, state)
 
 
@@ -128,7 +122,7 @@ def test_a_comparison_goes_to_its_end(conducted: Conducted, before: Before) -> N
         effective = {m.trial: m.effective.as_dict() for m in block.measurements}
         assert effective[0]["client_runtime.crypt"] == "on"
         assert effective[1]["client_runtime.crypt"] == "off"
-        assert {run.name for run in block.references} == {"nfs", "local-disk"}
+        assert {run.name for run in block.references} == {"nfs", "local disk"}
     assert not [event for event in events if event.kind == "reference-failed"]
     assert_as_found(conducted, before)
 

@@ -90,9 +90,10 @@ def _best(plan: Plan, trials: Sequence[Trial]) -> Candidate | None:
     return Candidate(found, changes(trials[BASELINE].configuration, found), estimate)
 
 
-def _expected(spent: Spent, budget_s: float) -> int:
-    if spent.seconds <= 0.0:
-        return 0
+def _expected(spent: Spent, budget_s: float) -> int | None:
+    """How many measurements the budget allows at the pace so far; None before the first one."""
+    if spent.measurements == 0 or spent.seconds <= 0.0:
+        return None
     return max(spent.measurements, round(spent.measurements * budget_s / spent.seconds))
 
 

@@ -117,6 +117,8 @@ def test_observer_is_told_every_stored_event_in_order(begin: Begin) -> None:
     assert told == sorted(told)
     # Nobody watched the campaign's creation.
     assert {e.kind for e in stored if e.number not in told} == {"campaign-created"}
+    # Before the first measurement nobody can say how many there will be.
+    assert how_many(recorder.standings[0]) == "0 measurements"
     last = recorder.standings[-1]
     assert last.measurements == sum(len(b.measurements) for b in campaign.blocks)
     # Only time limits this campaign: how many measurements it allows is an estimate.
