@@ -110,6 +110,8 @@ def report_document(
     leading = seen.trials[seen.leader].configuration if seen.trials else baseline
     changed, equal = differences(baseline, leading)
     known = {trial.number for trial in seen.trials}
+    # The one that is in front is the recommended one, once there is one.
+    sentences = [] if seen.leader == BASELINE else reasons(chosen(look.paired), seen.leader)
     evidence = Evidence(
         campaign=found,
         spec=look.spec,
@@ -135,7 +137,11 @@ def report_document(
         recommendation=None
         if answer is None
         else recommendation_document(
-            found, answer, client=sight.store.measured(campaign), references=references
+            found,
+            answer,
+            client=sight.store.measured(campaign),
+            references=references,
+            why=sentences,
         ),
         trial=seen.leader,
         measured=list(_measured(look)),
@@ -158,7 +164,7 @@ def report_document(
             for e in look.events[-_DISTURBANCES_SHOWN:]
         ],
         counters=[] if seen.leader == BASELINE else list(_counters(look)),
-        why=[] if seen.leader == BASELINE else reasons(chosen(look.paired), seen.leader),
+        why=sentences,
         effects=effects_document(effects.of(seen)),
         threats=threats(evidence),
         applying=[]

@@ -75,6 +75,8 @@ def test_a_report_tells_the_answer_and_all_that_it_rests_on(
     assert len(document.drift) == len(blocks)
     assert any("simulated" in threat for threat in document.threats)
     assert any(fact.what == "Seed" for fact in document.measured)
+    assert document.recommendation is not None
+    assert document.recommendation.why == document.why
 
 
 def test_every_form_tells_the_same(document: ReportDocument) -> None:
