@@ -25,6 +25,7 @@ from tuner.model import (
     Configuration,
     Event,
 )
+from tuner.page.conditions import hosts_found, noise, told
 from tuner.page.disturbances import DISTURBING
 from tuner.page.document import (
     Applying,
@@ -75,6 +76,8 @@ class _Look:
     events: Sequence[Event]
     effort: Effort
     identities: Mapping[str, None]
+    limits: Mapping[str, None]
+    hosts: Mapping[str, str]
     digests: Mapping[str, str]
     paired: Sequence[Block]
 
@@ -123,6 +126,7 @@ def report_document(
         drift=seen.drift,
         readable=seen.readable,
         chosen_floor=seen.floor,
+        hosts=bool(look.hosts),
     )
     return ReportDocument(
         fstune=tuner.__version__,
@@ -180,6 +184,7 @@ def report_document(
             f"fstune export {found.id} measurements.jsonl.gz",
         ],
         compared=None if given is None else compared(given),
+        noise=noise(sight.store, campaign, seen.rules),
     )
 
 
@@ -207,7 +212,9 @@ def _look(sight: Sight, campaign: str) -> _Look:
             measurements=sum(count.measurements for count in counts),
             void_blocks=number(BlockState.VOID),
         ),
-        identities=dict.fromkeys(str(e.data.get("identity", "")) for e in ready),
+        identities=told(ready, "identity"),
+        limits=told(ready, "facts"),
+        hosts=hosts_found(told(ready, "hosts")),
         digests={name: a.digest for name, a in store.measured_with(campaign).items()},
         paired=paired(store, campaign, seen.leader),
     )
@@ -274,6 +281,10 @@ def _measured(look: _Look) -> Iterator[Fact]:
         yield Fact(what="Testbed", text=_testbed(spec, named.testbed))
     if look.identities:
         yield Fact(what="Programs and versions", text=clean("; ".join(look.identities)))
+    for host, text in look.hosts.items():
+        yield Fact(what=f"Host {clean(host)}", text=clean(text))
+    if look.limits:
+        yield Fact(what="Limits of the hosts", text=clean("; ".join(look.limits)))
     if look.clients:
         yield Fact(what="Clients at once", text=str(look.clients))
     if named.workload:
