@@ -163,6 +163,7 @@ def recommended(serving: Service, campaign: Campaign) -> RecommendationDocument:
         references=stored_comparisons(campaign, serving.store.blocks(campaign.id))
         if beside
         else (),
+        why=why(serving.store, campaign.id, campaign.recommendation.trial),
     )
 
 

@@ -39,7 +39,6 @@ from tuner.errors import NotFoundError
 from tuner.model import Campaign, Wish
 from tuner.page.document import compared as comparison_tables
 from tuner.page.rows import effects, settings
-from tuner.page.why import why
 from tuner.records.status import Status
 from tuner.states import CampaignState
 from tuner.text import duration, moment, value_text
@@ -157,7 +156,7 @@ def recommendation_page(campaign: Found, serving: Serving, who: Reader) -> HTMLR
         notes=answer.notes[bool(answer.expired) :],
         rows=settings(answer.baseline, answer.configuration),
         effects=effects(answer.components),
-        why=why(serving.store, campaign.id, answer.trial),
+        why=document.why,
     )
 
 

@@ -104,11 +104,19 @@ class Starter:
     def _hear_verification(
         self, campaign: str, request: int, process: subprocess.Popen[bytes], run: Run
     ) -> None:
-        """Wait for its end. What comes of it it tells itself, unless it was killed."""
-        if process.wait() in (0, NO_IMPROVEMENT):
-            return
+        """Wait for its end. What comes of it it tells itself, unless it was killed: so it is asked
+        whether something was told. The status does not answer that: it is 0 for a child that
+        somebody else has waited for.
+        """
+        status = process.wait()
+        if status < 0:
+            said = f"its process was ended by signal {-status}"
+        elif status in (0, NO_IMPROVEMENT):
+            said = "its process ended without a word"
+        else:
+            said = run.last_line()
         with suppress(TunerError):  # the log has it
-            Verifications(self._store).fail(campaign, request, run.last_line())
+            Verifications(self._store).fail(campaign, request, said)
 
     def _hear_application(
         self, application: Application, process: subprocess.Popen[bytes], run: Run

@@ -352,8 +352,8 @@ class Recommendation:
     ``ratio``, ``lower``, ``upper``: geometric-mean time of the finalist over the baseline's on
     fresh blocks and its two-sided interval at ``confidence``; None when there was no finalist to
     certify. ``largest_compatible_improvement``: fraction (0.03 = 3%) by which the finalist may
-    still be faster. ``notes``: sentences that must be read with it, such as that a setting costs
-    durability.
+    still be faster; without a certificate, any finalist. ``notes``: sentences that must be read
+    with it, such as that a setting costs durability.
     """
 
     #: How the note begins that says that it does not hold any more; it comes first.

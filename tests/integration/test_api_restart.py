@@ -328,6 +328,8 @@ def test_what_is_recommended_is_applied_verified_and_rolled_back_from_afar(
     assert "In 2 steps" in applied
     assert f"to undo it: fstune rollback {campaign} --server" in applied
     assert "Nothing to change: what is recommended is in effect." in remote.fstune("apply")
+    (first, *_) = remote.fstune("applications").splitlines()
+    assert first.endswith("  applied")
     with Store.open(remote.service.directory) as store:
         # A newer campaign, of which nothing is in force: it is not what is meant below.
         recommending(store, spec(found=FOUND), FOUND, CHOSEN)
@@ -336,7 +338,7 @@ def test_what_is_recommended_is_applied_verified_and_rolled_back_from_afar(
     back = remote.fstune("rollback", "--yes")
     assert f"  campaign {campaign}, testbed" in back
     assert "rolled_back: what was in effect before" in back
-    with pytest.raises(NotFoundError, match="nothing of last is in force"):
+    with pytest.raises(NotFoundError, match="nothing is in force"):
         remote.fstune("rollback")
     with pytest.raises(SpecError, match="name the campaign"):
         remote.fstune("rollback", "a20261122-094759-hm97", "--yes")

@@ -81,6 +81,11 @@ def application_lines(applications: Sequence[Application]) -> Iterator[str]:
         yield f"  last changed by {one.changed_by}, {moment(one.changed)}"
 
 
+def nothing_of(reference: str) -> str:
+    """The beginning of a sentence on what was not found: of a campaign, or with ``last`` of any."""
+    return "nothing" if reference == "last" else f"nothing of {reference}"
+
+
 def verified_lines(found: Verified) -> Iterator[str]:
     """What a verification found."""
     yield f"The certificate {found.outcome}."

@@ -205,7 +205,10 @@ def _nothing_left(trials: Sequence[Trial], rules: Rules) -> str:
     tried = [t for t in trials if t.race > 0]
     worth = percent(margin(rules.race.delta))
     if not tried:
-        return "the budget allowed no configuration to be tried; give it more time"
+        return (
+            "the budget had no room for a block of the search and a certificate after the "
+            "pilot, at this pace: give the campaign file a larger budget"
+        )
     pruned = sum(t.state is TrialState.PRUNED for t in tried)
     failed = sum(t.state is TrialState.FAILED for t in tried)
     parts = [f"none of {len(tried)} configurations tried looked {worth} faster than the baseline"]

@@ -107,7 +107,8 @@ class Position:
     the best that has been certified, ``wide``: further fresh blocks would tell more of it.
     ``arms_left``, ``total_arms``: of the budget, at the pace so far. ``can_search``: there is
     something to measure in a further block of the search; ``may_add``: new configurations too.
-    ``suspect``: the differences are such that a certificate needs the sign-flip test too.
+    ``searched``: a block of the search has been measured. ``suspect``: the differences are such
+    that a certificate needs the sign-flip test too.
     """
 
     attempt: int
@@ -115,6 +116,7 @@ class Position:
     total_arms: float
     can_search: bool
     may_add: bool = True
+    searched: bool = True
     certified: Outlook | None = None
     wide: bool = False
     suspect: bool = False
@@ -196,8 +198,9 @@ def _without_finalist(view: View, rules: Rules, at: Position) -> Move:
             or view.hope(better, new=at.may_add) <= _HOPELESS
         ):
             return Move.NARROW
-    # Room for a large effect is kept while one may still turn up.
-    large = min(per_block * _FEWEST, rules.certify_share * at.total_arms)
+    # Room for a large effect is kept while one may still turn up. The first block of the search
+    # leaves what the shortest attempt needs, or a campaign would end with more than that unused.
+    large = min(per_block * _FEWEST, rules.certify_share * at.total_arms) if at.searched else 0.0
     room = max(large, per_block * MIN_PAIRS) if at.certified is None else 0.0
     if at.can_search and after >= room:
         return Move.SEARCH

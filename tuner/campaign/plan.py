@@ -291,6 +291,7 @@ class _State:
             total_arms=spent.total_arms(rules),
             can_search=any(map(self._worth_a_block, picks)),
             may_add=self._most_new() != 0,
+            searched=here.race > 0,
             suspect=suspect(guards(self.table)),
         )
         move = next_move(view, rules, position)

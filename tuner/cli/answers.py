@@ -278,7 +278,7 @@ def _stored_recommendation(
             absent = absence(store, found.id)
             raise no_answer(found, "" if absent is None else absent.sentence())
     document = recommendation_document(
-        found, found.recommendation, client=client, references=references
+        found, found.recommendation, client=client, references=references, why=sentences
     )
     return found, document, references, sentences
 

@@ -16,7 +16,7 @@ import typer
 
 from tuner.applications import Application
 from tuner.apply.applying import Hand, carry_out, finish, make_plan, renamed, roll_back
-from tuner.apply.pages import application_lines, plan_lines, verified_lines
+from tuner.apply.pages import application_lines, nothing_of, plan_lines, verified_lines
 from tuner.apply.place import Site, recommended
 from tuner.apply.verdict import VerifyOutcome
 from tuner.apply.verifying import check_certified, telling_failure
@@ -203,8 +203,15 @@ def verify(
         raise typer.Exit(NO_IMPROVEMENT)
 
 
-def applications(state_dir: StateDir = None, database: Database = None) -> None:
+def applications(
+    state_dir: StateDir = None, database: Database = None, server: Server = None
+) -> None:
     """List what was applied: which configuration, where, by whom, and what was there before."""
+    if (address := server_address(server, state_dir, database)) is not None:
+        from tuner.cli import remote_apply
+
+        remote_apply.applications(address)
+        return
     with open_store(state_dir, database) as store:
         for line in application_lines(Applications(store).all()):
             say(line)
@@ -218,7 +225,7 @@ def _application(store: Store, reference: str) -> Application:
     campaign = None if reference == "last" else store.campaign(reference).id
     found = kept.in_force(campaign=campaign)
     if not found:
-        raise NotFoundError(f"nothing of {reference} is in force; see 'fstune applications'")
+        raise NotFoundError(f"{nothing_of(reference)} is in force; see 'fstune applications'")
     return found[0]
 
 

@@ -201,7 +201,8 @@ def recommendation(
         found, answer = _answered(campaigns, campaigns.campaign(campaign))
         if answer is None:
             raise no_answer(found, _absence(campaigns, found))
-        sentences = campaigns.why(found.id)
+        # Servers of earlier releases tell it only when they are asked for it.
+        sentences = campaigns.why(found.id) if answer.why is None else answer.why
     return found, answer, comparisons_of(answer), sentences
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tuner.applications import Application
-from tuner.apply.pages import application_lines, plan_lines, verified_lines
+from tuner.apply.pages import application_lines, nothing_of, plan_lines, verified_lines
 from tuner.apply.verdict import Verified
 from tuner.cli.say import say
 from tuner.errors import ConflictError, NotFoundError, SpecError
@@ -50,7 +50,7 @@ def rollback(server: str, reference: str, agree: Agree) -> None:
     with _applications(server) as (client, applications):
         in_force = applications.in_force(reference)
         if not in_force:
-            raise NotFoundError(f"nothing of {reference} is in force at {client.url}")
+            raise NotFoundError(f"{nothing_of(reference)} is in force at {client.url}")
         for line in application_lines(in_force[:1]):
             say(line)
         agree()
@@ -58,6 +58,13 @@ def rollback(server: str, reference: str, agree: Agree) -> None:
         _check(done, ApplicationState.ROLLED_BACK)
         remark = done.reason or f"what was in effect before {done.id} is in effect"
         say(f"{done.state}: {remark}")
+
+
+def applications(server: str) -> None:
+    """List what was applied there."""
+    with _applications(server) as (_, applications):
+        for line in application_lines(applications.all()):
+            say(line)
 
 
 def verify(server: str, reference: str, blocks: int) -> Verified:

@@ -10,10 +10,12 @@ from typing import Final, Literal
 
 from pydantic import Field
 
+from tuner.judge.noise_records import NoiseMeasure
 from tuner.judge.verdict import Outcome
 from tuner.model import BlockKind
 from tuner.records.named import NamedComparison
 from tuner.report import named
+from tuner.report.noise import noise_row
 from tuner.report.parameter_effects import EffectsDocument
 from tuner.report.recommend import Effect, Part, RecommendationDocument
 from tuner.states import CampaignState
@@ -76,6 +78,36 @@ class Counter(Part):
     trial: str
 
 
+class NoiseLevel(Part):
+    """The noise with the measures up to this one: variances of a difference of two runs, squared
+    log units. ``share``: of the score's variance without any measure.
+    """
+
+    measure: NoiseMeasure
+    variance: float
+    share: float
+    components: dict[str, float]
+
+
+class Noise(Part):
+    """What each measure against noise brought. ``arms``: behind it; ``freedom``: degrees of
+    freedom; ``again``: arms that were measured again; ``adjustment``: what came of it, a sentence.
+    """
+
+    arms: int
+    freedom: int
+    again: int
+    adjustment: str
+    levels: list[NoiseLevel]
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """The rows of its table, as a person reads them."""
+        return [
+            noise_row(one.measure, one.variance, one.share, again=self.again, arms=self.arms)
+            for one in self.levels
+        ]
+
+
 class Applying(Part):
     """How one program gets the settings. ``undo``: its options as found; "" is none."""
 
@@ -114,8 +146,8 @@ class ReportDocument(Part):
     one that settings, components and counters are about: the recommended one, else the incumbent.
     ``why``: a sentence for each large change of what was counted.
     ``equal``: so many settings are as in the baseline. ``unmeasured``: trials that no complete
-    block has measured. ``compared``: of a campaign that compares. ``campaign_file``: YAML,
-    files in it by their names alone.
+    block has measured. ``compared``: of a campaign that compares. ``noise``: None where too
+    little was repeated to tell. ``campaign_file``: YAML, files in it by their names alone.
     """
 
     schema_: Literal["fstune-report/1"] = Field(default=SCHEMA, alias="schema")
@@ -147,6 +179,7 @@ class ReportDocument(Part):
     campaign_file: str
     commands: list[str]
     compared: Compared | None = None
+    noise: Noise | None = None
 
     def json_text(self) -> str:
         """The document as JSON, ending with a newline."""

@@ -23,6 +23,7 @@ from tuner.page.effect_plots import basis, effect_plots, standings
 from tuner.page.names import KINDS, called
 from tuner.page.rows import SettingRow, drift_drawing, effect_rows, varies
 from tuner.records.estimate import Estimate
+from tuner.report.noise import HEADINGS, adjusted
 from tuner.report.recommend import Effect
 from tuner.text import confidence_text, moment, signed, signed_interval
 
@@ -116,6 +117,8 @@ def report_html(document: ReportDocument) -> str:
             standings=standings(d.effects),
             drift=drift_drawing(drift, _after(d, drift)),
             varies=varies(drift),
+            noise_headings=HEADINGS,
+            adjusted="" if d.noise is None else adjusted(d.noise.adjustment),
         )
     )
     return f"{text}\n"

@@ -9,6 +9,7 @@ from tuner.page.document import ReportDocument
 from tuner.page.effect_plots import basis
 from tuner.page.html import OUTCOMES, estimate, subject
 from tuner.page.names import KINDS
+from tuner.report.noise import HEADINGS, adjusted
 from tuner.text import clean, moment, signed, signed_interval
 
 _SPECIAL = re.compile(r"([\\`*_\[\]|#~!])")
@@ -70,6 +71,9 @@ def report_markdown(document: ReportDocument) -> str:
     lines += _section("Every verdict", _verdicts(d))
     happened = [f"{moment(one.at)} {one.message}" for one in d.disturbances]
     lines += _section("Disturbances", _list(happened) or ["No disturbance was recorded."])
+    if d.noise is not None:
+        table = _table(HEADINGS, d.noise.rows())
+        lines += _section("Noise of the score", [*table, "", text(adjusted(d.noise.adjustment))])
     if d.campaign_file:
         lines += _section("To reproduce it: campaign.yaml", _code(d.campaign_file.splitlines()))
     lines += _section("To reproduce it: commands", _code(d.commands))

@@ -25,6 +25,7 @@ from tuner.model import (
     Configuration,
     Event,
 )
+from tuner.page.conditions import hosts_found, noise, told
 from tuner.page.disturbances import DISTURBING
 from tuner.page.document import (
     Applying,
@@ -75,6 +76,8 @@ class _Look:
     events: Sequence[Event]
     effort: Effort
     identities: Mapping[str, None]
+    limits: Mapping[str, None]
+    hosts: Mapping[str, str]
     digests: Mapping[str, str]
     paired: Sequence[Block]
 
@@ -110,6 +113,8 @@ def report_document(
     leading = seen.trials[seen.leader].configuration if seen.trials else baseline
     changed, equal = differences(baseline, leading)
     known = {trial.number for trial in seen.trials}
+    # The one that is in front is the recommended one, once there is one.
+    sentences = [] if seen.leader == BASELINE else reasons(chosen(look.paired), seen.leader)
     evidence = Evidence(
         campaign=found,
         spec=look.spec,
@@ -121,6 +126,7 @@ def report_document(
         drift=seen.drift,
         readable=seen.readable,
         chosen_floor=seen.floor,
+        hosts=bool(look.hosts),
     )
     return ReportDocument(
         fstune=tuner.__version__,
@@ -135,7 +141,11 @@ def report_document(
         recommendation=None
         if answer is None
         else recommendation_document(
-            found, answer, client=sight.store.measured(campaign), references=references
+            found,
+            answer,
+            client=sight.store.measured(campaign),
+            references=references,
+            why=sentences,
         ),
         trial=seen.leader,
         measured=list(_measured(look)),
@@ -158,7 +168,7 @@ def report_document(
             for e in look.events[-_DISTURBANCES_SHOWN:]
         ],
         counters=[] if seen.leader == BASELINE else list(_counters(look)),
-        why=[] if seen.leader == BASELINE else reasons(chosen(look.paired), seen.leader),
+        why=sentences,
         effects=effects_document(effects.of(seen)),
         threats=threats(evidence),
         applying=[]
@@ -174,6 +184,7 @@ def report_document(
             f"fstune export {found.id} measurements.jsonl.gz",
         ],
         compared=None if given is None else compared(given),
+        noise=noise(sight.store, campaign, seen.rules),
     )
 
 
@@ -201,7 +212,9 @@ def _look(sight: Sight, campaign: str) -> _Look:
             measurements=sum(count.measurements for count in counts),
             void_blocks=number(BlockState.VOID),
         ),
-        identities=dict.fromkeys(str(e.data.get("identity", "")) for e in ready),
+        identities=told(ready, "identity"),
+        limits=told(ready, "facts"),
+        hosts=hosts_found(told(ready, "hosts")),
         digests={name: a.digest for name, a in store.measured_with(campaign).items()},
         paired=paired(store, campaign, seen.leader),
     )
@@ -268,6 +281,10 @@ def _measured(look: _Look) -> Iterator[Fact]:
         yield Fact(what="Testbed", text=_testbed(spec, named.testbed))
     if look.identities:
         yield Fact(what="Programs and versions", text=clean("; ".join(look.identities)))
+    for host, text in look.hosts.items():
+        yield Fact(what=f"Host {clean(host)}", text=clean(text))
+    if look.limits:
+        yield Fact(what="Limits of the hosts", text=clean("; ".join(look.limits)))
     if look.clients:
         yield Fact(what="Clients at once", text=str(look.clients))
     if named.workload:

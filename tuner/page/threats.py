@@ -38,7 +38,8 @@ class Evidence:
     """What threats are looked for in. ``spec``: None when it is of another release; ``programs``:
     what is tuned, with versions where it was measured; ``clients``: so many ran the workload at
     once; ``events``: those that tell of disturbances; ``readable``: whether the numbers could be
-    worked out; ``chosen_floor``: what ``floor: auto`` came to, None before it was chosen.
+    worked out; ``chosen_floor``: what ``floor: auto`` came to, None before it was chosen;
+    ``hosts``: kernel, disks and sysctls of the hosts were recorded.
     """
 
     campaign: Campaign
@@ -51,6 +52,7 @@ class Evidence:
     drift: Sequence[DriftPoint]
     readable: bool
     chosen_floor: float | None = None
+    hosts: bool = False
 
 
 def threats(evidence: Evidence) -> list[str]:
@@ -72,9 +74,12 @@ def _where(evidence: Evidence) -> Iterator[str]:
             "One client ran the workload: how the server does with many at once was not measured."
         )
     if evidence.effort.measurements:
+        what = "Hardware, kernel and sysctl settings"
+        if evidence.hosts:
+            what = "Processors, memory and network interfaces"
         yield (
-            "Hardware, kernel and sysctl settings of the hosts were not recorded: whether they are "
-            "still the same cannot be told from this report."
+            f"{what} of the hosts were not recorded: whether they are still the same cannot be "
+            "told from this report."
         )
 
 

@@ -76,6 +76,11 @@ class RemoteApplications:
         known = [one for one in self.of(reference) if one.state in IN_FORCE]
         return sorted(known, key=lambda one: one.changed, reverse=True)
 
+    def all(self) -> list[Application]:
+        """What was planned, applied and rolled back of all campaigns, newest first."""
+        found = self._client.get("/v1/applications")
+        return [read_application(document) for document in checked(_PARTS, found)]
+
     def of(self, campaign: str) -> list[Application]:
         """What was planned, applied and rolled back of a campaign, newest first."""
         found = self._client.get(campaign_path(campaign, "applications"))

@@ -71,14 +71,14 @@ def claim(recommendation: Recommendation) -> str:
     largest = r.largest_compatible_improvement
     if r.trial == BASELINE or largest is None:
         return "No candidate came far enough to be certified, so no improvement is claimed."
-    who = f"the best candidate, trial {r.trial},"
+    # The bound is that of all candidates, be they one or several.
     if math.isinf(largest):
-        return f"The measurements put no bound yet on how much faster {who} may be."
+        return "The measurements put no bound yet on how much faster a candidate may be."
     sure = f"{100.0 * (1.0 - ALPHA):.4g}% confidence"
     if largest <= 0.0:
-        return f"The measurements exclude that {who} is faster at all ({sure})."
+        return f"The measurements exclude that any candidate is faster at all ({sure})."
     return (
-        f"The largest improvement still compatible with the measurements: {who} may be "
+        f"The largest improvement still compatible with the measurements: a candidate may be "
         f"up to {faster(1.0 / (1.0 + largest))} ({sure})."
     )
 

@@ -12,6 +12,9 @@ from tuner.judge.noise_records import NoiseMeasure, NoiseReport
 from tuner.report.answer import columns, section
 from tuner.report.drawing import paragraph
 
+#: What the columns of the table are.
+HEADINGS = ("Measure, on top of those above", "sd of a difference", "Variance")
+
 _WORDS: Mapping[NoiseMeasure, str] = {
     NoiseMeasure.RAW: "none",
     NoiseMeasure.PAIRED: "compared within blocks",
@@ -24,16 +27,28 @@ def noise_sections(report: NoiseReport | None) -> list[RenderableType]:
     """The noise of a campaign, measure by measure; nothing where it is not known."""
     if report is None:
         return []
-    table = columns(
-        "Measure, on top of those above", "sd of a difference", "Variance", right=(1, 2)
-    )
+    table = columns(*HEADINGS, right=(1, 2))
     for level in report.levels:
-        word = _WORDS[level.measure]
-        if level.measure is NoiseMeasure.AGAIN:
-            word = f"{word} ({report.again} of {report.arms})"
-        table.add_row(word, f"{100.0 * math.expm1(level.sd):.1f}%", f"{100.0 * level.share:.0f}%")
-    said = f"{report.adjustment[:1].upper()}{report.adjustment[1:]}."
-    return [section("Noise of the score", table, Text(""), paragraph(said))]
+        found = (level.measure, level.score, level.share)
+        table.add_row(*noise_row(*found, again=report.again, arms=report.arms))
+    return [section("Noise of the score", table, Text(""), paragraph(adjusted(report.adjustment)))]
+
+
+def noise_row(
+    measure: NoiseMeasure, variance: float, share: float, *, again: int, arms: int
+) -> tuple[str, str, str]:
+    """A measure, the standard deviation of a difference with it, and the share of the variance
+    without any measure that is left.
+    """
+    word = _WORDS[measure]
+    if measure is NoiseMeasure.AGAIN:
+        word = f"{word} ({again} of {arms})"
+    return word, f"{100.0 * math.expm1(math.sqrt(variance)):.1f}%", f"{100.0 * share:.0f}%"
+
+
+def adjusted(adjustment: str) -> str:
+    """What came of the adjustment, as a sentence of its own."""
+    return f"{adjustment[:1].upper()}{adjustment[1:]}."
 
 
 def noise_document(report: NoiseReport | None, components: tuple[str, ...]) -> object:

@@ -88,7 +88,9 @@ class Options(Part):
 
 class RecommendationDocument(Part):
     """A recommendation for other programs. Values are by qualified name; a parameter that is not
-    mentioned is left to the program. ``client``: for which client it was measured."""
+    mentioned is left to the program. ``client``: for which client it was measured. ``why``: a
+    sentence for each large change of what was counted; None where it was not looked at.
+    """
 
     schema_: Literal["fstune-recommendation/1"] = Field(default=SCHEMA, alias="schema")
     campaign: str
@@ -109,6 +111,7 @@ class RecommendationDocument(Part):
     threshold: float | None
     notes: list[str]
     references: list[Reference]
+    why: list[str] | None = None
 
     def json_text(self) -> str:
         """The document as JSON, ending with a newline."""
@@ -121,6 +124,7 @@ def recommendation_document(
     *,
     client: str = "",
     references: Sequence[Comparison] = (),
+    why: Sequence[str] | None = None,
 ) -> RecommendationDocument:
     """The document for a recommendation; numbers without a bound become None."""
     r = recommendation
@@ -151,6 +155,7 @@ def recommendation_document(
         threshold=_finite(r.threshold),
         notes=list(r.notes),
         references=[_reference(comparison) for comparison in references],
+        why=None if why is None else list(why),
     )
 
 

@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 
 from api import starting
 from api.app import create_app
+from tests.ending import kill_runs
 from tests.recommending import recommending
 from tests.unit.api.conftest import Guarded, fstune
 from tests.unit.api.test_conventions import is_problem
@@ -178,6 +179,55 @@ def test_a_verification_that_does_not_begin_can_be_asked_for_again(
     known = guarded.client.get(path, headers=guarded.headers(Scope.READ)).json()
     assert [one["state"] for one in known] == ["requested", "failed"] * 2
     assert known[3]["request"] == known[2]["number"]
+
+
+@pytest.mark.slow
+def test_a_verification_that_is_killed_is_told_of(guarded: Guarded) -> None:
+    campaign = stored(guarded)
+    asked = post(guarded, f"{campaign}/verifications", json={"blocks": 500}).json()
+
+    def known() -> list[dict[str, Any]]:
+        path, headers = f"{campaign}/verifications", guarded.headers(Scope.READ)
+        found = guarded.client.get(path, headers=headers).json()
+        assert isinstance(found, list)
+        return found
+
+    with Store.open(guarded.directory) as store:
+        wait_for(lambda: bool(store.leases()))
+        kill_runs(store)
+    wait_for(lambda: len(known()) == 2)
+    assert (known()[1]["state"], known()[1]["request"]) == ("failed", asked["number"])
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (-9, "its process was ended by signal 9"),
+        # What the kernel says of a child that somebody else has waited for.
+        (0, "its process ended without a word"),
+        (6, "its log cannot be read"),
+    ],
+)
+def test_a_verification_that_ends_without_an_outcome_is_told_of(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch, status: int, said: str
+) -> None:
+    class Ended:
+        def wait(self) -> int:
+            return status
+
+    campaign = stored(guarded)
+    monkeypatch.setattr(starting, "_started", lambda run: Ended())
+    asked = post(guarded, f"{campaign}/verifications", json={"blocks": 3}).json()
+
+    def known() -> list[dict[str, Any]]:
+        path, headers = f"{campaign}/verifications", guarded.headers(Scope.READ)
+        found = guarded.client.get(path, headers=headers).json()
+        assert isinstance(found, list)
+        return found
+
+    wait_for(lambda: len(known()) == 2)
+    assert (known()[1]["state"], known()[1]["request"]) == ("failed", asked["number"])
+    assert said in known()[1]["text"]
 
 
 @pytest.mark.slow

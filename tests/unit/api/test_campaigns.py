@@ -40,6 +40,9 @@ def test_the_recommendation_has_settings_options_and_evidence(client: TestClient
     assert document["flags"]["cache_manager"]["arguments"] == ["-daemons", str(daemons)]
     assert document["improvement"]["lower_percent"] > 0
     assert document["client"] == "simulated"
+    told = client.get("/v1/campaigns/last/why").json()
+    assert (told["trial"], told["sentences"]) == (document["trial"], document["why"])
+    assert isinstance(document["why"], list)
 
 
 def test_that_a_certificate_has_expired_is_told_wherever_it_is_shown(guarded: Guarded) -> None:
@@ -197,6 +200,8 @@ def test_best_settings_by_what_was_measured(client: TestClient) -> None:
         assert client.get(ask, params=fitting | {word: "other"}).json() == []
     assert best["recommendation"]["flags"]["cache_manager"]["line"].startswith("-daemons ")
     assert len(best["fingerprint"]) == 16
+    # Why would take a look at the measurements of each.
+    assert best["recommendation"]["why"] is None
     assert best["age_s"] >= 0
 
 

@@ -16,6 +16,7 @@ from tuner.campaign.economy import Move, Position, chance_of, next_move
 from tuner.campaign.guide import Noise, Pick
 from tuner.campaign.rules import FLOOR_ALPHA, Floors
 from tuner.judge.certify import CertificateOutcome, PairedTimes, certify
+from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.score import margin
 from tuner.model import Configuration, Trial
 from tuner.propose.outlook import Contribution, Outlook
@@ -101,6 +102,13 @@ def test_when_nothing_fits_it_is_over() -> None:
     assert move(Seen(outlook(0.2)), arms_left=5.0) is Move.FINISH
     assert move(Seen(None), arms_left=13.0) is Move.FINISH
     assert move(Seen(None), arms_left=14.0) is Move.SEARCH
+
+
+def test_the_first_block_of_the_search_leaves_the_shortest_attempt() -> None:
+    tight = float(1 + rules().arms + 2 * MIN_PAIRS)
+    assert move(Seen(None), tight) is Move.FINISH
+    assert move(Seen(None), tight, searched=False) is Move.SEARCH
+    assert move(Seen(None), tight - 1.0, searched=False) is Move.FINISH
 
 
 def test_a_gain_not_worth_acting_on_is_not_certified() -> None:

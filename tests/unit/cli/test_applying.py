@@ -55,7 +55,7 @@ def test_apply_verify_and_roll_back(state: Path, fstune: Fstune) -> None:
     assert "dir_buffers=300 threads=200 (before: dir_buffers=not set threads=64)" in listed
     nothing = fstune("rollback", "--yes")
     assert nothing.returncode == 2
-    assert "nothing of last is in force" in nothing.stderr
+    assert "nothing is in force" in nothing.stderr
 
 
 def test_a_campaign_is_verified_where_and_against_what_it_was_applied(

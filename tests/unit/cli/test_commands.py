@@ -87,7 +87,9 @@ def test_a_whole_campaign_in_plain_lines(
     assert "finished" in said("list")
     assert "baseline" in said("show")
     assert "threads" in said("recommend")
-    found = json.loads(said("recommend", "--format", "json"))["configuration"]
+    document = json.loads(said("recommend", "--format", "json"))
+    assert isinstance(document["why"], list)
+    found = document["configuration"]
     assert found["fileserver.threads"] >= 150
     flags = said("recommend", "--format", "flags")
     assert f"-p {found['fileserver.threads']}" in flags

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -12,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from tests.recommending import recommending
 from tests.unit.api.conftest import CAMPAIGN, fstune
 from tuner.campaign.spec import CampaignSpec, read_spec
 from tuner.model import Answer, BlockKind
+from tuner.page.conditions import hosts_found
 from tuner.page.document import ReportDocument
 from tuner.page.html import policy, report_html
 from tuner.page.markdown import report_markdown, text
@@ -75,6 +79,45 @@ def test_a_report_tells_the_answer_and_all_that_it_rests_on(
     assert len(document.drift) == len(blocks)
     assert any("simulated" in threat for threat in document.threats)
     assert any(fact.what == "Seed" for fact in document.measured)
+    assert document.recommendation is not None
+    assert document.recommendation.why == document.why
+
+
+def test_the_noise_is_told_as_fstune_show_tells_it(
+    document: ReportDocument, finished: Path
+) -> None:
+    shown = json.loads(fstune(finished, "show", "--json"))["noise"]
+    assert document.noise is not None
+    assert json.loads(document.noise.model_dump_json()) == shown
+    assert len(document.noise.rows()) == len(shown["levels"])
+    html, markdown = report_html(document), report_markdown(document)
+    for told in (html, markdown):
+        assert "Noise of the score" in told
+        assert "compared within blocks" in told
+        assert document.noise.rows()[1][1] in told
+    without = document.model_copy(update={"noise": None})
+    assert "Noise of the score" not in report_html(without) + report_markdown(without)
+
+
+def test_hosts_are_told_one_by_one() -> None:
+    first = "fs kernel = 6.1; fs vm.swappiness = 60; c1 kernel = 6.1"
+    later = "fs kernel = 6.12; fs vm.swappiness = 60; c1 kernel = 6.1"
+    assert hosts_found([first]) == {"fs": "kernel = 6.1; vm.swappiness = 60", "c1": "kernel = 6.1"}
+    found = hosts_found([first, later])
+    assert found["fs"] == "kernel = 6.1; vm.swappiness = 60; kernel = 6.12"
+    assert hosts_found([]) == {}
+
+
+def test_what_was_found_of_hosts_is_in_the_report(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        asked = CampaignSpec.model_validate(yaml.safe_load(CAMPAIGN))
+        chosen = {"cache_manager.daemons": 6}
+        one = recommending(store, asked, {"cache_manager.daemons": 2}, chosen).id
+        data = {"identity": "dafs 1", "facts": "fileserver.nofile 1024", "hosts": "fs kernel = 6.1"}
+        store.add_event(one, NewEvent(datetime.now(UTC), "testbed-ready", "ready", data))
+        facts = {f.what: f.text for f in report_document(Sight(store), one).measured}
+    assert facts["Host fs"] == "kernel = 6.1"
+    assert facts["Limits of the hosts"] == "fileserver.nofile 1024"
 
 
 def test_every_form_tells_the_same(document: ReportDocument) -> None:

@@ -54,6 +54,14 @@ QUIET = Evidence(
 )
 
 
+def test_what_was_not_recorded_of_the_hosts_is_told() -> None:
+    measured = replace(QUIET, effort=replace(QUIET.effort, measurements=60))
+    (said,) = threats(measured)
+    assert said.startswith("Hardware, kernel and sysctl settings of the hosts were not recorded")
+    (said,) = threats(replace(measured, hosts=True))
+    assert said.startswith("Processors, memory and network interfaces of the hosts were not")
+
+
 def with_spec(**sections: object) -> Evidence:
     return replace(
         QUIET, spec=CampaignSpec.model_validate({**SPEC.model_dump(mode="json"), **sections})

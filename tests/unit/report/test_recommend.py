@@ -44,7 +44,14 @@ def test_the_document_holds_the_answer() -> None:
     assert told["components"]["write"]["percent"] == pytest.approx(-2.1)
     assert told["components"]["write"]["floor_held"] is True
     assert (told["blocks"], told["e_value"], told["threshold"]) == (8, 85.3, 31.2)
+    assert told["why"] is None
     assert text.endswith("}\n")
+
+
+def test_the_document_says_why() -> None:
+    sentences = ["Resends: 90 with the baseline, 12 with it."]
+    document = recommendation_document(campaign(), RECOMMENDED, why=sentences)
+    assert json.loads(document.json_text())["why"] == sentences
 
 
 @pytest.mark.parametrize("answer", [RECOMMENDED, NOT_BETTER, NO_FINALIST])
