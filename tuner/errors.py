@@ -78,7 +78,7 @@ class StalePlanError(ConflictError):
 
 
 class StoreError(TunerError):
-    """The database cannot be opened, read or written."""
+    """The database, or a file for what comes out of it, cannot be opened, read or written."""
 
     slug = "store"
     http_status = 503
