@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[2]
 CELL, HOSTS, SIMULATED = "a private cell", "hosts by SSH", "simulated"
 EXAMPLES = ROOT / "examples"
 _REFUSED = re.compile(
-    "is not for what this testbed runs|takes no fs commands that set anything|is for real hosts"
+    "is not for what this testbed runs|takes no fs commands that set anything|is for real hosts|"
+    "nodes of a private cell share the kernel"
 )
 #: Testbeds of each kind, as a campaign file names them.
 TESTBEDS: dict[str, list[dict[str, object]]] = {
@@ -33,7 +34,7 @@ TESTBEDS: dict[str, list[dict[str, object]]] = {
 def _usable(space: str, testbed: dict[str, object], state: Path) -> bool:
     """Whether a campaign on this testbed may change this space."""
     part = search_spaces.load(space).component
-    if part not in ("fileserver", "cache_manager", "client_runtime"):
+    if part not in ("host_network", "fileserver", "cache_manager", "client_runtime"):
         return False
     client = "linux" if "kernel" in str(testbed) else "fuse"
     spaces = {"cache_manager": f"openafs-cache-manager-{client}-1.8", part: space}

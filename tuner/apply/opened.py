@@ -172,4 +172,6 @@ def opened(site: Site, name: str, say: Say, *, putting_back: bool = False) -> It
 
 
 def _only(target: Target, parts: frozenset[str]) -> Target:
-    return replace(target, parts={k: v for k, v in target.parts.items() if k in parts})
+    """These parts, and those that follow them."""
+    found = {p for p in target.parts if p in parts or target.follows.get(p) in parts}
+    return replace(target, parts={k: v for k, v in target.parts.items() if k in found})

@@ -11,6 +11,7 @@ from typing import Protocol
 from tuner.errors import SpecError
 
 FILESERVER, KERNEL_CLIENT, FUSE_CLIENT = "dafileserver", "afsd", "afsd.fuse"
+SYSCTL = "sysctl"
 
 #: Words that mean themselves wherever they are split at blanks and nothing else is done to them.
 _PLAIN = re.compile(r"[A-Za-z0-9_./:=,+@%-]+")

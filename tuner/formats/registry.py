@@ -13,6 +13,7 @@ from tuner.formats.cacheinfo import CacheInfo
 from tuner.formats.form import Format, Part, pairs
 from tuner.formats.openafs_conf import ClientConf, ServerConf
 from tuner.formats.script import Script
+from tuner.formats.sysctl import SysctlFile
 
 _ALL: tuple[Format, ...] = (
     Bos(),
@@ -24,6 +25,7 @@ _ALL: tuple[Format, ...] = (
     Sysconfig(),
     Ansible(),
     Script(),
+    SysctlFile(),
 )
 FORMATS: Mapping[str, Format] = {each.name: each for each in _ALL}
 #: The format that most administrators want of a program's options.
@@ -31,6 +33,7 @@ USUAL: Mapping[str, str] = {
     "afsd.fuse": "openafs-client.conf",
     "afsd": "afs.conf",
     "dafileserver": "bosconfig",
+    "sysctl": "sysctl.d",
 }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from tuner.hosts.connector import Connector
@@ -60,6 +60,10 @@ class HostState:
         """Each as "HOST WHAT = VALUE"."""
         for what, value in self.items:
             yield f"{self.host} {what} = {value}"
+
+    def without(self, names: Collection[str]) -> HostState:
+        """The same but for these items, which a campaign sets itself."""
+        return HostState(self.host, tuple(item for item in self.items if item[0] not in names))
 
 
 def host_state(host: Connector, paths: Sequence[str], prefixes: Sequence[str] = ()) -> HostState:

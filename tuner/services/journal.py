@@ -10,7 +10,7 @@ against their checksums before anything is done by them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib.resources import files
 
@@ -123,6 +123,15 @@ class Journal:
         """Open what was kept under a name. Harmless when nothing was."""
         if self.state(name) is JournalState.KEPT:
             self._move(self._kept(name), self.directory)
+
+    def kept(self) -> list[Journal]:
+        """Where those of this part may be that were closed in favour of configurations that stay,
+        the earliest first, as their names begin with the time.
+        """
+        parent, _, part = self.directory.rpartition("/")
+        place = f"{parent.rpartition('/')[0]}/{_KEPT}"
+        names = sorted(self.host.ask(["ls", place]).stdout.split())
+        return [replace(self, directory=f"{place}/{name}/{part}") for name in names]
 
     def _kept(self, name: str) -> str:
         parent, _, part = self.directory.rpartition("/")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from search_spaces import Risk
 from tuner.errors import TunerError
@@ -31,11 +31,13 @@ class Applied:
 @dataclass(frozen=True, slots=True)
 class Target:
     """The parts by component name, in the order in which they are brought up: servers before
-    clients. ``settle``: called before anything is put back.
+    clients. ``settle``: called before anything is put back. ``follows``: the part that another one
+    feels the changes of, by that one: it is brought into effect anew with it.
     """
 
     parts: Mapping[str, Part]
     settle: Callable[[], None] = lambda: None
+    follows: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def baseline(self) -> Configuration:

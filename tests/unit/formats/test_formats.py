@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from search_spaces import Chance, Space, draw, load
 from tuner.cli.answers import Format as Choice
 from tuner.errors import SpecError
-from tuner.formats.form import FILESERVER, KERNEL_CLIENT, Format, Part, pairs
+from tuner.formats.form import FILESERVER, KERNEL_CLIENT, SYSCTL, Format, Part, pairs
 from tuner.formats.registry import FORMATS, written
 
 ROOT = Path(__file__).parents[3]
@@ -33,6 +33,7 @@ SPACES = [
         "openafs-fileserver-1.8",
         "openafs-cache-manager-linux-1.8",
         "openafs-cache-manager-fuse-1.8",
+        "host-network",
     )
 ]
 HELD = [
@@ -57,7 +58,7 @@ def test_what_is_written_is_read_back(form: Format, space: Space, seed: int, oft
     text = form.write(Part(space.component, space.program, words))
     assert form.read(text) == held
     # What the program makes of it is the configuration, as far as the format holds it.
-    flags = {name for name, _ in pairs(held)}
+    flags = {name for name, _ in pairs(held)} | {word.partition("=")[0] for word in held}
     of = {n: v for n, v in values.items() if flags & set(space[n].flags)}
     assert space.parse(held).values == of
     if form.name != "cacheinfo":
@@ -117,6 +118,16 @@ def test_tasks_of_two_programs_are_one_list() -> None:
     tasks = yaml.safe_load(told.text)
     assert len(tasks) == 5
     assert all("shell" not in key for task in tasks for key in task)
+
+
+def test_limits_of_the_kernel_are_a_file_of_their_own() -> None:
+    limits = Part("host_network", SYSCTL, ("net.core.rmem_max=8388608", "net.core.wmem_max=9"))
+    told = written("sysctl.d", [limits, SERVER])
+    assert told.text == "net.core.rmem_max = 8388608\nnet.core.wmem_max = 9\n"
+    assert told.left_out == ("fileserver: sysctl.d does not hold -p 128 -jumbo",)
+    told = written("bosconfig", [limits, SERVER])
+    (left,) = told.left_out
+    assert left.startswith("host_network: bosconfig does not hold net.core.rmem_max=8388608")
 
 
 def test_a_script_for_a_client_sets_its_options_and_keeps_the_rest(tmp_path: Path) -> None:

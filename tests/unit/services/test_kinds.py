@@ -34,6 +34,7 @@ TOYD = ROOT / "tests" / "toy" / "toyd.yaml"
 KINDS = (OPENAFS, SIMULATED, TOY)
 WAYS = [pytest.param(kind, way, id=way.key) for kind in KINDS for way in kind.ways]
 SPACES = {
+    "host_network": "host-network",
     "fileserver": "openafs-fileserver-1.8",
     "cache_manager": "openafs-cache-manager-fuse-1.8",
     "client_runtime": "openafs-client-runtime",
@@ -53,7 +54,8 @@ def section_of(way: Way[Any], directory: Path) -> Any:
 
 
 def wish_of(kind: Kind) -> Wish:
-    # What is set on running clients is for those of the kernel, which no way's example has.
+    # What is set on running clients is for those of the kernel, which no way's example has, and
+    # what is set on kernels for hosts that have one of their own.
     parts = ("toyd",) if kind is TOY else ("fileserver", "cache_manager")
     return Wish({part: search_spaces.load(SPACES[part]) for part in parts}, WORKLOAD)
 

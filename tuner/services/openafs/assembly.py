@@ -25,6 +25,7 @@ from tuner.services.openafs.client_runtime import ClientRuntime
 from tuner.services.openafs.counters import client_probe, server_probe
 from tuner.services.openafs.fileserver import Fileserver, FileserverPlace
 from tuner.services.openafs.fuse import FuseClient, FusePlace
+from tuner.services.openafs.host_network import HostNetwork, bound
 from tuner.services.openafs.live import Live
 from tuner.services.openafs.unit import UnitClient, UnitPlace
 from tuner.services.part import Part
@@ -73,18 +74,21 @@ class ClientHost:
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What a campaign wants of a testbed. ``fileserver``: None to leave the server alone;
-    ``client_runtime``: None to leave alone what is set on running clients.
+    ``client_runtime``: None to leave alone what is set on running clients; ``host_network``: None
+    to leave alone the limits of the hosts' kernels.
     """
 
     fileserver: Space | None
     cache_manager: Space
     references: tuple[ReferencePlan, ...] = ()
     client_runtime: Space | None = None
+    host_network: Space | None = None
 
 
 def usual_wishes(program: str) -> Wanted:
-    """What a campaign may want of hosts at most: all that the packaged spaces search. ``program``:
-    of the clients.
+    """What a campaign may want of hosts at most: all that the packaged spaces search of OpenAFS. A
+    kernel serves everybody on its host, so its limits are left to campaigns that name them.
+    ``program``: of the clients.
     """
     client = {unit.PROGRAM: "linux", fuse.PROGRAM: "fuse"}[program]
     return Wanted(
@@ -102,16 +106,26 @@ def assemble(
     work: Workload,
     *,
     alike: bool = True,
+    kernels: Sequence[Connector] = (),
 ) -> Bench:
     """Read the programs as they are and put engine and probes on the hosts; nothing is changed.
-    ``alike``: see ``CacheManager.attach``.
+    ``alike``: see ``CacheManager.attach``; ``kernels``: hosts that have one of their own.
     """
     hosts = [client.host for client in clients]
     place = (layout.directory, layout.path)
     references = install_references(hosts[0], *place, wanted.references, work)
     parts: dict[str, Part] = {}
+    follows: dict[str, str] = {}
+    network: HostNetwork | None = None
+    if wanted.host_network is not None:
+        directory = layout.server.directory
+        network = HostNetwork.attach(kernels, directory, wanted.host_network, alike=alike)
+        parts["host_network"] = network
     if wanted.fileserver is not None:
-        parts["fileserver"] = Fileserver.attach(server, layout.server, wanted.fileserver)
+        fileserver = Fileserver.attach(server, layout.server, wanted.fileserver)
+        parts["fileserver"] = fileserver
+        if network is not None and bound(fileserver, network):
+            follows["fileserver"] = "host_network"
     program = clients[0].program
     attached = [client.attach() for client in clients]
     cache = CacheManager.attach(attached, program, wanted.cache_manager, alike=alike)
@@ -140,7 +154,10 @@ def assemble(
     prefixes = [(_PARTITIONS,), *(() for _ in clients)]
     with ThreadPoolExecutor(len(paths)) as pool:
         states = tuple(pool.map(host_state, [server, *hosts], paths, prefixes))
-    return Bench(Target(parts), engine, make_cold, watch, references, states)
+    if network is not None:
+        states = tuple(state.without(network.tuned) for state in states)
+    target = Target(parts, follows=follows)
+    return Bench(target, engine, make_cold, watch, references, states)
 
 
 def _made_cold(cache: CacheManager, runtime: ClientRuntime) -> None:

@@ -126,6 +126,13 @@ class ReachSection(Section):
         return self
 
     @property
+    def own_kernel(self) -> bool:
+        """Whether it is a host with a kernel of its own: a node of a private cell has its
+        machine's.
+        """
+        return self.netns is None
+
+    @property
     def node(self) -> NetnsSection | None:
         """The node of a private cell that it leads to or through, None for any other host."""
         return self.netns if self.ssh is None else self.ssh.netns
@@ -276,10 +283,14 @@ class TestbedFile(Section):
         return self
 
     @property
+    def reached(self) -> tuple[ReachSection, ...]:
+        """How its hosts are reached: the server, then the clients."""
+        return (self.server.reach, *(client.reach for client in self.clients))
+
+    @property
     def cells(self) -> list[str]:
         """The private cells on this machine that its hosts are in, or are reached through."""
-        reached = [self.server.reach, *(client.reach for client in self.clients)]
-        return sorted({reach.node.cell for reach in reached if reach.node is not None})
+        return sorted({reach.node.cell for reach in self.reached if reach.node is not None})
 
 
 def read_testbed(path: Path) -> TestbedFile:

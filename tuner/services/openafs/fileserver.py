@@ -26,12 +26,15 @@ from tuner.model import Value
 from tuner.services.journal import Journal
 from tuner.services.lasting import JournalState
 from tuner.services.openafs import parse
+from tuner.services.openafs.buffers import Buffers
 from tuner.services.openafs.limits import kernel_setting, memory_bytes, open_files
 from tuner.services.part import verified
 
 _RESTORE, _STOP = "fileserver-restore.sh", "fileserver-stop.sh"
 #: The note in the journal of what the instance was last given; the script knows it too.
 _GIVEN = "wanted"
+#: The note of what cuts the buffers of its socket, see ``Buffers.record``; the script knows it too.
+_BUFFERS = "buffers"
 _START_TIMEOUT_S = 30.0
 #: How long a stop may take before one looks why, and the script that does at its slowest.
 _PROMPT_S, _END_TIMEOUT_S = 10.0, 200.0
@@ -71,6 +74,8 @@ class Fileserver:
     recorded: bool = False
     #: The command lines that it was last given by us; nothing when it was given none.
     given: tuple[str, ...] = ()
+    #: Of its socket, where the limits of its host are tuned as well.
+    buffers: Buffers | None = None
 
     @classmethod
     def attach(cls, host: Connector, place: FileserverPlace, space: Space) -> Fileserver:
@@ -103,9 +108,12 @@ class Fileserver:
         return cls(host, place, space, original, identity, values, facts, rest, now, given=given)
 
     def apply(self, values: Mapping[str, Value]) -> str | None:
-        """See Part.apply: a restart, unless the fileserver runs with exactly this command line."""
+        """See Part.apply: a restart, unless the fileserver runs with exactly this command line, and
+        with the buffers that it would get now.
+        """
         commands = self._commands(values)
-        if commands == self.running:
+        outdated = self.buffers is not None and self.buffers.outdated(values)
+        if commands == self.running and not outdated:
             return None
         log_size = self._change(commands)
         self._await_start(commands[0], log_size)
@@ -132,10 +140,15 @@ class Fileserver:
         return (command, *self.original[1:])
 
     def restore(self) -> str:
-        """See Part.restore."""
-        if self.recorded:
+        """See Part.restore. What it asks for as found may be cut in another way by now."""
+        outdated = self.buffers is not None and self.buffers.outdated(self.found)
+        if self.recorded or outdated:
             self._begin()  # somebody may have removed it
+        if outdated:
+            self._note_buffers()
         done = _journal(self.host, self.place).restore() or "left as found"
+        if self.buffers is not None:
+            self.buffers.starting()
         self.running, self.recorded, self.given = self.original, False, ()
         return f"fileserver on {self.host.host} {done}: {self.original[0]}"
 
@@ -185,7 +198,8 @@ class Fileserver:
                 raise ConfigurationError(f"the fileserver does not answer: {problem}") from problem
             how = "" if status is None else f": {status.last_error or status.summary}"
             raise ConfigurationError(f"the fileserver does not stay up{how}") from problem
-        return verified(self.space, values, self.facts, shown)
+        facts = self.facts if self.buffers is None else self.buffers.facts(self.facts)
+        return verified(self.space, values, facts, shown)
 
     def _shown(self) -> dict[str, Value]:
         address = self.place.address
@@ -232,6 +246,9 @@ class Fileserver:
         _journal(self.host, self.place).note(_GIVEN, commands)
         self.given = commands
         size = self._log_size()
+        if self.buffers is not None:
+            self.buffers.starting()
+            self._note_buffers()
         self._bos("create", "dafs", *commands)
         return size
 
@@ -244,6 +261,10 @@ class Fileserver:
     def _begin(self) -> None:
         words = {"address": self.place.address, "instance": self.place.instance}
         _journal(self.host, self.place).begin({"commands": self.original}, words)
+
+    def _note_buffers(self) -> None:
+        if self.buffers is not None:
+            _journal(self.host, self.place).note(_BUFFERS, self.buffers.record(self.found))
 
     def _answered(self) -> parse.InstanceStatus | None:
         """What bosserver says of the instance; it may just be starting. Raises CommandFailed when

@@ -48,6 +48,7 @@ from tuner.services.openafs.file import (
 )
 from tuner.services.openafs.fileserver import Fileserver, FileserverPlace
 from tuner.services.openafs.fuse import FusePlace
+from tuner.services.openafs.host_network import HostNetwork, possible
 from tuner.services.openafs.nodes import from_node, kept_up, node
 from tuner.services.openafs.preflight import preflight, within
 from tuner.services.openafs.unit import UnitPlace
@@ -166,6 +167,7 @@ class HostsTestbed:
             self._wanted,
             workload,
             alike=not self._putting_back,
+            kernels=_kernels(file, self._holds),
         )
         return replace(bench, target=replace(bench.target, settle=self._settle))
 
@@ -249,6 +251,8 @@ def _needs(
         found[connector.host] = _largest_bytes(wanted.cache_manager, limits)
     if wanted.fileserver is not None:
         limits = fileserver.host_limits(hosts.server, programs.commands[0])
+        if wanted.host_network is not None:
+            limits |= possible(wanted.host_network, limits)
         found[hosts.server.host] = _largest_bytes(wanted.fileserver, limits)
     return found
 
@@ -271,10 +275,14 @@ def rehearse(
     server, *clients = held
     sections = zip(clients, file.clients, strict=True)
     found = [ClientHost(hold, client_place(file, section)) for hold, section in sections]
-    bench = assemble(server, found, layout(file), wanted, workload)
+    kernels = _kernels(file, held)
+    bench = assemble(server, found, layout(file), wanted, workload, kernels=kernels)
     make_cold = bench.make_cold
     for part in bench.target.parts.values():
-        (part.rehearse if isinstance(part, Fileserver) else part.apply)(part.found)
+        if isinstance(part, Fileserver | HostNetwork):
+            part.rehearse(part.found)
+        else:
+            part.apply(part.found)
         if isinstance(part, cache_manager.CacheManager):
             make_cold = part.make_cold  # nothing is in effect, so nothing is proven
     with suppress(WorkloadError):  # nothing ran, so nothing is reported
@@ -317,6 +325,11 @@ def layout(file: TestbedFile) -> Layout:
     server, directory = file.server, file.restore.directory
     place = FileserverPlace(server.address, f"{directory}/restore", server.instance, server.log)
     return Layout(directory, file.path, place, _PAGE_CACHE)
+
+
+def _kernels(file: TestbedFile, hosts: Sequence[Hold]) -> list[Hold]:
+    """Those of all hosts that have a kernel of their own."""
+    return [hold for hold, reach in zip(hosts, file.reached, strict=True) if reach.own_kernel]
 
 
 def client_place(file: TestbedFile, client: ClientSection) -> FusePlace | UnitPlace:

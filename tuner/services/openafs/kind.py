@@ -42,10 +42,12 @@ from tuner.services.openafs.cell import (
 )
 from tuner.services.openafs.counted import COUNTED
 from tuner.services.openafs.file import SshSection, TestbedFile, read_testbed
+from tuner.services.openafs.spaces import SYSCTL, check_network, check_runtime
 from tuner.services.openafs.start import CellStart, HostsStart
 from tuner.services.testbed import Testbed
 
 FILESERVER, CACHE_MANAGER, CLIENT_RUNTIME = "fileserver", "cache_manager", "client_runtime"
+HOST_NETWORK = "host_network"
 
 
 class CellSection(Section):
@@ -290,6 +292,7 @@ def _wanted(wish: Wish) -> Wanted:
         wish.spaces[CACHE_MANAGER],
         wish.references,
         wish.spaces.get(CLIENT_RUNTIME),
+        wish.spaces.get(HOST_NETWORK),
     )
 
 
@@ -317,47 +320,28 @@ def _host(ssh: SshSection) -> str:
 
 def _check_file(spaces: Mapping[str, Space], file: TestbedFile) -> None:
     tokens = all(client.token is not None for client in file.clients)
-    _check_programs(spaces, file.clients[0].control.program, tokens=tokens)
+    kernels = any(reach.own_kernel for reach in file.reached)
+    _check_programs(spaces, file.clients[0].control.program, tokens=tokens, kernels=kernels)
 
 
-def _check_programs(spaces: Mapping[str, Space], client: str, *, tokens: bool = False) -> None:
+def _check_programs(
+    spaces: Mapping[str, Space], client: str, *, tokens: bool = False, kernels: bool = False
+) -> None:
     """Whether the spaces are of the programs that a cell or a host of a testbed file runs.
-    ``tokens``: whether every client works with one of ours. Raises SpecError.
+    ``tokens``: whether every client works with one of ours; ``kernels``: whether any host has a
+    kernel of its own. Raises SpecError.
     """
     programs = {FILESERVER: "dafileserver", CACHE_MANAGER: client}
     for part, space in spaces.items():
         if part == CLIENT_RUNTIME:
-            _check_runtime(space, client, tokens)
+            check_runtime(space, client, tokens)
+        elif part == HOST_NETWORK:
+            check_network(space, own_kernel=kernels)
         elif space.program != programs[part] or space.form is not Form.LIBCMD:
             raise SpecError(
                 f"spaces.{part}: {space.name} is not for what this testbed runs "
                 f"({programs[part]} of OpenAFS 1.8); it is for {describe.purpose(space)}"
             )
-
-
-def _check_runtime(space: Space, client: str, tokens: bool) -> None:
-    """Whether fs commands of a space can be given to the clients, and are not said twice."""
-    if client != "afsd":
-        raise SpecError(
-            f"spaces.{CLIENT_RUNTIME}: {client} takes no fs commands that set anything; only the "
-            "kernel's client does, see 'The kernel's client' in docs/testbeds.md"
-        )
-    if space.program != "fs" or space.form is not Form.COMMANDS:
-        raise SpecError(
-            f"spaces.{CLIENT_RUNTIME}: {space.name} has no fs commands; it is for "
-            f"{describe.purpose(space)}"
-        )
-    changed = {p.name for p in space.parameters if p.searched or p.fixed is not None}
-    if "cache_size" in changed:
-        raise SpecError(
-            f"spaces.{CLIENT_RUNTIME}: cache_size is the size that cache_manager.blocks gives at "
-            "the start; tune that one"
-        )
-    if "crypt" in changed and not tokens:
-        raise SpecError(
-            f"spaces.{CLIENT_RUNTIME}: without a token nothing is encrypted: for crypt name a "
-            "keytab under 'token' of every client in the testbed file"
-        )
 
 
 _PROGRAMS = {
@@ -376,6 +360,7 @@ _PROGRAMS = {
         "they take effect at once and last until the client is started anew; for encryption also "
         "'aklog -force' of every user, since connections keep what they were made with",
     ),
+    "sysctl": SYSCTL,
     "afsd.fuse": Program(
         "the command line of afsd.fuse on every client",
         "unmount /afs and start afsd.fuse with them",
@@ -386,7 +371,7 @@ _PROGRAMS = {
 
 OPENAFS = Kind(
     "openafs",
-    (FILESERVER, CACHE_MANAGER, CLIENT_RUNTIME),
+    (HOST_NETWORK, FILESERVER, CACHE_MANAGER, CLIENT_RUNTIME),
     frozenset({CACHE_MANAGER}),
     (CellWay(), HostsWay()),
     COUNTED,

@@ -37,18 +37,38 @@ if [ "$(sha256sum address commands fileserver-stop.sh instance 2>&1)" != "$(cat 
     echo "the restore journal $(pwd) is damaged; nothing was done" >&2
     exit 1
 fi
-if as_found; then
-    echo "left as found"
+changed=
+# The server gets no more buffer than the limits of this host at its start, so they go first. It comes back all the
+# same should they not.
+if [ -e ../host_network/restore.sh ]; then
+    said=$(sh ../host_network/restore.sh 2>&1)
+    [ "$said" = "left as found" ] || changed="; network limits: $said"
+fi
+
+# cut LIMIT: what the socket gets of what it asks for as found.
+cut() {
+    if [ "$asked" -lt "$1" ]; then echo "$asked"; else echo "$1"; fi
+}
+
+# Whether the limits at the start of the server that runs cut its buffers as they would now.
+buffers_as_found() {
+    [ -s buffers ] || return 0
+    asked=$(recorded buffers | sed -n 1p)
+    [ "$(cut "$(recorded buffers | sed -n 2p)")" = "$(cut "$(cat /proc/sys/net/core/rmem_max)")" ] &&
+        [ "$(cut "$(recorded buffers | sed -n 3p)")" = "$(cut "$(cat /proc/sys/net/core/wmem_max)")" ]
+}
+
+if as_found && buffers_as_found; then
+    echo "left as found$changed"
     exit 0
 fi
-changed=
 # Cut off between delete and create, there is no instance to stop.
 case $(status) in
     *'no such entity'*) ;;
     *)
         now=$(commands)
         if [ "$now" != "$(recorded commands)" ] && [ -e wanted ] && [ "$now" != "$(recorded wanted)" ]; then
-            changed="; somebody else had made it: $(printf '%s\n' "$now" | tr '\n' ';')"
+            changed="$changed; somebody else had made it: $(printf '%s\n' "$now" | tr '\n' ';')"
         fi
         # A bosserver that crashes over it, and is started again, has it running again.
         for left in 2 1 0; do

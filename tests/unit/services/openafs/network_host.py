@@ -1,0 +1,147 @@
+"""A stand-in for a host whose kernel's network limits are tuned, with a fileserver on it, in a
+directory.
+
+The scripts of fstune run for real; what they ask and set is a file here, never this machine's. The
+server keeps the trap of real ones: its socket has the buffers that the limits allowed at its start.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.hosts.connector import CommandResult, Direct, write_whole
+from tuner.hosts.local import LocalConnector
+from tuner.services.openafs.fileserver import FileserverPlace
+
+PROGRAM = "/usr/lib/openafs/dafileserver"
+COMPANIONS = ("/usr/lib/openafs/davolserver", "/usr/lib/openafs/salvageserver")
+USUAL = {"rmem_max": 212992, "wmem_max": 212992}
+
+STAND_INS = {
+    "cat": """
+for one; do
+    shift
+    case $one in
+    /proc/sys/*) set -- "$@" "$HERE/${one##*/}" ;;
+    /proc/meminfo) set -- "$@" "$HERE/meminfo" ;;
+    *) set -- "$@" "$one" ;;
+    esac
+done
+exec /bin/cat "$@\"""",
+    "sysctl": """
+echo "sysctl $*" >> "$HERE/calls"
+name=${2%%=*}
+if [ -e "$HERE/refuses" ]; then
+    echo "sysctl: permission denied on key \\"$name\\"" >&2
+    exit "$(cat "$HERE/refuses")"
+fi
+echo "${2#*=}" > "$HERE/${name##*.}"
+echo "$name = ${2#*=}\"""",
+    "bos": """
+case $1 in
+status)
+    [ -e "$HERE/commands" ] || { echo "bos: no such entity" >&2; exit 1; }
+    echo "Instance dafs, (type is dafs) currently running normally."
+    echo "    Process last started at Fri Nov 20 23:23:38 2026 (1 proc starts)"
+    number=0
+    while IFS= read -r line; do
+        number=$((number + 1))
+        echo "    Command $number is '$line'"
+    done < "$HERE/commands" ;;
+delete) rm "$HERE/commands" ;;
+create)
+    echo start >> "$HERE/calls"
+    for one; do
+        case $one in /*) echo "$one" >> "$HERE/commands" ;; esac
+    done
+    read -r first < "$HERE/commands"
+    size=65536
+    case $first in *-udpsize*) size=${first##*-udpsize } size=${size%% *} ;; esac
+    limit=$(cat /proc/sys/net/core/rmem_max)
+    [ "$size" -lt "$limit" ] || size=$limit
+    echo "$size" > "$HERE/buffer"
+    echo "x File server starting ($first)" >> "$HERE/FileLog"
+    echo "x File Server started x" >> "$HERE/FileLog" ;;
+esac""",
+    "rxdebug": 'echo "AFS version: OpenAFS 1.8.9"; echo "11 threads are idle"',
+    "xstat_fs_test": 'printf "\\t 1 numPerfCalls\\n"',
+    "ss": """
+echo "UNCONN 0 0 0.0.0.0:7000 0.0.0.0:*"
+echo " skmem:(r0,rb$((2 * $(cat "$HERE/buffer"))),t0)\"""",
+}
+
+
+@dataclass(frozen=True)
+class NetworkHost(Direct):
+    """The host, as a connector to it."""
+
+    here: Path
+    host: str
+
+    def run(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
+    ) -> CommandResult:
+        inside = ["env", f"HERE={self.here}", f"PATH={self.here}/bin:{os.environ['PATH']}"]
+        done = LocalConnector().ask([*inside, *argv], input=input, timeout_s=timeout_s)
+        return CommandResult(tuple(argv), done.status, done.stdout, done.stderr)
+
+    def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
+        write_whole(self, path, content, mode)
+
+    def get(self, path: str) -> bytes:
+        return Path(path).read_bytes()
+
+    @property
+    def directory(self) -> str:
+        return f"{self.here}/restore"
+
+    @property
+    def place(self) -> FileserverPlace:
+        return FileserverPlace("192.0.2.9", self.directory, "dafs", f"{self.here}/FileLog")
+
+    def journals(self) -> list[str]:
+        """Those that are open: by them the host would put itself back."""
+        scripts = (self.here / "restore").glob("*/restore.sh")
+        return sorted(script.parent.name for script in scripts)
+
+    def calls(self) -> list[str]:
+        """What was set and started since the last look."""
+        path = self.here / "calls"
+        found = path.read_text().splitlines() if path.exists() else []
+        path.write_text("")
+        return found
+
+    def number(self, name: str) -> int:
+        return int((self.here / name).read_text())
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        return self.number("rmem_max"), self.number("wmem_max")
+
+    def write(self, name: str, value: object) -> None:
+        (self.here / name).write_text(f"{value}\n")
+
+    def set_up_server(self, options: str = "") -> None:
+        """A fileserver that runs, started with the limits that there are now."""
+        commands = [f"{PROGRAM} {options}".strip(), *COMPANIONS]
+        self.run(["bos", "create", "192.0.2.9", "dafs", "dafs", *commands, "-localauth"])
+        self.calls()
+
+
+def host_in(directory: Path, name: str, kernel: str = "", **limits: int) -> NetworkHost:
+    """One with the usual limits but for these. ``kernel``: that of another one, too."""
+    here = directory / name
+    (here / "bin").mkdir(parents=True)
+    for program, body in STAND_INS.items():
+        path = here / "bin" / program
+        path.write_text(f"#!/bin/sh\n{body.strip()}\n")
+        path.chmod(0o755)
+    found = NetworkHost(here, name)
+    for limit, value in {**USUAL, **limits}.items():
+        found.write(limit, value)
+    found.write("boot_id", kernel or name)
+    found.write("meminfo", "MemTotal:       16777216 kB")
+    return found

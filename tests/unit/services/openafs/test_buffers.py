@@ -1,0 +1,185 @@
+"""A fileserver on a host whose network limits are tuned: its socket gets no more than the limits of
+its start.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import search_spaces
+from tests.unit.services.openafs.network_host import NetworkHost, host_in
+from tuner.apply.opened import Opened
+from tuner.hosts.connector import Connector
+from tuner.hosts.put_back import restore_all
+from tuner.model import Configuration
+from tuner.services.lasting import lasting_parts
+from tuner.services.openafs.fileserver import Fileserver
+from tuner.services.openafs.host_network import HostNetwork, bound
+from tuner.services.target import Target
+from tuner.services.testbed import Bench
+
+LIMITS = search_spaces.load("host-network")
+SERVER = search_spaces.load("openafs-fileserver-1.8")
+USUAL, MIB = 212992, 1 << 20
+RMEM, UDP = "host_network.rmem_max", "fileserver.udp_buffer"
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> NetworkHost:
+    return host_in(tmp_path, "fs9")
+
+
+def target(host: NetworkHost, *tuned: Connector) -> Target:
+    """Both parts. ``tuned``: the hosts whose limits are; without any that of the server."""
+    network = HostNetwork.attach(tuned or [host], host.directory, LIMITS)
+    server = Fileserver.attach(host, host.place, SERVER)
+    follows = {"fileserver": "host_network"} if bound(server, network) else {}
+    return Target({"host_network": network, "fileserver": server}, follows=follows)
+
+
+def apply(target: Target, **values: int) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Bring a configuration into effect; what is in effect then, and what was done for it."""
+    wanted = {name.replace("__", "."): value for name, value in values.items()}
+    done = target.apply(Configuration.of(wanted), lambda what: None)
+    return done.effective.as_dict(), done.actions
+
+
+def restore(target: Target) -> list[str]:
+    return target.restore(lambda what: None)
+
+
+def test_a_larger_buffer_is_possible_and_in_effect(host: NetworkHost) -> None:
+    host.set_up_server()
+    found = target(host)
+    assert found.parts["fileserver"].facts["net_core_rmem_max"] == 32 * MIB
+    assert found.parts["fileserver"].facts["memory_bytes"] == 16 << 30
+    # What a limit as found cuts is told as it is.
+    effective, actions = apply(found, fileserver__udp_buffer=8 * MIB)
+    assert effective == {UDP: USUAL}
+    assert actions == ("fileserver restart",)
+    effective, actions = apply(
+        found, host_network__rmem_max=8 * MIB, fileserver__udp_buffer=8 * MIB
+    )
+    assert effective == {RMEM: 8 * MIB, UDP: 8 * MIB}
+    # The command line is the same, the buffer is not.
+    assert actions == ("host_network set", "fileserver restart")
+    assert host.number("buffer") == 8 * MIB
+    again = apply(found, host_network__rmem_max=8 * MIB, fileserver__udp_buffer=8 * MIB)
+    assert again == (effective, ())
+
+
+def test_limits_that_cut_nothing_restart_nothing(host: NetworkHost) -> None:
+    host.set_up_server()
+    found = target(host)
+    assert apply(found, host_network__rmem_max=8 * MIB)[1] == ("host_network set",)
+    values = {"fileserver__udp_buffer": 131072, "host_network__rmem_max": 8 * MIB}
+    assert apply(found, **values)[1] == ("fileserver restart",)
+    values |= {"host_network__wmem_max": MIB}
+    assert apply(found, **values)[1] == ("host_network set",)
+    # The send buffer is asked for in the same size.
+    values["fileserver__udp_buffer"] = 4 * MIB
+    apply(found, **values)
+    values["host_network__wmem_max"] = 2 * MIB
+    assert apply(found, **values)[1] == ("host_network set", "fileserver restart")
+
+
+def test_a_server_elsewhere_is_not_concerned(host: NetworkHost, tmp_path: Path) -> None:
+    host.set_up_server()
+    found = target(host, host_in(tmp_path, "c1"))
+    assert not found.follows
+    assert found.parts["fileserver"].facts["net_core_rmem_max"] == USUAL
+    values = {"fileserver__udp_buffer": MIB, "host_network__rmem_max": 8 * MIB}
+    assert apply(found, **values)[0] == {UDP: USUAL, RMEM: 8 * MIB}
+    # By another name it is still the same kernel.
+    found = target(host, host_in(tmp_path, "here", kernel="fs9"))
+    assert found.follows == {"fileserver": "host_network"}
+
+
+@pytest.mark.parametrize("options", ["", "-udpsize 4194304", "-p 20"])
+@pytest.mark.parametrize("by", ["fstune", "itself", "a part at a time"])
+def test_the_server_gets_back_exactly_what_it_had(host: NetworkHost, options: str, by: str) -> None:
+    """Its options may be the same all the time: its buffer is not."""
+    host.set_up_server(options)
+    commands, buffer = (host.here / "commands").read_text(), host.number("buffer")
+    found = target(host)
+    values = {"host_network__rmem_max": 8 * MIB}
+    if not options:
+        values["fileserver__udp_buffer"] = 8 * MIB
+    assert "-p" in options or apply(found, **values)[1] == (
+        "host_network set",
+        "fileserver restart",
+    )
+    if by == "fstune":
+        restore(found)
+    elif by == "itself":
+        restore_all(host, str(host.here))
+    else:
+        for name in ("fileserver", "host_network"):
+            script = host.here / "restore" / name / "restore.sh"
+            assert not script.exists() or host.run(["sh", str(script)]).status == 0
+    assert host.limits == (USUAL, USUAL)
+    assert (host.here / "commands").read_text() == commands
+    assert host.number("buffer") == buffer
+    assert by == "a part at a time" or host.journals() == []
+
+
+def test_a_server_whose_buffer_is_as_found_is_left_alone(host: NetworkHost) -> None:
+    host.set_up_server("-udpsize 4194304")
+    found = target(host)
+    apply(found, fileserver__udp_buffer=4 * MIB, host_network__rmem_max=8 * MIB)
+    apply(found, fileserver__udp_buffer=4 * MIB)
+    host.calls()
+    assert restore(found)[1].startswith("fileserver on fs9 left as found")
+    assert host.calls() == []
+
+
+def test_limits_that_do_not_come_back_do_not_keep_the_server_from_it(host: NetworkHost) -> None:
+    host.set_up_server()
+    apply(target(host), fileserver__udp_buffer=8 * MIB, host_network__rmem_max=8 * MIB)
+    host.write("refuses", 1)
+    script = host.here / "restore" / "fileserver" / "restore.sh"
+    said = host.run(["sh", str(script)]).stdout
+    assert said.startswith(
+        "restarted as found; network limits: the network limits are not as found"
+    )
+    assert "-udpsize" not in (host.here / "commands").read_text()
+
+
+# What stays.
+
+
+class NoEngine:
+    """Nothing runs."""
+
+    def end_runs(self, prefix: str) -> None:
+        """See Engine.end_runs."""
+
+
+def opened(host: NetworkHost) -> Opened:
+    unused: Any = None
+    engine: Any = NoEngine()
+    both = target(host)
+    bench = Bench(both, engine, unused, unused)
+    return Opened("a1", bench, lasting_parts(both), (), lambda said: None)
+
+
+def test_limits_that_stay_reach_the_server_and_go_with_it(host: NetworkHost) -> None:
+    """Only the limits change, and the server that they cut must be restarted for them."""
+    host.set_up_server("-udpsize 4194304")
+    found = opened(host)
+    before = found.in_effect()
+    assert before == Configuration.of({UDP: 4 * MIB})
+    after = Configuration.of({UDP: 4 * MIB, RMEM: 8 * MIB})
+    found.change(after, frozenset({"host_network"}))
+    found.keep(frozenset({"host_network"}))
+    assert (host.number("buffer"), host.journals()) == (4 * MIB, [])
+    again = opened(host)
+    assert again.in_effect() == after
+    assert again.put_back(before) == ""
+    assert (host.number("buffer"), host.limits[0], host.journals()) == (USUAL, USUAL, [])
+    assert (
+        (host.here / "commands").read_text().startswith("/usr/lib/openafs/dafileserver -udpsize 4")
+    )

@@ -1,0 +1,43 @@
+"""The network limits of a real kernel: set, proven, put back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import search_spaces
+from deploy.vm import Guest
+from tests.vm.client_host import ClientHost, client_host
+from tuner.errors import ConfigurationError
+from tuner.services.openafs.host_network import HostNetwork
+from tuner.services.openafs.kernel_limits import RMEM_MAX, SETTINGS, WMEM_MAX
+
+pytestmark = [pytest.mark.vm, pytest.mark.cell, pytest.mark.timeout(1200)]
+
+SPACE = search_spaces.load("host-network")
+
+
+def limits(client: ClientHost) -> dict[str, int]:
+    """As sysctl says them."""
+    return {name: int(client.said("sysctl", "-n", name)) for name in SETTINGS}
+
+
+def test_limits_are_set_proven_and_put_back(guest: Guest, state: Path) -> None:
+    with client_host(guest, state) as client:
+        before = limits(client)
+        part = HostNetwork.attach([client.host], client.unit.place.directory, SPACE)
+        assert part.found == {}
+        raised = 1 << (before[RMEM_MAX].bit_length() + 1)
+        try:
+            assert part.apply({"rmem_max": raised}) == "set"
+            assert limits(client) == before | {RMEM_MAX: raised}
+            assert part.read_back({"rmem_max": raised}) == {"rmem_max": raised}
+            assert "host_network" in client.journals()
+            with pytest.raises(ConfigurationError, match="only ever raised"):
+                part.apply({"wmem_max": before[WMEM_MAX] - 1})
+        finally:
+            said = part.restore()
+        assert f"set again as found: {RMEM_MAX}={before[RMEM_MAX]}" in said
+        assert limits(client) == before
+        assert client.journals() == []

@@ -1,0 +1,172 @@
+"""Network limits of the kernels of a testbed's hosts, as a part: the same on all, only ever raised.
+
+A fileserver on one of them asks for the buffers of its socket when it starts, and gets no more than
+the limits of that moment. So they come before it, and a change of them may restart it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from search_spaces import Space
+from tuner.errors import TestbedError
+from tuner.hosts.connector import Connector
+from tuner.model import Value
+from tuner.services.lasting import JournalState
+from tuner.services.openafs.buffers import Buffers
+from tuner.services.openafs.fileserver import Fileserver
+from tuner.services.openafs.kernel_limits import PROGRAM, KernelLimits, asked, kernel_of
+from tuner.services.openafs.limits import memory_bytes
+from tuner.services.openafs.spaces import SYSCTL_FILE
+from tuner.services.part import NotInEffect, verified
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class HostNetwork:
+    """The limits of all kernels under tuning; see Part. ``attach`` makes one of these for all."""
+
+    hosts: Sequence[KernelLimits]
+    space: Space
+    identity: str
+    found: Mapping[str, Value]
+    facts: Mapping[str, int]
+
+    @classmethod
+    def attach(
+        cls, hosts: Sequence[Connector], directory: str, space: Space, *, alike: bool = True
+    ) -> HostNetwork:
+        """Take over hosts as they were found; nothing is changed. Of hosts with one kernel the
+        first counts. ``directory``: where fstune may keep its files on each.
+
+        They may differ, but not in what an application has set; ``alike``: insist on that. Raises
+        TestbedError.
+        """
+        kernels: dict[str, KernelLimits] = {}
+        with ThreadPoolExecutor(len(hosts)) as pool:
+            for limits in pool.map(lambda host: KernelLimits.attach(host, directory), hosts):
+                kernels.setdefault(limits.kernel, limits)
+            every = list(kernels.values())
+            memory = min(pool.map(memory_bytes, [limits.host for limits in every]))
+        found = {
+            parameter.name: value
+            for parameter in space.parameters
+            if (value := _found(every, parameter.flag, alike=alike)) is not None
+        }
+        facts = {
+            parameter.supplies: max(limits.usual[parameter.flag] for limits in every)
+            for parameter in space.parameters
+            if parameter.supplies
+        }
+        return cls(every, space, f"{PROGRAM} of Linux", found, facts | {"memory_bytes": memory})
+
+    @property
+    def tuned(self) -> frozenset[str]:
+        """What is set, by the kernel's names."""
+        return frozenset(parameter.flag for parameter in self.space.parameters)
+
+    def apply(self, values: Mapping[str, Value]) -> str | None:
+        """See Part.apply: sysctl commands."""
+        wanted = self._settings(values)
+        return "set" if any(self._on_all(lambda limits: limits.set(wanted))) else None
+
+    def rehearse(self, values: Mapping[str, Value]) -> None:
+        """The commands of ``apply`` that change something: for dry connectors."""
+        self._on_all(lambda limits: limits.rehearse())
+
+    def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
+        """See Part.read_back: from the kernel, on every host; what is unset must be as usual."""
+        wanted = self._settings(values)
+        effective: dict[str, Value] = dict(values)
+        for limits, now in zip(
+            self.hosts, self._on_all(lambda limits: asked(limits.host)), strict=True
+        ):
+            shown: dict[str, Value] = {f"{PROGRAM}.{name}": value for name, value in now.items()}
+            try:
+                effective = verified(self.space, values, self.facts, shown)
+            except NotInEffect as problem:
+                raise NotInEffect(f"{limits.host.host}: {problem}") from problem
+            for name in now.keys() - wanted.keys():
+                if now[name] != limits.usual[name]:
+                    raise NotInEffect(
+                        f"{limits.host.host}: {name} should be {limits.usual[name]} as found, it "
+                        f"is {now[name]}"
+                    )
+        return effective
+
+    def incarnation(self) -> str:
+        """See Part.incarnation: a host that is started anew is noticed by whoever holds it."""
+        return ""
+
+    def restore(self) -> str:
+        """See Part.restore."""
+        return "; ".join(self._on_all(lambda limits: limits.restore()))
+
+    @property
+    def outlives_restart(self) -> bool:
+        """See LastingPart.outlives_restart."""
+        return False
+
+    @property
+    def where_kept(self) -> str:
+        """See LastingPart.where_kept."""
+        return f"nothing keeps them: put them into a file such as {SYSCTL_FILE} on every host"
+
+    def journals(self, name: str) -> frozenset[JournalState]:
+        """See LastingPart.journals."""
+        return frozenset(self._on_all(lambda limits: limits.journal.state(name)))
+
+    def keep(self, name: str) -> None:
+        """See LastingPart.keep."""
+        self._on_all(lambda limits: limits.keep(name))
+
+    def reopen(self, name: str) -> None:
+        """See LastingPart.reopen."""
+        self._on_all(lambda limits: limits.reopen(name))
+
+    def _settings(self, values: Mapping[str, Value]) -> dict[str, int]:
+        return {self.space[name].flag: int(value) for name, value in values.items()}
+
+    def _on_all(self, do: Callable[[KernelLimits], T]) -> list[T]:
+        """The same on every host at once; the first failure when all have ended."""
+        with ThreadPoolExecutor(len(self.hosts)) as pool:
+            return list(pool.map(do, self.hosts))
+
+
+def _found(hosts: Sequence[KernelLimits], name: str, *, alike: bool) -> int | None:
+    """What a limit was found set to; None where it is as usual on every host. Raises TestbedError
+    when hosts differ in what was applied: no configuration says that.
+    """
+    if all(limits.found[name] == limits.usual[name] for limits in hosts):
+        return None
+    first, *others = hosts
+    for limits in others:
+        if alike and limits.found[name] != first.found[name]:
+            raise TestbedError(
+                f"{limits.host.host} and {first.host.host} differ in what was applied ({name} is "
+                f"{limits.found[name]} and {first.found[name]}): set it alike, or undo it with "
+                "'fstune rollback'"
+            )
+    return max(limits.found[name] for limits in hosts)
+
+
+def possible(space: Space, facts: Mapping[str, int]) -> dict[str, int]:
+    """Of the facts for the spaces that come after this one the highest that a search may set."""
+    highest = {parameter.name: parameter.high for parameter in space.searched}
+    supplied = space.supplied(space.fit(highest, facts), facts)
+    return {p.supplies: supplied[p.supplies] for p in space.parameters if p.supplies in supplied}
+
+
+def bound(fileserver: Fileserver, network: HostNetwork) -> bool:
+    """Tell a fileserver that the limits of its host are tuned, if they are. Raises TestbedError."""
+    kernel = kernel_of(fileserver.host)
+    if all(limits.kernel != kernel for limits in network.hosts):
+        return False
+    fileserver.buffers = Buffers.of(fileserver.host)
+    supplied = possible(network.space, network.facts)
+    fileserver.facts = {name: supplied.get(name, value) for name, value in fileserver.facts.items()}
+    return True

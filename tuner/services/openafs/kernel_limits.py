@@ -1,0 +1,171 @@
+"""What the kernel of one host lets any program ask for as the buffer of a socket: raised, proven,
+put back.
+
+Unset means as it was before fstune changed anything there that stays: a journal that was closed in
+favour of a configuration says what that was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tuner.errors import ConfigurationError, TestbedError
+from tuner.hosts.connector import Connector, check, check_change, failure_data, understood
+from tuner.services.journal import Journal
+
+PROGRAM = "sysctl"
+RMEM_MAX, WMEM_MAX = "net.core.rmem_max", "net.core.wmem_max"
+#: All that is set, as the kernel calls it.
+SETTINGS = (RMEM_MAX, WMEM_MAX)
+
+_RESTORE = "host-network-restore.sh"
+_FILES = tuple("/proc/sys/" + name.replace(".", "/") for name in SETTINGS)
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+_TIMEOUT_S = 20.0
+
+
+@dataclass(slots=True)
+class KernelLimits:
+    """The limits of one host, by the kernel's names. ``kernel``: tells it from that of any other
+    host; ``found``: as found; ``usual``: what unset means.
+    """
+
+    host: Connector
+    directory: str
+    kernel: str
+    found: dict[str, int]
+    usual: dict[str, int]
+    recorded: bool = False
+    #: What each may be now by what we did: two values where a command was cut off.
+    _ours: dict[str, set[int]] = field(default_factory=dict)
+
+    @classmethod
+    def attach(cls, host: Connector, directory: str) -> KernelLimits:
+        """Read what is set; nothing is changed. Raises TestbedError.
+
+        A journal left by a run that was cut off says what was really found; then that counts.
+        """
+        journal = _journal(host, directory)
+        kept = journal.read("found")
+        now = asked(host)
+        found = now if kept is None else _read(host, kept)
+        limits = cls(host, directory, kernel_of(host), found, _usual(journal, found))
+        if kept is not None:
+            limits._ours = {name: {value} for name, value in now.items()}
+        return limits
+
+    @property
+    def journal(self) -> Journal:
+        """Its restore journal."""
+        return _journal(self.host, self.directory)
+
+    def set(self, values: Mapping[str, int]) -> bool:
+        """Bring values into effect; those that are not among them become as usual. Whether anything
+        had to be done. Raises ConfigurationError for one that is lower than usual or that the
+        kernel refuses, TestbedError when somebody else has changed one meanwhile.
+        """
+        wanted = {**self.usual, **values}
+        for name, value in wanted.items():
+            if value < self.usual[name]:
+                raise ConfigurationError(
+                    f"{self.host.host}: {name} = {value} is below the {self.usual[name]} that were "
+                    "found; it is only ever raised"
+                )
+        now = asked(self.host)
+        for name, value in now.items():
+            if value not in self._ours.get(name, set()) | {self.found[name]}:
+                raise TestbedError(
+                    f"{self.host.host}: somebody else has changed {name} meanwhile: {value}; "
+                    "nothing was set"
+                )
+        changed = {name: value for name, value in wanted.items() if value != now[name]}
+        if not changed:
+            return False
+        self._record()
+        for name, value in changed.items():
+            self._ours[name] = {now[name], value}
+            self._give(name, value)
+            self._ours[name] = {value}
+        return True
+
+    def rehearse(self) -> None:
+        """All commands of ``set`` that change something, with what was found: for a dry
+        connector.
+        """
+        self._record()
+        for name, value in self.found.items():
+            check_change(self.host, _command(name, value))
+
+    def keep(self, name: str) -> None:
+        """See LastingPart.keep."""
+        self.journal.keep(name)
+        self.recorded = False
+
+    def reopen(self, name: str) -> None:
+        """See LastingPart.reopen."""
+        journal = self.journal
+        journal.reopen(name)
+        if (kept := journal.read("found")) is not None:
+            self.found = _read(self.host, kept)
+            self.usual = _usual(journal, self.found)
+
+    def restore(self) -> str:
+        """See Part.restore."""
+        if self.recorded:
+            self._begin()  # somebody may have removed it
+        done = self.journal.restore() or "left as found"
+        self.recorded, self._ours = False, {}
+        return f"network limits of {self.host.host} {done}"
+
+    def _give(self, name: str, value: int) -> None:
+        command = _command(name, value)
+        result = self.host.change(command, timeout_s=_TIMEOUT_S)
+        if result.status != 0:
+            said = f"{self.host.host}: the kernel does not take {name} = {value}: {result.tail}"
+            raise ConfigurationError(said, failure_data(result, self.host.host))
+
+    def _record(self) -> None:
+        """Before the first change: write down, on the host itself, what was found."""
+        if not self.recorded:
+            self._begin()
+            self.recorded = True
+
+    def _begin(self) -> None:
+        found = [f"{name}={value}" for name, value in self.found.items()]
+        self.journal.begin({"found": found}, {})
+
+
+def asked(host: Connector) -> dict[str, int]:
+    """The limits in effect now. Raises TestbedError."""
+    said = check(host, ["cat", *_FILES], timeout_s=_TIMEOUT_S)
+    with understood(host.host):
+        return dict(zip(SETTINGS, map(int, said.split()), strict=True))
+
+
+def kernel_of(host: Connector) -> str:
+    """Equal for two hosts that have the same kernel, as containers do. Raises TestbedError."""
+    return check(host, ["cat", _BOOT_ID], timeout_s=_TIMEOUT_S).strip()
+
+
+def _command(name: str, value: int) -> list[str]:
+    return [PROGRAM, "-w", f"{name}={value}"]
+
+
+def _usual(journal: Journal, found: dict[str, int]) -> dict[str, int]:
+    """What was there before the first configuration that stays; what was found, if none does."""
+    for kept in journal.kept():
+        if (record := kept.read("found")) is not None:
+            return _read(journal.host, record)
+    return dict(found)
+
+
+def _read(host: Connector, record: Sequence[str]) -> dict[str, int]:
+    """What a journal says was found."""
+    with understood(host.host):
+        pairs = dict(one.split("=") for one in record)
+        return {name: int(pairs[name]) for name in SETTINGS}
+
+
+def _journal(host: Connector, directory: str) -> Journal:
+    return Journal(host, f"{directory}/host_network", __package__, _RESTORE)

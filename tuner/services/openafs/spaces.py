@@ -1,0 +1,64 @@
+"""Which search spaces suit the parts of a testbed that are no programs with options: what is set on
+running clients, and the network limits of hosts.
+"""
+
+from __future__ import annotations
+
+from search_spaces import Form, Space, describe
+from tuner.errors import SpecError
+from tuner.services.kind import Program
+
+#: What the network limits are set by, and all of them that fstune sets.
+_SYSCTL = "sysctl"
+_LIMITS = ("net.core.rmem_max", "net.core.wmem_max")
+#: A file of settings that are made when a host starts.
+SYSCTL_FILE = "/etc/sysctl.d/fstune.conf"
+#: How an administrator applies them.
+SYSCTL = Program(
+    f"{SYSCTL_FILE}, or another file there, on every host of the testbed",
+    "sysctl --system; then restart the fileserver: its socket keeps the buffers that it has",
+)
+
+
+def check_runtime(space: Space, client: str, tokens: bool) -> None:
+    """Whether fs commands of a space can be given to the clients, and are not said twice."""
+    if client != "afsd":
+        raise SpecError(
+            f"spaces.{space.component}: {client} takes no fs commands that set anything; only the "
+            "kernel's client does, see 'The kernel's client' in docs/testbeds.md"
+        )
+    if space.program != "fs" or space.form is not Form.COMMANDS:
+        raise SpecError(
+            f"spaces.{space.component}: {space.name} has no fs commands; it is for "
+            f"{describe.purpose(space)}"
+        )
+    changed = {p.name for p in space.parameters if p.searched or p.fixed is not None}
+    if "cache_size" in changed:
+        raise SpecError(
+            f"spaces.{space.component}: cache_size is the size that cache_manager.blocks gives at "
+            "the start; tune that one"
+        )
+    if "crypt" in changed and not tokens:
+        raise SpecError(
+            f"spaces.{space.component}: without a token nothing is encrypted: for crypt name a "
+            "keytab under 'token' of every client in the testbed file"
+        )
+
+
+def check_network(space: Space, *, own_kernel: bool) -> None:
+    """Whether a space's settings are those of this part, and a testbed has a host that they can be
+    set on. Raises SpecError.
+    """
+    where = f"spaces.{space.component}"
+    if not own_kernel:
+        raise SpecError(
+            f"{where}: nodes of a private cell share the kernel of the machine that they are on, "
+            "and its network limits cannot be set from inside; it needs a testbed file with a host "
+            "that has its own kernel"
+        )
+    flags = {parameter.flag for parameter in space.parameters}
+    if space.program != _SYSCTL or space.form is not Form.SETTINGS or not flags <= {*_LIMITS}:
+        raise SpecError(
+            f"{where}: {space.name} sets more than {' and '.join(_LIMITS)}; it is for "
+            f"{describe.purpose(space)}"
+        )
