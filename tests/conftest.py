@@ -14,6 +14,10 @@ from hypothesis import settings
 
 from tests import leftovers
 
+# Several processes run tests at once. Linear algebra in several threads each would have them wait
+# for one another, up to a hundred times as long. It says so before anything imports numpy.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
 ROOT = Path(__file__).resolve().parent.parent
 _MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 2 << 30
