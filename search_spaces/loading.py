@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TypeVar
@@ -40,7 +41,7 @@ from search_spaces.model import (
     nearest,
 )
 from search_spaces.reading import Section
-from search_spaces.sources import source, whole_document
+from search_spaces.sources import packaged, source, whole_document
 from search_spaces.space import Space
 
 _Word = TypeVar("_Word", bound=StrEnum)
@@ -52,7 +53,9 @@ def load(name_or_path: str) -> Space:
 
     Raises SpaceError: file, key and reason in one line.
     """
-    return parse_space(*source(name_or_path, Path()))
+    text, where = source(name_or_path, Path())
+    # Commands ask for the spaces of the package again and again.
+    return (_parsed_once if text in packaged() else parse_space)(text, where)
 
 
 def parse_space(text: str, where: str) -> Space:
@@ -94,6 +97,9 @@ def parse_space(text: str, where: str) -> Space:
     presets = tuple(_preset(s, space) for s in root.list_of_sections("presets"))
     root.done()
     return replace(space, presets=presets)
+
+
+_parsed_once = cache(parse_space)
 
 
 def _uses(root: Section) -> tuple[Use, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -20,6 +21,12 @@ def names() -> list[str]:
     """The spaces that come with the package, sorted."""
     found = (entry.name for entry in files("search_spaces").iterdir())
     return sorted(name.removesuffix(_SUFFIX) for name in found if name.endswith(_SUFFIX))
+
+
+@cache
+def packaged() -> frozenset[str]:
+    """The texts of the spaces that come with the package."""
+    return frozenset(source(name, Path())[0] for name in names())
 
 
 def source(name_or_path: str, directory: Path) -> tuple[str, str]:
@@ -45,7 +52,7 @@ def whole_document(text: str, where: str) -> dict[str, object]:
 
 def _mapping(text: str, where: str) -> dict[str, object]:
     try:
-        content = document(text)
+        content = document(text, trusted=text in packaged())
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or "is no YAML"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import uuid
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,10 @@ import pytest
 from hypothesis import settings
 
 from tests import leftovers
+
+# Several processes run tests at once. Linear algebra in several threads each would have them wait
+# for one another, up to a hundred times as long. It says so before anything imports numpy.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 ROOT = Path(__file__).resolve().parent.parent
 _MEMORY = Path("/dev/shm")
@@ -74,6 +80,17 @@ def _longest_first(items: list[pytest.Item]) -> None:
         for marker in ("cell", "slow")
     )
     items.sort(key=lambda item: (item.path not in cells, item.path not in slow))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage among all that is made here, which stays until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.postgresql import Server
-from tests.unit.campaign.campaigns import Campaign
+from tests.unit.campaign.campaigns import Campaign, faster, spec
 from tests.unit.campaign.outcomes import Place
 from tuner.campaign.spec import CampaignSpec
+from tuner.states import CampaignState
 from tuner.store import Store
 
 Begin = Callable[[CampaignSpec], Campaign]
@@ -44,3 +46,26 @@ def store(kept: Place) -> Iterator[Store]:
 def begin(store: Store, tmp_path: Path) -> Begin:
     """Return what stores a new campaign."""
     return lambda spec: Campaign(store, spec, tmp_path / "state")
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Campaign:
+    """Return a finished campaign that tests have copies of: running it takes a second each time."""
+    state = tmp_path_factory.mktemp("once") / "state"
+    with Store.open(state) as store:
+        campaign = Campaign(store, spec(faster()), state)
+        assert campaign.run().campaign.state is CampaignState.FINISHED
+    return campaign
+
+
+@pytest.fixture
+def copied(once: Campaign, tmp_path: Path) -> str:
+    """Have the store of a test begin with that campaign. Asked for before the store."""
+    shutil.copytree(once.directory, tmp_path / "state")
+    return once.id
+
+
+@pytest.fixture
+def finished(copied: str, once: Campaign, store: Store, tmp_path: Path) -> Campaign:
+    """Return a campaign that has finished, with a certificate."""
+    return Campaign(store, once.spec, tmp_path / "state", copied)

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
+from tests.unit.campaign.places import Place
 from tuner.campaign import certifying
 from tuner.campaign.floors import chosen_floor, floor_sentence, stored_floor
 from tuner.campaign.identity import aspects
 from tuner.campaign.rules import Floors, Rules, rules_of, settled_rules, stored_rules
 from tuner.campaign.spec import CampaignSpec, read_spec
-from tuner.cli.app import app
 from tuner.errors import SpecError
 from tuner.judge import pilot as judged
 from tuner.judge.certify import Certificate, certify_several
@@ -47,24 +46,8 @@ TRADE_OFF = (
 )
 
 
-class Place:
-    """A state directory with a campaign file."""
-
-    def __init__(self, directory: Path) -> None:
-        self.state = directory / "state"
-        self.file = directory / "campaign.yaml"
-
-    def write(self, **text: object) -> None:
-        usual = {
-            "noise": 0.08,
-            "effect": FASTER,
-            "floor": "auto",
-            "budget": "wall_time: 2h",
-        }
-        self.file.write_text(CAMPAIGN.format(**(usual | text)))
-
-    def fstune(self, *arguments: str) -> Result:
-        return CliRunner().invoke(app, [*arguments, "--state-dir", str(self.state)])
+class FloorPlace(Place):
+    """A place that tells of the floor of its newest campaign."""
 
     def rules(self) -> Rules:
         """Those that the newest campaign is judged by."""
@@ -98,12 +81,13 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def place(tmp_path: Path) -> FloorPlace:
+    usual = {"noise": 0.08, "effect": FASTER, "floor": "auto", "budget": "wall_time: 2h"}
+    return FloorPlace(tmp_path, CAMPAIGN, usual)
 
 
 @pytest.mark.slow
-def test_it_is_chosen_before_the_search_and_shown(place: Place) -> None:
+def test_it_is_chosen_before_the_search_and_shown(place: FloorPlace) -> None:
     place.write()
     assert place.fstune("run", str(place.file)).exit_code == 0
     told = place.told()
@@ -126,7 +110,7 @@ def test_it_is_chosen_before_the_search_and_shown(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_noisier_testbed_has_a_larger_floor(place: Place) -> None:
+def test_a_noisier_testbed_has_a_larger_floor(place: FloorPlace) -> None:
     floors = []
     for noise in (0.01, 0.2):
         place.write(noise=noise)
@@ -138,7 +122,7 @@ def test_a_noisier_testbed_has_a_larger_floor(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_few_measurements_have_a_larger_floor(place: Place) -> None:
+def test_few_measurements_have_a_larger_floor(place: FloorPlace) -> None:
     floors = []
     for budget in ("wall_time: 2h", "wall_time: 2h, measurements: 24"):
         place.write(noise=0.06, budget=budget)
@@ -148,7 +132,7 @@ def test_few_measurements_have_a_larger_floor(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_it_is_told_where_the_budget_holds_no_certification(place: Place) -> None:
+def test_it_is_told_where_the_budget_holds_no_certification(place: FloorPlace) -> None:
     """Such a pilot is refused, and its campaign goes on only because it is to."""
     place.write(budget="wall_time: 20m")
     place.file.write_text(place.file.read_text() + "certification: {share: 2%}\n")
@@ -171,7 +155,7 @@ def test_it_is_told_where_the_budget_holds_no_certification(place: Place) -> Non
 
 
 @pytest.mark.slow
-def test_the_certificate_is_held_to_it(place: Place) -> None:
+def test_the_certificate_is_held_to_it(place: FloorPlace) -> None:
     """A loss of 28% in one component breaks a floor of 10% and keeps none that the noise allows."""
     place.write(noise=0.01, effect=TRADE_OFF)
     assert place.fstune("run", str(place.file)).exit_code == 0
@@ -190,7 +174,7 @@ def test_the_certificate_is_held_to_it(place: Place) -> None:
 
 @pytest.mark.slow
 def test_a_resumed_campaign_keeps_what_was_chosen(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: FloorPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever another release would choose from the same pilot."""
     place.write()
@@ -212,7 +196,7 @@ def test_a_resumed_campaign_keeps_what_was_chosen(
 
 @pytest.mark.slow
 def test_a_resumed_campaign_stays_as_strict_as_it_began(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: FloorPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A long campaign of a quiet testbed is strict, also if another release would choose a floor
     that cannot be shown.
@@ -297,7 +281,7 @@ def spec(text: str = "auto", pilot: int = 8, **sections: object) -> CampaignSpec
     )
 
 
-def test_the_file_says_auto_or_a_share(place: Place) -> None:
+def test_the_file_says_auto_or_a_share(place: FloorPlace) -> None:
     assert spec().statistics.given_floor is None
     assert spec("5%").statistics.given_floor == 0.05
     assert CampaignSpec.from_json(spec().to_json()) == spec()
@@ -308,7 +292,7 @@ def test_the_file_says_auto_or_a_share(place: Place) -> None:
         assert str(told.value).count("statistics.floor") == 1
 
 
-def test_it_needs_a_pilot(place: Place) -> None:
+def test_it_needs_a_pilot(place: FloorPlace) -> None:
     place.write()
     place.file.write_text(place.file.read_text().replace("blocks: 8", "blocks: 0"))
     with pytest.raises(SpecError, match=r"statistics\.floor: auto needs a pilot"):

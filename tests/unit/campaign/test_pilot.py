@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from tuner.cli.app import app
+from tests.unit.campaign.places import Place
 from tuner.model import Answer, BlockKind
 from tuner.states import CampaignState, TrialState
 from tuner.store import Store
@@ -27,33 +26,15 @@ pilot: {{blocks: {blocks}}}
 """
 
 
-class Place:
-    """A state directory with a campaign file."""
-
-    def __init__(self, directory: Path) -> None:
-        self.state = directory / "state"
-        self.file = directory / "campaign.yaml"
-
-    def write(self, **text: object) -> None:
-        usual = {
-            "noise": 0.01,
-            "effect": "{parameter: cache_manager.daemons, low: 1, change: -0.2}",
-            "wall_time": "2h",
-            "blocks": 12,
-        }
-        self.file.write_text(CAMPAIGN.format(**(usual | text)))
-
-    def fstune(self, *arguments: str) -> Result:
-        return CliRunner().invoke(app, [*arguments, "--state-dir", str(self.state)])
-
-    def kinds(self) -> list[BlockKind]:
-        with Store.open(self.state) as store:
-            return [block.kind for block in store.blocks(store.campaign("last").id)]
-
-
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+    usual = {
+        "noise": 0.01,
+        "effect": "{parameter: cache_manager.daemons, low: 1, change: -0.2}",
+        "wall_time": "2h",
+        "blocks": 12,
+    }
+    return Place(tmp_path, CAMPAIGN, usual)
 
 
 def test_a_campaign_begins_with_its_pilot_and_uses_it_for_nothing_else(place: Place) -> None:

@@ -69,6 +69,29 @@ def test_commands_import_only_what_they_use(
     assert imported & (HEAVY | besides) == set()
 
 
+def test_linear_algebra_has_one_thread(environment: dict[str, str]) -> None:
+    script = """
+import atexit
+from tuner.cli import main
+def tell():
+    import numpy
+    from threadpoolctl import threadpool_info
+    print(*(pool["num_threads"] for pool in threadpool_info()))
+atexit.register(tell)
+main()
+"""
+    del environment["OPENBLAS_NUM_THREADS"]  # as tests have it
+    done = subprocess.run(
+        [sys.executable, "-c", script, "list"],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert set(done.stdout.splitlines()[-1].split()) == {"1"}
+
+
 def test_ctrl_c_while_it_is_imported_is_no_traceback(environment: dict[str, str]) -> None:
     script = """
 import os, signal, sys

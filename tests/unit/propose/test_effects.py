@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from tests.unit.propose.spaces import small, tunables
 from tuner.model import Configuration
@@ -225,5 +225,6 @@ def test_it_is_fitted_by_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(matrix)
 
     monkeypatch.setattr(effects, "_inverse", inverse)
-    measured(blocks=3)
+    with threadpool_limits(2, user_api="blas"):
+        measured(blocks=3)
     assert set(seen) == {1}

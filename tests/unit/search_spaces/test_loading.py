@@ -24,6 +24,10 @@ def test_every_packaged_space_loads_under_its_name() -> None:
         assert all(space.violations(space.fit(p.values)) == [] for p in space.presets)
 
 
+def test_a_packaged_space_is_read_once() -> None:
+    assert load("host-network") is load("host-network")
+
+
 def test_a_space_of_ones_own(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(GOOD)
@@ -32,6 +36,8 @@ def test_a_space_of_ones_own(tmp_path: Path) -> None:
     assert space.preset_fields == ("width",)
     assert space.presets[0].values == {"width": 9}
     assert space.render({"depth": 4, "width": 3}) == ["-w", "3", "-d", "4"]
+    file.write_text(GOOD.replace("depth", "height"))
+    assert [p.name for p in load(str(file)).order] == ["preset", "width", "height"]
 
 
 @pytest.mark.parametrize("path", BAD, ids=lambda path: str(path.stem))

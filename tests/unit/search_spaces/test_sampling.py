@@ -68,9 +68,10 @@ def test_everything_searched_is_proposed_over_its_range(space: Space) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", names())
-def test_a_hundred_thousand_draws_and_none_invalid(name: str) -> None:
+def test_ten_thousand_draws_and_none_invalid(name: str) -> None:
+    """bench/space_sampling.py draws ten times as many."""
     space, ask = load(name), ByChance(11)
-    for _ in range(100_000):
+    for _ in range(10_000):
         values = draw(space, ask)
         assert not space.violations(values), values
 

@@ -1,0 +1,32 @@
+"""A state directory with a campaign file, written from a template, and the command on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from typer.testing import CliRunner, Result
+
+from tuner.cli.app import app
+from tuner.model import BlockKind
+from tuner.store import Store
+
+
+class Place:
+    """``usual``: what the template says unless a test writes something else."""
+
+    def __init__(self, directory: Path, template: str, usual: Mapping[str, object]) -> None:
+        self.state = directory / "state"
+        self.file = directory / "campaign.yaml"
+        self._template, self._usual = template, usual
+
+    def write(self, **text: object) -> None:
+        self.file.write_text(self._template.format(**{**self._usual, **text}))
+
+    def fstune(self, *arguments: str) -> Result:
+        return CliRunner().invoke(app, [*arguments, "--state-dir", str(self.state)])
+
+    def kinds(self) -> list[BlockKind]:
+        """Of the blocks of the newest campaign."""
+        with Store.open(self.state) as store:
+            return [block.kind for block in store.blocks(store.campaign("last").id)]
