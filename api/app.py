@@ -31,7 +31,7 @@ from tuner.campaign.holding import is_gone
 from tuner.errors import SpecError
 from tuner.page.effects_seen import EffectsSeen
 from tuner.page.snapshot import Sight
-from tuner.services.kinds import offered
+from tuner.services.kinds import offers
 from tuner.settings import ServiceSettings, Settings
 from tuner.store import Store
 from tuner.store.access import Access
@@ -45,8 +45,8 @@ def create_app(
 ) -> FastAPI:
     """The application for one state directory; without one, for what the environment names."""
     options = settings if settings is not None else ServiceSettings()
-    if unknown := sorted(options.allow - offered().keys()):
-        raise SpecError(f"allowed testbeds: {unknown[0]} is none of {', '.join(offered())}")
+    if unknown := sorted(options.allow - offers().keys()):
+        raise SpecError(f"allowed testbeds: {unknown[0]} is none of {', '.join(offers())}")
     directory, database = state_directory, None
     if directory is None:
         place = Settings()

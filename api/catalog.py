@@ -20,7 +20,7 @@ from tuner.errors import NotFoundError
 from tuner.measure.workload import load_workload
 from tuner.page.known import Filters, Known, known_recommendations
 from tuner.report.recommend import RecommendationDocument
-from tuner.services.kinds import offer, offered
+from tuner.services.kinds import offer, offers
 
 router = APIRouter(
     prefix="/v1", tags=["catalogue"], dependencies=[READ], responses=problems.responses()
@@ -143,7 +143,7 @@ def list_testbeds(serving: Serving) -> list[TestbedDocument]:
     """The testbeds that campaigns started over HTTP may name."""
     documents = [
         TestbedDocument(name=key, kind=key, title=title, hosts=None)
-        for key, title in offered().items()
+        for key, title in offers().items()
         if key in serving.settings.allow
     ]
     directory = serving.settings.testbeds

@@ -243,4 +243,4 @@ def _allowed_place(where: str, testbed: TestbedSection, serving: Service) -> Tes
     settings = serving.settings
     directory = settings.testbeds
     files = {} if directory is None else {f.stem: f for f in directory.glob("*.yaml")}
-    return testbed.of(testbed.way.allowed(testbed.section, where, settings.allow, files))
+    return testbed.of(testbed.way.permit(testbed.section, where, settings.allow, files))

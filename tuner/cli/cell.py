@@ -13,7 +13,7 @@ from deploy.cell import CellError, Cells, CellSpec
 from tuner.cli.options import StateDir, state_directory
 from tuner.cli.say import say
 from tuner.errors import NotFoundError
-from tuner.services.openafs.cell import translated
+from tuner.services.openafs.cell import translate_errors
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -39,7 +39,7 @@ def up(
     installed.
     """
     console = Console(stderr=True)
-    with translated(), console.status(f"cell {escape(name)}") as status:
+    with translate_errors(), console.status(f"cell {escape(name)}") as status:
         cells = Cells(state_directory(state_dir))
         cell = cells.up(CellSpec(name, clients, link), lambda text: status.update(escape(text)))
     say(f"cell {name} is up: server, {', '.join(node.name for node in cell.clients)}")
@@ -49,7 +49,7 @@ def up(
 @app.command("down")
 def down(name: Name = "default", state_dir: StateDir = None) -> None:
     """Take a cell down completely: no process, namespace, mount or directory of it is left."""
-    with translated():
+    with translate_errors():
         existed = Cells(state_directory(state_dir)).down(name)
     say(f"cell {name} is down" if existed else f"there is no cell {name}")
 
@@ -57,7 +57,7 @@ def down(name: Name = "default", state_dir: StateDir = None) -> None:
 @app.command("status")
 def status(state_dir: StateDir = None) -> None:
     """List the cells and their nodes."""
-    with translated():
+    with translate_errors():
         cells = Cells(state_directory(state_dir))
         names = cells.names()
         if not names:
@@ -89,7 +89,7 @@ def execute(
 
     Our own options come first: everything after the node's name belongs to the command.
     """
-    with translated():
+    with translate_errors():
         cell = Cells(state_directory(state_dir)).load(name)
     if cell is None or not cell.is_alive():
         raise NotFoundError(

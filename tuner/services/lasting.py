@@ -1,4 +1,4 @@
-"""Configurations that stay: what parts and testbeds can do of which an application is made.
+"""Configurations that stay: the parts and testbeds that an application needs.
 
 While a configuration is brought into force, each host has an open journal and puts itself back by
 it when it hears nothing any more. A configuration stays when every journal is closed in its favour:
@@ -42,7 +42,7 @@ class LastingPart(Part, Protocol):
         ...
 
     def journals(self, name: str) -> frozenset[JournalState]:
-        """What there is of the journals of this part, on all of its hosts."""
+        """The states of the journals of this part, on all of its hosts."""
         ...
 
     def keep(self, name: str) -> None:
@@ -69,7 +69,7 @@ class LastingTestbed(Testbed, Protocol):
 
 def lasting_parts(target: Target) -> dict[str, LastingPart]:
     """The parts by component. Raises TestbedError when a configuration of one cannot stay."""
-    found = {name: part for name, part in target.parts.items() if isinstance(part, LastingPart)}
-    if missing := target.parts.keys() - found.keys():
+    parts = {name: part for name, part in target.parts.items() if isinstance(part, LastingPart)}
+    if missing := target.parts.keys() - parts.keys():
         raise TestbedError(f"a configuration of {min(missing)} cannot stay: fstune cannot apply it")
-    return found
+    return parts

@@ -43,7 +43,7 @@ class Target:
         values = {
             f"{component}.{name}": value
             for component, part in self.parts.items()
-            for name, value in part.found.items()
+            for name, value in part.initial.items()
         }
         return Configuration.of(values)
 
@@ -105,17 +105,17 @@ class Target:
         failure.
         """
         self.settle()
-        said: list[str] = []
+        messages: list[str] = []
         failure: TunerError | None = None
         for component, part in self.parts.items():
             doing(f"restoring {component}")
             try:
-                said.append(part.restore())
+                messages.append(part.restore())
             except TunerError as problem:
                 failure = failure or problem  # the other parts must be restored all the same
         if failure is not None:
             raise failure
-        return said
+        return messages
 
 
 def read_back(part: Part, values: Mapping[str, Value]) -> dict[str, Value]:

@@ -27,7 +27,7 @@ _PRINCIPAL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,127}(@[A-Za-z0-9.-]{1,12
 _PATH = re.compile(r"(/[A-Za-z0-9_.:+@%=~-]+)+")
 
 
-def _held_to(pattern: re.Pattern[str], what: str) -> AfterValidator:
+def _matching(pattern: re.Pattern[str], what: str) -> AfterValidator:
     def check(value: str) -> str:
         if not pattern.fullmatch(value):
             raise ValueError(f"not {what}")
@@ -57,10 +57,10 @@ def _clock(value: object) -> object:
 
 
 Clock = Annotated[time, BeforeValidator(_clock)]
-Host = Annotated[str, _held_to(_HOST, "a host name or an IPv4 address")]
-User = Annotated[str, _held_to(_USER, "a user name")]
-Word = Annotated[str, _held_to(_WORD, "a name of letters, digits, dots, hyphens and underscores")]
-Principal = Annotated[str, _held_to(_PRINCIPAL, "a Kerberos principal such as bench or a/b@REALM")]
+Host = Annotated[str, _matching(_HOST, "a host name or an IPv4 address")]
+User = Annotated[str, _matching(_USER, "a user name")]
+Word = Annotated[str, _matching(_WORD, "a name of letters, digits, dots, hyphens and underscores")]
+Principal = Annotated[str, _matching(_PRINCIPAL, "a Kerberos principal such as bench or a/b@REALM")]
 Address = Annotated[str, AfterValidator(_address)]
 HostPath = Annotated[str, AfterValidator(_plain_path)]
 
@@ -191,9 +191,9 @@ class ControlSection(Section):
     @property
     def way(self) -> FuseSection | UnitSection:
         """The one that is named."""
-        found = self.fuse or self.systemd or self.sysconfig
-        assert found is not None
-        return found
+        section = self.fuse or self.systemd or self.sysconfig
+        assert section is not None
+        return section
 
     @property
     def program(self) -> str:
@@ -278,8 +278,8 @@ class TestbedFile(Section):
     @property
     def cells(self) -> list[str]:
         """The private cells on this machine that its hosts are in, or are reached through."""
-        reached = [self.server.reach, *(client.reach for client in self.clients)]
-        return sorted({reach.node.cell for reach in reached if reach.node is not None})
+        reaches = [self.server.reach, *(client.reach for client in self.clients)]
+        return sorted({reach.node.cell for reach in reaches if reach.node is not None})
 
 
 def read_testbed(path: Path) -> TestbedFile:

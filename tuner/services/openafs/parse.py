@@ -163,12 +163,14 @@ def cache_configuration(text: str) -> dict[str, int | bool]:
     """Parse ``cmdebug -cache``; ``memory_cache`` says whether the cache is in memory."""
     lines = dict(re.findall(r"^([A-Z][a-z]+ [a-z]+):\s+(\S+)", text, re.MULTILINE))
     try:
-        found: dict[str, int | bool] = {key: int(lines[word]) for word, key in _CACHE_WORDS.items()}
-        found["memory_cache"] = lines["Cache type"] == "memory"
+        values: dict[str, int | bool] = {
+            key: int(lines[word]) for word, key in _CACHE_WORDS.items()
+        }
+        values["memory_cache"] = lines["Cache type"] == "memory"
     except (KeyError, ValueError) as problem:
-        said = text.strip()[:200]
-        raise ValueError(f"cmdebug: no cache configuration in {said!r} ({problem})") from problem
-    return found
+        start = text.strip()[:200]
+        raise ValueError(f"cmdebug: no cache configuration in {start!r} ({problem})") from problem
+    return values
 
 
 def encryption(text: str) -> str:
@@ -237,7 +239,7 @@ def client_connections(text: str) -> tuple[Connection, ...]:
     """
     if "Showing only client connections" not in text:
         raise ValueError(f"rxdebug: no list of client connections in {text.strip()[:200]!r}")
-    found = []
+    connections = []
     for each in re.split(r"^Connection from host ", text, flags=re.MULTILINE)[1:]:
         head = re.match(
             r"([0-9.]+), port (\d+), (C?[cu]id [0-9a-f/]+)[^\n]*\n\s+serial (\d+),", each
@@ -246,8 +248,8 @@ def client_connections(text: str) -> tuple[Connection, ...]:
             raise ValueError(f"rxdebug: no connection in {each.strip()[:200]!r}")
         level = re.search(r"^  rxkad: level (\w+)", each, re.MULTILINE)
         words = head[1], int(head[2]), head[3], int(head[4])
-        found.append(Connection(*words, "" if level is None else level[1]))
-    return tuple(found)
+        connections.append(Connection(*words, "" if level is None else level[1]))
+    return tuple(connections)
 
 
 def store_asynchrony_kib(text: str) -> int:
