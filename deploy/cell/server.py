@@ -117,11 +117,13 @@ def _open_to_everybody(server: Node) -> None:
     """
     dump = server.shared / "volume.dump"
     server.check(["vos", "dump", VOLUME, "-file", f"{SHARED}/{dump.name}", "-localauth"])
-    found = struct.pack(">ii", _SYSTEM_ADMINISTRATORS, _ALL_RIGHTS)
+    administrators_entry = struct.pack(">ii", _SYSTEM_ADMINISTRATORS, _ALL_RIGHTS)
     content = dump.read_bytes()
-    if content.count(found) != 1:
+    if content.count(administrators_entry) != 1:
         raise CellError(f"the dump of volume {VOLUME} has no access list of the expected form")
-    dump.write_bytes(content.replace(found, struct.pack(">ii", _SYSTEM_ANYUSER, _ALL_RIGHTS)))
+    dump.write_bytes(
+        content.replace(administrators_entry, struct.pack(">ii", _SYSTEM_ANYUSER, _ALL_RIGHTS))
+    )
     restore = [
         "vos",
         "restore",
@@ -149,7 +151,7 @@ def _keytab(key: bytes, timestamp_s: int) -> bytes:
 
 
 def _retry(server: Node, command: list[str], what: str) -> None:
-    """Repeat a command until it succeeds; CellError, with what it said last, when it never does."""
+    """Repeat a command until it succeeds; CellError, with its last output, when it never does."""
     deadline = time.monotonic() + _READY_TIMEOUT_S
     while True:
         try:

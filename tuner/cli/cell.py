@@ -9,7 +9,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from deploy.cell import CellError, Cells, CellSpec
+from deploy.cell import Cell, Cells, CellSpec
+from tuner.cli.by_name import show_by_name
 from tuner.cli.options import StateDir, state_directory
 from tuner.cli.say import say
 from tuner.errors import NotFoundError
@@ -59,23 +60,15 @@ def status(state_dir: StateDir = None) -> None:
     """List the cells and their nodes."""
     with translate_errors():
         cells = Cells(state_directory(state_dir))
-        names = cells.names()
-        if not names:
-            say("no cells")
-        for name in names:
-            try:
-                cell = cells.load(name)
-            except CellError as problem:
-                say(f"{name}: {problem}")
-                continue
-            if cell is None:
-                say(f"{name}: left over from a start that was cut off; take it down")
-                continue
-            state = "up" if cell.is_alive() else "broken; take it down"
-            say(f"{name}: {state}, link {cell.spec.link or 'unlimited'}")
-            for node in cell.nodes:
-                alive = f"process {node.init.pid}" if node.is_alive() else "not running"
-                say(f"  {node.name}: {alive}")
+        show_by_name(cells.names(), cells.load, _show, "no cells")
+
+
+def _show(cell: Cell) -> None:
+    state = "up" if cell.is_alive() else "broken; take it down"
+    say(f"{cell.spec.name}: {state}, link {cell.spec.link or 'unlimited'}")
+    for node in cell.nodes:
+        alive = f"process {node.init.pid}" if node.is_alive() else "not running"
+        say(f"  {node.name}: {alive}")
 
 
 @app.command("exec", context_settings={"allow_interspersed_args": False})

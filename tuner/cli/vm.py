@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from deploy.cell import CellError
 from deploy.vm import Guest, GuestOptions, Guests, seed
 from deploy.vm.image import Say
+from tuner.cli.by_name import show_by_name
 from tuner.cli.options import StateDir, state_directory
 from tuner.cli.say import say
 from tuner.services.openafs.cell import translate_errors
@@ -97,19 +97,7 @@ def status(state_dir: StateDir = None) -> None:
             say(f"image {image.name}: kernel {image.kernel}, OpenAFS {image.openafs}")
         if guests.images.cut_off():
             say("a build was killed and its programs may run on; end them with: fstune vm down")
-        names = guests.names()
-        if not names:
-            say("no guests")
-        for name in names:
-            try:
-                guest = guests.load(name)
-            except CellError as problem:
-                say(f"{name}: {problem}")
-                continue
-            if guest is None:
-                say(f"{name}: left over from a start that was cut off; take it down")
-                continue
-            _show(guest)
+        show_by_name(guests.names(), guests.load, _show, "no guests")
 
 
 def _show(guest: Guest) -> None:
