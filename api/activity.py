@@ -36,7 +36,7 @@ def doing(snapshot: Seen, *, absent: bool = False) -> str:
 
 
 def now(snapshot: Seen, *, absent: bool = False) -> tuple[str, ...]:
-    """The arm in hand of each block that runs, the one before it, and what was asked for."""
+    """The arm in hand of each running block, the arm before it, and the open request."""
     lines = []
     if snapshot.campaign.state is CampaignState.RUNNING and not absent:
         trials = {trial.number: trial for trial in snapshot.trials}

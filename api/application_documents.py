@@ -67,7 +67,7 @@ class ChangeDocument(Document):
 
 class PartPlanDocument(Document):
     """What changes in one program. ``old`` and ``new``: its options; ``where_kept``: what keeps
-    them when its host starts anew, or what somebody must do for that.
+    them when its host restarts, or what has to be done for that.
     """
 
     component: str

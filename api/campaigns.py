@@ -205,7 +205,7 @@ def get_report(
         ReportForm, Query(alias="format", description="As which kind of file.")
     ] = ReportForm.HTML,
 ) -> Response:
-    """A campaign written up for somebody who was not there, whatever state it is in."""
+    """A report of a campaign for readers who did not follow it, in any state."""
     name = file_name(campaign.id, form)
     headers = {"Content-Disposition": f'inline; filename="{name}"'}
     if form is ReportForm.HTML:

@@ -149,7 +149,7 @@ def list_testbeds(serving: Serving) -> list[TestbedDocument]:
     directory = serving.settings.testbeds
     for file in sorted(directory.glob("*.yaml")) if directory is not None else ():
         if (one := offer(file)) is None:
-            continue  # whoever starts a campaign on it is told
+            continue  # starting a campaign on it raises the error
         document = TestbedDocument(name=file.stem, kind=one.key, title=one.title, hosts=one.hosts)
         documents.append(document)
     return documents

@@ -71,7 +71,7 @@ class CampaignDocument(Document):
     def of(cls, campaign: Campaign, store: Store) -> CampaignDocument:
         """The document for a campaign. ``store``: knows what was found on its testbed later."""
         answer = campaign.recommendation
-        named = names(campaign)
+        names_of_campaign = names(campaign)
         return cls(
             id=campaign.id,
             name=campaign.name,
@@ -80,9 +80,9 @@ class CampaignDocument(Document):
             created=campaign.created,
             updated=campaign.updated,
             seed=campaign.seed,
-            testbed=named.testbed,
-            workload=named.workload,
-            spaces=dict(named.spaces),
+            testbed=names_of_campaign.testbed,
+            workload=names_of_campaign.workload,
+            spaces=dict(names_of_campaign.spaces),
             answer=None if answer is None else str(answer.answer),
             trial=None if answer is None else answer.trial,
             ratio=None if answer is None else answer.ratio,

@@ -1,4 +1,4 @@
-"""Whole campaigns as files on their way to whoever asks, a few at a time."""
+"""Whole campaigns as files for download, a few at a time."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ class LimitsLayer:
     """Refuses those who ask too often or too much, and those who ask by a name that is not ours.
 
     A page in a visitor's browser can have any name lead to the loopback: without tokens, only the
-    name that was asked for tells it from the visitor (DNS rebinding).
+    requested name distinguishes it from the visitor (DNS rebinding).
     """
 
     def __init__(self, app: ASGIApp, buckets: Buckets, hosts: frozenset[str] | None) -> None:

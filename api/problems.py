@@ -67,7 +67,7 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def _allowed(request: Request) -> list[str]:
+def _methods_of(request: Request) -> list[str]:
     """The methods that a path has, whichever routers they are in."""
     routes = request.app.routes
     scopes = {method: {**request.scope, "method": method} for method in _METHODS}
@@ -92,7 +92,7 @@ def install(app: FastAPI, page: Page) -> None:
         )
         return page(request, what) or problem(status, kind, detail, headers)
 
-    async def refused(request: Request, error: Exception) -> Response:
+    async def request_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestError)
         return answer(request, error.status, error.kind, str(error), error.headers)
 
@@ -105,7 +105,7 @@ def install(app: FastAPI, page: Page) -> None:
         kind = _KINDS.get(error.status_code, "http")
         headers = dict(error.headers or {})
         if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-            headers["Allow"] = ", ".join(_allowed(request))
+            headers["Allow"] = ", ".join(_methods_of(request))
         return answer(request, error.status_code, kind, str(error.detail), headers)
 
     async def bad_request(request: Request, error: Exception) -> Response:
@@ -122,7 +122,7 @@ def install(app: FastAPI, page: Page) -> None:
         detail = "a defect of fstune; the log of the service says more"
         return answer(request, HTTPStatus.INTERNAL_SERVER_ERROR, "defect", detail)
 
-    app.add_exception_handler(RequestError, refused)
+    app.add_exception_handler(RequestError, request_error)
     app.add_exception_handler(TunerError, tuner_error)
     app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(RequestValidationError, bad_request)

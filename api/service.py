@@ -1,4 +1,4 @@
-"""What the routes share: the store, the settings of the service, and who asks."""
+"""What the routes share: the store, the settings of the service, and the caller."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who asks: with a token, or (None) where none is needed. ``by_cookie``: from a web page."""
+    """A caller: with a token, or (None) where none is needed. ``by_cookie``: from a web page."""
 
     token: Token | None
     by_cookie: bool = False
@@ -129,7 +129,7 @@ def needs(scope: Scope) -> Callable[[Request, Service, object, object], Visitor]
 
 
 def refuse_other_origins(request: Request, caller: Visitor) -> None:
-    """Refuse a change that a page of somebody else asks for in the visitor's name."""
+    """Refuse a change that another site's page requests in the visitor's name."""
     if request.method not in _SAFE and caller.by_cookie and not same_origin(request):
         raise RequestError(
             HTTPStatus.FORBIDDEN, "other-origin", "changes are taken from the service's own pages"

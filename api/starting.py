@@ -38,7 +38,7 @@ class Starter:
         self._begun_campaigns: set[str] = set()
 
     def begin(self, campaign: Campaign) -> None:
-        """Run a campaign that nobody has begun; nothing happens when somebody has."""
+        """Run a campaign, unless it has begun already."""
         with self._beginning:
             if campaign.id in self._begun_campaigns or campaign.state is not CampaignState.CREATED:
                 return
@@ -59,8 +59,8 @@ class Starter:
     def start(self, campaign: str, *, override_pilot: bool = False) -> None:
         """Run a stored campaign; it takes up where the campaign stands."""
         if self._queue is not None:
-            stored = self._store.campaign(campaign)
-            enqueue(self._queue, stored, self._directory, override_pilot=override_pilot)
+            record = self._store.campaign(campaign)
+            enqueue(self._queue, record, self._directory, override_pilot=override_pilot)
             return
         run = run_of(campaign, self._directory, self._database, override_pilot=override_pilot)
         process = _start_process(run)
@@ -131,13 +131,13 @@ class Starter:
         if process.wait() == 0:
             return
         try:
-            stored = self._store.campaign(campaign)
+            record = self._store.campaign(campaign)
             now = datetime.now(UTC)
             event = NewEvent(now, "start-failed", f"the run did not begin: {run.last_line()}")
-            if stored.state is CampaignState.CREATED and not self._is_running(campaign):
+            if record.state is CampaignState.CREATED and not self._is_running(campaign):
                 state = CampaignState.FAILED
                 self._store.move_campaign(campaign, state, event.message, event)
-            elif stored.state not in OVER and _never_ran(self._store, campaign):
+            elif record.state not in OVER and _never_ran(self._store, campaign):
                 self._store.add_event(campaign, event)
         except TunerError:
             return  # the log has it

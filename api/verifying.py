@@ -1,4 +1,4 @@
-"""Routes that measure a recommended configuration against what was there before once more.
+"""Routes that measure a recommended configuration against the previous one again.
 
 It runs in a process of its own, which writes events of the campaign; they are read here.
 """
@@ -40,7 +40,7 @@ class VerificationDocument(Document):
     asked for what came of it here, null for one that nobody has asked for over HTTP; ``outcome``:
     null while it is only asked for, or when it failed; ``text``: a sentence; ``verification``: the
     campaign that has its measurements. ``ratio``, ``lower``, ``upper``: the recommended
-    configuration's time over that of what was there before, with its interval at ``confidence``.
+    configuration's time over that of the previous one, with its interval at ``confidence``.
     """
 
     number: int
@@ -71,7 +71,7 @@ class VerificationDocument(Document):
 
 @router.get("/{campaign}/verifications", operation_id="list_verifications", dependencies=[READ])
 def list_verifications(campaign: PathCampaign, serving: Serving) -> list[VerificationDocument]:
-    """What was asked for and what came of it, by whomever, in the order in which it happened."""
+    """All requests for verifications and their results, in order of time."""
     events = Verifications(serving.store).of(campaign.id)
     return [VerificationDocument.of(event) for event in events]
 
@@ -90,9 +90,9 @@ def verify_recommendation(
     who: Admin,
     answer: Response,
 ) -> VerificationDocument:
-    """Measure what is recommended against what was there before, in fresh blocks of both.
+    """Measure what is recommended against the previous configuration, in fresh blocks of both.
 
-    It restarts the service as a campaign does, and puts back what is in force. What comes of it is
+    It restarts the service as a campaign does, and puts back what is in force. Its result is
     the one of the list whose `request` is the `number` of this answer. Until then another one is
     refused.
     """

@@ -194,7 +194,7 @@ def of(
         diagnostics_of=tuple(called(number).capitalize() for number in counted_of),
         diagnostics=diagnostics_rows(snapshot.recent, counted_of),
         drift=drift_drawing(snapshot.drift, [block for block, _ in disturbed]),
-        disturbed=_disturbed(disturbed),
+        disturbed=_disturbance_text(disturbed),
         noise=_noise(snapshot),
         events=tuple(reversed(snapshot.events[-_EVENTS_SHOWN:])),
         events_left_out=max(0, snapshot.newest - _EVENTS_SHOWN),
@@ -233,7 +233,7 @@ def _trial(
     if trial.number == BASELINE:
         state = "baseline"
     elif trial.number == snapshot.leader:
-        state = "recommended" if _recommended(snapshot.campaign) else "incumbent"
+        state = "recommended" if _is_recommended(snapshot.campaign) else "incumbent"
     return TrialRow(
         number=trial.number,
         state=state,
@@ -251,7 +251,7 @@ def _trial(
     )
 
 
-def _recommended(campaign: Campaign) -> bool:
+def _is_recommended(campaign: Campaign) -> bool:
     answer = campaign.recommendation
     return answer is not None and answer.answer is Answer.RECOMMENDED
 
@@ -324,7 +324,7 @@ def _best_of_comparison(
     )
 
 
-def _disturbed(of: Sequence[tuple[int, str]]) -> str:
+def _disturbance_text(of: Sequence[tuple[int, str]]) -> str:
     if not of:
         return ""
     block, message = of[-1]

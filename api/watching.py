@@ -53,7 +53,7 @@ class _Feed:
 
 
 class Feeds:
-    """All campaigns that somebody watches. Belongs to one event loop."""
+    """All campaigns that are being watched. Belongs to one event loop."""
 
     def __init__(self, store: Store, most: int) -> None:
         self._store = store
@@ -82,11 +82,11 @@ class Feeds:
         """Yield every event with a number above ``after``, in order; None when it is over; and
         between them, when its process is not heard from any more, or again.
 
-        Ends when the campaign can have no more events, and when whoever watches may no longer.
+        Ends when the campaign can have no more events, and when the watcher's permission ends.
         """
         last_absence: Absence | None = None
-        async with self._joined(campaign) as feed:
-            while await self._allowed(may):
+        async with self._join(campaign) as feed:
+            while await self._may_watch(may):
                 changed, newest, over = feed.changed, feed.newest, feed.over
                 while after < newest:
                     for event in await self._between(feed, campaign, after):
@@ -101,7 +101,7 @@ class Feeds:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(changed.wait(), _MAY_S)
 
-    async def _allowed(self, may: Callable[[], bool]) -> bool:
+    async def _may_watch(self, may: Callable[[], bool]) -> bool:
         try:
             return await run_sync(may)
         except TunerError:
@@ -114,7 +114,7 @@ class Feeds:
         return await run_sync(self._store.events, campaign, after, _READ_AT_ONCE)
 
     @asynccontextmanager
-    async def _joined(self, campaign: str) -> AsyncIterator[_Feed]:
+    async def _join(self, campaign: str) -> AsyncIterator[_Feed]:
         self._watchers += 1
         feed = self._feeds.get(campaign)
         if feed is None:

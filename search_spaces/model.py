@@ -232,7 +232,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A configuration that somebody published. ``rest``: its options that are no parameters of the
+    """A published configuration. ``rest``: its options that are no parameters of the
     space.
     """
 

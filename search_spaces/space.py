@@ -1,4 +1,4 @@
-"""A search space: its parameters in dependency order, and everything that can be asked of it."""
+"""A search space: its parameters in dependency order, and all operations on it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from search_spaces.model import (
 
 @dataclass(frozen=True, slots=True)
 class Space(Catalogue):
-    """What may be set on one program, and everything that can be asked of it. Made by ``load``;
+    """The settings of one program, and all operations on them. Made by ``load``;
     ``narrow`` makes a smaller one.
     """
 

@@ -2,7 +2,7 @@
 
 Processes, not threads: one busy thread would add its time slice to every other's latency. Plain
 ``fork`` and pipes, not a pool: a worker stuck in a system call on a dead filesystem cannot even be
-killed, and must keep neither this process nor whoever reads its output waiting.
+killed, and must not keep this process or the reader of its output waiting.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Crew:
         sys.stderr.flush()
         try:
             # A handler that raised between the fork and the note of the PID would lose a worker.
-            with _undisturbed():
+            with _hold_signals():
                 for number, (_, theirs) in enumerate(pipes):
                     pid = os.fork()
                     if pid == 0:
@@ -110,7 +110,7 @@ class Crew:
 
     def end(self) -> None:
         """End every worker: by closing its pipe, then SIGTERM, then SIGKILL; then stop waiting."""
-        with _undisturbed():
+        with _hold_signals():
             for connection in self._connections:
                 connection.close()
             # An idle worker ends at once when its pipe closes; a busy one needs the signal.
@@ -152,7 +152,7 @@ class Crew:
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def _hold_signals() -> Iterator[None]:
     """Hold back the signals that ask to stop; they arrive afterwards."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:

@@ -1,6 +1,6 @@
 """What holds a stage back until it is let go, so that several clients begin together.
 
-Either a controller says so over standard input, or all begin at one moment of the wall clock.
+Either a controller sends a line on standard input, or all begin at one moment of the wall clock.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Postmark:
         self._created = 0
 
     def steps(self, operation: str) -> list[Step]:
-        """Return the steps of one of postmark's three phases, which must be asked for in order."""
+        """Return the steps of one of postmark's three phases, which must be called in order."""
         if operation == "postmark-create":
             return [self._create() for _ in range(self._population.fileset.files)]
         if operation == "postmark-transactions":

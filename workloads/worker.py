@@ -149,7 +149,7 @@ class Worker:
             if isinstance(error, OSError):
                 path = f"{self._root}/{step.path}"
                 raise WorkloadFailure(os_failure(error, step.operation, path)) from None
-            raise self._failed(error, step.operation, step) from None
+            raise self._failure(error, step.operation, step) from None
         end_ns = time.monotonic_ns() - self._watch.paused_ns
         return PhaseTime(end_ns, max(0.0, own_user_s() - before_s - self._watch.paused_user_s))
 
@@ -187,14 +187,14 @@ class Worker:
             try:
                 checked = operation.check()
             except Mishap as error:
-                raise self._failed(error, name, None) from None
+                raise self._failure(error, name, None) from None
             latency = Histogram()
             latency.add(durations[name])
             tallies[name] = Tally(len(durations[name]), checked, latency)
         self._jobs, self._operations, self._acts, self._steps = {}, {}, [], ()
         return tallies
 
-    def _failed(self, error: Mishap, operation: str, step: Step | None) -> WorkloadFailure:
+    def _failure(self, error: Mishap, operation: str, step: Step | None) -> WorkloadFailure:
         if error.index is not None:
             path = self._jobs[operation].path(error.index)
         else:

@@ -2,7 +2,7 @@
 
 Run ``python -m bench.api_load [--races N] [--seconds S] [--watchers N]``: requests come at a
 steady rate, whether or not those before have been answered, then many watch one campaign while
-events are told. Everything is in a directory that is removed.
+events are written. Everything is in a directory that is removed.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ async def watch(port: int, path: str, last: int, connected: asyncio.Semaphore) -
 
 async def crowd(address: str, store: Store, campaign: str, watchers: int) -> tuple[int, int, float]:
     """How many of the watchers got every event in order, of how many, and how long after the last
-    event was told all had it (s).
+    event all had it (s).
     """
     newest = store.events(campaign)[-1].number
     last = newest + _EVENTS

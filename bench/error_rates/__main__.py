@@ -73,7 +73,7 @@ def _put(name: str, table: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
-    asked = parser.parse_args().parts
-    if unknown := set(asked) - set(PARTS):
+    parts_wanted = parser.parse_args().parts
+    if unknown := set(parts_wanted) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
-    main(asked or PARTS)
+    main(parts_wanted or PARTS)

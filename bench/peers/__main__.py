@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> int:
 def _run(
     tasks_left: list[Task], rows: dict[tuple[object, ...], Row], path: Path, jobs: int
 ) -> None:
-    """Run these in processes of their own, and save what is there now and then."""
+    """Run these in processes of their own, and save the results now and then."""
     # Peers that count on many processors would only get into each other's way.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")

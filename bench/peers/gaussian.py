@@ -19,7 +19,7 @@ _RANDOM_AT_FIRST = 15
 
 def gaussian(service: Service) -> None:
     """One model over all questions, whether or not a configuration depends on each; the default
-    first. What failed is told as the slowest so far, or the model would see nothing else.
+    first. A failure counts as the slowest so far, or it would dominate the model.
     """
     all_questions = questions(service.surface)
     optimizer = Optimizer(

@@ -1,7 +1,7 @@
 """irace's rule: races of configurations over blocks, with Friedman's test, drawn ever nearer to the
 survivors of the last race (López-Ibáñez et al. 2016, The irace package, section 2).
 
-Differs from the package: survivors are measured anew in the next race rather than kept with their
+Differs from the package: survivors are measured again in the next race rather than kept with their
 results, and the budget is counted in runs of the mean cost so far, since this testbed costs time.
 """
 
@@ -62,7 +62,7 @@ def _race(
     fewest: int,
     runs: float,
 ) -> list[Answers]:
-    """Measure all that are alive once a block, and drop whoever is shown to be worse; returns the
+    """Measure all that are alive once a block, and drop those that are worse; returns the
     survivors, the best first.
     """
     alive = list(candidates)

@@ -41,7 +41,7 @@ def smac3(service: Service) -> None:
         )
         facade = Facade(
             scenario,
-            lambda config, seed=0: 0.0,  # it is asked and told instead
+            lambda config, seed=0: 0.0,  # its ask-and-tell interface is used instead
             acquisition_maximizer=Facade.get_acquisition_maximizer(
                 scenario, challengers=_CHALLENGERS
             ),

@@ -103,7 +103,7 @@ def resume(directory: Path, address: str | None, campaign: str) -> None:
 
 
 def measure(directory: Path, address: str | None, campaigns: int, races: int) -> Iterator[Row]:
-    """Fill a database, then time what is asked of it."""
+    """Fill a database, then time queries of it."""
     kind = "SQLite" if address is None else "PostgreSQL"
     with Store.open(directory, address) as store:
         last = fill(store, races, campaigns)[-1]

@@ -55,7 +55,7 @@ def ours(engine: Engine, place: Path, first: Callable[[], None]) -> Outcome:
 
 
 def theirs(tools: Tools, place: Path, first: Callable[[], None]) -> Outcome:
-    """Run Debian's postmark; any line that says Error is an error, its exit status says nothing."""
+    """Run Debian's postmark; a line with "Error" is an error, its exit status is not."""
     first()
     start = time.monotonic()
     output = tools.run("postmark", cwd=place, input=_COMMANDS)

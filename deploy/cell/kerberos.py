@@ -68,7 +68,7 @@ def start(server: Node, cell: str, service: str, address: str, keytab: str) -> N
         f"    supported_enctypes = {_TYPE}\n    max_life = 24h\n}}\n"
         f"[logging]\nkdc = FILE:{_DIRECTORY}/kdc.log\n"
     )
-    # The master password is asked for twice. Nobody needs it later: its stash file is used.
+    # The program reads the master password twice. Later its stash file is used.
     password = f"{secrets.token_urlsafe(32)}\n".encode() * 2
     _run(server, ["kdb5_util", "create", "-s"], input=password)
     for principal, file in ((service, keytab), (USER, f"{_DIRECTORY}/{USER}.keytab")):

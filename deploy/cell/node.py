@@ -261,7 +261,7 @@ class StartingNode:
         self._answer()
         assert self._starter.stdout is not None
         self._starter.stdout.close()
-        # It lives on without us: whoever stops the node ends it by its recorded identity.
+        # It lives on without us: stopping the node ends it by its recorded identity.
         self._starter.returncode = 0
         return self.node
 

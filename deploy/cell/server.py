@@ -140,13 +140,13 @@ def _open_to_everybody(server: Node) -> None:
 def _keytab(key: bytes, timestamp_s: int) -> bytes:
     """A keytab file (version 0x0502) with one AES-256 key of the cell's service principal."""
 
-    def counted(data: bytes) -> bytes:
+    def with_length(data: bytes) -> bytes:
         return struct.pack(">H", len(data)) + data
 
     components = [b"afs", CELL_NAME.encode()]
-    entry = struct.pack(">H", len(components)) + counted(kerberos.realm(CELL_NAME).encode())
-    entry += b"".join(counted(component) for component in components)
-    entry += struct.pack(">IIBH", 1, timestamp_s, 1, 18) + counted(key)
+    entry = struct.pack(">H", len(components)) + with_length(kerberos.realm(CELL_NAME).encode())
+    entry += b"".join(with_length(component) for component in components)
+    entry += struct.pack(">IIBH", 1, timestamp_s, 1, 18) + with_length(key)
     return b"\x05\x02" + struct.pack(">i", len(entry)) + entry
 
 

@@ -59,7 +59,7 @@ class Journal:
 
     def note(self, record: str, values: Sequence[str]) -> None:
         """Keep a list beside it that is not to be put back; see ``read_note``."""
-        self.host.put(f"{self.directory}/{record}", _joined(values), mode=0o600)
+        self.host.put(f"{self.directory}/{record}", _nul_separated(values), mode=0o600)
 
     def read_note(self, record: str) -> tuple[str, ...]:
         """What ``note`` kept; nothing when it kept nothing."""
@@ -83,7 +83,7 @@ class Journal:
         fresh = f"{parent}/.{name}.new"  # hidden from whoever looks for journals
         check_change(self.host, ["rm", "--recursive", "--force", fresh])
         check_change(self.host, ["mkdir", "--parents", "--mode=0700", fresh])
-        plain = {name: _joined(values) for name, values in records.items()}
+        plain = {name: _nul_separated(values) for name, values in records.items()}
         plain |= {name: f"{value}\n".encode() for name, value in words.items()}
         plain |= contents or {}
         scripts = {helper: script(self.package, helper) for helper in self.helpers}
@@ -155,7 +155,7 @@ class Journal:
         return result.stdout.strip()
 
 
-def _joined(values: Sequence[str]) -> bytes:
+def _nul_separated(values: Sequence[str]) -> bytes:
     return "".join(f"{value}\0" for value in values).encode()
 
 

@@ -137,7 +137,7 @@ class Way(ABC, Generic[S]):
 
     ``section``: the pydantic type of what stands there, S. ``example``: how that is written, for
     error messages. ``workers``: which can reach it. ``title``: what it is, where a service can
-    offer it over HTTP by its key alone. ``several``: what is said of a campaign that uses more than
+    offer it over HTTP by its key alone. ``several``: the remark on a campaign that uses more than
     one of these at once, empty where they do not disturb each other. ``threat``: why an answer from
     there need not hold elsewhere; ``real``: there are programs that run.
     """
@@ -246,7 +246,7 @@ class Kind:
     """A kind of service. ``parts``: its tuned programs in the order in which they are brought up,
     servers before clients; None for a kind that takes those of all others. ``required``: those of
     which a campaign must name the search space. ``counted``: what its programs count that is worth
-    a row. ``starts``: how somebody may begin with it, what suits most first. ``programs``: by the
+    a row. ``starts``: the ways to begin with it, the most common first. ``programs``: by the
     name that search spaces use.
     """
 

@@ -88,7 +88,7 @@ def part_order() -> tuple[str, ...]:
 
 
 def starts() -> dict[str, Start]:
-    """How somebody may begin, by name: each kind's in its order, fstune's own first."""
+    """The ways to begin, by name: each kind's in its order, fstune's own first."""
     starts_by_name: dict[str, Start] = {}
     for kind in kinds():
         for start in kind.starts:

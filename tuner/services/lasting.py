@@ -33,12 +33,12 @@ class LastingPart(Part, Protocol):
 
     @property
     def outlives_restart(self) -> bool:
-        """Whether a configuration in force comes back when its host starts anew."""
+        """Whether a configuration in force comes back when its host restarts."""
         ...
 
     @property
     def where_kept(self) -> str:
-        """What keeps a configuration in force, or what somebody must do for it, as a phrase."""
+        """What keeps a configuration in force, or what has to be done for it, as a phrase."""
         ...
 
     def journals(self, name: str) -> frozenset[JournalState]:
@@ -52,7 +52,7 @@ class LastingPart(Part, Protocol):
         ...
 
     def reopen(self, name: str) -> None:
-        """Open what was kept, so that ``restore`` puts back what was there before. Raises
+        """Open the kept journals, so that ``restore`` puts back what was in effect before. Raises
         TestbedError.
         """
         ...

@@ -62,7 +62,7 @@ class Part(Protocol):
         ...
 
     def restore(self) -> str:
-        """Put back what was found; returns a sentence that says so. Harmless when nothing was
+        """Put back the initial settings; returns a sentence about it. Harmless when nothing was
         changed.
         """
         ...

@@ -1,4 +1,4 @@
-"""How somebody begins with a kind of service: what is asked, and what follows from the answers.
+"""The first steps with a kind of service: the questions, and what follows from the answers.
 
 A kind that offers no start can be tuned all the same: its campaign files are written by hand.
 """
@@ -38,7 +38,7 @@ class Choice:
 
 
 class Interview(Protocol):
-    """Whoever asks: a person at a terminal, or the options of a command."""
+    """The source of answers: a person at a terminal, or the options of a command."""
 
     def ask(
         self,

@@ -69,7 +69,7 @@ class Target:
         }
 
     def apply(self, configuration: Configuration, doing: Callable[[str], None]) -> Applied:
-        """Bring a configuration into effect and prove it. ``doing`` is told each step.
+        """Bring a configuration into effect and verify it. ``doing`` is called with each step.
 
         Raises ConfigurationError when a program does not start with it or does something else than
         asked; which configuration is in effect then is undefined until the next ``apply`` or

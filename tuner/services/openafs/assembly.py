@@ -144,15 +144,15 @@ def assemble(
 
 
 def _make_cold(cache: CacheManager, runtime: ClientRuntime) -> None:
-    """Empty every client's cache. That starts the clients anew, and what is set on running ones is
-    proven again: what comes is measured as well. Raises ConfigurationError.
+    """Empty every client's cache. That restarts the clients, so the settings of the running ones
+    are verified again: the next stage is measured as well. Raises ConfigurationError.
     """
     cache.make_cold()
     runtime.prove()
 
 
 def _live(client: Client, layout: Layout, space: Space, *, silent: bool) -> Live:
-    """What is set on a running client, given anew whenever it is started from now on. ``silent``:
+    """The settings of a running client, set again after each restart from now on. ``silent``:
     see ``Live.attach``. Raises SpecError for one that takes no fs commands.
     """
     if not isinstance(client, UnitClient):
@@ -164,8 +164,8 @@ def _live(client: Client, layout: Layout, space: Space, *, silent: bool) -> Live
 
 
 def _keep_initial(client: Client, layout: Layout) -> None:
-    """What is set on a running client, and would not be so after a start, is set again after each
-    one, although nobody tunes it. One that does not answer is only put back.
+    """Have settings of a running client that a restart loses set again after each one, although
+    nothing tunes them. A client that does not answer is only put back.
     """
     if not isinstance(client, UnitClient):
         return

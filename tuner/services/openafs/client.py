@@ -39,7 +39,7 @@ class Client(Protocol):
         ...
 
     def start(self, options: Sequence[str]) -> None:
-        """Begin anew with these options and an empty cache; returns when the volume can be seen.
+        """Restart with these options and an empty cache; returns when the volume is visible.
 
         Raises ConfigurationError when it does not start with them, TestbedError when the old one
         does not end.

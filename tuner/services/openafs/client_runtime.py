@@ -45,7 +45,7 @@ class ClientRuntime:
         return cls(clients, space, f"{PROGRAM} {version}", first.settings, {})
 
     def apply(self, values: Mapping[str, Value]) -> str | None:
-        """See Part.apply: fs commands, and connections made anew for another encryption."""
+        """See Part.apply: fs commands, and new connections for another encryption."""
         return "set" if any(self._on_all(lambda client: client.set(values))) else None
 
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:

@@ -1,6 +1,6 @@
 """Testbed files: which hosts a campaign may use, how each is reached, and what must not be touched.
 
-Owns the file's words and their defaults. A testbed file names real machines that somebody needs, so
+Owns the file's words and their defaults. A testbed file names real machines in use, so
 everything in it that later becomes an argument of a command is held to what such a thing looks
 like.
 """
@@ -204,7 +204,7 @@ class ControlSection(Section):
 class TokenSection(Section):
     """What the client works with: a token, of a ticket by a keytab that lies on the host itself.
 
-    ``lifetime``: how long a ticket is asked for; ``cell`` and ``realm``: of the token, without them
+    ``lifetime``: of the requested ticket; ``cell`` and ``realm``: of the token, without them
     those that the host itself takes.
     """
 

@@ -144,7 +144,7 @@ class Fileserver:
     def restore(self) -> str:
         """See Part.restore."""
         if self.recorded:
-            self._begin()  # somebody may have removed it
+            self._begin()  # it may have been removed
         action = _journal(self.host, self.place).restore() or "left as found"
         self.running, self.recorded, self.last_commands = self.original, False, ()
         return f"fileserver on {self.host.host} {action}: {self.original[0]}"
@@ -218,18 +218,18 @@ class Fileserver:
         return effective
 
     def _change(self, commands: tuple[str, ...]) -> int:
-        """Create the instance anew; returns how large its log was just before."""
+        """Create the instance again; returns the size of its log just before."""
         self._record()
         self.running = ()
         try:
-            return self._create_anew(commands)
+            return self._recreate(commands)
         except CommandFailed:
             # bosserver may have crashed over it, and been started again. Its state is read again
             # from the beginning.
             self._reachable_status()
-            return self._create_anew(commands)
+            return self._recreate(commands)
 
-    def _create_anew(self, commands: tuple[str, ...]) -> int:
+    def _recreate(self, commands: tuple[str, ...]) -> int:
         # A run that was cut off between delete and create has left no instance.
         status = _status(self.host, self.place)
         if status is not None:
@@ -329,7 +329,7 @@ class Fileserver:
         # It died before it opened its log, and bosserver throws away what it printed.
         self._stop()
         try:
-            # Should it stay after all, it must not keep the lock of whoever changes this host.
+            # Should it stay after all, it must not keep this host's lock.
             argv = ["sh", "-c", 'exec "$@" 9<&-', "sh", *command.split()]
             result = self.host.change(argv, timeout_s=_ASK_TIMEOUT_S)
         except TransportError:
@@ -337,7 +337,7 @@ class Fileserver:
         return f"it says: {result.tail}" if result.stderr or result.stdout else "it says nothing"
 
     def _log_since(self, size: int) -> parse.StartLog:
-        """What FileLog gained since it had ``size`` bytes; all of it if it was begun anew."""
+        """What FileLog gained since it had ``size`` bytes; all of it if it is a new file."""
         start = size if self._log_size() >= size else 0
         result = self.host.ask(["tail", f"--bytes=+{start + 1}", self.place.log])
         return parse.file_log(result.stdout if result.status == 0 else "")

@@ -146,7 +146,7 @@ class FuseClient:
     def restore(self) -> str:
         """See Client.restore."""
         if self.recorded:
-            self._begin()  # somebody may have removed it
+            self._begin()  # it may have been removed
         action = _journal(self.host, self.place).restore() or "left as found"
         self.recorded = False
         return f"{PROGRAM} on {self.host.host} {action}: {' '.join(self.options)}"

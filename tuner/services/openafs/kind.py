@@ -263,7 +263,7 @@ class HostsWay(Way[str]):
         with closing(hosts.Hosts(testbed, file.resolve().parent, state_directory)) as connections:
             survey = hosts.look(testbed, connections, requirements)
             if dry_run:
-                if survey.refusal is not None:  # perhaps a client that is down, and says nothing
+                if survey.refusal is not None:  # perhaps a client is down, and does not answer
                     requirements = replace(requirements, client_runtime=None)
                 work = load_workload("mixed-use")
                 rehearsal = hosts.rehearse(

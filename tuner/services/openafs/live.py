@@ -166,7 +166,7 @@ class Live:
         return {**usual, **values}
 
     def _give(self, values: dict[str, Value]) -> None:
-        """Run the commands for what is not in effect; connections are made anew for encryption."""
+        """Run the commands for what is not in effect; encryption needs new connections."""
         before, self._in_effect = self._in_effect, None
         changed = {n: v for n, v in values.items() if before is None or before[n] != v}
         if changed.get(CRYPT) == "":
@@ -230,7 +230,7 @@ class Live:
     def restore(self) -> str:
         """See Part.restore."""
         if self.recorded:
-            self._begin()  # somebody may have removed it
+            self._begin()  # it may have been removed
         action = self.journal.restore() or "left as found"
         self.recorded, self._in_effect, self.requested = False, None, dict(self.initial)
         return f"the running client on {self.host.host} {action}"

@@ -72,7 +72,7 @@ class StartLog:
 
 
 def file_log(text: str) -> StartLog:
-    """Parse the part of FileLog written since a restart was asked for (possibly several tries)."""
+    """Parse the part of FileLog written since a requested restart (possibly several tries)."""
     lines = text.splitlines()
     newest = max((i for i, line in enumerate(lines) if _STARTING in line), default=None)
     last = lines[-1] if lines else ""
@@ -174,8 +174,8 @@ def cache_configuration(text: str) -> dict[str, int | bool]:
 
 
 def encryption(text: str) -> str:
-    """What new connections get, from ``fs getcrypt``: "on", "off", or "" for any other text. It
-    says nothing about those that are there.
+    """The encryption of new connections, from ``fs getcrypt``: "on", "off", or "" for any other
+    text. It does not tell about existing ones.
     """
     match = re.search(r"^Security level is currently (crypt|clear)\b", text, re.MULTILINE)
     return "" if match is None else {"crypt": "on", "clear": "off"}[match[1]]
@@ -208,7 +208,7 @@ def own_cell(text: str) -> str:
 
 def ticket_life_s(text: str) -> float | None:
     """How long the ticket of the shortest life is valid from its beginning, in seconds, from
-    ``klist`` in the C locale; None when that is not to be seen.
+    ``klist`` in the C locale; None when it does not show that.
     """
     lives = []
     for spans in re.findall(r"^(\S+ \S+)  (\S+ \S+)  \S+@", text, re.MULTILINE):

@@ -1,4 +1,4 @@
-"""How somebody begins with OpenAFS: on a private cell of this machine, or on hosts by SSH."""
+"""The first steps with OpenAFS: on a private cell of this machine, or on hosts by SSH."""
 
 from __future__ import annotations
 

@@ -70,8 +70,8 @@ class Tokens:
         return self._recorded
 
     def make(self) -> None:
-        """A new ticket, and a new token of it in place of any other, so that connections are made
-        anew. Raises TokenError.
+        """Make a new ticket, and a new token of it in place of any other; new connections follow
+        from that. Raises TokenError.
         """
         place, journal = self.place, self.journal
         if not self._recorded:
@@ -88,7 +88,7 @@ class Tokens:
         self._old_at = began + life_s / 2.0
 
     def renew(self) -> None:
-        """Make it anew when half of the ticket's life is over, or when it is gone. Raises
+        """Make a new one when half of the ticket's life is over, or when it is gone. Raises
         TokenError.
         """
         if _now() < self._old_at:
@@ -123,7 +123,7 @@ def kinit_arguments(place: TokenPlace) -> list[str]:
 
 
 def why_no_ticket(host: Connector, place: TokenPlace) -> str:
-    """Why the keytab gives no ticket there, "" when it does: one is asked for and thrown away at
+    """Why the keytab gives no ticket there, "" when it does: one is requested and dropped at
     once, so that nothing is changed.
     """
     programs = host.ask(["sh", "-c", _PROGRAMS, "sh", *_NEEDED])

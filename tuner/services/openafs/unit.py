@@ -1,7 +1,7 @@
 """The Linux kernel's cache manager on one client host, in the hands of a systemd unit.
 
 Its options stand in a file that the unit reads: ``OPTIONS=`` of Debian's afs.conf, ``AFSD_ARGS=``
-of Red Hat's sysconfig file. Every change writes that line and starts the unit anew, by a script
+of Red Hat's sysconfig file. Every change writes that line and restarts the unit, by a script
 that starts nothing before the old client is gone. A start sets encryption from the host's own
 files, so it is set again to what it was.
 """
@@ -189,7 +189,7 @@ class UnitClient:
 
     def restore(self) -> str:
         """See Client.restore."""
-        if self.recorded and self._begin():  # somebody has removed it
+        if self.recorded and self._begin():  # it was removed
             self.host.put(f"{_journal(self.host, self.place).directory}/{_STOPPED}", b"")
         try:
             action = _journal(self.host, self.place).restore() or "left as found"

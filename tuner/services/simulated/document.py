@@ -1,6 +1,6 @@
 """How a simulated testbed is written down: the ``simulated:`` section of a campaign file, checked.
 
-Owns the words, their defaults, what is said about a mistake, and how a section becomes a world. The
+Owns the words, their defaults, the messages about mistakes, and how a section becomes a world. The
 same section, with a name and search spaces, is a surface file (see ``tuner.simulate.surface``).
 """
 

@@ -2,7 +2,7 @@
 
 Owns the kinds of noise and how they are drawn. Each number follows from the seed, the block and the
 run alone, never from what was drawn before: a resumed campaign draws what it would have
-drawn. What goes on from one run to the next begins anew with each block.
+drawn. What continues from run to run starts again with each block.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How somebody begins without a server: a campaign on arithmetic, to see how fstune works."""
+"""The first steps without a server: a campaign on arithmetic, to see how fstune works."""
 
 from __future__ import annotations
 

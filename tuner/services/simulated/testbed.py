@@ -37,7 +37,7 @@ _LONGEST_S = 10 * 366 * 86_400.0
 
 @dataclass(slots=True)
 class VirtualClock:
-    """Seconds that pass only when somebody lets them."""
+    """Seconds that pass only by ``advance``."""
 
     now_s: float = 0.0
 
