@@ -1,4 +1,4 @@
-"""What a campaign does now and what it has been asked to, from its rows and newest events. Pure."""
+"""What a campaign does now and is asked to do next, from its rows and newest events. Pure."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from tuner.records.differences import changes
 from tuner.states import CampaignState, EventKind, TrialState
 from tuner.text import counted
 
-_ASKED = {
+_REQUESTS = {
     EventKind.PAUSE_REQUESTED: "It was asked to pause, and does so after the arm in hand.",
     EventKind.CANCEL_REQUESTED: "It was asked to end, and does so after the arm in hand.",
     EventKind.RESUME_REQUESTED: "It was asked to go on; its run begins.",
 }
-_ANSWERED = ("campaign-", "start-failed", "testbed-ready")
+_ANSWERS = ("campaign-", "start-failed", "testbed-ready")
 
 
-def doing(seen: Seen, *, absent: bool = False) -> str:
+def doing(snapshot: Seen, *, absent: bool = False) -> str:
     """What it does, in one line. ``absent``: its process is not heard from."""
-    campaign = seen.campaign
+    campaign = snapshot.campaign
     if absent:
         return "running by its state, but not heard from"
     if campaign.state is not CampaignState.RUNNING:
         return f"{campaign.state}: {campaign.reason}" if campaign.reason else str(campaign.state)
-    if not seen.running:
-        newest = f" ({seen.events[-1].message})" if seen.events else ""
+    if not snapshot.running:
+        newest = f" ({snapshot.events[-1].message})" if snapshot.events else ""
         return f"running, between two blocks{newest}"
-    block = seen.running[0]
+    block = snapshot.running[0]
     return f"running: {KINDS[block.kind]}, race {block.race}, block {block.number}"
 
 
-def now(seen: Seen, *, absent: bool = False) -> tuple[str, ...]:
-    """The arm in hand of each block that runs, the one before it, and what was asked for."""
-    found = []
-    if seen.campaign.state is CampaignState.RUNNING and not absent:
-        trials = {trial.number: trial for trial in seen.trials}
-        several = len(seen.running) > 1
-        for block in seen.running:
+def now(snapshot: Seen, *, absent: bool = False) -> tuple[str, ...]:
+    """The arm in hand of each running block, the arm before it, and the open request."""
+    lines = []
+    if snapshot.campaign.state is CampaignState.RUNNING and not absent:
+        trials = {trial.number: trial for trial in snapshot.trials}
+        several = len(snapshot.running) > 1
+        for block in snapshot.running:
             where = f"On {block.testbed}: " if several and block.testbed else ""
-            found.append(where + _arm(block, trials))
+            lines.append(where + _arm(block, trials))
             if block.measurements:
-                found.append(where + _done(block.measurements[-1]))
-    if (asked := _asked(seen)) is not None:
-        found.append(asked)
-    return tuple(found)
+                lines.append(where + _last_arm(block.measurements[-1]))
+    if (request := _open_request(snapshot)) is not None:
+        lines.append(request)
+    return tuple(lines)
 
 
 def _arm(block: Block, trials: Mapping[int, Trial]) -> str:
@@ -70,7 +70,7 @@ def _what(trial: Trial | None, trials: Mapping[int, Trial]) -> str:
     return f" ({text})" if text else " (same settings as the baseline)"
 
 
-def _done(measurement: Measurement) -> str:
+def _last_arm(measurement: Measurement) -> str:
     what = ", ".join(measurement.actions) or "nothing to restart"
     return (
         f"The arm before it, {called(measurement.trial)}: {what} ({measurement.apply_s:.1f} s), "
@@ -78,28 +78,28 @@ def _done(measurement: Measurement) -> str:
     )
 
 
-def _asked(seen: Seen) -> str | None:
-    """What was asked for and has not been answered by a later event."""
-    for event in reversed(seen.events):
-        if event.kind in _ASKED:
-            return _ASKED[EventKind(event.kind)]
-        if event.kind.startswith(_ANSWERED):
+def _open_request(snapshot: Seen) -> str | None:
+    """The newest request that no later event has answered."""
+    for event in reversed(snapshot.events):
+        if event.kind in _REQUESTS:
+            return _REQUESTS[EventKind(event.kind)]
+        if event.kind.startswith(_ANSWERS):
             return None
     return None
 
 
-def used(seen: Seen) -> float | None:
+def budget_share(snapshot: Seen) -> float | None:
     """The part of its budget that a campaign has used; None when its rules are not known."""
-    return None if seen.rules is None else _spent(seen).used(seen.rules)
+    return None if snapshot.rules is None else _use(snapshot).used(snapshot.rules)
 
 
-def expected_end(seen: Seen) -> datetime | None:
-    """When the budget will be used up if it goes on as it has; None where that cannot be told."""
-    if seen.campaign.state is not CampaignState.RUNNING or seen.rules is None:
+def expected_end(snapshot: Seen) -> datetime | None:
+    """When the budget will be used up at the present rate; None where that is not known."""
+    if snapshot.campaign.state is not CampaignState.RUNNING or snapshot.rules is None:
         return None
-    left_s = _spent(seen).left_s(seen.campaign.time_use, seen.rules)
-    return seen.campaign.updated + timedelta(seconds=left_s) if left_s else None
+    left_s = _use(snapshot).left_s(snapshot.campaign.time_use, snapshot.rules)
+    return snapshot.campaign.updated + timedelta(seconds=left_s) if left_s else None
 
 
-def _spent(seen: Seen) -> Spent:
-    return Spent(seen.measuring_s, seen.measured)
+def _use(snapshot: Seen) -> Spent:
+    return Spent(snapshot.measuring_s, snapshot.measured)

@@ -23,7 +23,7 @@ from api import (
     verifying,
 )
 from api.exports import Exports
-from api.limits import Buckets, Headed, Limited
+from api.limits import Buckets, HeadersLayer, LimitsLayer
 from api.service import Service
 from api.starting import Starter
 from api.watching import Feeds
@@ -31,7 +31,7 @@ from tuner.campaign.holding import is_gone
 from tuner.errors import SpecError
 from tuner.page.effects_seen import EffectsSeen
 from tuner.page.snapshot import Sight
-from tuner.services.kinds import offered
+from tuner.services.kinds import offers
 from tuner.settings import ServiceSettings, Settings
 from tuner.store import Store
 from tuner.store.access import Access
@@ -45,8 +45,8 @@ def create_app(
 ) -> FastAPI:
     """The application for one state directory; without one, for what the environment names."""
     options = settings if settings is not None else ServiceSettings()
-    if unknown := sorted(options.allow - offered().keys()):
-        raise SpecError(f"allowed testbeds: {unknown[0]} is none of {', '.join(offered())}")
+    if unknown := sorted(options.allow - offers().keys()):
+        raise SpecError(f"allowed testbeds: {unknown[0]} is none of {', '.join(offers())}")
     directory, database = state_directory, None
     if directory is None:
         place = Settings()
@@ -61,7 +61,7 @@ def create_app(
             closing(Sight(store)) as sight,
             closing(effects),
         ):
-            # Nobody hears any more how what an earlier service was asked for has begun.
+            # Nothing waits any more for what an earlier service was asked to start.
             Applications(store).unask_all()
             Verifications(store).fail_all(is_gone)
             app.state.service = Service(
@@ -88,8 +88,8 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
-    for told_by in (health, campaigns, running, steering, applying, verifying, catalog, pages):
-        app.include_router(told_by.router)
+    for part in (health, campaigns, running, steering, applying, verifying, catalog, pages):
+        app.include_router(part.router)
     app.include_router(applying.every)
     app.mount(
         "/static",
@@ -99,8 +99,10 @@ def create_app(
     problems.install(app, pages.problem_page)
     _document_problems(app)
     hosts = None if options.auth else options.hosts
-    app.add_middleware(Limited, buckets=Buckets(options.requests_per_s, options.burst), hosts=hosts)
-    app.add_middleware(Headed)
+    app.add_middleware(
+        LimitsLayer, buckets=Buckets(options.requests_per_s, options.burst), hosts=hosts
+    )
+    app.add_middleware(HeadersLayer)
     return app
 
 

@@ -37,7 +37,7 @@ class ApplicationDocument(Document):
 
     @classmethod
     def of(cls, application: Application) -> ApplicationDocument:
-        """That of a record."""
+        """The document for a record."""
         return cls(
             id=application.id,
             campaign=application.campaign,
@@ -67,7 +67,7 @@ class ChangeDocument(Document):
 
 class PartPlanDocument(Document):
     """What changes in one program. ``old`` and ``new``: its options; ``where_kept``: what keeps
-    them when its host starts anew, or what somebody must do for that.
+    them when its host restarts, or what has to be done for that.
     """
 
     component: str
@@ -100,8 +100,8 @@ class PlanDocument(Document):
     notes: list[str]
 
     @classmethod
-    def made(cls, plan: ApplyPlan, application: Application | None) -> PlanDocument:
-        """That of a plan, and of the application that it was stored as."""
+    def of(cls, plan: ApplyPlan, application: Application | None) -> PlanDocument:
+        """The document for a plan and the application that it is stored as."""
         parts = [
             PartPlanDocument(
                 component=part.component,

@@ -1,7 +1,7 @@
 """Routes that bring what a campaign recommends into force, in two steps, and roll it back.
 
-The first step looks and makes a plan, whose identity stands for what is in effect and what shall
-be; the second applies that plan and no other. It is done in a process of its own.
+The first step looks and makes a plan, whose identity is a hash of what is in effect and of what
+shall be; the second applies exactly that plan, in a process of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from api import problems
 from api.application_documents import ApplicationDocument, PlanDocument
-from api.service import ADMIN, READ, Admin, Found, Service, Serving, Visitor
+from api.service import ADMIN, READ, Admin, PathCampaign, Service, Serving, Visitor
 from tuner.applications import Application
 from tuner.apply.applying import Hand, look_again, make_plan
 from tuner.apply.place import Site
@@ -43,7 +43,7 @@ class PlanRequest(BaseModel):
 
 
 @router.get("/{campaign}/applications", operation_id="list_applications", dependencies=[READ])
-def list_applications(campaign: Found, serving: Serving) -> list[ApplicationDocument]:
+def list_applications(campaign: PathCampaign, serving: Serving) -> list[ApplicationDocument]:
     """What was planned, applied and rolled back of this campaign, newest first."""
     return [ApplicationDocument.of(one) for one in Applications(serving.store).of(campaign.id)]
 
@@ -53,9 +53,9 @@ def list_all_applications(serving: Serving, *, in_force: bool = False) -> list[A
     """What was planned, applied and rolled back of all campaigns, newest first. `in_force`: only
     what is, or may be, in force, the one that was applied last first.
     """
-    kept = Applications(serving.store)
-    found = kept.in_force() if in_force else kept.all()
-    return [ApplicationDocument.of(one) for one in found]
+    applications = Applications(serving.store)
+    rows = applications.in_force() if in_force else applications.all()
+    return [ApplicationDocument.of(one) for one in rows]
 
 
 @router.post(
@@ -67,7 +67,7 @@ def list_all_applications(serving: Serving, *, in_force: bool = False) -> list[A
     | {200: {"model": PlanDocument, "description": "Nothing to change: nothing to apply."}},
 )
 def plan_application(
-    campaign: Found, sent: PlanRequest, serving: Serving, who: Admin, answer: Response
+    campaign: PathCampaign, request: PlanRequest, serving: Serving, who: Admin, answer: Response
 ) -> PlanDocument:
     """Look at what is in effect on the testbed, and plan how it becomes what is recommended.
 
@@ -76,13 +76,13 @@ def plan_application(
     """
     hand = _hand(serving, who)
     plan, application = make_plan(
-        hand, campaign, Site.of(campaign, serving.directory), stepwise=sent.step
+        hand, campaign, Site.of(campaign, serving.directory), stepwise=request.step
     )
     if application is None:
         answer.status_code = HTTPStatus.OK
     else:
         answer.headers["Location"] = f"/v1/campaigns/{campaign.id}/applications"
-    return PlanDocument.made(plan, application)
+    return PlanDocument.of(plan, application)
 
 
 @router.post(
@@ -93,19 +93,22 @@ def plan_application(
     responses=_CHANGING,
 )
 def apply_plan(
-    campaign: Found, plan: PlanIdentity, serving: Serving, who: Admin
+    campaign: PathCampaign, plan: PlanIdentity, serving: Serving, who: Admin
 ) -> ApplicationDocument:
     """Apply a plan. One that is stale is refused (`urn:fstune:stale-plan`): make a new one.
 
     It is stale when something else is in effect now than what it began with.
     """
-    kept = Applications(serving.store)
-    planned = ApplicationState.PLANNED
-    found = [one for one in kept.of(campaign.id) if one.plan == plan and one.state is planned]
-    if not found:
+    applications = Applications(serving.store)
+    matches = [
+        one
+        for one in applications.of(campaign.id)
+        if one.plan == plan and one.state is ApplicationState.PLANNED
+    ]
+    if not matches:
         raise NotFoundError(f"campaign {campaign.id} has no plan {plan} that can be applied")
-    look_again(_hand(serving, who), found[0])
-    return _begun(serving, who, found[0], "apply")
+    look_again(_hand(serving, who), matches[0])
+    return _request_and_start(serving, who, matches[0], "apply")
 
 
 @router.post(
@@ -115,30 +118,32 @@ def apply_plan(
     status_code=HTTPStatus.ACCEPTED,
     responses=_CHANGING,
 )
-def roll_back_application(campaign: Found, serving: Serving, who: Admin) -> ApplicationDocument:
+def roll_back_application(
+    campaign: PathCampaign, serving: Serving, who: Admin
+) -> ApplicationDocument:
     """Bring back what was in effect before what this campaign recommends was applied."""
-    found = Applications(serving.store).in_force(campaign=campaign.id)
-    if not found:
+    applications = Applications(serving.store).in_force(campaign=campaign.id)
+    if not applications:
         raise NotFoundError(f"nothing of campaign {campaign.id} is in force")
-    return _begun(serving, who, found[0], "rollback")
+    return _request_and_start(serving, who, applications[0], "rollback")
 
 
 def _hand(serving: Service, who: Visitor) -> Hand:
     return Hand(serving.store, serving.directory, who.name, _log.info)
 
 
-def _begun(
+def _request_and_start(
     serving: Service, who: Visitor, application: Application, command: str
 ) -> ApplicationDocument:
-    """Note who has asked, and begin; the application as it is then."""
+    """Record who asked, and start. Returns the application with the request in it."""
     now = datetime.now(UTC)
-    said = f"{who.name} asked to {command} {application.id}"
-    event = NewEvent(now, f"{command}-requested", said, {"application": application.id})
-    kept = Applications(serving.store)
-    asked = kept.ask(application.id, application.state, who.name, event)
+    message = f"{who.name} asked to {command} {application.id}"
+    event = NewEvent(now, f"{command}-requested", message, {"application": application.id})
+    applications = Applications(serving.store)
+    requested = applications.ask(application.id, application.state, who.name, event)
     try:
-        serving.starter.start_application(command, asked)
-    except Exception:  # whatever kept it from beginning, it can be asked for again
-        kept.unask(application.id)
+        serving.starter.start_application(command, requested)
+    except Exception:  # whatever kept it from starting, it can be requested again
+        applications.unask(application.id)
         raise
-    return ApplicationDocument.of(asked)
+    return ApplicationDocument.of(requested)

@@ -24,8 +24,8 @@ from api.documents import (
 )
 from api.exports import MEDIA_TYPE
 from api.paging import LARGEST, Limit, Page, PageToken, after_number, page, read_token
-from api.service import READ, Found, Reader, Service, Serving, service
-from api.watching import Heard
+from api.service import READ, PathCampaign, Reader, Service, Serving, service
+from api.watching import Presence
 from tuner.campaign.comparing import stored_comparisons
 from tuner.campaign.expiry import with_expiry
 from tuner.campaign.stored_named import stored_named
@@ -50,9 +50,9 @@ def list_campaigns(
     serving: Serving, limit: Limit = 50, token: PageToken = None
 ) -> Page[CampaignDocument]:
     """All campaigns, newest first."""
-    found = serving.pages.campaigns(limit + 1, older_than(read_token(token, str, str)))
+    campaigns = serving.pages.campaigns(limit + 1, older_than(read_token(token, str, str)))
     return page(
-        found,
+        campaigns,
         limit,
         lambda c: (c.created.isoformat(), c.id),
         lambda c: CampaignDocument.of(c, serving.store),
@@ -60,28 +60,28 @@ def list_campaigns(
 
 
 @router.get("/{campaign}", operation_id="get_campaign")
-def get_campaign(campaign: Found, serving: Serving) -> CampaignDocument:
+def get_campaign(campaign: PathCampaign, serving: Serving) -> CampaignDocument:
     """One campaign. Its ETag is what `If-Match` of a change asks for."""
     return CampaignDocument.of(campaign, serving.store)
 
 
 @router.get("/{campaign}/trials", operation_id="list_trials")
 def list_trials(
-    campaign: Found, serving: Serving, limit: Limit = 100, token: PageToken = None
+    campaign: PathCampaign, serving: Serving, limit: Limit = 100, token: PageToken = None
 ) -> Page[TrialDocument]:
     """The trials of a campaign, by number."""
-    found = serving.pages.trials(campaign.id, after_number(token, -1), limit + 1)
-    return page(found, limit, lambda trial: (trial.number,), TrialDocument.of)
+    trials = serving.pages.trials(campaign.id, after_number(token, -1), limit + 1)
+    return page(trials, limit, lambda trial: (trial.number,), TrialDocument.of)
 
 
 @router.get("/{campaign}/blocks", operation_id="list_blocks")
 def list_blocks(
-    campaign: Found, serving: Serving, limit: Limit = 100, token: PageToken = None
+    campaign: PathCampaign, serving: Serving, limit: Limit = 100, token: PageToken = None
 ) -> Page[BlockDocument]:
     """The blocks of a campaign, by number."""
-    found = serving.pages.blocks(campaign.id, after_number(token, 0), limit + 1)
+    blocks = serving.pages.blocks(campaign.id, after_number(token, 0), limit + 1)
     return page(
-        found,
+        blocks,
         limit,
         lambda row: (row.block.number,),
         lambda row: BlockDocument.of(row.block, row.measured),
@@ -90,14 +90,14 @@ def list_blocks(
 
 @router.get("/{campaign}/measurements", operation_id="list_measurements")
 def list_measurements(
-    campaign: Found, serving: Serving, limit: Limit = 100, token: PageToken = None
+    campaign: PathCampaign, serving: Serving, limit: Limit = 100, token: PageToken = None
 ) -> Page[MeasurementDocument]:
     """The measurements of a campaign, in the order measured."""
     key = read_token(token, int, int)
     after = (0, 0) if key is None else (int(key[0]), int(key[1]))
-    found = serving.pages.measurements(campaign.id, after, limit + 1)
+    measurements = serving.pages.measurements(campaign.id, after, limit + 1)
     return page(
-        found,
+        measurements,
         limit,
         lambda one: (one[0], one[1].position),
         lambda one: MeasurementDocument.of(*one),
@@ -105,37 +105,37 @@ def list_measurements(
 
 
 @router.get("/{campaign}/verdicts", operation_id="list_verdicts")
-def list_verdicts(campaign: Found, serving: Serving) -> list[VerdictDocument]:
+def list_verdicts(campaign: PathCampaign, serving: Serving) -> list[VerdictDocument]:
     """Every trial against the baseline, on the blocks of each kind that it was in."""
-    found = serving.sight.verdicts(campaign.id)
-    if found is None:
+    verdicts = serving.sight.verdicts(campaign.id)
+    if verdicts is None:
         raise NotFoundError(f"the workload of campaign {campaign.id} is gone or is another now")
-    return [VerdictDocument.of(one.trial, one.kind, one.verdict) for one in found]
+    return [VerdictDocument.of(one.trial, one.kind, one.verdict) for one in verdicts]
 
 
 @router.get("/{campaign}/drift", operation_id="get_drift")
-def get_drift(campaign: Found, serving: Serving) -> list[DriftDocument]:
+def get_drift(campaign: PathCampaign, serving: Serving) -> list[DriftDocument]:
     """How the baseline moved from block to block, in the order measured."""
     return [DriftDocument.of(point) for point in serving.sight.of(campaign.id).drift]
 
 
 @router.get("/{campaign}/effects", operation_id="get_effects")
-def get_effects(campaign: Found, serving: Serving) -> EffectsDocument:
+def get_effects(campaign: PathCampaign, serving: Serving) -> EffectsDocument:
     """What the model of the search makes of each parameter: where to look, not a claim."""
     return effects_document(serving.effects.of(serving.sight.of(campaign.id)))
 
 
 @router.get("/{campaign}/comparison", operation_id="get_comparison")
-def get_comparison(campaign: Found, serving: Serving) -> ComparisonDocument:
+def get_comparison(campaign: PathCampaign, serving: Serving) -> ComparisonDocument:
     """What a campaign that compares given configurations comes to so far."""
-    found = stored_named(serving.store, campaign)
-    if found is None:
+    comparison = stored_named(serving.store, campaign)
+    if comparison is None:
         raise NotFoundError(f"campaign {campaign.id} compares no given configurations")
-    return ComparisonDocument.of(found)
+    return ComparisonDocument.of(comparison)
 
 
 @router.get("/{campaign}/why", operation_id="get_why")
-def get_why(campaign: Found, serving: Serving) -> WhyDocument:
+def get_why(campaign: PathCampaign, serving: Serving) -> WhyDocument:
     """What changed with the settings that the answer is about, or with the incumbent's before."""
     answer = campaign.recommendation
     trial = serving.sight.of(campaign.id).leader if answer is None else answer.trial
@@ -143,12 +143,12 @@ def get_why(campaign: Found, serving: Serving) -> WhyDocument:
 
 
 @router.get("/{campaign}/recommendation", operation_id="get_recommendation")
-def get_recommendation(campaign: Found, serving: Serving) -> RecommendationDocument:
+def get_recommendation(campaign: PathCampaign, serving: Serving) -> RecommendationDocument:
     """What a campaign recommends: settings, ready-made options, and the evidence."""
-    return recommended(serving, campaign)
+    return recommendation_of(serving, campaign)
 
 
-def recommended(serving: Service, campaign: Campaign) -> RecommendationDocument:
+def recommendation_of(serving: Service, campaign: Campaign) -> RecommendationDocument:
     """The answer of a campaign; NotFoundError before it has one."""
     if campaign.recommendation is None:
         raise NotFoundError(f"campaign {campaign.id} is {campaign.state} and has no answer yet")
@@ -178,9 +178,9 @@ def recommended(serving: Service, campaign: Campaign) -> RecommendationDocument:
         }
     },
 )
-def export_campaign(campaign: Found, serving: Serving) -> Response:
+def export_campaign(campaign: PathCampaign, serving: Serving) -> Response:
     """A whole campaign as one file, which `fstune import` takes. One that runs goes on."""
-    return serving.exports.sent(campaign.id)
+    return serving.exports.response(campaign.id)
 
 
 @router.get(
@@ -200,13 +200,13 @@ def export_campaign(campaign: Found, serving: Serving) -> Response:
     },
 )
 def get_report(
-    campaign: Found,
+    campaign: PathCampaign,
     serving: Serving,
     form: Annotated[
         ReportForm, Query(alias="format", description="As which kind of file.")
     ] = ReportForm.HTML,
 ) -> Response:
-    """A campaign written up for somebody who was not there, whatever state it is in."""
+    """A report of a campaign for readers who did not follow it, in any state."""
     name = file_name(campaign.id, form)
     headers = {"Content-Disposition": f'inline; filename="{name}"'}
     if form is ReportForm.HTML:
@@ -218,11 +218,11 @@ def get_report(
 
 @router.get("/{campaign}/events", operation_id="list_events")
 def list_events(
-    campaign: Found, serving: Serving, limit: Limit = 100, token: PageToken = None
+    campaign: PathCampaign, serving: Serving, limit: Limit = 100, token: PageToken = None
 ) -> Page[EventDocument]:
     """What happened, in order."""
-    found = serving.store.events(campaign.id, after_number(token, 0), limit + 1)
-    return page(found, limit, lambda event: (event.number,), EventDocument.of)
+    events = serving.store.events(campaign.id, after_number(token, 0), limit + 1)
+    return page(events, limit, lambda event: (event.number,), EventDocument.of)
 
 
 def stream_place(
@@ -247,7 +247,7 @@ def stream_place(
     response_class=EventSourceResponse,
 )
 async def stream_events(
-    campaign: Found,
+    campaign: PathCampaign,
     serving: Annotated[Service, Depends(service)],
     who: Reader,
     after: Annotated[int, Depends(stream_place)],
@@ -263,7 +263,7 @@ async def stream_events(
         if event is None:
             yield ServerSentEvent(event="over", data={})
             return
-        if isinstance(event, Heard):
+        if isinstance(event, Presence):
             yield ServerSentEvent(event="presence", data=PresenceDocument.of(event.absence))
             continue
         yield ServerSentEvent(id=str(event.number), event="campaign", data=EventDocument.of(event))

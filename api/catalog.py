@@ -1,6 +1,4 @@
-"""Routes of what is there to choose from, and of what to set: spaces, workloads, testbeds,
-recommendations.
-"""
+"""Routes of what a campaign can name (spaces, workloads, testbeds), and of recommendations."""
 
 from __future__ import annotations
 
@@ -22,14 +20,14 @@ from tuner.errors import NotFoundError
 from tuner.measure.workload import load_workload
 from tuner.page.known import Filters, Known, known_recommendations
 from tuner.report.recommend import RecommendationDocument
-from tuner.services.kinds import offer, offered
+from tuner.services.kinds import offer, offers
 
 router = APIRouter(
     prefix="/v1", tags=["catalogue"], dependencies=[READ], responses=problems.responses()
 )
 
 Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,80}$")]
-Wanted = Annotated[str | None, Query(max_length=200, pattern=r"^[^\x00]*$")]
+Filter = Annotated[str | None, Query(max_length=200, pattern=r"^[^\x00]*$")]
 
 
 class SpaceDocument(Document):
@@ -143,53 +141,53 @@ def _workload(name: str) -> WorkloadDocument:
 @router.get("/testbeds", operation_id="list_testbeds")
 def list_testbeds(serving: Serving) -> list[TestbedDocument]:
     """The testbeds that campaigns started over HTTP may name."""
-    found = [
+    documents = [
         TestbedDocument(name=key, kind=key, title=title, hosts=None)
-        for key, title in offered().items()
+        for key, title in offers().items()
         if key in serving.settings.allow
     ]
     directory = serving.settings.testbeds
     for file in sorted(directory.glob("*.yaml")) if directory is not None else ():
         if (one := offer(file)) is None:
-            continue  # whoever starts a campaign on it is told
+            continue  # starting a campaign on it raises the error
         document = TestbedDocument(name=file.stem, kind=one.key, title=one.title, hosts=one.hosts)
-        found.append(document)
-    return found
+        documents.append(document)
+    return documents
 
 
 @router.get("/recommendations", operation_id="find_recommendations")
 def find_recommendations(
     serving: Serving,
-    testbed: Wanted = None,
-    workload: Wanted = None,
-    space: Wanted = None,
-    version: Wanted = None,
-    fingerprint: Wanted = None,
+    testbed: Filter = None,
+    workload: Filter = None,
+    space: Filter = None,
+    version: Filter = None,
+    fingerprint: Filter = None,
     limit: Limit = 10,
 ) -> list[BestDocument]:
     """What to set: certified recommendations, the largest improvement that is certain first.
 
     ``testbed``, ``workload`` and ``space`` as campaigns name them; ``version``: a part of what the
-    testbed said of its programs; ``fingerprint``: of the testbed. Expired ones come last. Of the
-    newest campaigns that have an answer.
+    testbed reported of its programs; ``fingerprint``: of the testbed. Expired ones come last. Only
+    the newest campaigns that have an answer are searched.
     """
     filters = Filters(testbed, workload, space, version, fingerprint)
     now = datetime.now(UTC)
     return [_best(one, now) for one in known_recommendations(serving.store, filters, limit)]
 
 
-def _best(known: Known, now: datetime) -> BestDocument:
-    named = known.named
+def _best(answer: Known, now: datetime) -> BestDocument:
+    names = answer.named
     return BestDocument(
-        campaign=known.campaign,
-        finished=known.finished,
-        age_s=max(0.0, (now - known.finished).total_seconds()),
-        testbed=named.testbed,
-        identity=known.identity,
-        fingerprint=known.fingerprint,
-        expired=known.expired,
-        workload=named.workload,
-        spaces=dict(named.spaces),
-        certificate=known.document.claim,
-        recommendation=known.document,
+        campaign=answer.campaign,
+        finished=answer.finished,
+        age_s=max(0.0, (now - answer.finished).total_seconds()),
+        testbed=names.testbed,
+        identity=answer.identity,
+        fingerprint=answer.fingerprint,
+        expired=answer.expired,
+        workload=names.workload,
+        spaces=dict(names.spaces),
+        certificate=answer.document.claim,
+        recommendation=answer.document,
     )

@@ -1,4 +1,4 @@
-"""Two trials beside each other, on what they were measured with. Pure."""
+"""Two trials beside each other, on their measurements. Pure."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Scored = tuple[BlockKind, Mapping[int, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """Two trials beside each other, in blocks of one kind. ``text``: what those say that have
+class Comparison:
+    """Two trials beside each other, in blocks of one kind. ``text``: the result of the blocks that
     measured both.
     """
 
@@ -32,43 +32,44 @@ class Compared:
     rows: tuple[tuple[str, str, str, str], ...]
 
 
-def compared(seen: Seen, scored: Sequence[Scored], a: int, b: int) -> tuple[Compared, ...]:
-    """Compare two trials on what they were measured with, each kind of block by itself: what was
-    chosen in the search is flattered by it, fresh blocks are not. NotFoundError for one that is
-    none.
+def compare_trials(
+    snapshot: Seen, scored: Sequence[Scored], a: int, b: int
+) -> tuple[Comparison, ...]:
+    """Compare two trials on their measurements, each kind of block by itself: the search flatters
+    what it has chosen, fresh blocks do not. NotFoundError for a number that is no trial's.
     """
-    known = {trial.number for trial in seen.trials}
+    numbers = {trial.number for trial in snapshot.trials}
     for number in (a, b):
-        if number not in known:
-            raise NotFoundError(f"campaign {seen.campaign.id} has no trial {number}")
-    if seen.rules is None:
-        raise NotFoundError(f"the workload of campaign {seen.campaign.id} is gone")
+        if number not in numbers:
+            raise NotFoundError(f"campaign {snapshot.campaign.id} has no trial {number}")
+    if snapshot.rules is None:
+        raise NotFoundError(f"the workload of campaign {snapshot.campaign.id} is gone")
     others = {a, b} - {BASELINE}
-    found = []
+    comparisons = []
     for kind in (BlockKind.CERTIFY, BlockKind.SEARCH, BlockKind.PILOT):
         of_kind = [scores for block_kind, scores in scored if block_kind is kind]
         # Every block has measured the baseline: it shows nothing where no other is in it.
         if any(others & scores.keys() for scores in of_kind):
-            found.append(_compared(KINDS[kind], of_kind, a, b))
-    return tuple(found)
+            comparisons.append(_compare(KINDS[kind], of_kind, a, b))
+    return tuple(comparisons)
 
 
-def _compared(kind: str, scored: Sequence[Mapping[int, float]], a: int, b: int) -> Compared:
+def _compare(kind: str, scored: Sequence[Mapping[int, float]], a: int, b: int) -> Comparison:
     groups, rows = [], []
     middle = fmean(scores[BASELINE] for scores in scored)
     for number in (a, b):
-        shown = [
+        differences = [
             scores[number] - (middle if number == BASELINE else scores[BASELINE])
             for scores in scored
             if number in scores
         ]
-        groups.append((called(number), shown))
-        e = estimate(shown, None) if shown and number != BASELINE else None
+        groups.append((called(number), differences))
+        e = estimate(differences, None) if differences and number != BASELINE else None
         effect = "" if e is None else signed(e.ratio)
         interval = "" if e is None else signed_interval(e.lower, e.upper)
-        rows.append((called(number), str(len(shown)), effect, interval))
+        rows.append((called(number), str(len(differences)), effect, interval))
     title = f"{called(a)} and {called(b)}, a dot for each block of the {kind}"
-    return Compared(kind, _difference(scored, a, b), svg.dots(groups, title), tuple(rows))
+    return Comparison(kind, _difference(scored, a, b), svg.dots(groups, title), tuple(rows))
 
 
 def _difference(scored: Sequence[Mapping[int, float]], a: int, b: int) -> str:
@@ -76,8 +77,8 @@ def _difference(scored: Sequence[Mapping[int, float]], a: int, b: int) -> str:
     if a == b or not pairs:
         return f"No block has measured both {called(a)} and {called(b)}."
     e = estimate(pairs, None)
-    shown = signed_interval(e.lower, e.upper)
+    bounds = signed_interval(e.lower, e.upper)
     return (
         f"{called(b).capitalize()} is {faster(e.ratio)} than {called(a)} "
-        f"(95% interval {shown}) in the {len(pairs)} blocks that measured both."
+        f"(95% interval {bounds}) in the {len(pairs)} blocks that measured both."
     )

@@ -71,7 +71,7 @@ class CampaignDocument(Document):
     def of(cls, campaign: Campaign, store: Store) -> CampaignDocument:
         """The document for a campaign. ``store``: knows what was found on its testbed later."""
         answer = campaign.recommendation
-        named = names(campaign)
+        names_of_campaign = names(campaign)
         return cls(
             id=campaign.id,
             name=campaign.name,
@@ -80,9 +80,9 @@ class CampaignDocument(Document):
             created=campaign.created,
             updated=campaign.updated,
             seed=campaign.seed,
-            testbed=named.testbed,
-            workload=named.workload,
-            spaces=dict(named.spaces),
+            testbed=names_of_campaign.testbed,
+            workload=names_of_campaign.workload,
+            spaces=dict(names_of_campaign.spaces),
             answer=None if answer is None else str(answer.answer),
             trial=None if answer is None else answer.trial,
             ratio=None if answer is None else answer.ratio,
@@ -329,12 +329,12 @@ class ShownDocument(Document):
     upper_ratio: float | None
 
     @staticmethod
-    def fields(shown: Shown) -> dict[str, Any]:
+    def fields(result: Shown) -> dict[str, Any]:
         """The fields for a record."""
-        e = shown.estimate
+        e = result.estimate
         bounded = e is not None and not unbounded(e.lower, e.upper)
         return {
-            "result": shown.word,
+            "result": result.word,
             "ratio": None if e is None else e.ratio,
             "lower_ratio": e.lower if e is not None and bounded else None,
             "upper_ratio": e.upper if e is not None and bounded else None,
@@ -363,12 +363,12 @@ class ComparisonDocument(Document):
     configurations: list[NamedDocument]
 
     @classmethod
-    def of(cls, found: NamedComparison) -> ComparisonDocument:
+    def of(cls, comparison: NamedComparison) -> ComparisonDocument:
         """The document for a comparison."""
         return cls(
-            confidence=found.confidence,
-            together=found.together,
-            delta=found.delta,
+            confidence=comparison.confidence,
+            together=comparison.together,
+            delta=comparison.delta,
             configurations=[
                 NamedDocument(
                     name=row.name,
@@ -377,12 +377,12 @@ class ComparisonDocument(Document):
                     blocks=row.blocks,
                     reason=row.reason,
                     components={
-                        name: ShownDocument(**ShownDocument.fields(shown))
-                        for name, shown in row.components.items()
+                        name: ShownDocument(**ShownDocument.fields(result))
+                        for name, result in row.components.items()
                     },
                     **ShownDocument.fields(row.whole),
                 )
-                for row in found.rows
+                for row in comparison.rows
             ],
         )
 

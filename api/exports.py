@@ -1,4 +1,4 @@
-"""Whole campaigns as files on their way to whoever asks, a few at a time."""
+"""Whole campaigns as files for download, a few at a time."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class Exports:
     def __init__(self, store: Store, directory: Path) -> None:
         self._store = store
         self._directory = directory
-        self._left = threading.BoundedSemaphore(_AT_ONCE)
+        self._places = threading.BoundedSemaphore(_AT_ONCE)
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """While a whole campaign is read for something else. Raises RequestError as ``sent``."""
+        """While a whole campaign is read for something else. May raise RequestError."""
         self._begin()
         try:
             yield
         finally:
-            self._left.release()
+            self._places.release()
 
     def _begin(self) -> None:
-        if not self._left.acquire(blocking=False):
+        if not self._places.acquire(blocking=False):
             raise RequestError(
                 HTTPStatus.SERVICE_UNAVAILABLE,
                 "too-many",
@@ -52,7 +52,7 @@ class Exports:
                 {"Retry-After": "10"},
             )
 
-    def sent(self, campaign: str) -> Sent:
+    def response(self, campaign: str) -> ExportResponse:
         """The answer that hands a campaign out. Raises RequestError when too many are at work, and
         StoreError when it cannot be written.
         """
@@ -67,18 +67,18 @@ class Exports:
                 file.close()
                 raise
         except BaseException as problem:
-            self._left.release()
+            self._places.release()
             if isinstance(problem, OSError):
-                said = f"the export cannot be written: {problem.strerror}"
-                raise StoreError(said) from problem
+                message = f"the export cannot be written: {problem.strerror}"
+                raise StoreError(message) from problem
             raise
-        return Sent(file, campaign, self._left)
+        return ExportResponse(file, campaign, self._places)
 
 
-class Sent(StreamingResponse):
-    """A file on its way, closed when it has arrived or its reader has left."""
+class ExportResponse(StreamingResponse):
+    """A file as an answer, closed when it has arrived or its reader has left."""
 
-    def __init__(self, file: BinaryIO, campaign: str, left: threading.BoundedSemaphore) -> None:
+    def __init__(self, file: BinaryIO, campaign: str, places: threading.BoundedSemaphore) -> None:
         size = file.seek(0, 2)
         file.seek(0)
         # An identifier that was imported may be any text.
@@ -89,7 +89,7 @@ class Sent(StreamingResponse):
         }
         super().__init__(_pieces(file), headers=headers, media_type=MEDIA_TYPE)
         self._file = file
-        self._left = left
+        self._places = places
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
@@ -101,7 +101,7 @@ class Sent(StreamingResponse):
     def close(self) -> None:
         """Let go of the file, and of its place among those at work."""
         self._file.close()
-        self._left.release()
+        self._places.release()
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:

@@ -85,11 +85,11 @@ class Connections:
 
 @cache
 def connections() -> Connections:
-    """Those of this process: as many as it may have files open, at most."""
+    """The connections of this process: at most as many as it may have files open."""
     limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST + _SPARE
-    if limit < wanted:
-        more = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    needed = MOST + _SPARE
+    if limit < needed:
+        more = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         with suppress(OSError, ValueError):  # a service that may do little may not do that either
             resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
             limit = more
@@ -99,8 +99,8 @@ def connections() -> Connections:
 class Front(H11Protocol):
     """A connection that is held to its limits."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
         self.address = ""
         self.by_proxy = False
         self._phase: Phase | None = None
@@ -177,13 +177,13 @@ class Front(H11Protocol):
 
 @cache
 def _networks(trusted: str) -> tuple[Network, ...]:
-    found = []
+    networks = []
     for name in trusted.split(","):
         try:
-            found.append(ipaddress.ip_network(name.strip(), strict=False))
+            networks.append(ipaddress.ip_network(name.strip(), strict=False))
         except ValueError:
             continue  # a name, or "*": uvicorn's matter
-    return tuple(found)
+    return tuple(networks)
 
 
 def is_proxy(address: str, trusted: str) -> bool:
@@ -196,12 +196,12 @@ def is_proxy(address: str, trusted: str) -> bool:
 
 
 class _Loop(asyncio.SelectorEventLoop):
-    """Whoever does not come to the end of a TLS handshake is cut off too."""
+    """Cuts off clients that do not finish a TLS handshake."""
 
-    async def create_server(self, *given: Any, **named: Any) -> asyncio.Server:
-        if named.get("ssl") is not None:
-            named["ssl_handshake_timeout"] = HANDSHAKE_S
-        return await super().create_server(*given, **named)
+    async def create_server(self, *args: Any, **options: Any) -> asyncio.Server:
+        if options.get("ssl") is not None:
+            options["ssl_handshake_timeout"] = HANDSHAKE_S
+        return await super().create_server(*args, **options)
 
 
 loop: Callable[[], asyncio.AbstractEventLoop] = _Loop

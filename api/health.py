@@ -37,7 +37,7 @@ def ready(serving: Serving) -> Health:
 
 
 class _Streams(Collector):
-    """Who listens, counted when somebody asks."""
+    """The number of listeners at the moment of the request."""
 
     def __init__(self, serving: Service) -> None:
         self._serving = serving

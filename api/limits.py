@@ -37,7 +37,7 @@ _WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
 _ADDRESSES_KEPT = 10_000
 
 
-class Headed:
+class HeadersLayer:
     """Gives every answer the headers of a careful service, and documents a tag (ETag)."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -53,7 +53,7 @@ class Headed:
             await self.app(scope, receive, answer)
         except* BrokenResourceError:
             # So a stream of events ends whose reader has left while one was on its way.
-            if not answer.begun:
+            if not answer.has_begun:
                 raise
 
 
@@ -63,15 +63,15 @@ class _Answer:
     def __init__(self, scope: Scope, send: Send) -> None:
         self.send = send
         self.secure = scope.get("scheme") == "https"
-        self.asked = Headers(scope=scope).get("if-none-match", "")
+        self.if_none_match = Headers(scope=scope).get("if-none-match", "")
         self.tags = scope["method"] in ("GET", "HEAD")
-        self.begun = False
+        self.has_begun = False
         self.start: Message | None = None
         self.body = b""
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.begun = True
+            self.has_begun = True
             headers = MutableHeaders(raw=message["headers"])
             message["headers"] = headers.raw
             for name, value in _HEADERS.items():
@@ -80,8 +80,8 @@ class _Answer:
                 headers.setdefault("strict-transport-security", "max-age=31536000")
             headers.setdefault("cache-control", "private, no-cache")
             kind = headers.get("content-type", "")
-            known = int(headers.get("content-length", _LARGEST_TAGGED_BYTES + 1))
-            whole = self.tags and message["status"] == 200 and known <= _LARGEST_TAGGED_BYTES
+            length = int(headers.get("content-length", _LARGEST_TAGGED_BYTES + 1))
+            whole = self.tags and message["status"] == 200 and length <= _LARGEST_TAGGED_BYTES
             if whole and kind.startswith(("application/json", "text/html")):
                 self.start = message
                 return
@@ -97,7 +97,7 @@ class _Answer:
         headers = MutableHeaders(raw=start["headers"])
         tag = etag(self.body)
         headers["etag"] = tag
-        if tag in (known.strip().removeprefix("W/") for known in self.asked.split(",")):
+        if tag in (old.strip().removeprefix("W/") for old in self.if_none_match.split(",")):
             for name in ("content-length", "content-type"):
                 del headers[name]
             start["status"], self.body = 304, b""
@@ -119,25 +119,25 @@ class Buckets:
         self._per_s = per_s
         self._burst = float(burst)
         self._clock = clock
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._tokens: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, address: str) -> float:
         """Count a request; returns the seconds after which to come again, 0 when it is allowed."""
         now = self._clock()
-        left, then = self._left.pop(address, (self._burst, now))
-        left = min(self._burst, left + (now - then) * self._per_s)
-        wait_s = 0.0 if left >= 1.0 else (1.0 - left) / self._per_s
-        self._left[address] = (left if wait_s else left - 1.0, now)
-        while len(self._left) > _ADDRESSES_KEPT:
-            self._left.popitem(last=False)
+        tokens, then = self._tokens.pop(address, (self._burst, now))
+        tokens = min(self._burst, tokens + (now - then) * self._per_s)
+        wait_s = 0.0 if tokens >= 1.0 else (1.0 - tokens) / self._per_s
+        self._tokens[address] = (tokens if wait_s else tokens - 1.0, now)
+        while len(self._tokens) > _ADDRESSES_KEPT:
+            self._tokens.popitem(last=False)
         return wait_s
 
 
-class Limited:
+class LimitsLayer:
     """Refuses those who ask too often or too much, and those who ask by a name that is not ours.
 
     A page in a visitor's browser can have any name lead to the loopback: without tokens, only the
-    name that was asked for tells it from the visitor (DNS rebinding).
+    requested name distinguishes it from the visitor (DNS rebinding).
     """
 
     def __init__(self, app: ASGIApp, buckets: Buckets, hosts: frozenset[str] | None) -> None:
@@ -152,21 +152,21 @@ class Limited:
             return
         name = host_name(Headers(scope=scope).get("host", ""))
         if self.hosts is not None and not (is_loopback(name) or name in self.hosts):
-            refused = problem(400, "unknown-host", f"this service is not called {name!r}")
-            await refused(scope, receive, send)
+            refusal = problem(400, "unknown-host", f"this service is not called {name!r}")
+            await refusal(scope, receive, send)
             return
         client = scope.get("client")
         wait_s = self.buckets.take(client[0] if client else "")
         if wait_s:
             after = {"Retry-After": str(max(1, round(wait_s)))}
-            refused = problem(429, "too-many", "too many requests; come again later", after)
-            await refused(scope, receive, send)
+            refusal = problem(429, "too-many", "too many requests; come again later", after)
+            await refusal(scope, receive, send)
             return
         read = scope["method"] in _WITH_BODY
         body = await _whole_body(receive) if read else b""
         if body is None:
-            refused = problem(413, "too-large", f"a request has {LARGEST_BODY_BYTES} bytes at most")
-            await refused(scope, receive, send)
+            refusal = problem(413, "too-large", f"a request has {LARGEST_BODY_BYTES} bytes at most")
+            await refusal(scope, receive, send)
             return
         await self.app(scope, _Again(body, receive) if read else receive, send)
 

@@ -13,8 +13,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from api import view
-from api.campaigns import older_than, recommended
-from api.comparison import compared
+from api.campaigns import older_than, recommendation_of
+from api.comparison import compare_trials
 from api.documents import CampaignDocument
 from api.paging import PageToken, page, read_token
 from api.problems import Problem, RequestError
@@ -22,8 +22,8 @@ from api.service import (
     COOKIE,
     OPERATE,
     READ,
-    Found,
     Operator,
+    PathCampaign,
     Reader,
     Service,
     Serving,
@@ -31,7 +31,7 @@ from api.service import (
     same_origin,
     visitor,
 )
-from api.steering import resumed, steered
+from api.steering import resume, send_wish
 from tuner.campaign.expiry import expired, with_expiry
 from tuner.campaign.presence import absence, status
 from tuner.campaign.stored_named import stored_named
@@ -48,7 +48,7 @@ router = APIRouter(include_in_schema=False)
 
 _SESSION = timedelta(hours=12)
 _CAMPAIGNS_SHOWN = 50
-#: A page waits so long for a campaign that nobody has looked at yet; then it says that it is read.
+#: A page waits this long for a campaign that is not read yet; then it says that it is being read.
 _PATIENCE_S = 0.7
 #: The part of a campaign's page that changes, and what stands there meanwhile.
 _LIVE, _READING = "live.html", "reading.html"
@@ -65,7 +65,7 @@ _templates = Environment(
 _templates.filters.update(duration=duration, moment=moment, value=value_text)
 
 
-def rendered(name: str, who: Visitor | None, status: int = 200, **what: Any) -> HTMLResponse:
+def render(name: str, who: Visitor | None, status: int = 200, **what: Any) -> HTMLResponse:
     """A page from a template. Everything that comes from outside is escaped."""
     text = _templates.get_template(name).render(
         who=who,
@@ -78,76 +78,76 @@ def rendered(name: str, who: Visitor | None, status: int = 200, **what: Any) -> 
 @router.get("/")
 def index(serving: Serving, who: Reader, token: PageToken = None) -> HTMLResponse:
     """The list of campaigns."""
-    return rendered("index.html", who, **_listed(serving, token))
+    return render("index.html", who, **_index_context(serving, token))
 
 
 @router.get("/campaigns", dependencies=[READ])
-def listed(serving: Serving, who: Reader, token: PageToken = None) -> HTMLResponse:
+def index_live(serving: Serving, who: Reader, token: PageToken = None) -> HTMLResponse:
     """The part of the list that changes."""
-    return rendered("list.html", who, **_listed(serving, token))
+    return render("list.html", who, **_index_context(serving, token))
 
 
-def _listed(serving: Serving, token: str | None) -> dict[str, Any]:
+def _index_context(serving: Serving, token: str | None) -> dict[str, Any]:
     key = read_token(token, str, str)
-    found = serving.pages.campaigns(_CAMPAIGNS_SHOWN + 1, older_than(key))
-    shown = page(
-        found,
+    campaigns = serving.pages.campaigns(_CAMPAIGNS_SHOWN + 1, older_than(key))
+    items = page(
+        campaigns,
         _CAMPAIGNS_SHOWN,
         lambda c: (c.created.isoformat(), c.id),
         lambda c: CampaignDocument.of(c, serving.store),
     )
-    run = [c.id for c in shown.items if c.state is CampaignState.RUNNING]
+    run = [c.id for c in items.items if c.state is CampaignState.RUNNING]
     now = status(serving.store) if run else Status()
-    absent = {name: told.said for name in run if (told := now.absence(name)) is not None}
-    return {"campaigns": shown.items, "absent": absent, "next": shown.next, "here": token or ""}
+    absent = {name: missing.said for name in run if (missing := now.absence(name)) is not None}
+    return {"campaigns": items.items, "absent": absent, "next": items.next, "here": token or ""}
 
 
 @router.get("/campaigns/{campaign}", dependencies=[READ])
-def campaign_page(campaign: Found, serving: Serving, who: Reader) -> HTMLResponse:
+def campaign_page(campaign: PathCampaign, serving: Serving, who: Reader) -> HTMLResponse:
     """One campaign."""
-    shown = _shown(serving, campaign)
-    newest = shown["view"].newest if shown else serving.pages.newest_event(campaign.id)
-    part = _LIVE if shown else _READING
-    what = {"campaign": campaign, "newest": newest, "part": part, **shown}
-    return rendered("campaign.html", who, **what)
+    context = _campaign_context(serving, campaign)
+    newest = context["view"].newest if context else serving.pages.newest_event(campaign.id)
+    part = _LIVE if context else _READING
+    what = {"campaign": campaign, "newest": newest, "part": part, **context}
+    return render("campaign.html", who, **what)
 
 
 @router.get("/campaigns/{campaign}/live", dependencies=[READ])
-def campaign_live(campaign: Found, serving: Serving, who: Reader) -> HTMLResponse:
+def campaign_live(campaign: PathCampaign, serving: Serving, who: Reader) -> HTMLResponse:
     """The part of a campaign's page that changes."""
-    if shown := _shown(serving, campaign):
-        return rendered(_LIVE, who, **shown)
-    return rendered(_READING, who, campaign=campaign)
+    if context := _campaign_context(serving, campaign):
+        return render(_LIVE, who, **context)
+    return render(_READING, who, campaign=campaign)
 
 
-def _shown(serving: Service, campaign: Campaign) -> dict[str, Any]:
-    """What is told of a campaign, and of what it compares; nothing while it is still read."""
+def _campaign_context(serving: Service, campaign: Campaign) -> dict[str, Any]:
+    """What the page shows of a campaign and its comparison; nothing while it is still read."""
     running = campaign.state is CampaignState.RUNNING
-    seen = serving.sight.soon(campaign.id, _PATIENCE_S)
-    if seen is None:
+    snapshot = serving.sight.soon(campaign.id, _PATIENCE_S)
+    if snapshot is None:
         return {}
-    given = stored_named(serving.store, campaign, seen.trials)
-    latest = serving.effects.soon(seen)
+    comparison = stored_named(serving.store, campaign, snapshot.trials)
+    latest = serving.effects.soon(snapshot)
     return {
         "view": view.of(
-            seen,
+            snapshot,
             latest.effects,
             absence(serving.store, campaign.id) if running else None,
-            given,
+            comparison,
             expired(serving.store, campaign),
             pending=latest.pending,
         ),
-        "given": None if given is None else comparison_tables(given),
+        "comparison": None if comparison is None else comparison_tables(comparison),
     }
 
 
 @router.get("/campaigns/{campaign}/recommendation", dependencies=[READ])
-def recommendation_page(campaign: Found, serving: Serving, who: Reader) -> HTMLResponse:
+def recommendation_page(campaign: PathCampaign, serving: Serving, who: Reader) -> HTMLResponse:
     """What a campaign recommends."""
-    document = recommended(serving, campaign)
+    document = recommendation_of(serving, campaign)
     answer = with_expiry(serving.store, campaign).recommendation
     assert answer is not None
-    return rendered(
+    return render(
         "recommendation.html",
         who,
         campaign=campaign,
@@ -165,25 +165,35 @@ TrialNumber = Annotated[int, Query(ge=0, le=10**9)]
 
 @router.get("/campaigns/{campaign}/compare", dependencies=[READ])
 def compare_page(
-    campaign: Found, serving: Serving, who: Reader, a: TrialNumber = 0, b: TrialNumber | None = None
+    campaign: PathCampaign,
+    serving: Serving,
+    who: Reader,
+    a: TrialNumber = 0,
+    b: TrialNumber | None = None,
 ) -> HTMLResponse:
     """Two trials beside each other."""
-    seen = serving.sight.of(campaign.id)
-    other = b if b is not None else seen.leader
-    found = compared(seen, seen.scored, a, other)
-    last = seen.trials[-1].number
-    return rendered(
-        "compare.html", who, campaign=seen.campaign, last=last, found=found, a=a, b=other
+    snapshot = serving.sight.of(campaign.id)
+    other = b if b is not None else snapshot.leader
+    comparisons = compare_trials(snapshot, snapshot.scored, a, other)
+    last = snapshot.trials[-1].number
+    return render(
+        "compare.html",
+        who,
+        campaign=snapshot.campaign,
+        last=last,
+        comparisons=comparisons,
+        a=a,
+        b=other,
     )
 
 
 @router.post("/campaigns/{campaign}/{wish}", dependencies=[OPERATE])
-def steer_campaign(campaign: Found, wish: str, serving: Serving, who: Operator) -> Response:
+def steer_campaign(campaign: PathCampaign, wish: str, serving: Serving, who: Operator) -> Response:
     """A button of a campaign's page."""
     if wish == "resume":
-        resumed(serving, campaign, who)
+        resume(serving, campaign, who)
     elif wish in (Wish.PAUSE, Wish.CANCEL):
-        steered(serving, campaign, Wish(wish), who)
+        send_wish(serving, campaign, Wish(wish), who)
     else:
         raise NotFoundError(f"there is no button {wish!r}")
     return RedirectResponse(f"/campaigns/{campaign.id}", _SEE_OTHER)
@@ -194,10 +204,10 @@ def login_page(request: Request, serving: Serving) -> Response:
     """Where a token is shown once, to get a session."""
     if visitor(request, serving) is not None:
         return RedirectResponse("/", _SEE_OTHER)
-    return rendered("login.html", None, refused=False)
+    return render("login.html", None, refused=False)
 
 
-async def shown_token(request: Request) -> str:
+async def form_token(request: Request) -> str:
     """The token in a form, "" without one."""
     try:
         fields = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=5)
@@ -208,7 +218,7 @@ async def shown_token(request: Request) -> str:
 
 @router.post("/login")
 def login(
-    request: Request, serving: Serving, text: Annotated[str, Depends(shown_token)]
+    request: Request, serving: Serving, text: Annotated[str, Depends(form_token)]
 ) -> Response:
     """Begin a session with a token that holds."""
     if not same_origin(request):
@@ -218,7 +228,7 @@ def login(
     now = datetime.now(UTC)
     token = serving.access.known(text, now)
     if token is None or token.parent is not None:
-        return rendered("login.html", None, 401, refused=True)
+        return render("login.html", None, 401, refused=True)
     until = now + _SESSION if token.expires is None else min(token.expires, now + _SESSION)
     serving.access.forget_sessions(now)
     _, session = serving.access.create(token.name, token.scope, now, until, token.id)
@@ -245,15 +255,15 @@ def logout(serving: Serving, who: Reader) -> Response:
 
 
 def wants_page(request: Request) -> bool:
-    """Whether it is a person's browser that asks, and not for what programs take."""
-    asked = "text/html" in request.headers.get("accept", "")
-    return asked and not request.url.path.startswith(_FOR_PROGRAMS)
+    """Whether a browser asks, and for a page rather than for what programs read."""
+    takes_html = "text/html" in request.headers.get("accept", "")
+    return takes_html and not request.url.path.startswith(_FOR_PROGRAMS)
 
 
 def problem_page(request: Request, problem: Problem) -> Response | None:
-    """A problem as a person reads it; None where a program asks."""
+    """The page that tells a person of a problem; None where a program asks."""
     if not wants_page(request):
         return None
     if problem.status == HTTPStatus.UNAUTHORIZED:
         return RedirectResponse("/login", _SEE_OTHER)
-    return rendered("error.html", None, problem.status, problem=problem)
+    return render("error.html", None, problem.status, problem=problem)

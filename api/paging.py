@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from tuner.errors import SpecError
 
 Item = TypeVar("Item")
-Found = TypeVar("Found")
+Row = TypeVar("Row")
 Key = str | int
 
 Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many items.")]
@@ -33,15 +33,15 @@ class Page(BaseModel, Generic[Item]):
 
 
 def page(
-    found: Sequence[Found],
+    rows: Sequence[Row],
     limit: int,
-    key: Callable[[Found], Sequence[Key]],
-    document: Callable[[Found], Item],
+    key: Callable[[Row], Sequence[Key]],
+    document: Callable[[Row], Item],
 ) -> Page[Item]:
-    """The page of what was ``found``, where one more than ``limit`` was asked for."""
-    shown = found[:limit]
-    more = write_token(key(shown[-1])) if len(found) > limit else None
-    return Page(items=[document(one) for one in shown], next=more)
+    """The page of ``rows``, which were queried with one more than ``limit``."""
+    items = rows[:limit]
+    more = write_token(key(items[-1])) if len(rows) > limit else None
+    return Page(items=[document(one) for one in items], next=more)
 
 
 def write_token(key: Sequence[Key]) -> str:

@@ -67,20 +67,20 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def _allowed(request: Request) -> list[str]:
+def _methods_of(request: Request) -> list[str]:
     """The methods that a path has, whichever routers they are in."""
     routes = request.app.routes
-    asked = {method: {**request.scope, "method": method} for method in _METHODS}
-    return [m for m, s in asked.items() if any(r.matches(s)[0] is Match.FULL for r in routes)]
+    scopes = {method: {**request.scope, "method": method} for method in _METHODS}
+    return [m for m, s in scopes.items() if any(r.matches(s)[0] is Match.FULL for r in routes)]
 
 
 Page = Callable[[Request, Problem], Response | None]
 
 
 def install(app: FastAPI, page: Page) -> None:
-    """Have every error of an application told in this shape; ``page``: or as a person reads it."""
+    """Answer every error of an application in this shape; ``page``: for people, a page instead."""
 
-    def told(
+    def answer(
         request: Request,
         status: int,
         kind: str,
@@ -92,21 +92,21 @@ def install(app: FastAPI, page: Page) -> None:
         )
         return page(request, what) or problem(status, kind, detail, headers)
 
-    async def refused(request: Request, error: Exception) -> Response:
+    async def request_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestError)
-        return told(request, error.status, error.kind, str(error), error.headers)
+        return answer(request, error.status, error.kind, str(error), error.headers)
 
     async def tuner_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, TunerError)
-        return told(request, error.http_status, error.slug, str(error))
+        return answer(request, error.http_status, error.slug, str(error))
 
     async def http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         kind = _KINDS.get(error.status_code, "http")
         headers = dict(error.headers or {})
         if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-            headers["Allow"] = ", ".join(_allowed(request))
-        return told(request, error.status_code, kind, str(error.detail), headers)
+            headers["Allow"] = ", ".join(_methods_of(request))
+        return answer(request, error.status_code, kind, str(error.detail), headers)
 
     async def bad_request(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
@@ -114,15 +114,15 @@ def install(app: FastAPI, page: Page) -> None:
         keys = [first["ctx"]["key"]] if first["type"] == WRONG_KEY else []
         where = ".".join(str(part) for part in (*first["loc"], *keys))
         detail = f"{where}: {first['msg'].removeprefix('Value error, ')}"
-        return told(request, HTTPStatus.UNPROCESSABLE_ENTITY, "bad-input", detail)
+        return answer(request, HTTPStatus.UNPROCESSABLE_ENTITY, "bad-input", detail)
 
     async def defect(request: Request, error: Exception) -> Response:
-        # What it was is for the log alone: it may name what is nobody's business.
+        # The details go to the log alone: they may name what is nobody's business.
         _log.error("a defect answering %s", request.scope.get("path", ""), exc_info=error)
         detail = "a defect of fstune; the log of the service says more"
-        return told(request, HTTPStatus.INTERNAL_SERVER_ERROR, "defect", detail)
+        return answer(request, HTTPStatus.INTERNAL_SERVER_ERROR, "defect", detail)
 
-    app.add_exception_handler(RequestError, refused)
+    app.add_exception_handler(RequestError, request_error)
     app.add_exception_handler(TunerError, tuner_error)
     app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(RequestValidationError, bad_request)

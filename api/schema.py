@@ -1,4 +1,4 @@
-"""Writes the document of the interface (OpenAPI), which is kept beside the code: ``python -m
+"""Writes the document of the interface (OpenAPI), which is beside the code: ``python -m
 api.schema``.
 """
 
@@ -13,10 +13,10 @@ FILE = Path(__file__).with_name("openapi.json")
 
 
 def document() -> str:
-    """The document as it is kept."""
-    # What it says does not depend on any state; the version is that of the package.
-    made = create_app(Path("unused")).openapi()
-    return json.dumps(made, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+    """The text of the document."""
+    # It does not depend on any state; the version is that of the package.
+    schema = create_app(Path("unused")).openapi()
+    return json.dumps(schema, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the routes share: the store, what the service was told, and who is asking."""
+"""What the routes share: the store, the settings of the service, and the caller."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tuner.tokens import Scope, Token
 COOKIE = "fstune_session"
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
-#: Documented only: what is really looked at is the request.
+#: For the documentation only: the request itself is checked.
 _bearer = HTTPBearer(auto_error=False, description="A token of `fstune token create`.")
 _cookie = APIKeyCookie(name=COOKIE, auto_error=False, description="Of the web pages alone.")
 
@@ -52,13 +52,13 @@ class Service:
     starter: Starter
 
     def holds(self, who: Visitor) -> bool:
-        """Whether what a visitor has shown still counts."""
+        """Whether a visitor's token is still valid."""
         return who.token is None or self.access.holds(who.token, datetime.now(UTC))
 
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who asks: with a token, or (None) where none is needed. ``by_cookie``: from a web page."""
+    """A caller: with a token, or (None) where none is needed. ``by_cookie``: from a web page."""
 
     token: Token | None
     by_cookie: bool = False
@@ -76,9 +76,9 @@ class Visitor:
 
 def service(request: Request) -> Service:
     """The service that answers a request."""
-    found = request.app.state.service
-    assert isinstance(found, Service)
-    return found
+    running = request.app.state.service
+    assert isinstance(running, Service)
+    return running
 
 
 Serving = Annotated[Service, Depends(service)]
@@ -107,30 +107,30 @@ def needs(scope: Scope) -> Callable[[Request, Service, object, object], Visitor]
         _token: Annotated[object, Depends(_bearer)],
         _session: Annotated[object, Depends(_cookie)],
     ) -> Visitor:
-        found = visitor(request, serving)
-        if found is None:
+        caller = visitor(request, serving)
+        if caller is None:
             raise RequestError(
                 HTTPStatus.UNAUTHORIZED,
                 "unauthorized",
                 "show a token that holds: 'Authorization: Bearer ...'; see 'fstune token create'",
                 {"WWW-Authenticate": 'Bearer realm="fstune"'},
             )
-        refuse_other_origins(request, found)
-        if not found.scope.allows(scope):
+        refuse_other_origins(request, caller)
+        if not caller.scope.allows(scope):
             why = (
                 "this service was started without --auth and only reads"
-                if found.token is None
-                else f"this token allows to {found.scope}; a token for {scope} is needed"
+                if caller.token is None
+                else f"this token allows to {caller.scope}; a token for {scope} is needed"
             )
             raise RequestError(HTTPStatus.FORBIDDEN, "forbidden", why)
-        return found
+        return caller
 
     return check
 
 
-def refuse_other_origins(request: Request, found: Visitor) -> None:
-    """Refuse a change that a page of somebody else asks for in the visitor's name."""
-    if request.method not in _SAFE and found.by_cookie and not same_origin(request):
+def refuse_other_origins(request: Request, caller: Visitor) -> None:
+    """Refuse a change that another site's page requests in the visitor's name."""
+    if request.method not in _SAFE and caller.by_cookie and not same_origin(request):
         raise RequestError(
             HTTPStatus.FORBIDDEN, "other-origin", "changes are taken from the service's own pages"
         )
@@ -167,4 +167,4 @@ def find_campaign(campaign: CampaignName, serving: Serving) -> Campaign:
     return serving.store.campaign(campaign)
 
 
-Found = Annotated[Campaign, Depends(find_campaign)]
+PathCampaign = Annotated[Campaign, Depends(find_campaign)]

@@ -24,7 +24,7 @@ from tuner.work.runs import Run, application_run, run_of, verification_run
 
 
 class Starter:
-    """Begins runs of campaigns of one store, and hears how each begins to fail."""
+    """Begins runs of campaigns of one store, and records those that fail to begin."""
 
     def __init__(
         self, store: Store, directory: Path, database: str | None, *, queue: bool = False
@@ -35,23 +35,23 @@ class Starter:
         self._database = database
         self._queue = Queue.made(store) if queue else None
         self._beginning = threading.Lock()
-        self._begun: set[str] = set()
+        self._begun_campaigns: set[str] = set()
 
     def begin(self, campaign: Campaign) -> None:
-        """Run a campaign that nobody has begun; nothing happens when somebody has."""
+        """Run a campaign, unless it has begun already."""
         with self._beginning:
-            if campaign.id in self._begun or campaign.state is not CampaignState.CREATED:
+            if campaign.id in self._begun_campaigns or campaign.state is not CampaignState.CREATED:
                 return
-            if self._held(campaign.id):
+            if self._is_running(campaign.id):
                 return
             try:
                 self.start(campaign.id)
             except ConflictError:
                 if self._queue is None:
                     raise  # else it is on the queue already
-            self._begun.add(campaign.id)
+            self._begun_campaigns.add(campaign.id)
 
-    def _held(self, campaign: str) -> bool:
+    def _is_running(self, campaign: str) -> bool:
         """Whether a process runs it."""
         leases = (lease for lease in self._store.leases() if lease.campaign == campaign)
         return any(one.beat_age_s <= one.limit_s and not is_gone(one.holder) for one in leases)
@@ -59,11 +59,11 @@ class Starter:
     def start(self, campaign: str, *, override_pilot: bool = False) -> None:
         """Run a stored campaign; it takes up where the campaign stands."""
         if self._queue is not None:
-            found = self._store.campaign(campaign)
-            enqueue(self._queue, found, self._directory, override_pilot=override_pilot)
+            record = self._store.campaign(campaign)
+            enqueue(self._queue, record, self._directory, override_pilot=override_pilot)
             return
         run = run_of(campaign, self._directory, self._database, override_pilot=override_pilot)
-        process = _started(run)
+        process = _start_process(run)
         threading.Thread(
             target=self._hear, args=(campaign, process, run), name=campaign, daemon=True
         ).start()
@@ -76,7 +76,7 @@ class Starter:
         run = application_run(command, application.id, self._directory, self._database)
         threading.Thread(
             target=self._hear_application,
-            args=(application, _started(run), run),
+            args=(application, _start_process(run), run),
             name=application.id,
             daemon=True,
         ).start()
@@ -96,7 +96,7 @@ class Starter:
         run = verification_run(campaign, blocks, request, self._directory, self._database)
         threading.Thread(
             target=self._hear_verification,
-            args=(campaign, request, _started(run), run),
+            args=(campaign, request, _start_process(run), run),
             name=f"verify-{campaign}",
             daemon=True,
         ).start()
@@ -104,54 +104,54 @@ class Starter:
     def _hear_verification(
         self, campaign: str, request: int, process: subprocess.Popen[bytes], run: Run
     ) -> None:
-        """Wait for its end. What comes of it it tells itself, unless it was killed: so it is asked
-        whether something was told. The status does not answer that: it is 0 for a child that
-        somebody else has waited for.
+        """Wait for its end. It records its own result, unless it was killed, so the service looks
+        whether there is one. The status does not answer that: it is 0 for a child that somebody
+        else has waited for.
         """
         status = process.wait()
         if status < 0:
-            said = f"its process was ended by signal {-status}"
+            message = f"its process was ended by signal {-status}"
         elif status in (0, NO_IMPROVEMENT):
-            said = "its process ended without a word"
+            message = "its process ended without a word"
         else:
-            said = run.last_line()
+            message = run.last_line()
         with suppress(TunerError):  # the log has it
-            Verifications(self._store).fail(campaign, request, said)
+            Verifications(self._store).fail(campaign, request, message)
 
     def _hear_application(
         self, application: Application, process: subprocess.Popen[bytes], run: Run
     ) -> None:
-        """Wait for its end. What never began has told nobody why: tell it here."""
+        """Wait for its end. A command that never began has told nobody why: record it here."""
         if process.wait() == 0:
             return
-        kept = Applications(self._store)
+        applications = Applications(self._store)
         try:
-            if kept.get(application.id).asked_by is not None:
-                kept.unask(application.id)
-                said = f"{application.id}: it did not begin: {run.last_line()}"
-                event = NewEvent(datetime.now(UTC), "start-failed", said)
+            if applications.get(application.id).asked_by is not None:
+                applications.unask(application.id)
+                message = f"{application.id}: it did not begin: {run.last_line()}"
+                event = NewEvent(datetime.now(UTC), "start-failed", message)
                 self._store.add_event(application.campaign, event)
         except TunerError:
             return  # the log has it
 
     def _hear(self, campaign: str, process: subprocess.Popen[bytes], run: Run) -> None:
-        """Wait for a run to end. One that never began has told nobody why: tell it here."""
+        """Wait for a run to end. One that never began has told nobody why: record it here."""
         if process.wait() == 0:
             return
         try:
-            found = self._store.campaign(campaign)
+            record = self._store.campaign(campaign)
             now = datetime.now(UTC)
             event = NewEvent(now, "start-failed", f"the run did not begin: {run.last_line()}")
-            if found.state is CampaignState.CREATED and not self._held(campaign):
+            if record.state is CampaignState.CREATED and not self._is_running(campaign):
                 state = CampaignState.FAILED
                 self._store.move_campaign(campaign, state, event.message, event)
-            elif found.state not in OVER and _never_ran(self._store, campaign):
+            elif record.state not in OVER and _never_ran(self._store, campaign):
                 self._store.add_event(campaign, event)
         except TunerError:
             return  # the log has it
 
 
-def _started(run: Run) -> subprocess.Popen[bytes]:
+def _start_process(run: Run) -> subprocess.Popen[bytes]:
     with run.output() as out:
         return subprocess.Popen(
             run.command,
@@ -160,12 +160,12 @@ def _started(run: Run) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
-            # What ends the service must not end what it has begun.
+            # What ends the service must not end its runs.
             start_new_session=True,
         )
 
 
 def _never_ran(store: Store, campaign: str) -> bool:
-    """Whether what was told last is not of a run: a run that ends tells that it is paused."""
+    """Whether the last event is not of a run: a run that ends records that it is paused."""
     events = store.events(campaign)
     return bool(events) and events[-1].kind == EventKind.RESUME_REQUESTED

@@ -16,7 +16,7 @@ from api import problems
 from api.documents import CampaignDocument
 from api.limits import etag
 from api.problems import RequestError
-from api.service import OPERATE, Found, Operator, Service, Serving, Visitor
+from api.service import OPERATE, Operator, PathCampaign, Service, Serving, Visitor
 from tuner.campaign.branching import priors
 from tuner.campaign.holding import is_gone
 from tuner.campaign.resuming import refuse_verification
@@ -61,7 +61,7 @@ _EXAMPLE = {
     "workload": {"name": "mixed-use"},
     "budget": {"wall_time": 3600},
 }
-Sent = Annotated[
+SpecBody = Annotated[
     CampaignSpec, Body(openapi_examples={"simulated": {"summary": "To try it", "value": _EXAMPLE}})
 ]
 OverridePilot = Annotated[bool, Query(description="Search although the pilot advises against it.")]
@@ -69,13 +69,13 @@ OverridePilot = Annotated[bool, Query(description="Search although the pilot adv
 
 @router.post("", operation_id="create_campaign", status_code=_ACCEPTED)
 def create_campaign(
-    spec: Sent, serving: Serving, who: Operator, answer: Response, key: Key = None
+    spec: SpecBody, serving: Serving, who: Operator, answer: Response, key: Key = None
 ) -> CampaignDocument:
     """Begin a campaign. It names packaged spaces and workloads, and a testbed of `/v1/testbeds`.
 
     It runs in a process of its own; follow its `events`.
     """
-    return _created(spec, None, serving, who, answer, key)
+    return _create(spec, None, serving, who, answer, key)
 
 
 @router.post(
@@ -85,15 +85,15 @@ def create_campaign(
     responses=problems.responses(404, 409),
 )
 def branch_campaign(
-    campaign: Found,
-    spec: Sent,
+    campaign: PathCampaign,
+    spec: SpecBody,
     serving: Serving,
     who: Operator,
     answer: Response,
     key: Key = None,
 ) -> CampaignDocument:
     """Begin a campaign whose search is guided by what this one has found; no claim rests on it."""
-    return _created(spec, campaign, serving, who, answer, key)
+    return _create(spec, campaign, serving, who, answer, key)
 
 
 @router.post(
@@ -103,11 +103,11 @@ def branch_campaign(
     responses=_STEERING,
 )
 def pause_campaign(
-    campaign: Found, serving: Serving, who: Operator, if_match: IfMatch = None
+    campaign: PathCampaign, serving: Serving, who: Operator, if_match: IfMatch = None
 ) -> CampaignDocument:
     """Pause a running campaign at its next safe point."""
     _refuse_stale(serving, campaign, if_match)
-    return _steered(serving, campaign, Wish.PAUSE, who)
+    return _wish_document(serving, campaign, Wish.PAUSE, who)
 
 
 @router.post(
@@ -117,11 +117,11 @@ def pause_campaign(
     responses=_STEERING,
 )
 def cancel_campaign(
-    campaign: Found, serving: Serving, who: Operator, if_match: IfMatch = None
+    campaign: PathCampaign, serving: Serving, who: Operator, if_match: IfMatch = None
 ) -> CampaignDocument:
     """End a campaign for good, at its next safe point if it runs."""
     _refuse_stale(serving, campaign, if_match)
-    return _steered(serving, campaign, Wish.CANCEL, who)
+    return _wish_document(serving, campaign, Wish.CANCEL, who)
 
 
 @router.post(
@@ -131,7 +131,7 @@ def cancel_campaign(
     responses=_STEERING,
 )
 def resume_campaign(
-    campaign: Found,
+    campaign: PathCampaign,
     serving: Serving,
     who: Operator,
     override_pilot: OverridePilot = False,
@@ -139,39 +139,41 @@ def resume_campaign(
 ) -> CampaignDocument:
     """Take up a campaign that was paused, failed or killed."""
     _refuse_stale(serving, campaign, if_match)
-    return resumed(serving, campaign, who, override_pilot=override_pilot)
+    return resume(serving, campaign, who, override_pilot=override_pilot)
 
 
-def steered(serving: Service, campaign: Campaign, wish: Wish, who: Visitor) -> Campaign:
-    """Pause or cancel a campaign; what it is then. ConflictError."""
+def send_wish(serving: Service, campaign: Campaign, wish: Wish, who: Visitor) -> Campaign:
+    """Pause or cancel a campaign, and return what it is then. ConflictError."""
     steer(serving.store, campaign, wish, who.name, datetime.now(UTC))
     return serving.store.campaign(campaign.id)
 
 
-def _steered(serving: Service, campaign: Campaign, wish: Wish, who: Visitor) -> CampaignDocument:
-    return CampaignDocument.of(steered(serving, campaign, wish, who), serving.store)
+def _wish_document(
+    serving: Service, campaign: Campaign, wish: Wish, who: Visitor
+) -> CampaignDocument:
+    return CampaignDocument.of(send_wish(serving, campaign, wish, who), serving.store)
 
 
-def resumed(
+def resume(
     serving: Service, campaign: Campaign, who: Visitor, *, override_pilot: bool = False
 ) -> CampaignDocument:
     """Start a run of a campaign that has stopped. ConflictError when there is nothing to resume."""
     if campaign.state in OVER:
         raise ConflictError(f"campaign {campaign.id} is {campaign.state}")
     refuse_verification(serving.store, campaign.id)
-    held = [lease for lease in serving.store.leases() if lease.campaign == campaign.id]
-    if any(lease.beat_age_s <= lease.limit_s and not is_gone(lease.holder) for lease in held):
+    leases = [lease for lease in serving.store.leases() if lease.campaign == campaign.id]
+    if any(lease.beat_age_s <= lease.limit_s and not is_gone(lease.holder) for lease in leases):
         raise ConflictError(f"campaign {campaign.id} runs already")
-    said = f"asked to resume by {who.name}"
+    message = f"asked to resume by {who.name}"
     serving.store.add_event(
-        campaign.id, NewEvent(datetime.now(UTC), EventKind.RESUME_REQUESTED, said)
+        campaign.id, NewEvent(datetime.now(UTC), EventKind.RESUME_REQUESTED, message)
     )
     serving.starter.start(campaign.id, override_pilot=override_pilot)
     return CampaignDocument.of(serving.store.campaign(campaign.id), serving.store)
 
 
 def _refuse_stale(serving: Service, campaign: Campaign, if_match: str | None) -> None:
-    """Whether a campaign is what the visitor has seen of it."""
+    """Refuse a change where the campaign is not what the visitor last saw."""
     if if_match is None or if_match.strip() == "*":
         return
     now = etag(CampaignDocument.of(campaign, serving.store).model_dump_json().encode())
@@ -181,7 +183,7 @@ def _refuse_stale(serving: Service, campaign: Campaign, if_match: str | None) ->
         )
 
 
-def _created(
+def _create(
     spec: CampaignSpec,
     old: Campaign | None,
     serving: Service,
@@ -189,39 +191,41 @@ def _created(
     answer: Response,
     key: str | None,
 ) -> CampaignDocument:
-    allowed = allowed_spec(spec, serving)
-    prepared = prepare(allowed, serving.directory)
+    spec_allowed = allowed_spec(spec, serving)
+    preparation = prepare(spec_allowed, serving.directory)
     owner = "" if who.token is None else who.token.parent or who.token.id
-    asked = None
+    request = None
     if key is not None:
-        body = f"{'' if old is None else old.id}:{allowed.to_json()}".encode()
-        asked = Asked(f"{owner}:{key}", body)
-    campaign = _stored(serving, prepared, old, asked)
-    # Also when the same was asked before: whoever asked may have died before it was begun.
+        body = f"{'' if old is None else old.id}:{spec_allowed.to_json()}".encode()
+        request = Asked(f"{owner}:{key}", body)
+    campaign = _store(serving, preparation, old, request)
+    # Also for a repeated request: the first may have died before the campaign was begun.
     serving.starter.begin(campaign)
     answer.headers["Location"] = f"/v1/campaigns/{campaign.id}"
     return CampaignDocument.of(campaign, serving.store)
 
 
-def _stored(
-    serving: Service, prepared: Prepared, old: Campaign | None, asked: Asked | None
+def _store(
+    serving: Service, preparation: Prepared, old: Campaign | None, request: Asked | None
 ) -> Campaign:
-    spec = prepared.spec
-    rules = rules_of(spec, prepared.workload)
-    found: list[Prior] = []
+    spec = preparation.spec
+    rules = rules_of(spec, preparation.workload)
+    prior_results: list[Prior] = []
     if old is None:
-        found, _ = warm_start(serving.store, spec, rules, prepared.aspects, prepared.parameters)
+        prior_results, _ = warm_start(
+            serving.store, spec, rules, preparation.aspects, preparation.parameters
+        )
     else:
         trials, blocks = serving.store.trials(old.id), serving.store.blocks(old.id)
-        found = priors(old.id, trials, blocks, rules, prepared.parameters)
+        prior_results = priors(old.id, trials, blocks, rules, preparation.parameters)
     now = datetime.now(UTC)
     return serving.store.create_campaign(
-        spec.name, spec.to_json(), spec.seed, now, priors=found, asked=asked
+        spec.name, spec.to_json(), spec.seed, now, priors=prior_results, asked=request
     )
 
 
 def allowed_spec(spec: CampaignSpec, serving: Service) -> CampaignSpec:
-    """The specification of a request, if it names only what an operator has put there.
+    """The specification of a request, if it names only what an operator allows.
 
     A name is compared with names that are known, and never becomes a path. SpecError.
     """
@@ -239,4 +243,4 @@ def _allowed_place(where: str, testbed: TestbedSection, serving: Service) -> Tes
     settings = serving.settings
     directory = settings.testbeds
     files = {} if directory is None else {f.stem: f for f in directory.glob("*.yaml")}
-    return testbed.of(testbed.way.allowed(testbed.section, where, settings.allow, files))
+    return testbed.of(testbed.way.permit(testbed.section, where, settings.allow, files))

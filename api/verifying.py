@@ -1,6 +1,6 @@
-"""Routes that measure a recommended configuration against what was there before once more.
+"""Routes that measure a recommended configuration against the previous one again.
 
-It is done in a process of its own, and told by events of the campaign, from which it is read here.
+It runs in a process of its own, which writes events of the campaign; they are read here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from api import problems
 from api.documents import Document
-from api.service import ADMIN, READ, Admin, Found, Serving
+from api.service import ADMIN, READ, Admin, PathCampaign, Serving
 from tuner.apply.place import recommended
 from tuner.apply.verdict import LEAST_BLOCKS, VerifyOutcome
 from tuner.model import Event
@@ -40,7 +40,7 @@ class VerificationDocument(Document):
     asked for what came of it here, null for one that nobody has asked for over HTTP; ``outcome``:
     null while it is only asked for, or when it failed; ``text``: a sentence; ``verification``: the
     campaign that has its measurements. ``ratio``, ``lower``, ``upper``: the recommended
-    configuration's time over that of what was there before, with its interval at ``confidence``.
+    configuration's time over that of the previous one, with its interval at ``confidence``.
     """
 
     number: int
@@ -59,19 +59,21 @@ class VerificationDocument(Document):
 
     @classmethod
     def of(cls, event: Event) -> VerificationDocument:
-        """The document for an event; earlier releases have told less."""
-        known = {name: value for name, value in event.data.items() if name in cls.model_fields}
+        """The document for an event; earlier releases stored fewer fields."""
+        stored_fields = {
+            name: value for name, value in event.data.items() if name in cls.model_fields
+        }
         state = _STATES.get(EventKind(event.kind), "failed")
         fields: dict[str, Any] = {"number": event.number, "at": event.at, "state": state}
         link = event.data.get("campaign") if event.kind == EventKind.VERIFIED else None
-        return cls(**{**known, **fields, "text": event.message, "verification": link})
+        return cls(**{**stored_fields, **fields, "text": event.message, "verification": link})
 
 
 @router.get("/{campaign}/verifications", operation_id="list_verifications", dependencies=[READ])
-def list_verifications(campaign: Found, serving: Serving) -> list[VerificationDocument]:
-    """What was asked for and what came of it, by whomever, in the order in which it happened."""
-    found = Verifications(serving.store).of(campaign.id)
-    return [VerificationDocument.of(event) for event in found]
+def list_verifications(campaign: PathCampaign, serving: Serving) -> list[VerificationDocument]:
+    """All requests for verifications and their results, in order of time."""
+    events = Verifications(serving.store).of(campaign.id)
+    return [VerificationDocument.of(event) for event in events]
 
 
 @router.post(
@@ -82,25 +84,29 @@ def list_verifications(campaign: Found, serving: Serving) -> list[VerificationDo
     responses=problems.responses(404, 409),
 )
 def verify_recommendation(
-    campaign: Found, sent: VerificationRequest, serving: Serving, who: Admin, answer: Response
+    campaign: PathCampaign,
+    request: VerificationRequest,
+    serving: Serving,
+    who: Admin,
+    answer: Response,
 ) -> VerificationDocument:
-    """Measure what is recommended against what was there before, in fresh blocks of both.
+    """Measure what is recommended against the previous configuration, in fresh blocks of both.
 
-    It restarts the service as a campaign does, and puts back what is in force. What comes of it is
+    It restarts the service as a campaign does, and puts back what is in force. Its result is
     the one of the list whose `request` is the `number` of this answer. Until then another one is
     refused.
     """
     recommended(campaign)
     serving.starter.refuse_queue("verify", campaign.id)
-    said = f"{who.name} asked to verify it in {sent.blocks} blocks"
-    data = {"blocks": sent.blocks}
-    event = NewEvent(datetime.now(UTC), EventKind.VERIFY_REQUESTED, said, data)
-    kept = Verifications(serving.store)
-    asked = kept.ask(campaign.id, event)
+    message = f"{who.name} asked to verify it in {request.blocks} blocks"
+    data = {"blocks": request.blocks}
+    event = NewEvent(datetime.now(UTC), EventKind.VERIFY_REQUESTED, message, data)
+    verifications = Verifications(serving.store)
+    requested = verifications.ask(campaign.id, event)
     try:
-        serving.starter.start_verification(campaign.id, sent.blocks, asked.number)
-    except Exception:  # whatever kept it from beginning, it can be asked for again
-        kept.fail(campaign.id, asked.number, "it did not begin")
+        serving.starter.start_verification(campaign.id, request.blocks, requested.number)
+    except Exception:  # whatever kept it from starting, it can be requested again
+        verifications.fail(campaign.id, requested.number, "it did not begin")
         raise
     answer.headers["Location"] = f"/v1/campaigns/{campaign.id}/verifications"
-    return VerificationDocument.of(asked)
+    return VerificationDocument.of(requested)

@@ -1,4 +1,4 @@
-"""What the pages show of a campaign: sentences and drawings made of what is seen of it. Pure."""
+"""What the pages show of a campaign: sentences and drawings made from a snapshot of it. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 
 from markupsafe import Markup
 
-from api.activity import doing, expected_end, now, used
+from api.activity import budget_share, doing, expected_end, now
 from tuner.judge.score import margin
 from tuner.model import (
     BASELINE,
@@ -46,7 +46,7 @@ from tuner.text import (
 
 _EVENTS_SHOWN = 60
 _TRIALS_SHOWN = 60
-#: Of these, so many are seen at once; the rest is folded away.
+#: The number of these that are open at first; the rest is folded away.
 _MATTERING = 12
 _PENDING = ParameterEffects(0, 0, 0, (), (), "it is being worked out")
 _OUT = (TrialState.PRUNED, TrialState.FAILED, TrialState.CANCELLED)
@@ -73,7 +73,7 @@ class View:
     """A campaign's page."""
 
     campaign: Campaign
-    named: object
+    names: object
     newest: int
     readable: bool
     doing: str
@@ -118,46 +118,52 @@ class View:
 
 
 def of(
-    seen: Seen,
+    snapshot: Seen,
     effects: ParameterEffects | None,
     absence: Absence | None = None,
-    given: NamedComparison | None = None,
+    comparison: NamedComparison | None = None,
     expired: str = "",
     *,
     pending: bool = False,
 ) -> View:
-    """The page of a campaign as it is seen. ``effects``: of its parameters, None while none are
-    known; ``pending``: newer ones are worked out; ``absence``: why it does not go on, if it should;
-    ``given``: what it compares, for one that searches nothing; ``expired``: why its certificate
+    """The page of a campaign from a snapshot. ``effects``: of its parameters, None while none are
+    known; ``pending``: newer ones are being computed; ``absence``: why a running campaign does not
+    go on; ``comparison``: for a campaign that searches nothing; ``expired``: why its certificate
     does not hold any more.
     """
-    campaign, rules, pending = seen.campaign, seen.rules, pending or effects is None
+    campaign, rules, pending = snapshot.campaign, snapshot.rules, pending or effects is None
     effects = _PENDING if effects is None else effects
     delta = margin(rules.race.delta) if rules is not None else None
     marks = () if delta is None else (-delta, delta)
-    known = _best_known(seen)
-    shown = _ordered(seen)[:_TRIALS_SHOWN]
-    axis = svg.Axis.around([known[t.number][0] for t in shown if t.number in known], *marks)
-    components_axis = svg.Axis.around(seen.components.values())
-    progress, progress_text = _progress(seen)
+    latest = _latest_estimates(snapshot)
+    trials = _by_relevance(snapshot)[:_TRIALS_SHOWN]
+    axis = svg.Axis.around([latest[t.number][0] for t in trials if t.number in latest], *marks)
+    components_axis = svg.Axis.around(snapshot.components.values())
+    progress, progress_text = _progress(snapshot)
     document = effects_document(effects)
-    best, sure = _best(seen, known) if given is None else _best_given(seen, known, given)
-    estimates = {n: e for n, (e, _) in known.items()}
-    parallel, parallel_text = parallel_coordinates(effects, seen.trials, known, seen.leader)
-    disturbed = disturbances(seen.events, seen.drift)
-    counted_of = (BASELINE,) if seen.leader == BASELINE else (BASELINE, seen.leader)
+    best, sure = (
+        _best(snapshot, latest)
+        if comparison is None
+        else _best_of_comparison(snapshot, latest, comparison)
+    )
+    estimates = {n: e for n, (e, _) in latest.items()}
+    parallel, parallel_text = parallel_coordinates(
+        effects, snapshot.trials, latest, snapshot.leader
+    )
+    disturbed = disturbances(snapshot.events, snapshot.drift)
+    counted_of = (BASELINE,) if snapshot.leader == BASELINE else (BASELINE, snapshot.leader)
     state, absent = campaign.state, absence is not None
     stopped = state in (CampaignState.CREATED, CampaignState.PAUSED, CampaignState.FAILED)
     return View(
         campaign=campaign,
-        named=names(campaign),
-        newest=seen.newest,
-        readable=seen.readable,
-        doing=doing(seen, absent=absent),
-        now=now(seen, absent=absent),
+        names=names(campaign),
+        newest=snapshot.newest,
+        readable=snapshot.readable,
+        doing=doing(snapshot, absent=absent),
+        now=now(snapshot, absent=absent),
         stopped=campaign.reason if state is CampaignState.FAILED else "",
         absence=absence,
-        expected_end=None if absent else expected_end(seen),
+        expected_end=None if absent else expected_end(snapshot),
         best=best,
         sure=sure,
         progress=progress,
@@ -165,16 +171,17 @@ def of(
         answer=_answer(campaign.recommendation),
         expired=expired,
         axis=svg.heading(axis),
-        trials=tuple(_trial(t, seen, known, axis, marks) for t in shown),
+        trials=tuple(_trial(t, snapshot, latest, axis, marks) for t in trials),
         mattering=_MATTERING,
-        trials_left_out=len(seen.trials) - len(shown),
-        numbers=tuple(trial.number for trial in seen.trials),
-        incumbent=_incumbent(seen),
-        incumbent_text=_incumbent_text(seen),
-        components_of=called(seen.leader),
+        trials_left_out=len(snapshot.trials) - len(trials),
+        numbers=tuple(trial.number for trial in snapshot.trials),
+        incumbent=_incumbent(snapshot),
+        incumbent_text=_incumbent_text(snapshot),
+        components_of=called(snapshot.leader),
         components_axis=svg.heading(components_axis),
         components=tuple(
-            _component(name, e, components_axis, seen.floor) for name, e in seen.components.items()
+            _component(name, e, components_axis, snapshot.floor)
+            for name, e in snapshot.components.items()
         ),
         effects=document,
         effects_pending=pending,
@@ -183,50 +190,50 @@ def of(
         standings=standings(document),
         parallel=parallel,
         parallel_text=parallel_text,
-        slices=slices(effects, seen.trials, estimates),
+        slices=slices(effects, snapshot.trials, estimates),
         diagnostics_of=tuple(called(number).capitalize() for number in counted_of),
-        diagnostics=diagnostics_rows(seen.recent, counted_of),
-        drift=drift_drawing(seen.drift, [block for block, _ in disturbed]),
-        disturbed=_disturbed(disturbed),
-        noise=_noise(seen),
-        events=tuple(reversed(seen.events[-_EVENTS_SHOWN:])),
-        events_left_out=max(0, seen.newest - _EVENTS_SHOWN),
+        diagnostics=diagnostics_rows(snapshot.recent, counted_of),
+        drift=drift_drawing(snapshot.drift, [block for block, _ in disturbed]),
+        disturbed=_disturbance_text(disturbed),
+        noise=_noise(snapshot),
+        events=tuple(reversed(snapshot.events[-_EVENTS_SHOWN:])),
+        events_left_out=max(0, snapshot.newest - _EVENTS_SHOWN),
         can_pause=state is CampaignState.RUNNING and not absent,
         can_resume=stopped or (absence is not None and not absence.queued),
         can_cancel=state not in OVER,
     )
 
 
-def _best_known(seen: Seen) -> dict[int, tuple[Estimate, int]]:
-    """Of each trial the estimate that says most: on fresh blocks, else of the search or pilot."""
-    found: dict[int, tuple[Estimate, int]] = {}
+def _latest_estimates(snapshot: Seen) -> dict[int, tuple[Estimate, int]]:
+    """The strongest estimate of each trial: of fresh blocks, else of the search or pilot."""
+    latest: dict[int, tuple[Estimate, int]] = {}
     for kind in (BlockKind.PILOT, BlockKind.SEARCH, BlockKind.CERTIFY):
-        found |= seen.estimates.get(kind, {})
-    return found
+        latest |= snapshot.estimates.get(kind, {})
+    return latest
 
 
-def _ordered(seen: Seen) -> list[Trial]:
-    """Those that still matter first, then the newest of those that are out."""
-    live = [t for t in seen.trials if t.state not in _OUT]
-    first = [t for t in live if t.number in (BASELINE, seen.leader)]
-    rest = [t for t in reversed(live) if t.number not in (BASELINE, seen.leader)]
-    return [*first, *rest, *(t for t in reversed(seen.trials) if t.state in _OUT)]
+def _by_relevance(snapshot: Seen) -> list[Trial]:
+    """The trials that still matter first, then those that are out, newest first."""
+    live = [t for t in snapshot.trials if t.state not in _OUT]
+    first = [t for t in live if t.number in (BASELINE, snapshot.leader)]
+    rest = [t for t in reversed(live) if t.number not in (BASELINE, snapshot.leader)]
+    return [*first, *rest, *(t for t in reversed(snapshot.trials) if t.state in _OUT)]
 
 
 def _trial(
     trial: Trial,
-    seen: Seen,
-    known: dict[int, tuple[Estimate, int]],
+    snapshot: Seen,
+    latest: dict[int, tuple[Estimate, int]],
     axis: svg.Axis,
     marks: Sequence[float],
 ) -> TrialRow:
-    e, count = known.get(trial.number, (None, 0))
-    baseline = seen.trials[BASELINE].configuration
+    e, count = latest.get(trial.number, (None, 0))
+    baseline = snapshot.trials[BASELINE].configuration
     state = str(trial.state)
     if trial.number == BASELINE:
         state = "baseline"
-    elif trial.number == seen.leader:
-        state = "recommended" if _recommended(seen.campaign) else "incumbent"
+    elif trial.number == snapshot.leader:
+        state = "recommended" if _is_recommended(snapshot.campaign) else "incumbent"
     return TrialRow(
         number=trial.number,
         state=state,
@@ -244,7 +251,7 @@ def _trial(
     )
 
 
-def _recommended(campaign: Campaign) -> bool:
+def _is_recommended(campaign: Campaign) -> bool:
     answer = campaign.recommendation
     return answer is not None and answer.answer is Answer.RECOMMENDED
 
@@ -260,19 +267,19 @@ def _component(name: str, e: Estimate, axis: svg.Axis, floor: float | None) -> E
     )
 
 
-def _progress(seen: Seen) -> tuple[int, str]:
+def _progress(snapshot: Seen) -> tuple[int, str]:
     """Percent of the budget that is used, and the same in words."""
-    measured = f"{seen.measured} measurements in {seen.blocks} blocks"
-    share = used(seen)
+    measured = f"{snapshot.measured} measurements in {snapshot.blocks} blocks"
+    share = budget_share(snapshot)
     if share is None:
-        return 100 if seen.campaign.state is CampaignState.FINISHED else 0, measured
+        return 100 if snapshot.campaign.state is CampaignState.FINISHED else 0, measured
     percent = min(100, round(100.0 * share))
     return percent, f"{percent}% of the budget used, {measured}"
 
 
-def _best(seen: Seen, known: dict[int, tuple[Estimate, int]]) -> tuple[str, str]:
+def _best(snapshot: Seen, latest: dict[int, tuple[Estimate, int]]) -> tuple[str, str]:
     """What is best so far, and how sure that is; nothing before the search has begun."""
-    answer, found = seen.campaign.recommendation, known.get(seen.leader)
+    answer, leader = snapshot.campaign.recommendation, latest.get(snapshot.leader)
     if answer is not None and answer.answer is Answer.RECOMMENDED and answer.ratio is not None:
         bounds = interval(answer.lower or 0.0, answer.upper or float("inf"))
         return (
@@ -282,40 +289,42 @@ def _best(seen: Seen, known: dict[int, tuple[Estimate, int]]) -> tuple[str, str]
         )
     if answer is not None:
         return "No improvement shown: keep the baseline", ""
-    if seen.leader == BASELINE or found is None:
-        return ("Nothing looks better than the baseline so far", "") if known else ("", "")
-    e, count = found
+    if snapshot.leader == BASELINE or leader is None:
+        return ("Nothing looks better than the baseline so far", "") if latest else ("", "")
+    e, count = leader
     bounds = interval(e.lower, e.upper)
     return (
-        f"Best so far: trial {seen.leader} looks {faster(e.ratio)} than the baseline",
+        f"Best so far: trial {snapshot.leader} looks {faster(e.ratio)} than the baseline",
         f"95% interval {bounds}, in {counted(count, 'block')}. It was chosen because it looks so: "
         "nothing is certified yet.",
     )
 
 
-def _best_given(
-    seen: Seen, known: dict[int, tuple[Estimate, int]], given: NamedComparison
+def _best_of_comparison(
+    snapshot: Seen, latest: dict[int, tuple[Estimate, int]], comparison: NamedComparison
 ) -> tuple[str, str]:
-    """What is shown of given configurations, as their table has it."""
-    answer = seen.campaign.recommendation
+    """What is shown for the configurations that a campaign compares, as in their table."""
+    answer = snapshot.campaign.recommendation
     if answer is not None and answer.answer is Answer.RECOMMENDED:
-        return _best(seen, known)
-    found = [
+        return _best(snapshot, latest)
+    faster_rows = [
         (row.name, row.whole.estimate)
-        for row in given.rows
+        for row in comparison.rows
         if row.whole.word is Word.FASTER and row.whole.estimate is not None
     ]
-    if not found:
+    if not faster_rows:
         return "Nothing is shown to be faster than the baseline", ""
-    name, e = min(found, key=lambda each: each[1].upper)
-    said = "nothing is certified yet" if answer is None else "it is not certified: see the answer"
+    name, e = min(faster_rows, key=lambda each: each[1].upper)
+    certainty = (
+        "nothing is certified yet" if answer is None else "it is not certified: see the answer"
+    )
     return (
         f"Shown: {name} is {faster(e.ratio)} than the baseline",
-        f"{100.0 * given.confidence:.3g}% interval {interval(e.lower, e.upper)}; {said}.",
+        f"{100.0 * comparison.confidence:.3g}% interval {interval(e.lower, e.upper)}; {certainty}.",
     )
 
 
-def _disturbed(of: Sequence[tuple[int, str]]) -> str:
+def _disturbance_text(of: Sequence[tuple[int, str]]) -> str:
     if not of:
         return ""
     block, message = of[-1]
@@ -332,9 +341,9 @@ def _answer(answer: Recommendation | None) -> str:
     return f"trial {answer.trial} is recommended{gain}"
 
 
-def _incumbent(seen: Seen) -> Markup:
+def _incumbent(snapshot: Seen) -> Markup:
     points = []
-    for step in seen.steps:
+    for step in snapshot.steps:
         e = step.estimate
         points.append(
             svg.Point(
@@ -347,7 +356,7 @@ def _incumbent(seen: Seen) -> Markup:
         )
     if not points:
         return Markup("")
-    return svg.series(points, _incumbent_text(seen), "%", 0.0, steps=True)
+    return svg.series(points, _incumbent_text(snapshot), "%", 0.0, steps=True)
 
 
 def _percent(ratio: float) -> float | None:
@@ -355,13 +364,14 @@ def _percent(ratio: float) -> float | None:
     return value if abs(value) < 1e6 else None
 
 
-def _incumbent_text(seen: Seen) -> str:
-    if not seen.steps:
+def _incumbent_text(snapshot: Seen) -> str:
+    if not snapshot.steps:
         return "The search has not begun."
     changed = 1 + sum(
-        now.trial != before.trial for before, now in zip(seen.steps, seen.steps[1:], strict=False)
+        now.trial != before.trial
+        for before, now in zip(snapshot.steps, snapshot.steps[1:], strict=False)
     )
-    last = seen.steps[-1]
+    last = snapshot.steps[-1]
     gain = "" if last.estimate is None else f", {faster(last.estimate.ratio)}"
     return (
         f"After block {last.block} of the search the incumbent is {called(last.trial)}{gain}; "
@@ -369,7 +379,7 @@ def _incumbent_text(seen: Seen) -> str:
     )
 
 
-def _noise(seen: Seen) -> tuple[str, ...]:
-    """What is known of how noisy the testbed is."""
-    found = [e.message for e in seen.events if e.kind in ("pilot", "pilot-warning", "guard")]
-    return (*found, *filter(None, [varies(seen.drift)]))
+def _noise(snapshot: Seen) -> tuple[str, ...]:
+    """What is known about the noise of the testbed."""
+    messages = [e.message for e in snapshot.events if e.kind in ("pilot", "pilot-warning", "guard")]
+    return (*messages, *filter(None, [varies(snapshot.drift)]))

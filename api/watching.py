@@ -1,5 +1,5 @@
-"""Events as they happen, and whether anybody is heard from: one look at the database for all who
-watch the same campaign.
+"""Events as they happen, and whether the campaign's process is alive: one query of the database
+for all who watch the same campaign.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from tuner.states import OVER, CampaignState
 from tuner.store import Store
 
 _PAUSE_S = 0.5
-#: Nobody is missed sooner: whoever runs a campaign gives signs of life more rarely than that.
+#: Seconds between checks for absence: signs of life are rarer than this.
 _PRESENCE_S = 5.0
-#: So often it is asked whether whoever watches still may, when nothing happens.
+#: Seconds between checks of a watcher's permission, when nothing happens.
 _MAY_S = 2.0
 _READ_AT_ONCE = 500
 _REMEMBERED = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """Whether the process of a campaign that runs is heard from; ``absence``: if not, why."""
+class Presence:
+    """Whether the process of a running campaign gives signs of life; ``absence``: if not, why."""
 
     absence: Absence | None
 
@@ -47,13 +47,13 @@ class _Feed:
         self.newest = after
         self.over = False
         self.absence: Absence | None = None
-        self.looked = -_PRESENCE_S
+        self.checked_s = -_PRESENCE_S
         self.changed = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
 
 class Feeds:
-    """All campaigns that somebody watches. Belongs to one event loop."""
+    """All campaigns that are being watched. Belongs to one event loop."""
 
     def __init__(self, store: Store, most: int) -> None:
         self._store = store
@@ -78,30 +78,30 @@ class Feeds:
 
     async def watch(
         self, campaign: str, after: int, may: Callable[[], bool] = lambda: True
-    ) -> AsyncIterator[Event | Heard | None]:
+    ) -> AsyncIterator[Event | Presence | None]:
         """Yield every event with a number above ``after``, in order; None when it is over; and
         between them, when its process is not heard from any more, or again.
 
-        Ends when the campaign can have no more events, and when whoever watches may no longer.
+        Ends when the campaign can have no more events, and when the watcher's permission ends.
         """
-        shown: Absence | None = None
-        async with self._joined(campaign) as feed:
-            while await self._allowed(may):
+        last_absence: Absence | None = None
+        async with self._join(campaign) as feed:
+            while await self._may_watch(may):
                 changed, newest, over = feed.changed, feed.newest, feed.over
                 while after < newest:
                     for event in await self._between(feed, campaign, after):
                         after = event.number
                         yield event
-                if feed.absence != shown:
-                    shown = feed.absence
-                    yield Heard(shown)
+                if feed.absence != last_absence:
+                    last_absence = feed.absence
+                    yield Presence(last_absence)
                 if over:
                     yield None
                     return
                 with suppress(TimeoutError):
                     await asyncio.wait_for(changed.wait(), _MAY_S)
 
-    async def _allowed(self, may: Callable[[], bool]) -> bool:
+    async def _may_watch(self, may: Callable[[], bool]) -> bool:
         try:
             return await run_sync(may)
         except TunerError:
@@ -114,7 +114,7 @@ class Feeds:
         return await run_sync(self._store.events, campaign, after, _READ_AT_ONCE)
 
     @asynccontextmanager
-    async def _joined(self, campaign: str) -> AsyncIterator[_Feed]:
+    async def _join(self, campaign: str) -> AsyncIterator[_Feed]:
         self._watchers += 1
         feed = self._feeds.get(campaign)
         if feed is None:
@@ -133,24 +133,24 @@ class Feeds:
 
     async def _follow(self, campaign: str, feed: _Feed) -> None:
         while True:
-            missed = feed.absence
+            absent = feed.absence
             try:
                 state = (await run_sync(self._store.campaign, campaign)).state
                 new = await run_sync(self._store.events, campaign, feed.newest, _READ_AT_ONCE)
                 over, more = state in OVER, len(new) == _READ_AT_ONCE
                 if state is not CampaignState.RUNNING:
-                    missed = None
-                elif not more and (missed or time.monotonic() - feed.looked >= _PRESENCE_S):
-                    feed.looked = time.monotonic()
-                    missed = await run_sync(absence, self._store, campaign)
+                    absent = None
+                elif not more and (absent or time.monotonic() - feed.checked_s >= _PRESENCE_S):
+                    feed.checked_s = time.monotonic()
+                    absent = await run_sync(absence, self._store, campaign)
             except TunerError:
                 # The database is away for a moment: the watchers stay, and go on after it.
                 new, over, more = [], False, False
-            if new or (over and not feed.over) or missed != feed.absence:
+            if new or (over and not feed.over) or absent != feed.absence:
                 feed.recent.extend(new)
                 feed.newest = new[-1].number if new else feed.newest
                 feed.over = over and not more
-                feed.absence = missed
+                feed.absence = absent
                 feed.changed.set()
                 feed.changed = asyncio.Event()
             if not more:

@@ -77,7 +77,7 @@ def _run(command: str, checkout: Path, place: Path) -> tuple[float, float]:
     """Seconds that a command took, and seconds of the processor."""
     environment = {**os.environ, "PYTHONPATH": str(checkout), "FSTUNE_STATE_DIR": str(place)}
     before, start = _processor_s(), time.perf_counter()
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", _MAIN, *command.split()],
         cwd=place,
         env=environment,
@@ -86,13 +86,13 @@ def _run(command: str, checkout: Path, place: Path) -> tuple[float, float]:
         check=False,
     )
     passed_s = time.perf_counter() - start
-    assert done.returncode == 0, command
+    assert result.returncode == 0, command
     return passed_s, _processor_s() - before
 
 
 def _processor_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a space file says of one program: its parameters, options and limits, in order."""
+"""The content of a space file: the parameters, options and limits of one program, in order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from search_spaces.model import (
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """What a space file says of one program, without what can be worked out from it.
+    """The content of a space file for one program, without what is computed from it.
 
     ``component`` qualifies the parameters' names outside (``fileserver.threads``). ``parameters``
     are in the order of the file, which is the order on the command line; ``order`` has each after
@@ -76,5 +76,5 @@ class Catalogue:
         """Every fact of this space: as given, otherwise as assumed. Facts of other spaces are
         passed over.
         """
-        given = facts or {}
-        return {name: given.get(name, fact.assumed) for name, fact in self.facts.items()}
+        known_facts = facts or {}
+        return {name: known_facts.get(name, fact.assumed) for name, fact in self.facts.items()}

@@ -45,12 +45,12 @@ def render(space: Catalogue, values: Mapping[str, Value]) -> list[str]:
             good = isinstance(value, int) and not isinstance(value, bool)
         if not good:
             raise SpaceError(f"{space.name}: {name}: {value!r} is no {parameter.kind} value")
-    given = [(p, values[p.name]) for p in space.parameters if p.name in values]
+    pairs = [(p, values[p.name]) for p in space.parameters if p.name in values]
     if space.form is Form.SETTINGS:
-        return forms.settings(given)
+        return forms.settings(pairs)
     if space.form is Form.COMMANDS:
-        return forms.commands(given)
-    return [word for parameter, value in given for word in _words(parameter, value)]
+        return forms.commands(pairs)
+    return [word for parameter, value in pairs for word in _words(parameter, value)]
 
 
 def lines(space: Catalogue, values: Mapping[str, Value]) -> list[str]:
@@ -75,17 +75,17 @@ def parse(space: Catalogue, argv: Sequence[str]) -> Parsed:
     if words and PurePosixPath(words[0]).name == PurePosixPath(space.program).name:
         del words[0]
     if space.form is Form.SETTINGS:
-        given, foreign = forms.read_settings(space, words)
+        options, foreign = forms.read_settings(space, words)
     elif space.form is Form.COMMANDS:
-        given, foreign = forms.read_commands(space, words)
+        options, foreign = forms.read_commands(space, words)
     elif space.form is Form.EXACT:
-        given, foreign = _read_exact(space, words)
+        options, foreign = _read_exact(space, words)
     else:
-        given, foreign = _read(space, words)
+        options, foreign = _read(space, words)
     owner = {flag: parameter for parameter in space.parameters for flag in parameter.flags}
     values: dict[str, Value] = {}
     rest: list[str] = []
-    for flag, arguments in given.items():
+    for flag, arguments in options.items():
         if flag not in owner:
             rest += [flag, *arguments]
             continue
@@ -136,7 +136,7 @@ def _find(options: Sequence[Option], word: str) -> Option | None:
 
 def _read(space: Catalogue, words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
     """The options given, by full name with their arguments, in order; and words for others."""
-    given: dict[str, list[str]] = {}
+    options: dict[str, list[str]] = {}
     foreign: list[str] = []
     slots: Iterator[Option] = (o for o in space.options if o.takes is not Takes.NOTHING)
     positional = True
@@ -147,7 +147,7 @@ def _read(space: Catalogue, words: list[str]) -> tuple[dict[str, list[str]], lis
                 current = next(slots, current)
             if current is None:
                 raise SpaceError(f"{space.name}: {word!r} belongs to no option")
-            _add(space, given, current, word)
+            _add(space, options, current, word)
             continue
         name, equals, embedded = word.rpartition("=") if "=" in word else (word, "", "")
         option = _find(space.options, name)
@@ -159,43 +159,43 @@ def _read(space: Catalogue, words: list[str]) -> tuple[dict[str, list[str]], lis
         elif option.takes is Takes.NOTHING:
             if equals:
                 raise SpaceError(f"{space.name}: {option.flag} takes no value")
-            given.setdefault(option.flag, [])
+            options.setdefault(option.flag, [])
         else:
             positional, current = False, option
-            given.setdefault(option.flag, [])
+            options.setdefault(option.flag, [])
             if equals:
-                _add(space, given, option, embedded)
+                _add(space, options, option, embedded)
     for option in space.options:
         needs = option.takes in (Takes.VALUE, Takes.VALUES)
-        if needs and given.get(option.flag) == []:
+        if needs and options.get(option.flag) == []:
             raise SpaceError(f"{space.name}: {option.flag} lacks its value")
-    return given, foreign
+    return options, foreign
 
 
 def _read_exact(space: Catalogue, words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
     """Like ``_read``, for a program that compares whole words and lets the last one count."""
-    given: dict[str, list[str]] = {}
-    known = {option.flag: option for option in space.options}
+    options: dict[str, list[str]] = {}
+    by_flag = {option.flag: option for option in space.options}
     remaining = iter(words)
     for word in remaining:
         name, equals, embedded = word.partition("=")
-        option = known.get(word) or known.get(name)
+        option = by_flag.get(word) or by_flag.get(name)
         if option is None or (equals and option.takes is not Takes.OPTIONAL):
-            hint = nearest(word, known)
+            hint = nearest(word, by_flag)
             raise SpaceError(f"{space.name}: {word!r} is no option, written in full{hint}")
-        before = given.pop(option.flag, [])
+        before = options.pop(option.flag, [])
         arguments = [embedded] if equals else []
         if option.takes in (Takes.VALUE, Takes.VALUES):
             value = next(remaining, None)
             if value is None:
                 raise SpaceError(f"{space.name}: {option.flag} lacks its value")
             arguments = [*before, value] if option.takes is Takes.VALUES else [value]
-        given[option.flag] = arguments
-    return given, []
+        options[option.flag] = arguments
+    return options, []
 
 
-def _add(space: Catalogue, given: dict[str, list[str]], option: Option, word: str) -> None:
-    arguments = given.setdefault(option.flag, [])
+def _add(space: Catalogue, options: dict[str, list[str]], option: Option, word: str) -> None:
+    arguments = options.setdefault(option.flag, [])
     if arguments and option.takes is not Takes.VALUES:
         raise SpaceError(f"{space.name}: too many values after {option.flag}: {word!r}")
     arguments.append(word)

@@ -1,6 +1,4 @@
-"""What a space says of itself in words: the one source of the reference page and of the command
-line's answers.
-"""
+"""Spaces in words: the one source of the reference page and of the command line's answers."""
 
 from __future__ import annotations
 
@@ -46,11 +44,11 @@ def purpose(space: Space) -> str:
 
 
 def form(space: Space) -> str:
-    """How the program is told its settings."""
+    """How the program takes its settings."""
     return _FORMS[space.form]
 
 
-def spoken(value: Expression | Value | None) -> str:
+def text_of(value: Expression | Value | None) -> str:
     """A value as it is written in a file or on a command line."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -59,10 +57,10 @@ def spoken(value: Expression | Value | None) -> str:
     return value.text if isinstance(value, Expression) else str(value)
 
 
-def searched(parameter: Parameter) -> str:
+def search_status(parameter: Parameter) -> str:
     """Whether values are proposed, and why not."""
     if parameter.fixed is not None:
-        return f"fixed at {spoken(parameter.fixed)}"
+        return f"fixed at {text_of(parameter.fixed)}"
     if parameter.searched:
         return "yes"
     if parameter.role is Role.CONTROL:
@@ -84,8 +82,8 @@ def sensible(parameter: Parameter) -> str:
 def defaults(parameter: Parameter) -> str:
     """What the program does when the parameter is unset, by preset."""
     by_preset = dict(parameter.defaults)
-    plain = spoken(by_preset.pop(NO_PRESET))
-    return "; ".join([plain, *(f"with {p}: {spoken(v)}" for p, v in by_preset.items())])
+    plain = text_of(by_preset.pop(NO_PRESET))
+    return "; ".join([plain, *(f"with {p}: {text_of(v)}" for p, v in by_preset.items())])
 
 
 def _limits(parameter: Parameter) -> str:
@@ -104,7 +102,7 @@ def _bound(bound: Bound | None) -> str:
     return f"`{bound.expression.text}`: {bound.why}{how}"
 
 
-def _proposed(parameter: Parameter) -> str:
+def _range(parameter: Parameter) -> str:
     if parameter.kind.numeric:
         unit = f" {parameter.unit}" if parameter.unit else ""
         return f"{sensible(parameter)}{unit}, {_SPACING[parameter.kind]}"
@@ -112,18 +110,18 @@ def _proposed(parameter: Parameter) -> str:
 
 
 def details(parameter: Parameter) -> list[tuple[str, str]]:
-    """Everything known about a parameter, a label and a text each; expressions in backquotes."""
+    """Everything known about a parameter, as labels and texts; expressions in backquotes."""
     read_back, condition = parameter.read_back, parameter.only_if
-    shown = ""
+    read_back_text = ""
     if read_back is not None:
-        shown = f"`{read_back.key}`"
+        read_back_text = f"`{read_back.key}`"
         if read_back.shows is not None:
-            shown += f", which shows `{read_back.shows.text}`"
+            read_back_text += f", which shows `{read_back.shows.text}`"
     flags = [f"`{flag}`" for flag in parameter.flags]
     others = set(parameter.choices) - set(parameter.candidates)
     rows = [
         ("written", " or ".join(flags)),
-        ("proposed", _proposed(parameter)),
+        ("proposed", _range(parameter)),
         ("also valid", ", ".join(word for word in parameter.choices if word in others)),
         ("hard limits", _limits(parameter)),
         ("at least", _bound(parameter.at_least)),
@@ -133,14 +131,14 @@ def details(parameter: Parameter) -> list[tuple[str, str]]:
         ("only if", f"`{condition.expression.text}`: {condition.why}" if condition else ""),
         (
             "set along",
-            ", ".join(f"{n} = {spoken(v)}" for n, v in parameter.accompanied_by.items()),
+            ", ".join(f"{n} = {text_of(v)}" for n, v in parameter.accompanied_by.items()),
         ),
-        ("searched", searched(parameter)),
+        ("searched", search_status(parameter)),
         ("risk class", str(parameter.risk)),
         ("a change needs", _CHANGES[parameter.change]),
         ("memory", f"`{parameter.memory.text}` bytes" if parameter.memory else ""),
         ("raises", f"`{parameter.supplies}` for the spaces after it" if parameter.supplies else ""),
-        ("read back as", shown),
+        ("read back as", read_back_text),
         ("versions", parameter.versions),
         ("source", parameter.source),
     ]
@@ -184,7 +182,7 @@ def _parameter(parameter: Parameter) -> dict[str, Json]:
     bounds: list[Json] = (
         [parameter.low, parameter.high] if parameter.kind.numeric else list(parameter.candidates)
     )
-    found: dict[str, Json] = {
+    fields: dict[str, Json] = {
         "flags": list(parameter.flags),
         "kind": str(parameter.kind),
         "unit": parameter.unit,
@@ -205,12 +203,12 @@ def _parameter(parameter: Parameter) -> dict[str, Json]:
         "versions": parameter.versions,
     }
     if parameter.only_if is not None:
-        found["only_if"] = parameter.only_if.expression.text
+        fields["only_if"] = parameter.only_if.expression.text
     for key, bound in (("at_least", parameter.at_least), ("at_most", parameter.at_most)):
         if bound is not None:
-            found[key] = bound.expression.text
+            fields[key] = bound.expression.text
     if parameter.memory is not None:
-        found["memory_bytes"] = parameter.memory.text
+        fields["memory_bytes"] = parameter.memory.text
     if parameter.read_back is not None:
-        found["read_back"] = parameter.read_back.key
-    return found
+        fields["read_back"] = parameter.read_back.key
+    return fields

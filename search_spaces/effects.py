@@ -27,11 +27,11 @@ def default(space: Catalogue, parameter: Parameter, env: Mapping[str, Value]) ->
     """What the program does when the parameter is unset, for the values settled so far."""
     preset = env.get(space.preset_parameter, NO_PRESET) if space.preset_parameter else NO_PRESET
     defaults = parameter.defaults
-    found = defaults.get(str(preset), defaults.get(NO_PRESET))
-    if found is None or isinstance(found, int | str):
-        return found
-    value = found(env)
-    return value if isinstance(value, bool | str) else int(value)
+    entry = defaults.get(str(preset), defaults.get(NO_PRESET))
+    if entry is None or isinstance(entry, int | str):
+        return entry
+    result = entry(env)
+    return result if isinstance(result, bool | str) else int(result)
 
 
 def limits(parameter: Parameter, env: Mapping[str, Value]) -> tuple[int | None, int | None]:
@@ -136,7 +136,7 @@ def memory_estimate(space: Catalogue, env: Mapping[str, Value]) -> int:
     return int(total)
 
 
-def broken(
+def broken_constraints(
     space: Catalogue, values: Mapping[str, Value], env: dict[str, Value]
 ) -> tuple[Constraint, ...]:
     """The whole-configuration constraints that do not hold."""
@@ -147,13 +147,13 @@ def broken(
     return tuple(c for c in space.constraints if not c.rule(env))
 
 
-def mistyped(parameter: Parameter, value: object) -> str:
-    """What is wrong with the type of a value, or with a word; empty if nothing is."""
+def type_problem(parameter: Parameter, value: object) -> str:
+    """The problem with the type of a value, or with a word; empty without one."""
     if parameter.kind.numeric:
         if not isinstance(value, int) or isinstance(value, bool):
             return f"{value!r} is not a whole number"
-        held = -_BEYOND <= value < _BEYOND
-        return "" if held else "a number that large is taken by no program"
+        in_range = -_BEYOND <= value < _BEYOND
+        return "" if in_range else "a number that large is taken by no program"
     if parameter.kind is Kind.BOOLEAN:
         return "" if isinstance(value, bool) else f"{value!r} is not true or false"
     good = isinstance(value, str) and value in parameter.choices
@@ -164,66 +164,72 @@ def violations(
     space: Catalogue, values: Mapping[str, Value], facts: Mapping[str, int] | None
 ) -> list[str]:
     """See Space.violations."""
-    if found := _ill_formed(space, values):
-        return found
+    if messages := _ill_formed(space, values):
+        return messages
     env, _ = settle(space, values, facts)
     for parameter in space.order:
         if parameter.name in values:
-            found += _violations_of(parameter, values[parameter.name], env)
-    for constraint in broken(space, values, env):
-        found.append(f"{constraint.why} ({constraint.rule.text} does not hold)")
-    return found
+            messages += _violations_of(parameter, values[parameter.name], env)
+    for constraint in broken_constraints(space, values, env):
+        messages.append(f"{constraint.why} ({constraint.rule.text} does not hold)")
+    return messages
 
 
 def impossible(space: Catalogue, values: Mapping[str, Value]) -> list[str]:
     """See Space.impossible."""
-    if found := _ill_formed(space, values):
-        return found
-    return [said for name, value in values.items() for said in _beyond_hard(space[name], value)]
+    if messages := _ill_formed(space, values):
+        return messages
+    return [
+        message for name, value in values.items() for message in _beyond_hard(space[name], value)
+    ]
 
 
 def _ill_formed(space: Catalogue, values: Mapping[str, Value]) -> list[str]:
     """Unknown parameters, and values of the wrong type."""
-    found: list[str] = []
+    messages: list[str] = []
     for name, value in values.items():
         try:
-            wrong = mistyped(space[name], value)
+            wrong = type_problem(space[name], value)
         except SpaceError as error:
-            found.append(str(error))
+            messages.append(str(error))
             continue
         if wrong:
-            found.append(f"{name}: {wrong}")
-    return found
+            messages.append(f"{name}: {wrong}")
+    return messages
 
 
 def _beyond_hard(parameter: Parameter, value: Value) -> list[str]:
     if not parameter.kind.numeric or isinstance(value, str):
         return []
     name, hard = parameter.name, parameter.hard
-    found: list[str] = []
+    messages: list[str] = []
     if hard.low is not None and value < hard.low:
-        found.append(f"{name}: {value} is below {hard.low}, which the program {hard.outside}")
+        messages.append(f"{name}: {value} is below {hard.low}, which the program {hard.outside}")
     if hard.high is not None and value > hard.high:
-        found.append(f"{name}: {value} is above {hard.high}, which the program {hard.outside}")
-    return found
+        messages.append(f"{name}: {value} is above {hard.high}, which the program {hard.outside}")
+    return messages
 
 
 def _violations_of(parameter: Parameter, value: Value, env: Mapping[str, Value]) -> list[str]:
-    name, found = parameter.name, []
+    name, messages = parameter.name, []
     if parameter.only_if is not None and not parameter.only_if.expression(env):
-        found.append(f"{name} may not be set: {parameter.only_if.why}")
+        messages.append(f"{name} may not be set: {parameter.only_if.why}")
     if not parameter.kind.numeric or isinstance(value, str):
-        return found
-    found += _beyond_hard(parameter, value)
+        return messages
+    messages += _beyond_hard(parameter, value)
     if (bound := parameter.at_least) is not None:
         least = ceil(bound.expression.number(env))
         if value < least:
-            found.append(f"{name}: {value} is below {least} ({bound.expression.text}): {bound.why}")
+            messages.append(
+                f"{name}: {value} is below {least} ({bound.expression.text}): {bound.why}"
+            )
     if (bound := parameter.at_most) is not None:
         most = floor(bound.expression.number(env))
         if value > most:
-            found.append(f"{name}: {value} is above {most} ({bound.expression.text}): {bound.why}")
-    return found
+            messages.append(
+                f"{name}: {value} is above {most} ({bound.expression.text}): {bound.why}"
+            )
+    return messages
 
 
 def effective(
@@ -237,10 +243,10 @@ def effective(
         name, read_back = parameter.name, parameter.read_back
         if read_back is None or name not in env or not (name in values or name in by_preset):
             continue
-        shown = env[name] if read_back.shows is None else read_back.shows(env)
+        reading = env[name] if read_back.shows is None else read_back.shows(env)
         requested = values.get(name, env[name])
         why = clamps.get(name, "")
-        expected[name] = Expected(read_back.key, shown, env[name], requested, bool(why), why)
+        expected[name] = Expected(read_back.key, reading, env[name], requested, bool(why), why)
     return expected
 
 
@@ -282,7 +288,7 @@ def fit(
 ) -> dict[str, Value]:
     """See Space.fit."""
     for name, value in values.items():
-        wrong = mistyped(space[name], value)
+        wrong = type_problem(space[name], value)
         if wrong:
             raise SpaceError(f"{space.name}: {name}: {wrong}")
     fitted, env = walk(space, facts, lambda parameter, _: values.get(parameter.name))
@@ -297,22 +303,22 @@ def satisfy(
 ) -> dict[str, Value]:
     """Make the whole-configuration constraints hold by moving what they name, and little of it."""
 
-    def refit(wanted: Mapping[str, Value]) -> tuple[dict[str, Value], dict[str, Value]]:
-        return walk(space, facts, lambda parameter, _: wanted.get(parameter.name))
+    def refit(proposal: Mapping[str, Value]) -> tuple[dict[str, Value], dict[str, Value]]:
+        return walk(space, facts, lambda parameter, _: proposal.get(parameter.name))
 
-    def holds(constraint: Constraint, wanted: Mapping[str, Value]) -> bool:
-        refitted, then = refit(wanted)
-        return constraint not in broken(space, refitted, then)
+    def holds(constraint: Constraint, proposal: Mapping[str, Value]) -> bool:
+        fitted, then = refit(proposal)
+        return constraint not in broken_constraints(space, fitted, then)
 
     for _ in range(len(space.constraints) + 1):
-        failing = broken(space, values, env)
+        failing = broken_constraints(space, values, env)
         if not failing:
             return values
         for constraint in failing:
             values = _give_way(space, values, constraint, holds)
         values, env = refit(values)
     values, env = refit({})
-    failing = broken(space, values, env)
+    failing = broken_constraints(space, values, env)
     if failing:
         raise SpaceError(f"{space.name}: no configuration fits this host: {failing[0].why}")
     return values
@@ -325,39 +331,39 @@ def _give_way(
     holds: Callable[[Constraint, Mapping[str, Value]], bool],
 ) -> dict[str, Value]:
     """Lower what the constraint lets be lowered, then unset what it names, until it holds."""
-    wanted = dict(values)
+    proposal = dict(values)
     for name in constraint.lower:
-        parameter, value = space.by_name[name], wanted.get(name)
+        parameter, value = space.by_name[name], proposal.get(name)
         if parameter.fixed is not None or not isinstance(value, int) or value <= parameter.low:
             continue
-        wanted[name] = parameter.low
-        if holds(constraint, wanted):
-            return _largest(parameter, value, wanted, partial(holds, constraint))
+        proposal[name] = parameter.low
+        if holds(constraint, proposal):
+            return _largest(parameter, value, proposal, partial(holds, constraint))
     for name in (*constraint.lower, *constraint.unset):
-        if name in wanted and space.by_name[name].fixed is None:
-            del wanted[name]
-            if holds(constraint, wanted):
+        if name in proposal and space.by_name[name].fixed is None:
+            del proposal[name]
+            if holds(constraint, proposal):
                 break
-    return wanted
+    return proposal
 
 
 def _largest(
     parameter: Parameter,
     value: int,
-    wanted: dict[str, Value],
+    proposal: dict[str, Value],
     good: Callable[[Mapping[str, Value]], bool],
 ) -> dict[str, Value]:
-    """``wanted``, good with ``parameter.low``, with the largest good number below ``value``."""
+    """``proposal``, good with ``parameter.low``, with the largest good number below ``value``."""
     in_powers = parameter.kind is Kind.POWER_OF_TWO
     low, high = parameter.low, value
     if in_powers:
         low, high = low.bit_length() - 1, (value - 1).bit_length()
-    best = wanted
+    best = proposal
     while high - low > 1:
         middle = (low + high) // 2
-        tried = {**wanted, parameter.name: 1 << middle if in_powers else middle}
-        if good(tried):
-            low, best = middle, tried
+        candidate = {**proposal, parameter.name: 1 << middle if in_powers else middle}
+        if good(candidate):
+            low, best = middle, candidate
         else:
             high = middle
     return best

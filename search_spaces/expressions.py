@@ -1,7 +1,7 @@
 """Small arithmetic in space files: what may be written, and how it is computed.
 
 An expression is Python arithmetic over names: ``+ - * / // % **``, comparisons, ``and``, ``or``,
-``not``, ``a if b else c``, ``min``, ``max`` and ``ceil_log2``. Nothing else can be said, so that a
+``not``, ``a if b else c``, ``min``, ``max`` and ``ceil_log2``. Nothing else is possible, so that a
 space file from a stranger can compute but not act.
 """
 

@@ -14,63 +14,63 @@ from search_spaces.model import Parameter, SpaceError, nearest
 
 _SEPARATOR = ";"
 
-_Given = Sequence[tuple[Parameter, Value]]
+_Pairs = Sequence[tuple[Parameter, Value]]
 _Read = tuple[dict[str, list[str]], list[str]]
 
 
-def settings(given: _Given) -> list[str]:
+def settings(pairs: _Pairs) -> list[str]:
     """``name=value`` words."""
-    return [f"{parameter.flag}={value}" for parameter, value in given]
+    return [f"{parameter.flag}={value}" for parameter, value in pairs]
 
 
-def commands(given: _Given) -> list[str]:
+def commands(pairs: _Pairs) -> list[str]:
     """The commands one after the other, ``;`` between them."""
     argv: list[str] = []
-    for parameter, value in given:
+    for parameter, value in pairs:
         argv += [_SEPARATOR] * bool(argv) + [*parameter.flag.split(), str(value)]
     return argv
 
 
 def split(words: Iterable[str]) -> list[list[str]]:
     """The commands in ``words``, which ``;`` separates, alone or at the end of a word."""
-    found: list[list[str]] = [[]]
+    commands: list[list[str]] = [[]]
     for word in words:
         bare = word.removesuffix(_SEPARATOR)
         if bare:
-            found[-1].append(bare)
+            commands[-1].append(bare)
         if bare != word:
-            found.append([])
-    return [command for command in found if command]
+            commands.append([])
+    return [command for command in commands if command]
 
 
 def read_settings(space: Catalogue, words: Sequence[str]) -> _Read:
-    """The names given with their values, in order, and the words for others.
+    """The names with their values, in order, and the words for others.
 
     ``name = value`` is read like ``name=value``, and sysctl's ``-w`` is passed over.
     """
-    known = {option.flag.casefold(): option.flag for option in space.options}
-    given: dict[str, list[str]] = {}
+    by_name = {option.flag.casefold(): option.flag for option in space.options}
+    options: dict[str, list[str]] = {}
     foreign: list[str] = []
     for word in re.sub(r"\s*=\s*", "=", " ".join(words)).split():
         name, equals, value = word.partition("=")
         if word == "-w":
             continue
-        flag = known.get(name.casefold())
+        flag = by_name.get(name.casefold())
         if flag is None and space.foreign_options:
             foreign.append(word)
         elif flag is None:
-            hint = nearest(name, known.values())
+            hint = nearest(name, by_name.values())
             raise SpaceError(f"{space.name}: unknown setting {name!r}{hint}")
         elif not equals or not value:
             raise SpaceError(f"{space.name}: {flag} lacks its value; write {flag}=VALUE")
         else:
-            given[flag] = [value]
-    return given, foreign
+            options[flag] = [value]
+    return options, foreign
 
 
 def read_commands(space: Catalogue, words: Sequence[str]) -> _Read:
-    """The commands given with their values, in order. Beginnings of names will do, as by libcmd."""
-    given: dict[str, list[str]] = {}
+    """The commands with their values, in order. Names may be abbreviated, as by libcmd."""
+    options: dict[str, list[str]] = {}
     foreign: list[str] = []
     for command in split(words):
         name, *arguments = command[1:] if command[0] == space.program else command
@@ -83,17 +83,17 @@ def read_commands(space: Catalogue, words: Sequence[str]) -> _Read:
             del arguments[0]
         if len(arguments) != 1 or re.match(r"-(?!\d)", arguments[0]):
             raise SpaceError(f"{space.name}: {' '.join(command)}: write {flag} VALUE")
-        given[flag] = arguments
-    return given, foreign
+        options[flag] = arguments
+    return options, foreign
 
 
 def _command(space: Catalogue, name: str) -> str:
     """The option whose command a word names: exactly, or as the only one that starts so."""
-    known = {option.flag.split()[0]: option.flag for option in space.options}
-    starting = [flag for command, flag in known.items() if command.startswith(name)]
-    if name in known:
-        return known[name]
+    by_command = {option.flag.split()[0]: option.flag for option in space.options}
+    starting = [flag for command, flag in by_command.items() if command.startswith(name)]
+    if name in by_command:
+        return by_command[name]
     if len(starting) != 1:
-        hint = nearest(name, known)
+        hint = nearest(name, by_command)
         raise SpaceError(f"{space.name}: unknown or ambiguous command {name!r}{hint}")
     return starting[0]

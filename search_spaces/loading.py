@@ -15,7 +15,7 @@ from search_spaces.effects import (
     COMMAND_LENGTH,
     MEMORY_ESTIMATE,
     NO_PRESET,
-    mistyped,
+    type_problem,
     violations,
 )
 from search_spaces.expressions import Expression, ExpressionError, Value
@@ -81,7 +81,7 @@ def parse_space(text: str, where: str) -> Space:
         options=_options(root, parameters),
         form=form,
         evidence=root.text("evidence", ""),
-        order=_ordered(root, parameters, preset),
+        order=_in_order(root, parameters, preset),
         preset_parameter=preset,
         preset_fields=tuple(p.name for p in parameters if p.name in fields),
         foreign_options=root.boolean("foreign_options"),
@@ -95,7 +95,7 @@ def parse_space(text: str, where: str) -> Space:
     except ExpressionError as error:
         root.fail("", f"an expression has no value when nothing is set: {error}")
     presets = tuple(_preset(s, space) for s in root.list_of_sections("presets"))
-    root.done()
+    root.refuse_unknown()
     return replace(space, presets=presets)
 
 
@@ -103,12 +103,12 @@ _parsed_once = cache(parse_space)
 
 
 def _uses(root: Section) -> tuple[Use, ...]:
-    """What the space is for: everything, unless it says so."""
-    found = root.words("for") or [*Use]
-    for word in found:
+    """The uses of the space: all, unless it names them."""
+    uses = root.words("for") or [*Use]
+    for word in uses:
         if word not in [*Use]:
             root.fail("for", f"{word!r} is not a valid word{nearest(word, Use)}")
-    return tuple(use for use in Use if use in found)
+    return tuple(use for use in Use if use in uses)
 
 
 def _check_form(root: Section, space: Space) -> None:
@@ -122,7 +122,7 @@ def _check_form(root: Section, space: Space) -> None:
 
 def _fact(name: str, section: Section) -> Fact:
     fact = Fact(name, section.integer("assumed"), section.text("unit"), section.text("about"))
-    section.done()
+    section.refuse_unknown()
     return fact
 
 
@@ -181,7 +181,7 @@ def _parameter(name: str, section: Section) -> Parameter:
         searched=role is Role.SEARCHED and risk is Risk.PERFORMANCE,
     )
     parameter = _with_range(section, parameter)
-    section.done()
+    section.refuse_unknown()
     return parameter
 
 
@@ -217,7 +217,7 @@ def _hard(section: Section | None) -> HardLimits:
         return HardLimits()
     low, high = section.optional_integer("low"), section.optional_integer("high")
     hard = HardLimits(low, high, _word(section, "outside", Outside))
-    section.done()
+    section.refuse_unknown()
     return hard
 
 
@@ -243,7 +243,7 @@ def _condition(section: Section | None) -> Condition | None:
     if section is None:
         return None
     condition = Condition(_expression(section, "rule", section.text("rule")), section.text("why"))
-    section.done()
+    section.refuse_unknown()
     return condition
 
 
@@ -252,7 +252,7 @@ def _bound(section: Section | None) -> Bound | None:
         return None
     expression = _expression(section, "value", section.text("value"))
     bound = Bound(expression, section.text("why"), section.boolean("clamped"))
-    section.done()
+    section.refuse_unknown()
     return bound
 
 
@@ -260,7 +260,7 @@ def _read_back(section: Section | None) -> ReadBack | None:
     if section is None:
         return None
     read_back = ReadBack(section.text("key"), _optional_expression(section, "shows"))
-    section.done()
+    section.refuse_unknown()
     return read_back
 
 
@@ -272,16 +272,16 @@ def _constraint(section: Section, by_name: Mapping[str, Parameter]) -> Constrain
     for name in lower:
         if not by_name[name].kind.numeric:
             section.fail("lower", f"{name} is not a number")
-    section.done()
+    section.refuse_unknown()
     return constraint
 
 
 def _names(section: Section, key: str, by_name: Mapping[str, Parameter]) -> tuple[str, ...]:
-    found = tuple(section.words(key))
-    for name in found:
+    names = tuple(section.words(key))
+    for name in names:
         if name not in by_name:
             section.fail(key, f"no parameter {name!r}{nearest(name, by_name)}")
-    return found
+    return names
 
 
 def _options(root: Section, parameters: tuple[Parameter, ...]) -> tuple[Option, ...]:
@@ -301,7 +301,7 @@ def _options(root: Section, parameters: tuple[Parameter, ...]) -> tuple[Option, 
             section.fail("", f"{flag} is an option of a parameter as well")
         takes[flag] = _word(section, "takes", Takes, Takes.NOTHING)
         left_out[flag] = section.text("why")
-        section.done()
+        section.refuse_unknown()
     order = root.words("options")
     for flag in order:
         if flag not in takes:
@@ -315,18 +315,18 @@ def _options(root: Section, parameters: tuple[Parameter, ...]) -> tuple[Option, 
 
 
 def _expressions(parameter: Parameter) -> list[tuple[str, Expression]]:
-    """What must be known before the parameter's value is settled, by key."""
-    found = [("default", d) for d in parameter.defaults.values() if isinstance(d, Expression)]
+    """The expressions that the parameter's value depends on, by key."""
+    expressions = [("default", d) for d in parameter.defaults.values() if isinstance(d, Expression)]
     if parameter.only_if is not None:
-        found.append(("only_if", parameter.only_if.expression))
+        expressions.append(("only_if", parameter.only_if.expression))
     if parameter.at_least is not None:
-        found.append(("at_least", parameter.at_least.expression))
+        expressions.append(("at_least", parameter.at_least.expression))
     if parameter.at_most is not None:
-        found.append(("at_most", parameter.at_most.expression))
-    return found
+        expressions.append(("at_most", parameter.at_most.expression))
+    return expressions
 
 
-def _ordered(
+def _in_order(
     root: Section, parameters: tuple[Parameter, ...], preset: str
 ) -> tuple[Parameter, ...]:
     by_name = {p.name: p for p in parameters}
@@ -345,13 +345,13 @@ def _ordered(
 
 def _check_names(root: Section, space: Space) -> None:
     """Every name in an expression is a fact or a parameter that always has a value."""
-    valued = {n for n, p in space.by_name.items() if None not in p.defaults.values()}
+    always_set = {n for n, p in space.by_name.items() if None not in p.defaults.values()}
     both = space.by_name.keys() & space.facts.keys()
     if both:
         root.fail("facts", f"{min(both)!r} is the name of a parameter as well")
 
     def check(where: str, expression: Expression, extra: frozenset[str]) -> None:
-        for name in sorted(expression.names - extra - valued - space.facts.keys()):
+        for name in sorted(expression.names - extra - always_set - space.facts.keys()):
             if name in space.by_name:
                 root.fail(where, f"{name} has no default, so it cannot be used in an expression")
             hint = nearest(name, (*space.by_name, *space.facts, *extra))
@@ -372,7 +372,7 @@ def _check_names(root: Section, space: Space) -> None:
             if name not in space.by_name:
                 hint = nearest(name, space.by_name)
                 root.fail(f"{where}.accompanied_by", f"no parameter {name!r}{hint}")
-            if wrong := mistyped(space.by_name[name], value):
+            if wrong := type_problem(space.by_name[name], value):
                 root.fail(f"{where}.accompanied_by", f"{name}: {wrong}")
     whole = frozenset({MEMORY_ESTIMATE, COMMAND_LENGTH})
     for number, constraint in enumerate(space.constraints):
@@ -389,5 +389,5 @@ def _preset(section: Section, space: Space) -> Preset:
         parsed = space.parse(shlex.split(options))
     except (SpaceError, ValueError) as error:
         section.fail("options", str(error))
-    section.done()
+    section.refuse_unknown()
     return Preset(name, options, source, parsed.values, parsed.rest)

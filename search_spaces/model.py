@@ -72,7 +72,7 @@ class Role(StrEnum):
 
 
 class Form(StrEnum):
-    """How a program is told its settings.
+    """How a program takes its settings.
 
     ``LIBCMD``: options on a command line, read by libcmd's rules. ``EXACT``: options on a command
     line, each in full. ``SETTINGS``: words ``name=value`` (sysctl, registry values). ``COMMANDS``:
@@ -232,7 +232,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A configuration that somebody published. ``rest``: its options that are no parameters of the
+    """A published configuration. ``rest``: its options that are no parameters of the
     space.
     """
 
@@ -245,8 +245,8 @@ class Preset:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What a command line means: the parameters it sets and, with full names, everything else it
-    says.
+    """The meaning of a command line: the parameters that it sets and, with full names, all other
+    words.
     """
 
     values: dict[str, Value]
@@ -257,13 +257,13 @@ class Parsed:
 class Expected:
     """What the running program should show for one parameter.
 
-    ``key``: where (see ReadBack); ``shown``: the number or word there; ``value``: the parameter's
+    ``key``: where (see ReadBack); ``reading``: the number or word there; ``value``: the parameter's
     own value in effect, ``requested`` the one asked for, different only if ``clamped``; ``why``:
     what clamped it.
     """
 
     key: str
-    shown: Value
+    reading: Value
     value: Value
     requested: Value
     clamped: bool = False
@@ -272,8 +272,8 @@ class Expected:
 
 def nearest(word: str, words: Iterable[str]) -> str:
     """The hint `` (did you mean ...?)`` for a misspelt word; all valid words if none is near."""
-    known = [str(valid) for valid in words]
-    close = get_close_matches(word, known, 1, 0.5)
+    valid_words = [str(valid) for valid in words]
+    close = get_close_matches(word, valid_words, 1, 0.5)
     if close:
         return f" (did you mean {close[0]!r}?)"
-    return f" (valid: {', '.join(known)})" if known else ""
+    return f" (valid: {', '.join(valid_words)})" if valid_words else ""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from search_spaces.catalogue import Catalogue
-from search_spaces.effects import mistyped, settle
+from search_spaces.effects import settle, type_problem
 from search_spaces.expressions import Value
 from search_spaces.model import Kind, Outside, Parameter, Risk, Role, SpaceError, nearest
 
@@ -23,53 +23,53 @@ def narrow(
     allow_risk: Collection[str | Risk],
 ) -> S:
     """See Space.narrow."""
-    allowed = {Risk.PERFORMANCE, *(_risk(space, word) for word in allow_risk)}
+    risks = {Risk.PERFORMANCE, *(_risk(space, word) for word in allow_risk)}
     for word, names in (("only", only or ()), ("also", also), ("fix", fix), ("range", ranges)):
         if isinstance(names, str):
             raise SpaceError(f"{space.name}: {word}: {names!r} is a word, not a list of them")
         for name in names:
-            _known(space, word, name)
+            _check_name(space, word, name)
     for name in fix:
         for word, names in (("only", only or ()), ("also", also), ("range", ranges)):
             if name in names:
                 raise SpaceError(f"{space.name}: fix: {name} is also in {word}")
-    changed = {p.name: p for p in space.parameters}
+    parameters = {p.name: p for p in space.parameters}
     for name in [*(only or ()), *also, *fix]:
-        if changed[name].risk not in allowed:
-            risk = changed[name].risk
+        if parameters[name].risk not in risks:
+            risk = parameters[name].risk
             raise SpaceError(
                 f"{space.name}: {name} is a matter of {risk}: it needs {risk!s} in allow_risk"
             )
     for name, bounds in ranges.items():
-        changed[name] = _ranged(space, changed[name], bounds)
-    for name, parameter in changed.items():
-        searched = parameter.searched
+        parameters[name] = _with_range(space, parameters[name], bounds)
+    for name, parameter in parameters.items():
+        is_searched = parameter.searched
         if only is not None:
-            searched = name in only
-        elif parameter.risk is not Risk.PERFORMANCE and parameter.risk in allowed:
-            searched = parameter.role is Role.SEARCHED
-        changed[name] = replace(parameter, searched=searched or name in also)
+            is_searched = name in only
+        elif parameter.risk is not Risk.PERFORMANCE and parameter.risk in risks:
+            is_searched = parameter.role is Role.SEARCHED
+        parameters[name] = replace(parameter, searched=is_searched or name in also)
     for name, value in fix.items():
-        _check_fixed(space, changed[name], value)
-        changed[name] = replace(changed[name], searched=False, fixed=value)
-    _pin_conditions(space, changed, fix)
+        _check_fixed(space, parameters[name], value)
+        parameters[name] = replace(parameters[name], searched=False, fixed=value)
+    _pin_conditions(space, parameters, fix)
     for name in ranges:
-        if not changed[name].searched:
+        if not parameters[name].searched:
             raise SpaceError(f"{space.name}: range: {name} is not searched; name it in also")
-    return with_parameters(space, changed)
+    return with_parameters(space, parameters)
 
 
-def with_parameters(space: S, changed: Mapping[str, Parameter]) -> S:
+def with_parameters(space: S, parameters: Mapping[str, Parameter]) -> S:
     """The space with these parameters in place of those of the same names."""
     return replace(
         space,
-        parameters=tuple(changed[p.name] for p in space.parameters),
-        order=tuple(changed[p.name] for p in space.order),
-        by_name={p.name: changed[p.name] for p in space.parameters},
+        parameters=tuple(parameters[p.name] for p in space.parameters),
+        order=tuple(parameters[p.name] for p in space.order),
+        by_name={p.name: parameters[p.name] for p in space.parameters},
     )
 
 
-def _known(space: Catalogue, word: str, name: str) -> None:
+def _check_name(space: Catalogue, word: str, name: str) -> None:
     if name not in space.by_name:
         raise SpaceError(f"{space.name}: {word}: no parameter {name!r}{space.hint(name)}")
 
@@ -82,12 +82,12 @@ def _risk(space: Catalogue, word: str) -> Risk:
         raise SpaceError(f"{space.name}: allow_risk: no risk class {word!r}{hint}") from None
 
 
-def _ranged(space: Catalogue, parameter: Parameter, bounds: Sequence[Value]) -> Parameter:
+def _with_range(space: Catalogue, parameter: Parameter, bounds: Sequence[Value]) -> Parameter:
     where = f"{space.name}: range: {parameter.name}"
     if isinstance(bounds, str) or not isinstance(bounds, Sequence):
         raise SpaceError(f"{where}: {bounds!r} is not a list")
     for value in bounds:
-        if wrong := mistyped(parameter, value):
+        if wrong := type_problem(parameter, value):
             raise SpaceError(f"{where}: {wrong}")
     if parameter.kind is Kind.BOOLEAN:
         raise SpaceError(f"{where} is true or false and has no range; fix it instead")
@@ -115,7 +115,7 @@ def _ranged(space: Catalogue, parameter: Parameter, bounds: Sequence[Value]) -> 
 
 def _check_fixed(space: Catalogue, parameter: Parameter, value: Value) -> None:
     where = f"{space.name}: fix: {parameter.name}"
-    if wrong := mistyped(parameter, value):
+    if wrong := type_problem(parameter, value):
         raise SpaceError(f"{where}: {wrong}")
     hard = parameter.hard
     if not parameter.kind.numeric or isinstance(value, str) or hard.outside is Outside.ACCEPTS:
@@ -126,15 +126,15 @@ def _check_fixed(space: Catalogue, parameter: Parameter, value: Value) -> None:
 
 
 def _pin_conditions(
-    space: Catalogue, changed: dict[str, Parameter], fix: Mapping[str, Value]
+    space: Catalogue, parameters: dict[str, Parameter], fix: Mapping[str, Value]
 ) -> None:
     """What a fixed parameter's condition depends on is not searched, and must let it exist."""
     for name in fix:
-        condition = changed[name].only_if
+        condition = parameters[name].only_if
         if condition is None:
             continue
-        for other in condition.expression.names & changed.keys():
-            changed[other] = replace(changed[other], searched=False)
+        for other in condition.expression.names & parameters.keys():
+            parameters[other] = replace(parameters[other], searched=False)
         env, _ = settle(space, fix)
         if not condition.expression(env):
             raise SpaceError(f"{space.name}: fix: {name} may not be set: {condition.why}")

@@ -1,4 +1,4 @@
-"""A strict reader of YAML mappings: each key is asked for by type, and what nobody asked for is an
+"""A strict reader of YAML mappings: each key is read by type, and a key that nothing reads is an
 error.
 """
 
@@ -19,18 +19,18 @@ _MOST_BYTES = 4 << 20
 
 
 class _Strict(yaml.constructor.SafeConstructor):
-    """YAML without its surprise: a key that is there twice is an error, not the last one."""
+    """YAML without its surprise: a repeated key is an error, not the last one."""
 
     def construct_mapping(
         self, node: yaml.MappingNode, deep: bool = False
     ) -> dict[Hashable, object]:
-        seen: set[str] = set()
+        keys: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
-                if key.value in seen:
+                if key.value in keys:
                     problem = f"the key {key.value!r} is there twice"
                     raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
-                seen.add(key.value)
+                keys.add(key.value)
         mapping: dict[Hashable, object] = super().construct_mapping(node, deep=deep)
         return mapping
 
@@ -44,7 +44,7 @@ _QuickLoader = type("_QuickLoader", (_Strict, getattr(yaml, "CSafeLoader", yaml.
 
 
 def text_of(path: Path) -> str:
-    """What a file says. Raises OSError, also for one of more than 4 MiB, and UnicodeDecodeError."""
+    """The text of a file. Raises OSError, also above 4 MiB, and UnicodeDecodeError."""
     with path.open("rb") as file:
         content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
@@ -72,23 +72,23 @@ def mapping(where: str, content: object, path: str = "") -> dict[str, object]:
 
 
 class Section:
-    """One mapping of a file. ``path`` says where it is: ``parameters.threads``."""
+    """One mapping of a file. ``path``: its place, as ``parameters.threads``."""
 
     def __init__(self, where: str, path: str, content: object) -> None:
         self._where, self._path = where, path
         self._content = mapping(where, content, path)
-        self._asked: list[str] = []
+        self._known_keys: list[str] = []
 
     def fail(self, key: str, reason: str) -> NoReturn:
         """Raise the SpaceError for a key of this section."""
         path = ".".join(part for part in (self._path, key) if part)
         raise SpaceError(f"{self._where}: {path + ': ' if path else ''}{reason}")
 
-    def done(self) -> None:
-        """Complain about the first key that was never asked for."""
+    def refuse_unknown(self) -> None:
+        """Complain about the first key that was never read."""
         for key in self._content:
-            if key not in self._asked:
-                self.fail("", f"unknown key {key!r}{nearest(key, self._asked)}")
+            if key not in self._known_keys:
+                self.fail("", f"unknown key {key!r}{nearest(key, self._known_keys)}")
 
     def raw(self, key: str) -> object:
         """The value of ``key``, which must be there."""
@@ -98,7 +98,7 @@ class Section:
         return value
 
     def _get(self, key: str) -> object:
-        self._asked.append(key)
+        self._known_keys.append(key)
         return self._content.get(key)
 
     def text(self, key: str, default: str | None = None) -> str:
@@ -185,10 +185,10 @@ class Section:
             if needed:
                 self.fail(key, "missing")
             return {}
-        found = {n: Section(self._where, outer._at(n), v) for n, v in outer._content.items()}
-        if needed and not found:
+        sections = {n: Section(self._where, outer._at(n), v) for n, v in outer._content.items()}
+        if needed and not sections:
             self.fail(key, "is empty")
-        return found
+        return sections
 
     def list_of_sections(self, key: str) -> list[Section]:
         """The mappings in the list ``key``; empty if it is not there."""

@@ -1,4 +1,4 @@
-"""Drawing configurations: what is asked, in which order, so that only valid ones come out."""
+"""Drawing configurations: the questions and their order, so that all results are valid."""
 
 from __future__ import annotations
 
@@ -57,22 +57,22 @@ def draw(
     space: Space,
     ask: Ask,
     facts: Mapping[str, int] | None = None,
-    found: Mapping[str, Value] | None = None,
+    initial: Mapping[str, Value] | None = None,
 ) -> dict[str, Value]:
     """A valid configuration of ``space``, decided by ``ask``, parameter after parameter.
 
     For each searched parameter whose condition holds, ``ask`` is first asked whether to set it (the
     question ``name?``), then for its value: ``name``, always in the same range (a power of two by
     its exponent). Answers are then moved into what the other values and the host allow. Parameters
-    that are not searched keep their value of ``found``, the configuration as found. Raises
+    that are not searched keep their value of ``initial``, the configuration as found. Raises
     SpaceError when nothing fits the host.
     """
-    held = _held(space, found or {})
+    fixed = _fixed_values(space, initial or {})
 
     def propose(parameter: Parameter, _: Mapping[str, Value]) -> Value | None:
         name = parameter.name
         if not parameter.searched:
-            return held.get(name)
+            return fixed.get(name)
         if not ask.choice(name + WHETHER, (False, True)):
             return None
         return _ask_value(parameter, ask)
@@ -82,8 +82,8 @@ def draw(
 
 
 def questions(space: Space, ask: Ask) -> None:
-    """Ask every question that ``draw`` may ask, each once, whatever the answers: for those who want
-    to know beforehand what may be asked, and in which ranges.
+    """Ask every question that ``draw`` may ask, each once, whatever the answers: to know them, and
+    their ranges, beforehand.
     """
     for parameter in space.searched:
         ask.choice(parameter.name + WHETHER, (False, True))
@@ -103,18 +103,18 @@ def _ask_value(parameter: Parameter, ask: Ask) -> Value:
     return ask.integer(parameter.name, low, high, parameter.kind is Kind.LOG_INT)
 
 
-def _held(space: Space, found: Mapping[str, Value]) -> dict[str, Value]:
-    """What stays as found. A preset that stays gives way to its values where one of them is
-    searched.
+def _fixed_values(space: Space, initial: Mapping[str, Value]) -> dict[str, Value]:
+    """The values that stay as found. A preset that stays gives way to its values where one of them
+    is searched.
     """
-    held = dict(found)
+    fixed = dict(initial)
     if not space.preset_parameter or space[space.preset_parameter].searched:
-        return held
+        return fixed
     moved = [n for n in space.preset_fields if space[n].searched or space[n].fixed is not None]
-    if moved and space.preset_parameter in held:
-        values = expand_preset(space, {**held, **dict.fromkeys(moved, 0)}, moved)
-        held = {name: value for name, value in values.items() if name not in moved}
-    return held
+    if moved and space.preset_parameter in fixed:
+        values = expand_preset(space, {**fixed, **dict.fromkeys(moved, 0)}, moved)
+        fixed = {name: value for name, value in values.items() if name not in moved}
+    return fixed
 
 
 def answers(
@@ -126,22 +126,22 @@ def answers(
     made valid on this host. Raises SpaceError for an unknown parameter or a value of the wrong
     type.
     """
-    fitted = fit(space, values, facts)
-    answered: dict[str, Value] = {}
+    values_that_fit = fit(space, values, facts)
+    answers_by_question: dict[str, Value] = {}
 
     def propose(parameter: Parameter, _: Mapping[str, Value]) -> Value | None:
-        name, value = parameter.name, fitted.get(parameter.name)
+        name, value = parameter.name, values_that_fit.get(parameter.name)
         if not parameter.searched:
             return value
         answer = None if value is None else _answer(parameter, value)
-        answered[name + WHETHER] = answer is not None
+        answers_by_question[name + WHETHER] = answer is not None
         single = parameter.kind is Kind.BOOLEAN or len(parameter.candidates) == 1
         if answer is not None and not single:
-            answered[name] = answer
+            answers_by_question[name] = answer
         return value
 
     walk(space, facts, propose)
-    return answered
+    return answers_by_question
 
 
 def _answer(parameter: Parameter, value: Value) -> Value | None:

@@ -19,8 +19,8 @@ _BY_NAME = ("facts", "parameters", "left_out")
 
 def names() -> list[str]:
     """The spaces that come with the package, sorted."""
-    found = (entry.name for entry in files("search_spaces").iterdir())
-    return sorted(name.removesuffix(_SUFFIX) for name in found if name.endswith(_SUFFIX))
+    files_of_package = (entry.name for entry in files("search_spaces").iterdir())
+    return sorted(name.removesuffix(_SUFFIX) for name in files_of_package if name.endswith(_SUFFIX))
 
 
 @cache
@@ -38,16 +38,16 @@ def source(name_or_path: str, directory: Path) -> tuple[str, str]:
         except (OSError, UnicodeDecodeError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
             raise SpaceError(f"{where}: {reason}") from None
-    known = names()
-    if name_or_path not in known:
-        raise SpaceError(f"no space {name_or_path!r}{nearest(name_or_path, known)}")
+    packaged = names()
+    if name_or_path not in packaged:
+        raise SpaceError(f"no space {name_or_path!r}{nearest(name_or_path, packaged)}")
     where = name_or_path + _SUFFIX
     return (files("search_spaces") / where).read_text(encoding="utf-8"), where
 
 
 def whole_document(text: str, where: str) -> dict[str, object]:
     """The document in ``text`` with everything that it takes over. Raises SpaceError."""
-    return _inherited(_mapping(text, where), where)
+    return _inherit(_mapping(text, where), where)
 
 
 def _mapping(text: str, where: str) -> dict[str, object]:
@@ -61,9 +61,7 @@ def _mapping(text: str, where: str) -> dict[str, object]:
     return mapping(where, content)
 
 
-def _inherited(
-    own: dict[str, object], where: str, above: tuple[str, ...] = ()
-) -> dict[str, object]:
+def _inherit(own: dict[str, object], where: str, above: tuple[str, ...] = ()) -> dict[str, object]:
     """The document with what it takes over from the space that it extends."""
     if "extends" not in own:
         return own
@@ -76,11 +74,11 @@ def _inherited(
         base_text, base_where = source(base, Path(where).parent)
     except SpaceError as error:
         raise SpaceError(f"{where}: extends: {error}") from None
-    inherited = _inherited(_mapping(base_text, base_where), base_where, (*above, base))
-    return _extended(inherited, own, where)
+    base_document = _inherit(_mapping(base_text, base_where), base_where, (*above, base))
+    return _extend(base_document, own, where)
 
 
-def _extended(base: dict[str, object], own: dict[str, object], where: str) -> dict[str, object]:
+def _extend(base: dict[str, object], own: dict[str, object], where: str) -> dict[str, object]:
     """The document ``own`` on top of the one that it extends.
 
     Facts, parameters and left-out options are taken over by name and, within one, key by key; every
@@ -89,22 +87,22 @@ def _extended(base: dict[str, object], own: dict[str, object], where: str) -> di
     """
     if "name" not in own:
         raise SpaceError(f"{where}: name: missing")
-    merged = {**base, **own}
-    taken: dict[str, dict[str, object]] = {}
+    document = {**base, **own}
+    by_key: dict[str, dict[str, object]] = {}
     for key in _BY_NAME:
         entries = dict(mapping(where, base.get(key, {}), key))
         for name, entry in mapping(where, own.get(key, {}), key).items():
             fields = mapping(where, entry, f"{key}.{name}")
             above = entries.get(name, {})
             entries[name] = {**above, **fields} if isinstance(above, dict) else fields
-        merged[key] = taken[key] = entries
+        document[key] = by_key[key] = entries
     without = own.get("without", [])
     if not isinstance(without, list):
         raise SpaceError(f"{where}: without: {without!r} is not a list")
     for word in without:
         key, _, name = str(word).partition(".")
-        if name not in taken.get(key, {}):
-            hint = nearest(str(word), [f"{k}.{n}" for k, found in taken.items() for n in found])
+        if name not in by_key.get(key, {}):
+            hint = nearest(str(word), [f"{k}.{n}" for k, names in by_key.items() for n in names])
             raise SpaceError(f"{where}: without: nothing is called {word!r}{hint}")
-        del taken[key][name]
-    return {key: value for key, value in merged.items() if key not in ("extends", "without")}
+        del by_key[key][name]
+    return {key: value for key, value in document.items() if key not in ("extends", "without")}

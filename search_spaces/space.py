@@ -1,4 +1,4 @@
-"""A search space: its parameters in dependency order, and everything that can be asked of it."""
+"""A search space: its parameters in dependency order, and all operations on it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from search_spaces.model import (
 
 @dataclass(frozen=True, slots=True)
 class Space(Catalogue):
-    """What may be set on one program, and everything that can be asked of it. Made by ``load``;
+    """The settings of one program, and all operations on them. Made by ``load``;
     ``narrow`` makes a smaller one.
     """
 
@@ -44,19 +44,19 @@ class Space(Catalogue):
         """What ``render`` gives as lines for a person to read or type; none when nothing is set."""
         return commandline.lines(self, values)
 
-    def supplied(
+    def supplies(
         self, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
     ) -> dict[str, int]:
         """The facts for the spaces that come after this one, once ``values`` are in effect here.
 
         So a kernel limit that is raised first lets a program's own value be larger.
         """
-        changed = dict(facts or {})
+        result = dict(facts or {})
         for name, value in values.items():
             fact = self[name].supplies
             if fact and isinstance(value, int):
-                changed[fact] = int(value)
-        return changed
+                result[fact] = int(value)
+        return result
 
     def violations(
         self, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
@@ -108,8 +108,10 @@ class Space(Catalogue):
 
     def searching(self, names: Collection[str]) -> Space:
         """The space with these parameters searched too, whatever their risk."""
-        changed = {p.name: replace(p, searched=p.searched or p.name in names) for p in self.order}
-        return narrowing.with_parameters(self, changed)
+        parameters = {
+            p.name: replace(p, searched=p.searched or p.name in names) for p in self.order
+        }
+        return narrowing.with_parameters(self, parameters)
 
     def narrow(
         self,

@@ -106,7 +106,7 @@ def prepare(spec: CampaignSpec, state_directory: Path, *, owned: Collection[str]
         wrong += section.way.mistakes(section.section, where, wish)
     if wrong:
         raise SpecError("; ".join(wrong))
-    known = [place.way.known(place.section, state_directory) for place in spec.places]
+    known = [place.way.preview(place.section, state_directory) for place in spec.places]
     check_plan(spec, wish.spaces, known)
     places = tuple(section.way.place(section.section, state_directory) for section in spec.places)
     _check_places(spec, places)

@@ -35,12 +35,12 @@ from workloads.crew import STOP_SIGNALS
 from workloads.engine import Manner, run_stage
 from workloads.failure import Failure, WorkloadFailure
 from workloads.fields import SpecError
-from workloads.result import Provenance, cleaned, failed, success
+from workloads.result import Provenance, cleanup_document, failure_document, success_document
 from workloads.spec import Spec, parse
 
 _OK, _USAGE, _FAILED = 0, 2, 3
 _MAX_SEED = (1 << 64) - 1
-#: Clients that begin together are told so minutes before at most.
+#: The moment at which clients begin together is at most this far ahead.
 _MOST_AHEAD_S = 3600.0
 
 
@@ -77,7 +77,7 @@ def _run(options: argparse.Namespace) -> dict[str, object]:
     try:
         with _stoppable():
             result = run_stage(spec, stage, options.dir, run_id, options.seed, _manner(options))
-        return success(result, about())
+        return success_document(result, about())
     except WorkloadFailure as error:
         failure = error.failure
     except _Interrupted as error:
@@ -87,7 +87,7 @@ def _run(options: argparse.Namespace) -> dict[str, object]:
             rundir.remove(root, run_id)
         except WorkloadFailure as error:
             _say(f"left behind: {error}")
-    return failed(failure, about())
+    return failure_document(failure, about())
 
 
 def _manner(options: argparse.Namespace) -> Manner:
@@ -96,9 +96,9 @@ def _manner(options: argparse.Namespace) -> Manner:
     if options.start_at is not None:
         start = gate.at(options.start_at)
     if options.gate == "stage":
-        start = gate.asked
+        start = gate.wait_for_line
     elif options.gate == "phase":
-        barrier = gate.asked
+        barrier = gate.wait_for_line
     return Manner(options.progress, start, barrier)
 
 
@@ -106,8 +106,8 @@ def _clean(options: argparse.Namespace) -> dict[str, object]:
     try:
         removed = rundir.remove(rundir.path_of(options.dir, options.run_id), options.run_id)
     except WorkloadFailure as error:
-        return failed(error.failure)
-    return cleaned(options.run_id, removed)
+        return failure_document(error.failure)
+    return cleanup_document(options.run_id, removed)
 
 
 def _read_spec(name_or_path: str, by: float) -> Spec:
@@ -134,12 +134,12 @@ def _read_mapping(name_or_path: str) -> object:
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"the key {twice!r} is there twice")
-    return found
+    return mapping
 
 
 def _choose_stage(spec: Spec, name: str | None) -> str:
@@ -225,13 +225,13 @@ def _parser() -> argparse.ArgumentParser:
         default=lambda line: None,
         help="a line a phase on standard error",
     )
-    held = run.add_mutually_exclusive_group()
-    held.add_argument(
+    start_options = run.add_mutually_exclusive_group()
+    start_options.add_argument(
         "--gate",
         choices=("stage", "phase"),
         help="before the stage, or before each phase, wait for a line on standard input",
     )
-    held.add_argument(
+    start_options.add_argument(
         "--start-at", type=_moment, metavar="EPOCH_S", help="begin at this moment of the clock"
     )
     clean = commands.add_parser("clean", help="remove the run directory, if it is ours")

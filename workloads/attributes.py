@@ -16,7 +16,7 @@ class _OnPath:
         self._paths = job.paths()
 
     def check(self) -> Checked:
-        """Nothing to compare: the call has said it all."""
+        """Nothing to compare: the call itself succeeds or fails."""
         return Checked()
 
 

@@ -40,11 +40,11 @@ def load(name_or_path: str) -> SpecSource:
         return SpecSource(path, content.decode("utf-8"))
     except FileNotFoundError:
         near = difflib.get_close_matches(name_or_path, packaged(), n=1)
-        known = f"; packaged: {', '.join(packaged()) or 'none in this build'}"
-        known += f"; did you mean {near[0]!r}?" if near else ""
+        hint = f"; packaged: {', '.join(packaged()) or 'none in this build'}"
+        hint += f"; did you mean {near[0]!r}?" if near else ""
         meant_a_file = path.suffix or len(path.parts) > 1
         raise SpecError(
-            "", f"no workload and no file {name_or_path!r}{'' if meant_a_file else known}"
+            "", f"no workload and no file {name_or_path!r}{'' if meant_a_file else hint}"
         ) from None
     except OSError as error:
         raise SpecError("", f"cannot read {path}: {error.strerror}") from None

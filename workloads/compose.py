@@ -24,16 +24,16 @@ def resolve(mapping: object, read: Callable[[str], object], by: float = 1.0) -> 
     """
     fields = Fields(mapping, "")
     if fields.has("workloads"):
-        found: Mapping[str, Any] = _compose(fields, read)
+        spec: Mapping[str, Any] = _compose(fields, read)
     else:
         parse(mapping)
         assert isinstance(mapping, Mapping)
-        found = mapping
-    return found if by == 1.0 else scaled(found, by)
+        spec = mapping
+    return spec if by == 1.0 else scaled(spec, by)
 
 
 def _compose(fields: Fields, read: Callable[[str], object]) -> dict[str, Any]:
-    composed: dict[str, Any] = {
+    document: dict[str, Any] = {
         "name": fields.name("name"),
         "description": fields.text("description"),
         "processes": 1,
@@ -44,30 +44,30 @@ def _compose(fields: Fields, read: Callable[[str], object]) -> dict[str, Any]:
         "weights": {},
     }
     weights = []
-    seen: set[str] = set()
+    names: set[str] = set()
     for key, item in fields.items("workloads"):
         part = Fields(item, key)
         source = part.text("workload")
         weight = part.number("weight", 0.0, 1.0)
         by = part.number("scale", 1e-6, 1e6, default=1.0)
-        part.done()
-        _add(composed, part, source, read(source), weight, by, seen)
+        part.refuse_unknown()
+        _add(document, part, source, read(source), weight, by, names)
         weights.append(weight)
-    fields.done()
+    fields.refuse_unknown()
     if abs(fsum(weights) - 1.0) > _TOLERANCE:
         raise SpecError("workloads", f"their weights must sum to 1, not {fsum(weights):.10g}")
-    parse(composed)
-    return composed
+    parse(document)
+    return document
 
 
 def _add(
-    composed: dict[str, Any],
+    document: dict[str, Any],
     part: Fields,
     source: str,
     mapping: object,
     weight: float,
     by: float,
-    seen: set[str],
+    names: set[str],
 ) -> None:
     if isinstance(mapping, Mapping) and "workloads" in mapping:
         raise SpecError(part.path("workload"), f"{source!r} is itself put together from others")
@@ -77,26 +77,31 @@ def _add(
         inner = mapping if by == 1.0 else scaled(mapping, by)
     except SpecError as error:
         raise SpecError(part.path("workload"), f"{source!r}: {error}") from None
-    if spec.name in seen:
+    if spec.name in names:
         raise SpecError(part.path("workload"), f"{spec.name!r} is there twice")
-    seen.add(spec.name)
+    names.add(spec.name)
 
     def own(name: str) -> str:
         return f"{spec.name}-{name}"
 
-    composed["wall_clock_limit_s"] += spec.wall_clock_limit_s
-    composed["least_clients"] = max(composed["least_clients"], spec.least_clients)
-    composed["filesets"].update({own(name): each for name, each in inner["filesets"].items()})
-    composed["weights"].update(
+    document["wall_clock_limit_s"] += spec.wall_clock_limit_s
+    document["least_clients"] = max(document["least_clients"], spec.least_clients)
+    document["filesets"].update({own(name): each for name, each in inner["filesets"].items()})
+    document["weights"].update(
         {own(name): weight * each for name, each in inner["weights"].items()}
     )
-    for stage, parsed in zip(inner["stages"], spec.stages):
+    for stage, stage_spec in zip(inner["stages"], spec.stages):
         phases = []
         for phase in stage["phases"]:
-            renamed = {**phase, "fileset": own(phase["fileset"])}
+            new_phase = {**phase, "fileset": own(phase["fileset"])}
             if "component" in phase:
-                renamed["component"] = own(phase["component"])
-            phases.append(renamed)
-        composed["stages"].append(
-            {**stage, "name": own(stage["name"]), "processes": parsed.processes, "phases": phases}
+                new_phase["component"] = own(phase["component"])
+            phases.append(new_phase)
+        document["stages"].append(
+            {
+                **stage,
+                "name": own(stage["name"]),
+                "processes": stage_spec.processes,
+                "phases": phases,
+            }
         )

@@ -95,8 +95,8 @@ class Content:
 
     def _origin(self, file_id: int, generation: int) -> int:
         key = (file_id, generation)
-        found = self._origins.get(key)
-        if found is None:
+        origin = self._origins.get(key)
+        if origin is None:
             digest = derive(self._seed, "origin", file_id, generation)
-            found = self._origins[key] = int.from_bytes(digest[:8], "little")
-        return found
+            origin = self._origins[key] = int.from_bytes(digest[:8], "little")
+        return origin

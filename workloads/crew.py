@@ -1,8 +1,8 @@
-"""Worker processes: forked, asked and answered over pipes, watched, and ended whatever happens.
+"""Worker processes: forked, controlled over pipes, watched, and always ended.
 
 Processes, not threads: one busy thread would add its time slice to every other's latency. Plain
 ``fork`` and pipes, not a pool: a worker stuck in a system call on a dead filesystem cannot even be
-killed, and must keep neither this process nor whoever reads its output waiting.
+killed, and must not keep this process or the reader of its output waiting.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Crew:
         sys.stderr.flush()
         try:
             # A handler that raised between the fork and the note of the PID would lose a worker.
-            with _undisturbed():
+            with _hold_signals():
                 for number, (_, theirs) in enumerate(pipes):
                     pid = os.fork()
                     if pid == 0:
@@ -80,16 +80,16 @@ class Crew:
         Raises WorkloadFailure when a worker answers with a Failure, dies, or the deadline passes;
         ``operation`` is what the last two then name.
         """
-        asked = self._connections[:count]
+        connections = self._connections[:count]
         answers: dict[int, object] = {}
-        numbers = {id(connection): number for number, connection in enumerate(asked)}
-        for number, connection in enumerate(asked):
+        numbers = {id(connection): number for number, connection in enumerate(connections)}
+        for number, connection in enumerate(connections):
             try:
                 connection.send(request)
             except OSError:
-                raise self._died(number, operation) from None
-        while len(answers) < len(asked):
-            pending = [link for link in asked if numbers[id(link)] not in answers]
+                raise self._death(number, operation) from None
+        while len(answers) < len(connections):
+            pending = [link for link in connections if numbers[id(link)] not in answers]
             ready = wait(pending, max(0.0, self._deadline - time.monotonic()))
             if not ready:
                 raise self._failure(
@@ -102,15 +102,15 @@ class Crew:
                 try:
                     answer = connection.recv()
                 except (EOFError, OSError):
-                    raise self._died(number, operation) from None
+                    raise self._death(number, operation) from None
                 if isinstance(answer, Failure):
                     raise WorkloadFailure(answer)
                 answers[number] = answer
-        return [answers[number] for number in range(len(asked))]
+        return [answers[number] for number in range(len(connections))]
 
     def end(self) -> None:
         """End every worker: by closing its pipe, then SIGTERM, then SIGKILL; then stop waiting."""
-        with _undisturbed():
+        with _hold_signals():
             for connection in self._connections:
                 connection.close()
             # An idle worker ends at once when its pipe closes; a busy one needs the signal.
@@ -130,13 +130,13 @@ class Crew:
                 return
             time.sleep(_NAP_S)
 
-    def _died(self, number: int, operation: str) -> WorkloadFailure:
+    def _death(self, number: int, operation: str) -> WorkloadFailure:
         how = "was ended"
         pid = self._pids[number]
         patience_ends = time.monotonic() + _PATIENCE_S
         while time.monotonic() < patience_ends:
-            found, status = os.waitpid(pid, os.WNOHANG)
-            if found:
+            is_over, status = os.waitpid(pid, os.WNOHANG)
+            if is_over:
                 del self._pids[number]
                 how = (
                     f"was killed by {signal.Signals(os.WTERMSIG(status)).name}"
@@ -152,7 +152,7 @@ class Crew:
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def _hold_signals() -> Iterator[None]:
     """Hold back the signals that ask to stop; they arrive afterwards."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:

@@ -17,15 +17,15 @@ class Draws:
     def __init__(self, seed: int, *labels: object) -> None:
         self._key = derive(seed, "draws", *labels)
         self._counter = 0
-        self._left: array[int] = array("Q")
+        self._words: array[int] = array("Q")
 
     def word(self) -> int:
         """Return 64 bits."""
-        if not self._left:
+        if not self._words:
             key = self._key + self._counter.to_bytes(8, "little")
-            self._left = array("Q", hashlib.shake_256(key).digest(8 * _BLOCK))
+            self._words = array("Q", hashlib.shake_256(key).digest(8 * _BLOCK))
             self._counter += 1
-        return self._left.pop()
+        return self._words.pop()
 
     def below(self, limit: int) -> int:
         """Return a whole number of 0..limit-1 (limit above 0)."""
@@ -37,9 +37,9 @@ class Draws:
 
     def one_of(self, weights: tuple[float, ...]) -> int:
         """Return an index, each with the probability of its weight."""
-        wanted = self.unit() * sum(weights)
+        point = self.unit() * sum(weights)
         for index, weight in enumerate(weights):
-            wanted -= weight
-            if wanted < 0:
+            point -= weight
+            if point < 0:
                 return index
         return len(weights) - 1

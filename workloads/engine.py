@@ -23,12 +23,12 @@ from workloads.gate import Gate, open_gate
 from workloads.plan import PhasePlan, plan_stage
 from workloads.result import OperationResult, PhaseResult, StageResult
 from workloads.spec import Spec
-from workloads.worker import Done, Tallies, Worker
+from workloads.worker import PhaseTime, Tallies, Worker
 
 
 @dataclass(frozen=True)
 class Manner:
-    """How to run a stage: who is told what, and what holds it back.
+    """How to run a stage: where it reports progress, and what it waits for.
 
     ``progress`` gets a line a phase. ``start`` is passed once, before the first phase; ``barrier``
     before every phase.
@@ -72,11 +72,11 @@ def run_stage(
     with Crew(processes, serve, deadline, root) as crew:
         crew.ask(("enter", int(index == 0)), "enter", count=1)
         manner.start(stage_name, deadline)
-        for number, planned in enumerate(plan.phases):
+        for number, stage_plan in enumerate(plan.phases):
             result = _run_phase(
                 crew,
                 number,
-                planned,
+                stage_plan,
                 processes,
                 partial(manner.barrier, f"{stage_name} {number}", deadline),
             )
@@ -88,28 +88,28 @@ def run_stage(
 
 
 def _run_phase(
-    crew: Crew, number: int, planned: PhasePlan, processes: int, barrier: Callable[[], None]
+    crew: Crew, number: int, phase_plan: PhasePlan, processes: int, barrier: Callable[[], None]
 ) -> PhaseResult:
-    name = planned.phase.operation
+    name = phase_plan.phase.operation
     crew.ask(("prepare", number), name)
     barrier()
     release_ns = time.monotonic_ns()
-    done = [each for each in crew.ask(("go", number), name) if isinstance(each, Done)]
-    found: dict[str, OperationResult] = {}
+    times = [each for each in crew.ask(("go", number), name) if isinstance(each, PhaseTime)]
+    results: dict[str, OperationResult] = {}
     for tallies in crew.ask(("check", number), name):
         assert isinstance(tallies, dict)
-        _add(found, tallies)
-    wall_s = (max(each.end_ns for each in done) - release_ns) / 1e9
+        _add(results, tallies)
+    wall_s = (max(each.end_ns for each in times) - release_ns) / 1e9
     elapsed_s = wall_s
-    if planned.phase.rate_per_s:
-        elapsed_s = sum(each.latency.sum_ns for each in found.values()) / 1e9 / processes
-    user_s = sum(each.user_s for each in done)
-    return PhaseResult(planned.phase, elapsed_s, wall_s, user_s, found)
+    if phase_plan.phase.rate_per_s:
+        elapsed_s = sum(each.latency.sum_ns for each in results.values()) / 1e9 / processes
+    user_s = sum(each.user_s for each in times)
+    return PhaseResult(phase_plan.phase, elapsed_s, wall_s, user_s, results)
 
 
-def _add(found: dict[str, OperationResult], tallies: Tallies) -> None:
+def _add(results: dict[str, OperationResult], tallies: Tallies) -> None:
     for name, tally in tallies.items():
-        result = found.setdefault(name, OperationResult())
+        result = results.setdefault(name, OperationResult())
         result.operations += tally.operations
         result.moved_bytes += tally.checked.moved_bytes
         result.verified_files += tally.checked.verified_files

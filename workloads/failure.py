@@ -1,4 +1,4 @@
-"""What a failed workload says: one record, the same in a worker, on the pipe and in the JSON."""
+"""The record of a failed workload, the same in a worker, on the pipe and in the JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Failure:
 
 
 class WorkloadFailure(Exception):
-    """The run is void; ``failure`` says why."""
+    """The run is void; ``failure`` has the reason."""
 
     def __init__(self, failure: Failure) -> None:
         where = f"{failure.operation} {failure.path}".strip()

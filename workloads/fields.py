@@ -36,7 +36,7 @@ def check_name(key: str, value: object) -> str:
 
 
 class Fields:
-    """One mapping of a spec, read key by key; ``done`` complains about keys nobody asked for."""
+    """One mapping of a spec, read key by key; ``refuse_unknown`` finds those that were not."""
 
     def __init__(self, value: object, key: str) -> None:
         if not isinstance(value, Mapping):
@@ -46,15 +46,15 @@ class Fields:
                 raise SpecError(key, f"has the key {name!r}, which is not a text")
         self.key = key
         self._values: Mapping[str, object] = value
-        self._asked: set[str] = set()
+        self._names: set[str] = set()
 
     def path(self, name: str) -> str:
         """Return the key path of the field ``name``."""
         return f"{self.key}.{name}" if self.key else name
 
     def has(self, name: str) -> bool:
-        """Say whether the field is there at all."""
-        self._asked.add(name)
+        """Whether the mapping has the field."""
+        self._names.add(name)
         return name in self._values
 
     def value(self, name: str) -> object:
@@ -134,12 +134,12 @@ class Fields:
             raise SpecError(self.path(name), "must not be empty")
         return [(check_name(inner.path(key), key), item) for key, item in inner._values.items()]
 
-    def done(self) -> None:
-        """SpecError when the mapping has a key that was never asked for."""
+    def refuse_unknown(self) -> None:
+        """SpecError when the mapping has a key that was never read."""
         for name in self._values:
-            if name not in self._asked:
-                known = ", ".join(sorted(self._asked))
-                raise SpecError(self.path(name), f"is not a known key; known here: {known}")
+            if name not in self._names:
+                names = ", ".join(sorted(self._names))
+                raise SpecError(self.path(name), f"is not a known key; known here: {names}")
 
 
 def _kind(value: object) -> str:

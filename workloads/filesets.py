@@ -1,4 +1,4 @@
-"""File sets: how many files, of which sizes, in which directories; and how a spec says so."""
+"""File sets: how many files, of which sizes, in which directories; and how specs describe them."""
 
 from __future__ import annotations
 
@@ -61,13 +61,15 @@ def parse_fileset(name: str, index: int, fields: Fields) -> FileSet:
     sizes = parse_sizes(Fields(fields.value("size"), fields.path("size")))
     record_bytes = fields.integer("record_bytes", 1, MAX_RECORD_BYTES, default=128 << 10)
     fanout = fields.integer("fanout", 1, MAX_FILES, default=0)
-    repeated = fields.integer("compressible_percent", 0, _MAX_REPEATED_PERCENT, default=0)
+    repeated_percent = fields.integer("compressible_percent", 0, _MAX_REPEATED_PERCENT, default=0)
     postmark = None
     if fields.has("postmark"):
         postmark = _postmark(Fields(fields.value("postmark"), fields.path("postmark")))
     fields.choice("scale", SCALING, default="files")
-    fields.done()
-    return FileSet(name, index, files, directories, sizes, record_bytes, fanout, repeated, postmark)
+    fields.refuse_unknown()
+    return FileSet(
+        name, index, files, directories, sizes, record_bytes, fanout, repeated_percent, postmark
+    )
 
 
 def _postmark(fields: Fields) -> PostmarkRules:
@@ -77,5 +79,5 @@ def _postmark(fields: Fields) -> PostmarkRules:
         create_bias=fields.integer("create_bias", 0, 10, default=5),
         seed=fields.integer("seed", 0, (1 << 32) - 1, default=42),
     )
-    fields.done()
+    fields.refuse_unknown()
     return rules

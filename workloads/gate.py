@@ -1,6 +1,6 @@
 """What holds a stage back until it is let go, so that several clients begin together.
 
-Either a controller says so over standard input, or all begin at one moment of the wall clock.
+Either a controller sends a line on standard input, or all begin at one moment of the wall clock.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ def open_gate(what: str, deadline: float) -> None:
     """Hold nothing back."""
 
 
-def asked(what: str, deadline: float) -> None:
-    """Say ``ready WHAT`` on standard error and wait for a line on standard input."""
+def wait_for_line(what: str, deadline: float) -> None:
+    """Print ``ready WHAT`` on standard error and wait for a line on standard input."""
     print(f"ready {what}", file=sys.stderr, flush=True)
     while True:
         left_s = deadline - time.monotonic()
         if left_s <= 0 or not select.select([0], [], [], left_s)[0]:
-            raise _held(what, "nobody said so within the spec's wall_clock_limit_s")
+            raise _failure(what, "nobody said so within the spec's wall_clock_limit_s")
         # Byte by byte: what comes after the line is for the next gate.
         byte = os.read(0, 1)
         if not byte:
-            raise _held(what, "standard input ended")
+            raise _failure(what, "standard input ended")
         if byte == b"\n":
             return
 
@@ -46,17 +46,17 @@ def at(epoch_s: float) -> Gate:
 
     def wait(what: str, deadline: float) -> None:
         if epoch_s < time.time():
-            raise _held(what, f"ready {time.time() - epoch_s:.3f} s after the moment to start")
+            raise _failure(what, f"ready {time.time() - epoch_s:.3f} s after the moment to start")
         while True:
             left_s = epoch_s - time.time()
             if left_s <= 0:
                 return
             if time.monotonic() > deadline:
-                raise _held(what, "the moment is not within the spec's wall_clock_limit_s")
+                raise _failure(what, "the moment is not within the spec's wall_clock_limit_s")
             time.sleep(min(left_s, _NAP_S))
 
     return wait
 
 
-def _held(what: str, why: str) -> WorkloadFailure:
+def _failure(what: str, why: str) -> WorkloadFailure:
     return WorkloadFailure(Failure("start-gate", "start", what, None, why))

@@ -62,11 +62,11 @@ class Histogram:
         """
         if not self.counts:
             raise ValueError("a quantile of an empty histogram")
-        wanted = max(1, ceil(share * self.total))
-        counted = 0
+        rank = max(1, ceil(share * self.total))
+        total = 0
         for bucket in sorted(self.counts):
-            counted += self.counts[bucket]
-            if counted >= wanted:
+            total += self.counts[bucket]
+            if total >= rank:
                 low, high = bounds_of(bucket)
                 return min((low + high) / 2, float(self.max_ns))
         return float(self.max_ns)

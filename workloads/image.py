@@ -46,7 +46,7 @@ class Image:
         extent = Extent(0, size_bytes, generation, size_bytes)
         return replace(self, extents=(extent,) if size_bytes else ())
 
-    def written(self, start: int, end: int, generation: int) -> Image:
+    def write(self, start: int, end: int, generation: int) -> Image:
         """Return the image after ``start``..``end`` was written; it may not leave a gap."""
         if start > self.size_bytes:
             raise ValueError(f"a gap from {self.size_bytes} to {start}")
@@ -65,12 +65,12 @@ class Image:
         if start >= end or not self.extents:
             return ()
         first, last = self._holding(start), self._holding(end - 1)
-        found = list(self.extents[first : last + 1])
-        if found and found[0].start < start:
-            found[0] = replace(found[0], start=start)
-        if found and found[-1].end > end:
-            found[-1] = replace(found[-1], end=end)
-        return tuple(found)
+        extents = list(self.extents[first : last + 1])
+        if extents and extents[0].start < start:
+            extents[0] = replace(extents[0], start=start)
+        if extents and extents[-1].end > end:
+            extents[-1] = replace(extents[-1], end=end)
+        return tuple(extents)
 
     def part(self, start: int, end: int) -> Image:
         """Return an image that knows ``start``..``end`` alone."""

@@ -30,7 +30,7 @@ def merge(documents: Sequence[Mapping[str, object]]) -> dict[str, object]:
                 raise ValueError(f"{key} differs: {first[key]} and {each[key]}")
         if list(_mapping(each["components"])) != list(_mapping(first["components"])):
             raise ValueError("not the same components")
-    found = {
+    results = {
         name: _component([_mapping(_mapping(each["components"])[name]) for each in documents])
         for name in _mapping(first["components"])
     }
@@ -39,7 +39,7 @@ def merge(documents: Sequence[Mapping[str, object]]) -> dict[str, object]:
         "clients": len(documents),
         **{key: first[key] for key in _SAME},
         "cpu_s": sum(_number(each["cpu_s"]) for each in documents),
-        "components": components(found),
+        "components": components(results),
         "verified": {
             key: sum(int(_number(_mapping(each["verified"])[key])) for each in documents)
             for key in ("files", "bytes")
@@ -56,23 +56,23 @@ def histogram(document: Mapping[str, object]) -> Histogram:
 
 
 def _component(parts: Sequence[Mapping[str, object]]) -> ComponentResult:
-    merged = ComponentResult(
+    component = ComponentResult(
         elapsed_s=max(_number(part["elapsed_s"]) for part in parts),
         wall_s=max(_number(part["wall_s"]) for part in parts),
         asked_s=max(_number(part.get("asked_s", 0.0)) for part in parts),
     )
     for part in parts:
         for name, each in _mapping(part["by_operation"]).items():
-            found = _mapping(each)
-            merged.add(
+            fields = _mapping(each)
+            component.add(
                 name,
                 OperationResult(
-                    int(_number(found["operations"])),
-                    int(_number(found["bytes"])),
-                    histogram(_mapping(found["histogram"])),
+                    int(_number(fields["operations"])),
+                    int(_number(fields["bytes"])),
+                    histogram(_mapping(fields["histogram"])),
                 ),
             )
-    return merged
+    return component
 
 
 def _mapping(value: object) -> Mapping[str, object]:

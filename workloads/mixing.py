@@ -46,16 +46,16 @@ class _Mixer:
 
     def steps(self) -> tuple[Step, ...]:
         """Return the process's steps."""
-        found = []
+        steps = []
         for turn in range(self._count):
             if self._mix.cycle:
                 step = self._mix.cycle[turn % len(self._mix.cycle)]
-                found.append(self._step(step.operation, step.file, step.sync))
+                steps.append(self._step(step.operation, step.file, step.sync))
             else:
                 operation = self._mix.choose[self._draws.one_of(self._weights)][0]
                 sync = self._draws.below(100) < self._mix.commit_percent
-                found.append(self._step(operation, "any", sync))
-        return tuple(found)
+                steps.append(self._step(operation, "any", sync))
+        return tuple(steps)
 
     def _step(self, operation: str, which: str, sync: bool) -> Step:
         people, draws = self._population, self._draws

@@ -15,7 +15,7 @@ class _Plain:
         self._paths = job.paths()
 
     def check(self) -> Checked:
-        """Nothing to compare: the call has said it all."""
+        """Nothing to compare: the call itself succeeds or fails."""
         return Checked()
 
 
@@ -86,20 +86,20 @@ class Stat:
     def __init__(self, job: Job) -> None:
         self._paths = job.paths()
         self._steps = job.steps
-        self._found: list[tuple[int, os.stat_result]] = []
+        self._results: list[tuple[int, os.stat_result]] = []
 
     def perform(self, index: int) -> None:
         """stat(2)."""
-        self._found.append((index, os.stat(self._paths[index])))
+        self._results.append((index, os.stat(self._paths[index])))
 
     def check(self) -> Checked:
         """Compare type and size."""
-        for index, found in self._found:
-            wanted = self._steps[index].end
-            if not stat.S_ISREG(found.st_mode):
+        for index, attributes in self._results:
+            size = self._steps[index].end
+            if not stat.S_ISREG(attributes.st_mode):
                 raise Mishap("mismatch", "is not a regular file", index)
-            if found.st_size != wanted:
-                raise Mishap("mismatch", f"is {found.st_size} bytes long, not {wanted}", index)
+            if attributes.st_size != size:
+                raise Mishap("mismatch", f"is {attributes.st_size} bytes long, not {size}", index)
         return Checked()
 
 
@@ -109,24 +109,24 @@ class List:
     def __init__(self, job: Job) -> None:
         self._paths = job.paths()
         self._steps = job.steps
-        self._found: list[tuple[int, list[str]]] = []
+        self._results: list[tuple[int, list[str]]] = []
 
     def perform(self, index: int) -> None:
         """open(2), getdents(2) to the end, close(2)."""
         with os.scandir(self._paths[index]) as entries:
-            self._found.append((index, [entry.name for entry in entries]))
+            self._results.append((index, [entry.name for entry in entries]))
 
     def check(self) -> Checked:
         """Compare the names."""
-        for index, found in self._found:
-            wanted = self._steps[index].entries
-            if len(found) == len(wanted) and sorted(found) == list(wanted):
+        for index, names in self._results:
+            planned = self._steps[index].entries
+            if len(names) == len(planned) and sorted(names) == list(planned):
                 continue
-            missing = sorted(set(wanted) - set(found))
-            extra = sorted(set(found) - set(wanted))
+            missing = sorted(set(planned) - set(names))
+            extra = sorted(set(names) - set(planned))
             raise Mishap(
                 "mismatch",
-                f"lists {len(found)} names, not {len(wanted)};"
+                f"lists {len(names)} names, not {len(planned)};"
                 f" missing {missing[:3]}, not planned {extra[:3]}",
                 index,
             )
@@ -147,9 +147,9 @@ class Walk(List):
         with os.scandir(path) as entries:
             names = [entry.name for entry in entries]
         for name in names:
-            found = os.lstat(f"{path}/{name}")
-            sizes[name] = -1 if stat.S_ISDIR(found.st_mode) else found.st_size
-        self._found.append((index, names))
+            attributes = os.lstat(f"{path}/{name}")
+            sizes[name] = -1 if stat.S_ISDIR(attributes.st_mode) else attributes.st_size
+        self._results.append((index, names))
         self._sizes.append((index, sizes))
 
     def check(self) -> Checked:
@@ -157,9 +157,9 @@ class Walk(List):
         checked = super().check()
         for index, sizes in self._sizes:
             step = self._steps[index]
-            for name, wanted in zip(step.entries, step.sizes):
-                if sizes[name] != wanted:
+            for name, size in zip(step.entries, step.sizes):
+                if sizes[name] != size:
                     raise Mishap(
-                        "mismatch", f"{name} is {sizes[name]} bytes long, not {wanted}", index
+                        "mismatch", f"{name} is {sizes[name]} bytes long, not {size}", index
                     )
         return checked

@@ -1,4 +1,4 @@
-"""Phases: one operation, or a mix of them, over one file set; and how a spec says so."""
+"""Phases: one operation, or a mix of them, over one file set; and how a spec describes them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def parse_phase(fields: Fields, filesets: Mapping[str, FileSet], processes: int)
     passes = fields.integer("passes", 1, MAX_STEPS, default=1)
     rate_per_s = fields.number("rate_per_s", 0.001, _MAX_RATE, default=0.0)
     mix = _mix(fields, fileset, processes) if operation == "mix" else None
-    fields.done()
+    fields.refuse_unknown()
     if warm_up and component:
         raise SpecError(fields.path("warm_up"), "a warm-up is not timed; leave out its component")
     if passes > 1 and operation not in REPEATABLE:
@@ -140,7 +140,7 @@ def _cycle_step(fields: Fields) -> CycleStep:
         fields.choice("file", SUBJECTS, default="any"),
         fields.flag("sync"),
     )
-    fields.done()
+    fields.refuse_unknown()
     return step
 
 

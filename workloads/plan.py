@@ -96,14 +96,14 @@ class _Planner:
         shares = []
         for process in range(processes):
             share = acts[process::processes]
-            found: list[Step] = []
+            steps: list[Step] = []
             for turn in range(phase.passes):
                 if phase.order == "shuffled":
                     order = permutation(len(share), self._seed, "order", *labels, process, turn)
-                    found.extend(share[index]() for index in order)
+                    steps.extend(share[index]() for index in order)
                 else:
-                    found.extend(act() for act in share)
-            shares.append(tuple(found))
+                    steps.extend(act() for act in share)
+            shares.append(tuple(steps))
         return tuple(shares)
 
 

@@ -154,7 +154,7 @@ class Population:
     ) -> Step:
         """Write a part of a file, ``append`` included."""
         old = file.image
-        file.image = old.written(start, end, self._generation(file.file_id))
+        file.image = old.write(start, end, self._generation(file.file_id))
         if end > old.size_bytes:
             self._listings.pop(file.directory, None)
         path, part = self.path(file), file.image.part(start, end)

@@ -36,32 +36,36 @@ class Postmark:
         self._created = 0
 
     def steps(self, operation: str) -> list[Step]:
-        """Return the steps of one of postmark's three phases, which must be asked for in order."""
+        """Return the steps of one of postmark's three phases, which must be called in order."""
         if operation == "postmark-create":
             return [self._create() for _ in range(self._population.fileset.files)]
         if operation == "postmark-transactions":
-            found: list[Step] = []
+            steps: list[Step] = []
             for _ in range(self._rules.transactions):
                 if not self._population.files:
                     break
-                found.extend(self._transaction())
-            return found
-        return [self._delete(slot) for slot, used in enumerate(self._slots) if used is not None]
+                steps.extend(self._transaction())
+            return steps
+        return [
+            self._delete(slot) for slot, file_id in enumerate(self._slots) if file_id is not None
+        ]
 
     def _transaction(self) -> list[Step]:
-        below, found = self._draw.below, []
+        below, steps = self._draw.below, []
         if below(_TENTHS) < self._rules.read_bias:
-            found.append(self._population.read(self._population.files[self._file(self._used())]))
+            steps.append(
+                self._population.read(self._population.files[self._file(self._used_slot())])
+            )
         else:
-            file = self._population.files[self._file(self._used())]
+            file = self._population.files[self._file(self._used_slot())]
             room = self._most - file.image.size_bytes
             if room > 0:
-                found.append(self._population.append(file, below(room) + 1))
+                steps.append(self._population.append(file, below(room) + 1))
         if below(_TENTHS) >= self._rules.create_bias:
-            found.append(self._delete(self._used()))
+            steps.append(self._delete(self._used_slot()))
         elif None in self._slots:
-            found.append(self._create())
-        return found
+            steps.append(self._create())
+        return steps
 
     def _create(self) -> Step:
         slot = self._allocated
@@ -73,16 +77,16 @@ class Postmark:
         size = self._least + self._draw.below(self._most - self._least)
         self._created += 1
         file_id = self._population.fileset.index * SET_STRIDE + self._created
-        planned = PlannedFile(file_id, directory, size)
-        self._slots[slot] = planned.file_id
-        return self._population.create(planned)
+        file = PlannedFile(file_id, directory, size)
+        self._slots[slot] = file.file_id
+        return self._population.create(file)
 
     def _delete(self, slot: int) -> Step:
         step = self._population.unlink(self._population.files[self._file(slot)])
         self._slots[slot] = None
         return step
 
-    def _used(self) -> int:
+    def _used_slot(self) -> int:
         while True:
             slot = self._draw.below(len(self._slots))
             if self._slots[slot] is not None:

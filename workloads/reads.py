@@ -25,19 +25,19 @@ class _Window:
         most = sum(step.end - step.start for step in job.steps)
         largest = max((min(s.record_bytes, s.end - s.start) for s in job.steps), default=0)
         self._memory = memoryview(bytearray(max(largest, min(most, job.held_bytes))))
-        self._used = 0
+        self._used_bytes = 0
         self._pieces: list[tuple[int, int, memoryview]] = []
         self._compared_bytes = 0
 
     def take(self, index: int, start: int, length: int) -> memoryview:
         """Return memory for ``length`` bytes of step ``index`` from ``start`` of its file."""
-        used = self._used
-        if used + length > len(self._memory):
+        used_bytes = self._used_bytes
+        if used_bytes + length > len(self._memory):
             with self._job.watch.paused():
                 self.compare()
-            used = 0
-        view = self._memory[used : used + length]
-        self._used = used + length
+            used_bytes = 0
+        view = self._memory[used_bytes : used_bytes + length]
+        self._used_bytes = used_bytes + length
         self._pieces.append((index, start, view))
         return view
 
@@ -45,13 +45,13 @@ class _Window:
         """Compare all that is in the window, empty it, and return the bytes compared so far."""
         content, steps = self._job.content, self._job.steps
         for index, start, view in self._pieces:
-            found = bytes(view)
-            wanted = b"".join(content.parts(steps[index].image, start, start + len(view)))
-            if found != wanted:
-                raise Mishap("mismatch", _difference(found, wanted, start), index)
-            self._compared_bytes += len(wanted)
+            data = bytes(view)
+            expected = b"".join(content.parts(steps[index].image, start, start + len(view)))
+            if data != expected:
+                raise Mishap("mismatch", _difference(data, expected, start), index)
+            self._compared_bytes += len(expected)
         self._pieces.clear()
-        self._used = 0
+        self._used_bytes = 0
         return self._compared_bytes
 
 
@@ -83,9 +83,9 @@ class Read(_Reading):
         at, end, record_bytes = step.start, step.end, step.record_bytes
         while at < end:
             length = record_bytes if at + record_bytes < end else end - at
-            got = readv(descriptor, [take(index, at, length)])
-            if got != length:
-                raise Mishap("short-read", f"{got} of {length} bytes of a record read")
+            count = readv(descriptor, [take(index, at, length)])
+            if count != length:
+                raise Mishap("short-read", f"{count} of {length} bytes of a record read")
             at += length
         if readv(descriptor, self._beyond):
             raise Mishap("mismatch", "goes on after its planned end")
@@ -102,9 +102,9 @@ class ReadRange(_Reading):
         length = step.end - step.start
         if length:
             view = self._window.take(index, step.start, length)
-            got = os.preadv(descriptor, [view], step.start)
-            if got != length:
-                raise Mishap("short-read", f"{got} of {length} bytes read")
+            count = os.preadv(descriptor, [view], step.start)
+            if count != length:
+                raise Mishap("short-read", f"{count} of {length} bytes read")
         os.close(descriptor)
 
 
@@ -124,12 +124,12 @@ class ReadModifyWrite(_Reading):
         length = step.end - step.start
         if length:
             view = self._window.take(index, step.start, length)
-            got = os.preadv(descriptor, [view], step.start)
-            if got != length:
-                raise Mishap("short-read", f"{got} of {length} bytes read")
-            written = os.pwrite(descriptor, self._new[index], step.start)
-            if written != length:
-                raise Mishap("short-write", f"{written} of {length} bytes written")
+            count = os.preadv(descriptor, [view], step.start)
+            if count != length:
+                raise Mishap("short-read", f"{count} of {length} bytes read")
+            written_bytes = os.pwrite(descriptor, self._new[index], step.start)
+            if written_bytes != length:
+                raise Mishap("short-write", f"{written_bytes} of {length} bytes written")
         os.close(descriptor)
         await_stored(path, step.end)
 
@@ -139,7 +139,7 @@ class ReadModifyWrite(_Reading):
         return Checked(2 * checked.moved_bytes, checked.verified_files, checked.verified_bytes)
 
 
-def _difference(found: bytes, wanted: bytes, offset: int) -> str:
-    first = next(index for index in range(len(wanted)) if found[index] != wanted[index])
-    wrong = sum(1 for index in range(len(wanted)) if found[index] != wanted[index])
+def _difference(data: bytes, expected: bytes, offset: int) -> str:
+    first = next(index for index in range(len(expected)) if data[index] != expected[index])
+    wrong = sum(1 for index in range(len(expected)) if data[index] != expected[index])
     return f"byte {offset + first} differs, and {wrong - 1} more of this record"

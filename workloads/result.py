@@ -1,4 +1,4 @@
-"""What a run measured, and the one JSON document it becomes (see ``result.schema.json``)."""
+"""The results of a run, and their JSON document (see ``result.schema.json``)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ P99_9_OPERATIONS = 10_000
 
 @dataclass
 class OperationResult:
-    """One operation's numbers: how often, bytes read or written, latencies, and what of it was
-    compared with what had been written.
+    """One operation's numbers: how often, bytes read or written, latencies, and how much of
+    it was compared with what had been written.
     """
 
     operations: int = 0
@@ -85,27 +85,27 @@ class StageResult:
     @property
     def verified(self) -> dict[str, int]:
         """How many files and bytes were compared with what had been written."""
-        done = [each for phase in self.phases for each in phase.operations.values()]
+        results = [each for phase in self.phases for each in phase.operations.values()]
         return {
-            "files": sum(each.verified_files for each in done),
-            "bytes": sum(each.verified_bytes for each in done),
+            "files": sum(each.verified_files for each in results),
+            "bytes": sum(each.verified_bytes for each in results),
         }
 
     @property
     def components(self) -> dict[str, ComponentResult]:
         """The timed phases, put together by component."""
-        found: dict[str, ComponentResult] = {}
+        by_name: dict[str, ComponentResult] = {}
         for each in self.phases:
             if each.phase.component is None:
                 continue
-            component = found.setdefault(each.phase.component, ComponentResult())
+            component = by_name.setdefault(each.phase.component, ComponentResult())
             component.elapsed_s += each.elapsed_s
             component.wall_s += each.wall_s
             for name, result in each.operations.items():
                 component.add(name, result)
                 if each.phase.rate_per_s:
                     component.asked_s += result.operations / each.phase.rate_per_s
-        return found
+        return by_name
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Provenance:
     cpu_s: float
 
 
-def success(result: StageResult, about: Provenance) -> dict[str, object]:
+def success_document(result: StageResult, about: Provenance) -> dict[str, object]:
     """Return the document of a stage that is to be counted."""
     return {
         "ok": True,
@@ -132,7 +132,7 @@ def success(result: StageResult, about: Provenance) -> dict[str, object]:
     }
 
 
-def failed(failure: Failure, about: Provenance | None = None) -> dict[str, object]:
+def failure_document(failure: Failure, about: Provenance | None = None) -> dict[str, object]:
     """Return the document of a run that is void, or of a clean-up that failed."""
     return {
         "ok": False,
@@ -147,14 +147,14 @@ def failed(failure: Failure, about: Provenance | None = None) -> dict[str, objec
     }
 
 
-def cleaned(run_id: str, removed: bool) -> dict[str, object]:
+def cleanup_document(run_id: str, removed: bool) -> dict[str, object]:
     """Return the document of a clean-up; ``removed`` is False when there was nothing to remove."""
     return {"ok": True, "run_id": run_id, "removed": removed}
 
 
-def components(found: dict[str, ComponentResult]) -> dict[str, object]:
+def components(by_name: dict[str, ComponentResult]) -> dict[str, object]:
     """Return the part of a document that has the components' numbers."""
-    return {name: _component(each) for name, each in found.items()}
+    return {name: _component(each) for name, each in by_name.items()}
 
 
 def engine_identity() -> dict[str, object]:
@@ -176,27 +176,27 @@ def _about(about: Provenance) -> dict[str, object]:
     }
 
 
-def _component(found: ComponentResult) -> dict[str, object]:
-    total = found.total
+def _component(result: ComponentResult) -> dict[str, object]:
+    total = result.total
     document: dict[str, object] = {
-        "elapsed_s": found.elapsed_s,
-        "wall_s": found.wall_s,
+        "elapsed_s": result.elapsed_s,
+        "wall_s": result.wall_s,
         "operations": total.operations,
         "bytes": total.moved_bytes,
         "latency": _latency(total),
-        "by_operation": {name: _operation(each) for name, each in found.by_operation.items()},
+        "by_operation": {name: _operation(each) for name, each in result.by_operation.items()},
     }
-    if found.asked_s:
-        document["asked_s"] = found.asked_s
+    if result.asked_s:
+        document["asked_s"] = result.asked_s
     return document
 
 
-def _operation(found: OperationResult) -> dict[str, object]:
-    latency = found.latency
+def _operation(result: OperationResult) -> dict[str, object]:
+    latency = result.latency
     return {
-        "operations": found.operations,
-        "bytes": found.moved_bytes,
-        "latency": _latency(found),
+        "operations": result.operations,
+        "bytes": result.moved_bytes,
+        "latency": _latency(result),
         "histogram": {
             "max_ns": latency.max_ns,
             "sum_ns": latency.sum_ns,
@@ -205,27 +205,27 @@ def _operation(found: OperationResult) -> dict[str, object]:
     }
 
 
-def _latency(found: OperationResult) -> dict[str, float]:
-    if not found.operations:
+def _latency(result: OperationResult) -> dict[str, float]:
+    if not result.operations:
         return {}
     shares = {"p50_s": 0.50, "p95_s": 0.95, "p99_s": 0.99}
-    if found.operations >= P99_9_OPERATIONS:
+    if result.operations >= P99_9_OPERATIONS:
         shares["p99_9_s"] = 0.999
-    latency = {name: found.latency.quantile_ns(share) / 1e9 for name, share in shares.items()}
-    mean_s = found.latency.sum_ns / found.operations / 1e9
-    return {"mean_s": mean_s, **latency, "max_s": found.latency.max_ns / 1e9}
+    latency = {name: result.latency.quantile_ns(share) / 1e9 for name, share in shares.items()}
+    mean_s = result.latency.sum_ns / result.operations / 1e9
+    return {"mean_s": mean_s, **latency, "max_s": result.latency.max_ns / 1e9}
 
 
-def _phase(found: PhaseResult) -> dict[str, object]:
-    phase = found.phase
+def _phase(result: PhaseResult) -> dict[str, object]:
+    phase = result.phase
     role = "timed" if phase.component else "warm-up" if phase.warm_up else "set-up"
     return {
         "operation": phase.operation,
         "fileset": phase.fileset.name,
         "role": role,
         "component": phase.component,
-        "elapsed_s": found.elapsed_s,
-        "user_s": found.user_s,
-        "operations": sum(each.operations for each in found.operations.values()),
-        "bytes": sum(each.moved_bytes for each in found.operations.values()),
+        "elapsed_s": result.elapsed_s,
+        "user_s": result.user_s,
+        "operations": sum(each.operations for each in result.operations.values()),
+        "bytes": sum(each.moved_bytes for each in result.operations.values()),
     }

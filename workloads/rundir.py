@@ -1,7 +1,7 @@
-"""The run directory: the only place that is written to or deleted from, and how it is told apart.
+"""The run directory: the only place that is written to or deleted from, and how it is recognized.
 
-It is ``fstune-<run id>`` under the directory given, made fresh by the first stage. A marker file
-in it says whose it is; without that marker nothing in it is ever touched.
+It is ``fstune-<run id>`` under the directory given, made by the first stage. A marker file in it
+names its owner; without that marker nothing in it is ever touched.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def create(root: str, identity: dict[str, str], files: int, total_bytes: int) ->
 
 def check(root: str, identity: dict[str, str]) -> None:
     """Raise WorkloadFailure unless ``root`` is the run directory with exactly that identity."""
-    found = _marker(root)
+    marker = _marker(root)
     for key, value in identity.items():
-        if found.get(key) != value:
-            raise _not_ours(root, f"belongs to another run: {key} is {found.get(key)!r}")
+        if marker.get(key) != value:
+            raise _not_ours(root, f"belongs to another run: {key} is {marker.get(key)!r}")
 
 
 def remove(root: str, run_id: str) -> bool:
@@ -72,9 +72,9 @@ def remove(root: str, run_id: str) -> bool:
     """
     if not os.path.lexists(root):
         return False
-    found = _marker(root)
-    if found.get("run_id") != run_id:
-        raise _not_ours(root, f"belongs to another run: run_id is {found.get('run_id')!r}")
+    marker = _marker(root)
+    if marker.get("run_id") != run_id:
+        raise _not_ours(root, f"belongs to another run: run_id is {marker.get('run_id')!r}")
     patience_ends = time.monotonic() + _CLEAN_PATIENCE_S
     while True:
         try:
@@ -98,8 +98,8 @@ def remove(root: str, run_id: str) -> bool:
 
 def _empty(root: str) -> None:
     with os.scandir(root) as entries:
-        found = [entry for entry in entries if entry.name != MARKER]
-    for entry in found:
+        entries_left = [entry for entry in entries if entry.name != MARKER]
+    for entry in entries_left:
         if entry.is_dir(follow_symlinks=False):
             shutil.rmtree(entry.path)
         else:
@@ -112,29 +112,29 @@ def _marker(root: str) -> dict[str, object]:
     path = os.path.join(root, MARKER)
     try:
         with open(path, encoding="utf-8") as marker:
-            found = json.load(marker)
+            document = json.load(marker)
     except OSError as error:
         raise WorkloadFailure(os_failure(error, "check", path, "run-directory")) from None
     except ValueError:
         raise _not_ours(root, "has a marker that cannot be read") from None
-    if not isinstance(found, dict) or found.get("made_by") != _OWNER:
+    if not isinstance(document, dict) or document.get("made_by") != _OWNER:
         raise _not_ours(root, "has a marker that is not ours")
-    return found
+    return document
 
 
 def _check_room(directory: str, files: int, total_bytes: int) -> None:
     room = os.statvfs(directory)
-    needed = total_bytes + files * _FILE_OVERHEAD_BYTES
+    needed_bytes = total_bytes + files * _FILE_OVERHEAD_BYTES
     free = room.f_bavail * room.f_frsize
     # Some network filesystems report no size at all: then only the writing can tell.
-    if room.f_blocks and free < needed:
+    if room.f_blocks and free < needed_bytes:
         raise WorkloadFailure(
             Failure(
                 "no-space",
                 "statvfs",
                 directory,
                 errno.ENOSPC,
-                f"{free} bytes free, {needed} needed",
+                f"{free} bytes free, {needed_bytes} needed",
             )
         )
 

@@ -29,7 +29,7 @@ REPEATABLE = ("negative-stat", "list", "walk", *(name for name in _OF_FILES if n
 
 @dataclass(frozen=True)
 class FileSetState:
-    """What there is of a file set between two phases; ``postmark``: its rules are at work."""
+    """The state of a file set between two phases; ``postmark``: its rules in progress."""
 
     directories: bool = False
     files: bool = False

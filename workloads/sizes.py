@@ -88,11 +88,11 @@ class Table:
 
     def quantile(self, probability: float) -> int:
         """Return the place inside the bucket where the sum of weights reaches p, rounded."""
-        wanted = probability * math.fsum(weight for _, _, weight in self.buckets)
+        remaining = probability * math.fsum(weight for _, _, weight in self.buckets)
         for low, high, weight in self.buckets:
-            if wanted < weight:
-                return low + round(wanted / weight * (high - low))
-            wanted -= weight
+            if remaining < weight:
+                return low + round(remaining / weight * (high - low))
+            remaining -= weight
         return self.most
 
     @property
@@ -111,25 +111,25 @@ def parse_sizes(fields: Fields) -> Sizes:
     kind = fields.choice("distribution", ("fixed", "uniform", "log-normal", "table"))
     if kind == "table":
         table = Table(tuple(_bucket(key, item) for key, item in fields.items("buckets")))
-        fields.done()
+        fields.refuse_unknown()
         for number, (one, other) in enumerate(zip(table.buckets, table.buckets[1:]), 1):
             if one[1] > other[0]:
                 raise SpecError(f"{fields.path('buckets')}[{number}]", "overlaps the one before it")
         return table
     if kind == "fixed":
         fixed = Fixed(fields.integer("bytes", 0, MAX_FILE_BYTES))
-        fields.done()
+        fields.refuse_unknown()
         return fixed
     low = fields.integer("min_bytes", 0, MAX_FILE_BYTES)
     high = fields.integer("max_bytes", 0, MAX_FILE_BYTES)
     if low > high:
         raise SpecError(fields.path("min_bytes"), f"is above max_bytes ({low} > {high})")
     if kind == "uniform":
-        fields.done()
+        fields.refuse_unknown()
         return Uniform(low, high)
     median = fields.integer("median_bytes", max(1, low), high)
     sigma = fields.number("sigma", 0.0, 10.0)
-    fields.done()
+    fields.refuse_unknown()
     return LogNormal(median, sigma, low, high)
 
 

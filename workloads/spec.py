@@ -88,7 +88,7 @@ def parse(mapping: object) -> Spec:
     )
     _check_stages(stages)
     components = _components(fields, stages)
-    fields.done()
+    fields.refuse_unknown()
     return Spec(
         name,
         description,
@@ -109,7 +109,7 @@ def _stage(fields: Fields, filesets: Mapping[str, FileSet], default: int) -> Sta
     phases = tuple(
         parse_phase(Fields(item, key), filesets, processes) for key, item in fields.items("phases")
     )
-    fields.done()
+    fields.refuse_unknown()
     return Stage(name, cache, processes, phases)
 
 

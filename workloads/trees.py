@@ -46,7 +46,7 @@ def remove(population: Population) -> Iterator[Step]:
 def _below(population: Population) -> dict[int | None, list[int]]:
     fileset = population.fileset
     numbers = population.directories or range(fileset.directories)
-    found: dict[int | None, list[int]] = {None: []}
+    directories_below: dict[int | None, list[int]] = {None: []}
     for number in numbers:
-        found.setdefault(parent(fileset, number), []).append(number)
-    return found
+        directories_below.setdefault(parent(fileset, number), []).append(number)
+    return directories_below

@@ -14,12 +14,12 @@ def sources() -> dict[str, bytes]:
 
     Works alike from a directory and from inside the zipapp.
     """
-    found = {
+    modules = {
         entry.name: entry.read_bytes()
         for entry in files("workloads").iterdir()
         if entry.name.endswith(".py")
     }
-    return dict(sorted(found.items()))
+    return dict(sorted(modules.items()))
 
 
 def content_sha256(modules: dict[str, bytes]) -> str:

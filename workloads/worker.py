@@ -26,7 +26,7 @@ HELD_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
-class Done:
+class PhaseTime:
     """When a process had done its part of a phase (``time.monotonic_ns``), and the processor
     seconds that it took for that outside of system calls; pauses not counted.
     """
@@ -118,17 +118,17 @@ class Worker:
         rundir.remove(self._root, self._run_id)
 
     def _prepare(self, phase_number: int) -> None:
-        planned = self._plan.phases[phase_number]
-        self._steps = planned.steps[self._number]
+        phase_plan = self._plan.phases[phase_number]
+        self._steps = phase_plan.steps[self._number]
         own: dict[str, list[Step]] = defaultdict(list)
         places = []
         for step in self._steps:
             places.append((step.operation, len(own[step.operation])))
             own[step.operation].append(step)
-        held = max(MAX_RECORD_BYTES, HELD_BYTES // self._processes)
+        held_bytes = max(MAX_RECORD_BYTES, HELD_BYTES // self._processes)
         self._watch = Stopwatch()
         self._jobs = {
-            name: Job(self._root, steps, self._content, held, self._watch)
+            name: Job(self._root, steps, self._content, held_bytes, self._watch)
             for name, steps in own.items()
         }
         self._operations = {name: TABLE[name](job) for name, job in self._jobs.items()}
@@ -136,7 +136,7 @@ class Worker:
         self._acts = [(performs[name], place) for name, place in places]
         self._durations_ns = []
 
-    def _go(self, phase_number: int) -> Done:
+    def _go(self, phase_number: int) -> PhaseTime:
         rate_per_s = self._plan.phases[phase_number].phase.rate_per_s
         before_s = own_user_s()
         try:
@@ -149,9 +149,9 @@ class Worker:
             if isinstance(error, OSError):
                 path = f"{self._root}/{step.path}"
                 raise WorkloadFailure(os_failure(error, step.operation, path)) from None
-            raise self._failed(error, step.operation, step) from None
+            raise self._failure(error, step.operation, step) from None
         end_ns = time.monotonic_ns() - self._watch.paused_ns
-        return Done(end_ns, max(0.0, own_user_s() - before_s - self._watch.paused_user_s))
+        return PhaseTime(end_ns, max(0.0, own_user_s() - before_s - self._watch.paused_user_s))
 
     def _run_freely(self) -> None:
         """Each step begins when the one before has ended."""
@@ -182,19 +182,19 @@ class Worker:
         durations: dict[str, list[int]] = defaultdict(list)
         for step, duration in zip(self._steps, self._durations_ns):
             durations[step.operation].append(duration)
-        found: Tallies = {}
+        tallies: Tallies = {}
         for name, operation in self._operations.items():
             try:
                 checked = operation.check()
             except Mishap as error:
-                raise self._failed(error, name, None) from None
+                raise self._failure(error, name, None) from None
             latency = Histogram()
             latency.add(durations[name])
-            found[name] = Tally(len(durations[name]), checked, latency)
+            tallies[name] = Tally(len(durations[name]), checked, latency)
         self._jobs, self._operations, self._acts, self._steps = {}, {}, [], ()
-        return found
+        return tallies
 
-    def _failed(self, error: Mishap, operation: str, step: Step | None) -> WorkloadFailure:
+    def _failure(self, error: Mishap, operation: str, step: Step | None) -> WorkloadFailure:
         if error.index is not None:
             path = self._jobs[operation].path(error.index)
         else:

@@ -23,7 +23,7 @@ _PREPARED_RECORDS = 100_000
 
 
 def await_stored(path: str, end: int) -> None:
-    """Return when what was written up to byte ``end`` of a file, now closed, is stored.
+    """Return when a file, now closed, is stored up to byte ``end``.
 
     open(2), pread(2) of the last byte, close(2), open(2), close(2). Raises OSError, Mishap.
     """
@@ -59,14 +59,14 @@ class _Write:
         descriptor = os.open(path, self.flags, 0o644)
         if step.start and self.seeks:
             os.lseek(descriptor, step.start, os.SEEK_SET)
-        left = step.end - step.start
+        left_bytes = step.end - step.start
         record_bytes = step.record_bytes
         for parts in self._prepared[index] if self._prepared else self._records(index):
-            wanted = record_bytes if left > record_bytes else left
-            written = write(descriptor, parts[0]) if len(parts) == 1 else writev(descriptor, parts)
-            if written != wanted:
-                raise Mishap("short-write", f"{written} of {wanted} bytes of a record written")
-            left -= wanted
+            length = record_bytes if left_bytes > record_bytes else left_bytes
+            count = write(descriptor, parts[0]) if len(parts) == 1 else writev(descriptor, parts)
+            if count != length:
+                raise Mishap("short-write", f"{count} of {length} bytes of a record written")
+            left_bytes -= length
         if step.sync:
             os.fsync(descriptor)
         os.close(descriptor)

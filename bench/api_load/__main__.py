@@ -2,7 +2,7 @@
 
 Run ``python -m bench.api_load [--races N] [--seconds S] [--watchers N]``: requests come at a
 steady rate, whether or not those before have been answered, then many watch one campaign while
-events are told. Everything is in a directory that is removed.
+events are written. Everything is in a directory that is removed.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ async def steady(address: str, paths: dict[str, list[str]], seconds: float) -> l
     """Ask for all of ``paths`` in turn, at the rate; a row for each name. A request counts from
     when it was due.
     """
-    found: dict[str, list[float]] = {name: [] for name in paths}
+    times_by_name: dict[str, list[float]] = {name: [] for name in paths}
     failed = dict.fromkeys(paths, 0)
     limits = httpx.Limits(max_connections=50, max_keepalive_connections=50)
     async with httpx.AsyncClient(base_url=address, limits=limits, timeout=30) as client:
@@ -99,7 +99,7 @@ async def steady(address: str, paths: dict[str, list[str]], seconds: float) -> l
             except httpx.HTTPError:
                 good = False
             failed[name] += not good
-            found[name].append(asyncio.get_running_loop().time() - due)
+            times_by_name[name].append(asyncio.get_running_loop().time() - due)
 
         names = list(paths)
         for name in names * _WARM_UP:
@@ -114,20 +114,20 @@ async def steady(address: str, paths: dict[str, list[str]], seconds: float) -> l
             tasks.append(asyncio.create_task(one(name, path, due)))
         await asyncio.gather(*tasks)
     rows: list[Row] = []
-    for name, times in found.items():
-        shown = np.percentile(1000.0 * np.array(times), [50, 95, 99]).round(1).tolist()
-        rows.append([name, len(times), *shown, failed[name]])
+    for name, times in times_by_name.items():
+        percentiles = np.percentile(1000.0 * np.array(times), [50, 95, 99]).round(1).tolist()
+        rows.append([name, len(times), *percentiles, failed[name]])
     return rows
 
 
-async def watched(port: int, path: str, last: int, begun: asyncio.Semaphore) -> list[int]:
-    """The numbers of the events that a stream tells, until ``last``."""
+async def watch(port: int, path: str, last: int, connected: asyncio.Semaphore) -> list[int]:
+    """The numbers of the events of a stream, until ``last``."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
         await writer.drain()
         assert (await reader.readline()).split()[1] == b"200"
-        begun.release()
+        connected.release()
         numbers: list[int] = []
         while not numbers or numbers[-1] < last:
             line = await reader.readline()
@@ -140,34 +140,38 @@ async def watched(port: int, path: str, last: int, begun: asyncio.Semaphore) -> 
 
 async def crowd(address: str, store: Store, campaign: str, watchers: int) -> tuple[int, int, float]:
     """How many of the watchers got every event in order, of how many, and how long after the last
-    event was told all had it (s).
+    event all had it (s).
     """
-    known = store.events(campaign)[-1].number
-    last = known + _EVENTS
-    begun = asyncio.Semaphore(0)
+    newest = store.events(campaign)[-1].number
+    last = newest + _EVENTS
+    connected = asyncio.Semaphore(0)
     path = f"/v1/campaigns/{campaign}/events/stream"
     port = int(address.rpartition(":")[2])
-    tasks = [asyncio.create_task(watched(port, path, last, begun)) for _ in range(watchers)]
+    tasks = [asyncio.create_task(watch(port, path, last, connected)) for _ in range(watchers)]
     for _ in tasks:
-        await begun.acquire()
+        await connected.acquire()
     for number in range(_EVENTS):
         event = NewEvent(datetime.now(UTC), "measured", f"event {number}", {"block": number})
         await asyncio.to_thread(store.add_event, campaign, event)
         await asyncio.sleep(1.0 / _EVENTS_PER_S)
-    told = time.monotonic()
-    found = await asyncio.wait_for(asyncio.gather(*tasks), 120)
-    late = time.monotonic() - told
-    return sum(numbers == list(range(1, last + 1)) for numbers in found), watchers, late
+    last_event_s = time.monotonic()
+    numbers_by_watcher = await asyncio.wait_for(asyncio.gather(*tasks), 120)
+    late = time.monotonic() - last_event_s
+    return (
+        sum(numbers == list(range(1, last + 1)) for numbers in numbers_by_watcher),
+        watchers,
+        late,
+    )
 
 
-def measured(store: Store, state: Path, races: int, seconds: float, watchers: int) -> Iterator[Row]:
+def measure(store: Store, state: Path, races: int, seconds: float, watchers: int) -> Iterator[Row]:
     """Fill, ask, watch."""
     (long,) = fill(store, races, 1)
     finish(store, long)
     now = datetime.now(UTC)
     running = store.create_campaign("running", SPEC.to_json(), 1, now).id
-    started = NewEvent(now, "campaign-started", "campaign started")
-    store.move_campaign(running, CampaignState.RUNNING, "", started)
+    start_event = NewEvent(now, "campaign-started", "campaign started")
+    store.move_campaign(running, CampaignState.RUNNING, "", start_event)
     with service(state) as (address, pid):
         trials = f"/v1/campaigns/{long}/trials"
         first = httpx.get(f"{address}{trials}", timeout=30).json()
@@ -204,7 +208,7 @@ def main(races: int, seconds: float, watchers: int) -> None:
     ):
         output = csv.writer(file)
         output.writerow(_FIELDS)
-        for row in measured(store, Path(temporary), races, seconds, watchers):
+        for row in measure(store, Path(temporary), races, seconds, watchers):
             print(*row, sep=" | ", flush=True)
             output.writerow(row)
             file.flush()
@@ -215,5 +219,5 @@ if __name__ == "__main__":
     parser.add_argument("--races", type=int, default=2501)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--watchers", type=int, default=500)
-    given = parser.parse_args()
-    main(given.races, given.seconds, given.watchers)
+    options = parser.parse_args()
+    main(options.races, options.seconds, options.watchers)

@@ -125,36 +125,36 @@ def specification(setting: Setting, seed: int) -> CampaignSpec:
 
 
 def campaign(setting: Setting, seed: int) -> Row:
-    """Run one campaign in a store of its own and tell what came of it."""
+    """Run one campaign in a store of its own, and return its result."""
     spec = specification(setting, seed)
     with tempfile.TemporaryDirectory() as place, Store.open(Path(place) / "state") as store:
         directory = Path(place)
-        prepared = prepare(spec, directory)
-        made = store.create_campaign(spec.name, spec.to_json(), spec.seed, datetime.now(UTC))
+        preparation = prepare(spec, directory)
+        stored = store.create_campaign(spec.name, spec.to_json(), spec.seed, datetime.now(UTC))
         runner = Runner(
             store,
-            made.id,
-            prepared.spec,
-            prepared.workload,
-            prepared.sites(made.id),
+            stored.id,
+            preparation.spec,
+            preparation.workload,
+            preparation.sites(stored.id),
             _Silent(),
         )
         outcome = runner.run()
-        refused = (
+        is_refused = (
             isinstance(outcome.error, CampaignHalted)
             and runner.pilot is not None
             and runner.pilot.outcome is PilotOutcome.REFUSED
         )
-        if outcome.error is not None and not refused:
+        if outcome.error is not None and not is_refused:
             raise outcome.error
-        said, blocks = outcome.campaign.recommendation, store.blocks(made.id)
-        trials = sum(trial.race > 0 for trial in store.trials(made.id))
-    if said is None and not refused:
+        answer, blocks = outcome.campaign.recommendation, store.blocks(stored.id)
+        trials = sum(trial.race > 0 for trial in store.trials(stored.id))
+    if answer is None and not is_refused:
         raise AssertionError(f"campaign {seed} ended without an answer")
     kinds = Counter(block.kind for block in blocks)
-    judged = said is not None and said.ratio is not None
-    truth = 1.0 if said is None else _truth(spec, said.configuration)
-    recommended = said is not None and said.answer is Answer.RECOMMENDED
+    has_interval = answer is not None and answer.ratio is not None
+    truth = 1.0 if answer is None else _truth(spec, answer.configuration)
+    recommended = answer is not None and answer.answer is Answer.RECOMMENDED
     return Row(
         world=setting.name,
         seed=seed,
@@ -163,11 +163,11 @@ def campaign(setting: Setting, seed: int) -> Row:
         search_blocks=kinds[BlockKind.SEARCH],
         certify_blocks=kinds[BlockKind.CERTIFY],
         measurements=sum(len(block.measurements) for block in blocks),
-        answer=REFUSED if said is None else said.answer.value,
-        truth=truth if judged else None,
-        ratio=None if said is None else said.ratio,
-        lower=None if said is None else said.lower,
-        upper=None if said is None else said.upper,
+        answer=REFUSED if answer is None else answer.answer.value,
+        truth=truth if has_interval else None,
+        ratio=None if answer is None else answer.ratio,
+        lower=None if answer is None else answer.lower,
+        upper=None if answer is None else answer.upper,
         false=recommended and truth >= 1.0,
         found=recommended and truth < 1.0,
     )
@@ -197,20 +197,20 @@ def most_false(campaigns: int) -> float:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """What came of the campaigns, a line a world, in Markdown."""
+    """The results of the campaigns, a line a world, in Markdown."""
     heads = ["world", "campaigns", "refused", "with a finalist", "false", "found"]
     heads += ["interval right", "pilot blocks", "search blocks", "fresh blocks", "measurements"]
     lines = [_line(heads), _line(["---"] * len(heads))]
     for world in dict.fromkeys(row.world for row in rows):
         mine = [row for row in rows if row.world == world]
-        judged = [row for row in mine if row.ratio is not None]
-        right = sum(_holds(row) for row in judged)
+        with_interval = [row for row in mine if row.ratio is not None]
+        right = sum(_holds(row) for row in with_interval)
         cells = [world, len(mine), sum(r.answer == REFUSED for r in mine)]
-        cells += [len(judged), sum(r.false for r in mine)]
-        cells += [sum(r.found for r in mine), f"{right} of {len(judged)}"]
+        cells += [len(with_interval), sum(r.false for r in mine)]
+        cells += [sum(r.found for r in mine), f"{right} of {len(with_interval)}"]
         cells += [f"{_mean([r.pilot_blocks for r in mine]):.1f}"]
         cells += [f"{_mean([r.search_blocks for r in mine]):.1f}"]
-        cells += [f"{_mean([r.certify_blocks for r in judged]):.1f}"]
+        cells += [f"{_mean([r.certify_blocks for r in with_interval]):.1f}"]
         cells += [f"{_mean([r.measurements for r in mine]):.0f}"]
         lines.append(_line(cells))
     return "\n".join(lines)

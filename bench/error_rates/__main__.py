@@ -36,7 +36,7 @@ def with_table(text: str, name: str, table: str) -> str:
 
 def main(parts: Sequence[str]) -> None:
     """Run these parts at full size."""
-    kept: list[bool] = []
+    promises: list[bool] = []
     if "errors" in parts:
         errors = study.error_rows(PATHS)
         study.write_csv(errors, HERE / "results.csv")
@@ -46,7 +46,7 @@ def main(parts: Sequence[str]) -> None:
         for row in errors:
             if row.promised and not row.kept:
                 print(f"not kept: {row.rule}, {row.noise}, {row.blocks} blocks: {row.error:.4f}")
-        kept += [row.kept for row in errors if row.promised]
+        promises += [row.kept for row in errors if row.promised]
     if "guards" in parts:
         guards = study.guard_rows(CAMPAIGNS, LOOK)
         study.write_csv(guards, HERE / "guards.csv")
@@ -55,14 +55,14 @@ def main(parts: Sequence[str]) -> None:
         adjusted = list(adjusted_rows(HISTORIES))
         study.write_csv(adjusted, HERE / "adjusted.csv")
         _put("adjusted", adjusted_table(adjusted))
-        kept += [one.kept for one in adjusted if not math.isnan(one.limit)]
+        promises += [one.kept for one in adjusted if not math.isnan(one.limit)]
     if "floors" in parts:
         floors = list(floor_rows(FLOOR_PATHS))
         study.write_csv(floors, HERE / "floors.csv")
         for floor in FLOORS:
             _put(f"floors, {floor:.0%}", floor_table(floors, 20, floor))
-        kept += [each.kept for each in floors if not math.isnan(each.limit)]
-    print(f"{sum(kept)} of {len(kept)} promised rows kept")
+        promises += [each.kept for each in floors if not math.isnan(each.limit)]
+    print(f"{sum(promises)} of {len(promises)} promised rows kept")
 
 
 def _put(name: str, table: str) -> None:
@@ -73,7 +73,7 @@ def _put(name: str, table: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
-    asked = parser.parse_args().parts
-    if unknown := set(asked) - set(PARTS):
+    parts_wanted = parser.parse_args().parts
+    if unknown := set(parts_wanted) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
-    main(asked or PARTS)
+    main(parts_wanted or PARTS)

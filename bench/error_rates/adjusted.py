@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from scipy.special import ndtr
 
-from bench.error_rates.rules import ALPHA_CERTIFY, Found
+from bench.error_rates.rules import ALPHA_CERTIFY, Flags
 from tuner.judge.adjustment import Adjustment, fit_adjustment, raw_alpha
 from tuner.judge.evalue import MIN_PAIRS, Floats, e_values
 from tuner.judge.observations import Observed
@@ -155,18 +155,18 @@ def history(world: World, rng: np.random.Generator) -> Observed:
     return Observed(trial, block, (y[:, 1:] - y[:, :1]).reshape(-1, 1), covariates)
 
 
-def shown_by(
+def gains_shown(
     adjustment: Adjustment, d: Floats, dz: Floats, max_n: int = FRESH_BLOCKS
-) -> Mapping[str, Found]:
+) -> Mapping[str, Flags]:
     """Whether each of RULES ever shows a gain, by path; d and dz: (paths, blocks)."""
     covariates = np.full((*dz.shape, len(COVARIATES)), np.nan)
     covariates[..., _OTHERS] = dz
     raw = e_values(-d)[:, MIN_PAIRS - 1 :]
-    fitted = adjustment.score
-    mine = e_values(-fitted.adjusted(d, covariates))[:, MIN_PAIRS - 1 :] if fitted.used else raw
+    model = adjustment.score
+    mine = e_values(-model.adjusted(d, covariates))[:, MIN_PAIRS - 1 :] if model.used else raw
     level, lower = (threshold(a, max_n) for a in (ALPHA_CERTIFY, raw_alpha(ALPHA_CERTIFY)))
-    found = (raw >= level, mine >= level, (mine >= level) & (raw >= lower))
-    return {rule: np.any(by, axis=1) for rule, by in zip(RULES, found, strict=True)}
+    flags = (raw >= level, mine >= level, (mine >= level) & (raw >= lower))
+    return {rule: np.any(by, axis=1) for rule, by in zip(RULES, flags, strict=True)}
 
 
 def adjusted_rows(histories: int) -> Iterator[AdjustedRow]:
@@ -185,8 +185,8 @@ def _of_world(world: World, rng: np.random.Generator, histories: int) -> Iterato
         y, z = world.blocks(rng, (_HISTORIES_FRESH, FRESH_BLOCKS), 2)
         d, dz = (x[..., 1] - x[..., 0] for x in (y, z))
         for gain in GAINS:
-            for rule, found in shown_by(adjustment, d - gain, dz).items():
-                shares[gain, rule][number] = found.mean()
+            for rule, flags in gains_shown(adjustment, d - gain, dz).items():
+                shares[gain, rule][number] = flags.mean()
     paths = histories * _HISTORIES_FRESH
     for (gain, rule), share in shares.items():
         limit = math.nan
@@ -194,7 +194,7 @@ def _of_world(world: World, rng: np.random.Generator, histories: int) -> Iterato
             limit = raw_alpha(ALPHA_CERTIFY) if world.influenced else ALPHA_CERTIFY
         elif gain == 0.0 and rule == "raw":
             limit = ALPHA_CERTIFY
-        shown = float(share.mean())
+        share_shown = float(share.mean())
         yield AdjustedRow(
             world=world.name,
             gain=gain,
@@ -203,11 +203,11 @@ def _of_world(world: World, rng: np.random.Generator, histories: int) -> Iterato
             paths=paths,
             used=used / histories,
             refused=refused / histories,
-            shown=shown,
+            shown=share_shown,
             error_se=float(share.std(ddof=1)) / math.sqrt(histories),
             limit=limit,
             kept=math.isnan(limit)
-            or shown <= limit + 3.0 * math.sqrt(limit * (1.0 - limit) / paths),
+            or share_shown <= limit + 3.0 * math.sqrt(limit * (1.0 - limit) / paths),
         )
 
 
@@ -219,12 +219,12 @@ def adjusted_table(rows: Sequence[AdjustedRow]) -> str:
     ]
     lines = [heads, ["---"] * len(heads)]
     for world in WORLDS:
-        found = {(row.gain, row.rule): row for row in rows if row.world == world.name}
-        one = found[GAINS[0], RULES[0]]
+        by_rule = {(row.gain, row.rule): row for row in rows if row.world == world.name}
+        one = by_rule[GAINS[0], RULES[0]]
         cells = [world.name, f"{one.used:.2f}", f"{one.refused:.2f}"]
         for gain in GAINS:
             digits = 4 if gain == 0.0 else 2
-            cells.append(", ".join(f"{_share(found[gain, rule]):.{digits}f}" for rule in RULES))
+            cells.append(", ".join(f"{_share(by_rule[gain, rule]):.{digits}f}" for rule in RULES))
         lines.append(cells)
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from bench.error_rates.rules import ALPHA_CERTIFY, Found
+from bench.error_rates.rules import ALPHA_CERTIFY, Flags
 from tuner.judge.evalue import MIN_PAIRS, Floats, e_values
 from tuner.judge.score import margin
 from tuner.judge.thresholds import threshold
@@ -39,23 +39,23 @@ class Truth:
 
     name: str
     rest: tuple[float, ...]
-    lost: float | None = None
+    loss: float | None = None
 
     @property
-    def broken(self) -> bool:
+    def breaks_floor(self) -> bool:
         """Whether it must not be recommended."""
-        return self.lost is not None
+        return self.loss is not None
 
     def means(self, floor: float) -> Floats:
         """Shape (components,)."""
-        first = self.rest[-1] if self.lost is None else self.lost * margin(floor)
+        first = self.rest[-1] if self.loss is None else self.loss * margin(floor)
         return np.array([first, *self.rest])
 
 
 _FASTER: Final = -0.2
 TRUTHS: Final = (
-    Truth("one at its floor", (_FASTER,) * 6, lost=1.0),
-    Truth("one half beyond its floor", (_FASTER,) * 6, lost=1.5),
+    Truth("one at its floor", (_FASTER,) * 6, loss=1.0),
+    Truth("one half beyond its floor", (_FASTER,) * 6, loss=1.5),
     Truth("all 10% faster", (-margin(0.1),) * 6),
     Truth("three 22% faster, four as they were", (0.0,) * 4 + (_FASTER,) * 2),
 )
@@ -89,13 +89,13 @@ def floor_rows(paths: int) -> Iterator[FloorRow]:
                 yield from _rows(truth, floor, sd, paths, rng)
 
 
-def recommended(d: Floats, floor: float, blocks: int, floor_alpha: float) -> tuple[Found, Found]:
+def recommended(d: Floats, floor: float, blocks: int, floor_alpha: float) -> tuple[Flags, Flags]:
     """Whether the gain is ever shown, and ever at a look that shows all floors too, by path.
 
     d: (paths, blocks, components).
     """
     (gain, floors), level = _evidence(d, floor), threshold(ALPHA_CERTIFY, blocks)
-    return _decided(gain, floors, blocks, level, threshold(floor_alpha, blocks))
+    return _decisions(gain, floors, blocks, level, threshold(floor_alpha, blocks))
 
 
 def _evidence(d: Floats, floor: float) -> tuple[Floats, Floats]:
@@ -105,13 +105,13 @@ def _evidence(d: Floats, floor: float) -> tuple[Floats, Floats]:
     return gain, floors
 
 
-def _decided(
+def _decisions(
     gain: Floats, floors: Floats, blocks: int, level: float, floor_level: float
-) -> tuple[Found, Found]:
+) -> tuple[Flags, Flags]:
     looks = slice(MIN_PAIRS - 1, blocks)
-    shown = gain[:, looks] >= level
-    held = floors[:, looks] >= floor_level
-    return np.asarray(shown.any(axis=1)), np.asarray((shown & held).any(axis=1))
+    is_faster = gain[:, looks] >= level
+    holds_floor = floors[:, looks] >= floor_level
+    return np.asarray(is_faster.any(axis=1)), np.asarray((is_faster & holds_floor).any(axis=1))
 
 
 def _rows(
@@ -124,11 +124,11 @@ def _rows(
         gain, floors = _evidence(truth.means(floor) + sd * rng.standard_normal(shape), floor)
         for blocks, alpha in cells:
             level, floor_level = (threshold(a, blocks) for a in (ALPHA_CERTIFY, alpha))
-            found = _decided(gain, floors, blocks, level, floor_level)
-            counts[blocks, alpha] += [one.sum() for one in found]
+            decisions = _decisions(gain, floors, blocks, level, floor_level)
+            counts[blocks, alpha] += [one.sum() for one in decisions]
     for (blocks, alpha), count in counts.items():
-        shown, recommended = (count / paths).tolist()
-        limit = alpha if truth.broken else math.nan
+        faster_share, recommended = (count / paths).tolist()
+        limit = alpha if truth.breaks_floor else math.nan
         yield FloorRow(
             truth=truth.name,
             floor=floor,
@@ -136,7 +136,7 @@ def _rows(
             blocks=blocks,
             floor_alpha=alpha,
             paths=paths,
-            gain_shown=shown,
+            gain_shown=faster_share,
             recommended=recommended,
             error_se=math.sqrt(recommended * (1.0 - recommended) / paths),
             limit=limit,

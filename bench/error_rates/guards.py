@@ -11,7 +11,7 @@ goes through all of it. The guards look at the same campaign with each pilot of 
 Where guards matter: the campaigns that come to a wrong answer, a certificate without a gain or a
 candidate dropped although it is delta faster. A campaign that ends right loses nothing by silence.
 They count as caught where, on what was measured until then (certificate) or by the end of the
-search (dropped candidate), any guard warns or refuses. What the pilot itself says is not counted.
+search (dropped candidate), any guard warns or refuses. The pilot's own warnings do not count.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.error_rates.noise import Noise, Stage
-from bench.error_rates.rules import ALPHA_CERTIFY, ALPHA_PRUNE, Found, Paths, certified, confirmed
+from bench.error_rates.rules import ALPHA_CERTIFY, ALPHA_PRUNE, Flags, Paths, certified, confirmed
 from tuner.judge.evalue import MIN_PAIRS, Floats, e_values
 from tuner.judge.monitors import (
     Alarm,
@@ -58,7 +58,7 @@ _ASKS_ROBUST: Final = (GuardKind.SKEWNESS, GuardKind.DEPENDENCE, GuardKind.DISAG
 
 
 @dataclass(frozen=True, slots=True)
-class Caught:
+class Detection:
     """Counts of one mistake under one noise.
 
     chances: how often it could be made; mistakes: how often it was, promised at most `promised` of
@@ -92,7 +92,7 @@ class Look:
     wrong: int
     quiet: int
 
-    def at(self, wrong: Found) -> tuple[list[int], list[int]]:
+    def at(self, wrong: Flags) -> tuple[list[int], list[int]]:
         """The first campaigns of either kind. wrong: (campaigns,)."""
         with_one, without = (np.flatnonzero(kind).tolist() for kind in (wrong, ~wrong))
         return with_one[: self.wrong], without[: self.quiet]
@@ -110,7 +110,7 @@ class Campaigns:
     pilot: Floats
     pilot_ends: NDArray[np.int64]
     search: Floats
-    dropped: Found
+    dropped: Flags
     fresh: Floats
 
     def before(self, campaign: int, pilot: str) -> Floats:
@@ -136,14 +136,14 @@ def campaigns_of(
     level = threshold(ALPHA_PRUNE, RACE_BLOCKS)
     for race, of_arms in enumerate(log_s):
         of_race = np.moveaxis(of_arms[..., 1:] - of_arms[..., :1], 2, 1) - gain
-        shown = e_values(of_race + margin(_DELTA)) >= level
-        shown[..., : MIN_PAIRS - 1] = False
-        ever = shown.any(axis=-1)
-        last = np.where(ever, shown.argmax(axis=-1), RACE_BLOCKS - 1)
-        gone = np.arange(RACE_BLOCKS) > last[..., None]
+        is_worse = e_values(of_race + margin(_DELTA)) >= level
+        is_worse[..., : MIN_PAIRS - 1] = False
+        ever = is_worse.any(axis=-1)
+        last = np.where(ever, is_worse.argmax(axis=-1), RACE_BLOCKS - 1)
+        is_out = np.arange(RACE_BLOCKS) > last[..., None]
         rows = slice(race * CANDIDATES, (race + 1) * CANDIDATES)
         columns = slice(race * RACE_BLOCKS, (race + 1) * RACE_BLOCKS)
-        d[:, rows, columns] = np.where(gone, np.nan, of_race)
+        d[:, rows, columns] = np.where(is_out, np.nan, of_race)
         dropped[:, rows] = ever
     twins = pilot[..., 1] - pilot[..., 0]
     return Campaigns(twins, pilot_ends(twins), d, dropped, fresh)
@@ -172,63 +172,63 @@ def pilot_ends(d: Floats) -> NDArray[np.int64]:
 
 def false_certificates(
     noise: Noise, rng: np.random.Generator, campaigns: int, races: int, look: Look
-) -> Mapping[str, Caught]:
+) -> Mapping[str, Detection]:
     """Certificates given although nothing differs, by pilot."""
     of = campaigns_of(noise, rng, campaigns, races, 0.0)
     paths = Paths(of.fresh)
-    shown, robust = (rule(paths, CERTIFY_BLOCKS) for rule in (certified, confirmed))
-    wrong: Found = np.logical_or.reduce(shown, axis=1)
-    seen, quiet = look.at(wrong)
-    found = {}
+    certificates, robust = (rule(paths, CERTIFY_BLOCKS) for rule in (certified, confirmed))
+    wrong: Flags = np.logical_or.reduce(certificates, axis=1)
+    sample, quiet = look.at(wrong)
+    detections = {}
     for pilot in PILOTS:
-        warned = left = 0
-        for one in seen:
-            claimed = MIN_PAIRS + int(shown[one].argmax())
+        warned = standing = 0
+        for one in sample:
+            claimed = MIN_PAIRS + int(certificates[one].argmax())
             before = of.before(one, pilot)
             warned += bool(_warnings(before, paths.d[one, :claimed]))
-            left += _stands(before, paths.d[one], shown[one], robust[one])
+            standing += _stands(before, paths.d[one], certificates[one], robust[one])
         noisy = sum(bool(_warnings(of.before(one, pilot), paths.d[one])) for one in quiet)
-        found[pilot] = Caught(
+        detections[pilot] = Detection(
             promised=ALPHA_CERTIFY,
             chances=campaigns,
             mistakes=int(wrong.sum()),
             wrong=float(wrong.mean()),
-            seen=len(seen),
+            seen=len(sample),
             warned=warned,
-            left=left,
+            left=standing,
             quiet=len(quiet),
             noisy=noisy,
         )
-    return found
+    return detections
 
 
 def wrong_drops(
     noise: Noise, rng: np.random.Generator, campaigns: int, races: int, look: Look
-) -> Mapping[str, Caught]:
+) -> Mapping[str, Detection]:
     """Candidates dropped although they are delta faster, by pilot."""
     of = campaigns_of(noise, rng, campaigns, races, margin(_DELTA))
-    wrong: Found = np.logical_or.reduce(of.dropped, axis=1)
-    seen, quiet = look.at(wrong)
-    found = {}
+    wrong: Flags = np.logical_or.reduce(of.dropped, axis=1)
+    sample, quiet = look.at(wrong)
+    detections = {}
     for pilot in PILOTS:
         warned, noisy = (
-            sum(bool(_warnings(of.before(one, pilot))) for one in some) for some in (seen, quiet)
+            sum(bool(_warnings(of.before(one, pilot))) for one in some) for some in (sample, quiet)
         )
-        found[pilot] = Caught(
+        detections[pilot] = Detection(
             promised=ALPHA_PRUNE,
             chances=of.dropped.size,
             mistakes=int(of.dropped.sum()),
             wrong=float(wrong.mean()),
-            seen=len(seen),
+            seen=len(sample),
             warned=warned,
-            left=len(seen) - warned,
+            left=len(sample) - warned,
             quiet=len(quiet),
             noisy=noisy,
         )
-    return found
+    return detections
 
 
-Mistake = Callable[[Noise, np.random.Generator, int, int, Look], Mapping[str, Caught]]
+Mistake = Callable[[Noise, np.random.Generator, int, int, Look], Mapping[str, Detection]]
 MISTAKES: Final[Mapping[str, Mistake]] = {
     "false certificate": false_certificates,
     "good one dropped": wrong_drops,
@@ -248,13 +248,13 @@ def _warnings(before: Floats, fresh: Floats | None = None) -> list[Guard]:
     return [guard for guard in guards if guard.alarm is not Alarm.NONE]
 
 
-def _stands(before: Floats, fresh: Floats, shown: Found, robust: Found) -> bool:
+def _stands(before: Floats, fresh: Floats, certificates: Flags, robust: Flags) -> bool:
     """Whether a look certifies on the terms that the guards leave: those of a campaign."""
-    for look in np.flatnonzero(shown):
+    for look in np.flatnonzero(certificates):
         warnings = _warnings(before, fresh[: MIN_PAIRS + int(look)])
-        refused = any(guard.alarm is Alarm.REFUSE for guard in warnings)
-        asked = any(guard.kind in _ASKS_ROBUST for guard in warnings)
-        if not refused and (robust[look] or not asked):
+        is_refused = any(guard.alarm is Alarm.REFUSE for guard in warnings)
+        needs_robust = any(guard.kind in _ASKS_ROBUST for guard in warnings)
+        if not is_refused and (robust[look] or not needs_robust):
             return True
     return False
 

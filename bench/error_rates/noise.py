@@ -31,7 +31,7 @@ class Stage:
 Draw = Callable[[np.random.Generator, int, Sequence[Stage]], list[Floats]]
 
 SD: Final = 0.014
-"""Standard deviation of a log time unless told otherwise; that of a difference is 2.0%."""
+"""Standard deviation of a log time by default; that of a difference is 2.0%."""
 
 _HEAVY: Final = 0.05
 _SPIKE_SHARE: Final = 0.05
@@ -87,13 +87,13 @@ def _in_random_order(
     rng: np.random.Generator, in_time: Floats, stages: Sequence[Stage]
 ) -> list[Floats]:
     """Give each block's runs, in the order they were made, to its arms by lot."""
-    found, start = [], 0
+    stages_in_order, start = [], 0
     for stage in stages:
         end = start + stage.blocks * stage.arms
         runs = in_time[:, start:end].reshape(len(in_time), stage.blocks, stage.arms)
-        found.append(rng.permuted(runs, axis=-1))
+        stages_in_order.append(rng.permuted(runs, axis=-1))
         start = end
-    return found
+    return stages_in_order
 
 
 def _runs(paths: int, stages: Sequence[Stage]) -> tuple[int, int]:
@@ -106,8 +106,8 @@ def _follow(series: Floats, rho: float, before: Floats) -> None:
     before: the value before the first, NaN where the series begins here.
     """
     fresh = math.sqrt(1.0 - rho**2)
-    begun = rho * before + fresh * series[..., 0]
-    series[..., 0] = np.where(np.isnan(before), series[..., 0], begun)
+    first = rho * before + fresh * series[..., 0]
+    series[..., 0] = np.where(np.isnan(before), series[..., 0], first)
     for run in range(1, series.shape[-1]):
         series[..., run] = rho * series[..., run - 1] + fresh * series[..., run]
 
@@ -132,14 +132,14 @@ def _tail(*, of_baseline: bool) -> Draw:
     """Slow runs of the baseline's configuration alone, or of all others."""
 
     def through(rng: np.random.Generator, paths: int, stages: Sequence[Stage]) -> list[Floats]:
-        found = []
+        series = []
         for stage in stages:
             log_s = SD / 4.0 * rng.standard_normal((paths, stage.blocks, stage.arms))
             baselines = 2 if stage.twin else 1
-            tailed = log_s[..., :baselines] if of_baseline else log_s[..., baselines:]
-            tailed += _SKEW_SCALE * (rng.standard_exponential(tailed.shape) - 1.0)
-            found.append(log_s)
-        return found
+            tail = log_s[..., :baselines] if of_baseline else log_s[..., baselines:]
+            tail += _SKEW_SCALE * (rng.standard_exponential(tail.shape) - 1.0)
+            series.append(log_s)
+        return series
 
     return through
 
@@ -148,15 +148,15 @@ def _arm_states(rho: float) -> Draw:
     """Each arm follows itself; the baseline, which is in every stage, through all of them."""
 
     def through(rng: np.random.Generator, paths: int, stages: Sequence[Stage]) -> list[Floats]:
-        found, baseline = [], np.full(paths, np.nan)
+        series, baseline = [], np.full(paths, np.nan)
         for stage in stages:
             arms = SD * rng.standard_normal((paths, stage.arms, stage.blocks))
             before = np.full((paths, stage.arms), np.nan)
             before[:, 0] = baseline
             _follow(arms, rho, before)
             baseline = arms[:, 0, -1]
-            found.append(np.moveaxis(arms, 1, 2))
-        return found
+            series.append(np.moveaxis(arms, 1, 2))
+        return series
 
     return through
 

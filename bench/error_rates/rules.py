@@ -24,7 +24,7 @@ from tuner.judge.race import RaceRules, futility_alpha
 from tuner.judge.robust import sign_flip_e_values
 from tuner.judge.thresholds import threshold
 
-Found = NDArray[np.bool_]
+Flags = NDArray[np.bool_]
 
 _DEFAULTS: Final = RaceRules(delta=0.02, max_blocks=10)
 ALPHA_PRUNE: Final = futility_alpha(_DEFAULTS.alpha_futility, 1)
@@ -76,7 +76,7 @@ class Paths:
         return np.cumsum(added, axis=1)
 
 
-Looks = Callable[[Paths, int], Found]
+Looks = Callable[[Paths, int], Flags]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,30 +97,30 @@ def _looked_at(values: Floats, horizon: int) -> Floats:
     return values[:, MIN_PAIRS - 1 : horizon]
 
 
-def _pruned(paths: Paths, horizon: int) -> Found:
+def _pruned(paths: Paths, horizon: int) -> Flags:
     return _looked_at(paths.e_slower, horizon) >= threshold(ALPHA_PRUNE, horizon)
 
 
-def _promoted(paths: Paths, horizon: int) -> Found:
+def _promoted(paths: Paths, horizon: int) -> Flags:
     return _looked_at(paths.e_faster, horizon) >= threshold(ALPHA_PROMOTE, horizon)
 
 
-def certified(paths: Paths, horizon: int) -> Found:
+def certified(paths: Paths, horizon: int) -> Flags:
     """For each look from block 3 to the horizon, whether the t-type test shows a gain."""
     return _looked_at(paths.e_faster, horizon) >= threshold(ALPHA_CERTIFY, horizon)
 
 
-def confirmed(paths: Paths, horizon: int) -> Found:
+def confirmed(paths: Paths, horizon: int) -> Flags:
     """For each of the same looks, whether the sign-flip bet shows that gain too."""
     robust = _looked_at(paths.flips_faster, horizon) >= 1.0 / ALPHA_CERTIFY
     return certified(paths, horizon) & robust
 
 
-def _worse(paths: Paths, horizon: int) -> Found:
+def _worse(paths: Paths, horizon: int) -> Flags:
     return _looked_at(paths.e_slower, horizon) >= threshold(_ALPHA, horizon)
 
 
-def _worse_ville(paths: Paths, horizon: int) -> Found:
+def _worse_ville(paths: Paths, horizon: int) -> Flags:
     return _looked_at(paths.e_slower, horizon) >= threshold(_ALPHA)
 
 
@@ -134,14 +134,14 @@ def _running_variance(x: Floats) -> tuple[Floats, Floats]:
     return mean, squares / np.maximum(n - 1, 1)
 
 
-def _paired_t(paths: Paths, horizon: int) -> Found:
+def _paired_t(paths: Paths, horizon: int) -> Flags:
     mean, variance = _running_variance(paths.d[:, :horizon])
     n = np.arange(1, horizon + 1)
     level = stdtrit(np.maximum(n - 1, 1), 1.0 - _ALPHA)
     return _looked_at(mean - level * np.sqrt(variance / n), horizon) > 0.0
 
 
-def _ministat(paths: Paths, horizon: int) -> Found:
+def _ministat(paths: Paths, horizon: int) -> Flags:
     """For each look, whether ministat proves a difference in either direction."""
     base_mean, base_variance = _running_variance(paths.seconds[:, :horizon, 0])
     mean, variance = _running_variance(paths.seconds[:, :horizon, 1])
@@ -151,7 +151,7 @@ def _ministat(paths: Paths, horizon: int) -> Found:
     return _looked_at(np.abs(mean - base_mean) - half, horizon) > 0.0
 
 
-def _ministat_once(paths: Paths, horizon: int) -> Found:
+def _ministat_once(paths: Paths, horizon: int) -> Flags:
     return _ministat(paths, horizon)[:, -1:]
 
 
@@ -168,7 +168,7 @@ def wilcoxon_level(n: int, p: float) -> int:
     return int(np.argmax(upper_tail < p))
 
 
-def wilcoxon_pruned(paths: Paths, horizon: int) -> Found:
+def wilcoxon_pruned(paths: Paths, horizon: int) -> Flags:
     """Optuna's rule after each block, the baseline being the best trial, complete to the horizon.
 
     Pruned where the exact signed-rank test has p < .1 for "slower", unless the trial's mean so far
@@ -178,8 +178,8 @@ def wilcoxon_pruned(paths: Paths, horizon: int) -> Found:
     level = np.array([wilcoxon_level(int(k), _WILCOXON_P) for k in n])
     so_far = np.cumsum(paths.seconds[:, :horizon, 1], axis=1) / n
     best = paths.seconds[:, :horizon, 0].mean(axis=1)
-    significant: Found = paths.rank_sums[:, :horizon] >= level
-    pruned: Found = significant & (best[:, None] < so_far)
+    significant: Flags = paths.rank_sums[:, :horizon] >= level
+    pruned: Flags = significant & (best[:, None] < so_far)
     return pruned[:, _WILCOXON_STARTS - 1 :]
 
 

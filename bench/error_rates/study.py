@@ -53,7 +53,7 @@ class ErrorRow:
 
 @dataclass(frozen=True, slots=True)
 class GuardRow:
-    """How campaigns with a mistake fare with the guards; counts as `guards.Caught`.
+    """How campaigns with a mistake fare with the guards; counts as in `guards.Detection`.
 
     pilot: one of `guards.PILOTS`; with each the same campaigns.
     """
@@ -79,15 +79,15 @@ def error_rows(paths: int) -> list[ErrorRow]:
 
 def _error_rows(number: int, paths: int) -> list[ErrorRow]:
     noise, rng = NOISES[number], np.random.default_rng([_SEED, number])
-    found: Counter[tuple[str, int]] = Counter()
+    counts: Counter[tuple[str, int]] = Counter()
     for start in range(0, paths, _BATCH):
         batch = min(_BATCH, paths - start)
-        found.update(errors(noise.draw(rng, (batch, max(HORIZONS), 2)), HORIZONS))
+        counts.update(errors(noise.draw(rng, (batch, max(HORIZONS), 2)), HORIZONS))
     rows = []
     for rule in RULES:
         error_se = math.sqrt(rule.nominal * (1.0 - rule.nominal) / paths)
         for blocks in HORIZONS:
-            wrong = found[rule.name, blocks]
+            wrong = counts[rule.name, blocks]
             error = wrong / paths
             rows.append(
                 ErrorRow(
@@ -120,23 +120,23 @@ def guard_rows(campaigns: int, look: Look) -> list[GuardRow]:
 def _guard_rows(
     noise: Noise, mistake: str, races: int, campaigns: int, look: Look, seed: list[int]
 ) -> list[GuardRow]:
-    found = MISTAKES[mistake](noise, np.random.default_rng(seed), campaigns, races, look)
+    detections = MISTAKES[mistake](noise, np.random.default_rng(seed), campaigns, races, look)
     return [
         GuardRow(
             noise=noise.name,
             mistake=mistake,
             candidates=races * CANDIDATES,
             pilot=pilot,
-            promised=caught.promised,
-            rate=caught.mistakes / caught.chances,
-            matters=caught.matters,
+            promised=detection.promised,
+            rate=detection.mistakes / detection.chances,
+            matters=detection.matters,
             campaigns=campaigns,
-            seen=caught.seen,
-            warned_share=caught.warned / max(caught.seen, 1),
-            rate_left=caught.wrong * caught.left / max(caught.seen, 1),
-            warned_without_cause=caught.noisy / max(caught.quiet, 1),
+            seen=detection.seen,
+            warned_share=detection.warned / max(detection.seen, 1),
+            rate_left=detection.wrong * detection.left / max(detection.seen, 1),
+            warned_without_cause=detection.noisy / max(detection.quiet, 1),
         )
-        for pilot, caught in found.items()
+        for pilot, detection in detections.items()
     ]
 
 
@@ -217,9 +217,9 @@ def plot(rows: Sequence[ErrorRow], path: Path) -> None:
         for blocks, marker in zip(HORIZONS, "ovs", strict=True):
             of_noise = {r.rule: r for r in rows if r.noise == noise.name and r.blocks == blocks}
             ratios = [of_noise[name].error / of_noise[name].nominal for name in names]
-            shown = [max(ratio, 0.02) for ratio in ratios]
+            plotted = [max(ratio, 0.02) for ratio in ratios]
             colours = ["tab:blue" if rule.ours else "tab:orange" for rule in RULES]
-            axis.scatter(shown, range(len(names)), c=colours, marker=marker, s=22, alpha=0.8)
+            axis.scatter(plotted, range(len(names)), c=colours, marker=marker, s=22, alpha=0.8)
         axis.axvline(1.0, color="black", linewidth=1.0)
         axis.set_title(noise.name + ("" if noise.promised else " (not promised)"), fontsize=10)
         axis.set_xscale("log")

@@ -37,6 +37,6 @@ def main(campaigns: int, noises: list[float], hours: float) -> None:
 
 
 if __name__ == "__main__":
-    given = dict(enumerate(sys.argv[1:4]))
-    noise = [float(each) for each in given.get(1, "0.05,0.10").split(",")]
-    main(int(given.get(0, 100)), noise, float(given.get(2, 1.0)))
+    words = dict(enumerate(sys.argv[1:4]))
+    noise = [float(each) for each in words.get(1, "0.05,0.10").split(",")]
+    main(int(words.get(0, 100)), noise, float(words.get(2, 1.0)))

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Final
 
-from bench.minimal.drawn import drawn
+from bench.minimal.surfaces import draw_surface
 from tuner.model import Answer, Configuration
 from tuner.records.differences import differences
 from tuner.simulate.campaign import Settings, run_campaign
@@ -52,13 +52,13 @@ class Row:
 
 def campaign(seed: int, noise: float, hours: float) -> Row:
     """Run the campaign of a seed on the surface of that seed."""
-    surface, gains = drawn(seed)
+    surface, gains = draw_surface(seed)
     result = run_campaign(surface, seed, Settings(hours * 3600.0, noise))
     recommended = result.answer == Answer.RECOMMENDED
     changed = differences(surface.baseline, result.configuration)[0] if recommended else ()
     effects = {one.name: _effect(surface, result.configuration, one.name) for one in changed}
     inert = sorted(name for name, effect in effects.items() if abs(effect) < _NOTHING)
-    missed = sorted(name for name in gains if effects.get(name, 0.0) < _NOTHING)
+    absent = sorted(name for name in gains if effects.get(name, 0.0) < _NOTHING)
     return Row(
         noise=noise,
         hours=hours,
@@ -66,11 +66,11 @@ def campaign(seed: int, noise: float, hours: float) -> Row:
         recommended=recommended,
         active=len(gains),
         settings=len(changed),
-        missed=len(missed),
+        missed=len(absent),
         inert=len(inert),
         regret=result.regret,
         false=result.false,
-        names=" ".join([*(f"-{name}" for name in missed), *(f"+{name}" for name in inert)]),
+        names=" ".join([*(f"-{name}" for name in absent), *(f"+{name}" for name in inert)]),
     )
 
 

@@ -17,22 +17,22 @@ HERE = Path(__file__).resolve().parent
 
 def main(directories: list[Path]) -> None:
     """Put all campaigns of these state directories into one table."""
-    found: list[Noise] = []
+    noises: list[Noise] = []
     other: list[Robust] = []
     for directory in directories:
         with copied(directory) as store:
-            found += levels(store)
+            noises += levels(store)
             other += robust(store)
-    for each in found:
+    for each in noises:
         r = each.report
-        told = ", ".join(
+        text = ", ".join(
             f"{level.measure} {level.sd:.3f} ({level.share:.0%})" for level in r.levels
         )
-        print(f"{each.campaign}: {r.arms} arms, {r.again} again: {told}; {r.adjustment}")
-    for component, time, ratio, agreement, shown in summary(other):
-        told = f"variance x{ratio:.2f}, rank agreement {agreement:.2f}, shown {shown:.2f}"
-        print(f"{component} {time}: {told}")
-    write_levels(found, HERE / "results.csv")
+        print(f"{each.campaign}: {r.arms} arms, {r.again} again: {text}; {r.adjustment}")
+    for component, time, ratio, agreement, clarity in summary(other):
+        text = f"variance x{ratio:.2f}, rank agreement {agreement:.2f}, shown {clarity:.2f}"
+        print(f"{component} {time}: {text}")
+    write_levels(noises, HERE / "results.csv")
     write_robust(other, HERE / "robust.csv")
 
 

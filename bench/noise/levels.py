@@ -39,22 +39,22 @@ def copied(directory: Path) -> Iterator[Store]:
 
 def levels(store: Store) -> list[Noise]:
     """The noise of every campaign that repeated enough to tell, in the order of their names."""
-    found = []
+    noises = []
     for campaign in sorted(store.campaigns(), key=lambda each: each.name):
         report = campaign_noise(store, campaign.id, stored_rules(campaign))
         if report is not None:
-            found.append(Noise(campaign.name, campaign.seed, report))
-    return found
+            noises.append(Noise(campaign.name, campaign.seed, report))
+    return noises
 
 
-def write_levels(found: list[Noise], file: Path) -> None:
+def write_levels(noises: list[Noise], file: Path) -> None:
     """A row for each campaign and measure."""
     with file.open("w", newline="", encoding="utf-8") as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(
             ("campaign", "seed", "arms", "freedom", "again", "measure", "sd", "variance", "share")
         )
-        for each in found:
+        for each in noises:
             r = each.report
             for level in r.levels:
                 numbers = (f"{level.sd:.4f}", f"{level.score:.6f}", f"{level.share:.3f}")

@@ -79,24 +79,24 @@ class Robust:
 
 def robust(store: Store) -> list[Robust]:
     """Every component with operations enough, of every campaign."""
-    found: list[Robust] = []
+    rows: list[Robust] = []
     for campaign in sorted(store.campaigns(), key=lambda each: each.name):
         blocks = [b for b in store.blocks(campaign.id) if b.state is BlockState.COMPLETE]
         arms = [(m, place) for place, block in enumerate(blocks) for m in block.measurements]
         names = sorted({name for m, _ in arms for name in m.components})
         for name in names:
             if all(_enough(m, name) for m, _ in arms):
-                found += _compared(campaign.name, name, arms)
-    return found
+                rows += _compare(campaign.name, name, arms)
+    return rows
 
 
 def _enough(measurement: Measurement, name: str) -> bool:
     of = measurement.components.get(name)
-    known = of is not None and None not in (of.p50_s, of.p95_s, of.max_s)
-    return known and of is not None and of.operations >= _MOST_FEW
+    has_times = of is not None and None not in (of.p50_s, of.p95_s, of.max_s)
+    return has_times and of is not None and of.operations >= _MOST_FEW
 
 
-def _compared(campaign: str, name: str, arms: Sequence[tuple[Measurement, int]]) -> list[Robust]:
+def _compare(campaign: str, name: str, arms: Sequence[tuple[Measurement, int]]) -> list[Robust]:
     trial = np.array([m.trial for m, _ in arms])
     block = np.array([place for _, place in arms])
     logs = {
@@ -107,18 +107,18 @@ def _compared(campaign: str, name: str, arms: Sequence[tuple[Measurement, int]])
     differences = {time: _differences(trial, block, y) for time, y in logs.items()}
     if base is None:
         return []
-    found = []
+    rows = []
     for time, y in logs.items():
         variance = _variance(trial, block, y) or 0.0
         means = [[fmean(those) for those in differences[of]] for of in ("mean", time)]
-        agreement = shown = None
+        agreement = clarity = None
         if len(means[0]) >= _TRIALS:
             agreement = float(stats.spearmanr(means[0], means[1]).statistic)
         most = max(differences[time], key=len)
         if len(most) >= _BLOCKS:
-            shown = fmean(most) / stdev(most)
-        found.append(Robust(campaign, name, time, variance, variance / base, agreement, shown))
-    return found
+            clarity = fmean(most) / stdev(most)
+        rows.append(Robust(campaign, name, time, variance, variance / base, agreement, clarity))
+    return rows
 
 
 def _variance(trial: Ints, block: Ints, y: Floats) -> float | None:
@@ -132,20 +132,20 @@ def _variance(trial: Ints, block: Ints, y: Floats) -> float | None:
 def _differences(trial: Ints, block: Ints, y: Floats) -> list[list[float]]:
     """The differences of each trial to the baseline, in order of number."""
     base = {int(b): float(v) for t, b, v in zip(trial, block, y, strict=True) if t == BASELINE}
-    found: defaultdict[int, list[float]] = defaultdict(list)
+    by_trial: defaultdict[int, list[float]] = defaultdict(list)
     for t, b, v in zip(trial, block, y, strict=True):
         if t != BASELINE and int(b) in base:
-            found[int(t)].append(float(v) - base[int(b)])
-    return [found[number] for number in sorted(found)]
+            by_trial[int(t)].append(float(v) - base[int(b)])
+    return [by_trial[number] for number in sorted(by_trial)]
 
 
-def summary(found: Sequence[Robust]) -> list[tuple[str, str, float, float, float]]:
+def summary(rows: Sequence[Robust]) -> list[tuple[str, str, float, float, float]]:
     """By component and kind of time, over the campaigns: the geometric mean of the ratios of
     variances, the mean agreement, and how clearly differences show, root mean square; NaN where no
     campaign tells.
     """
     by: defaultdict[tuple[str, str], list[Robust]] = defaultdict(list)
-    for each in found:
+    for each in rows:
         by[each.component, each.time].append(each)
     return [
         (
@@ -160,17 +160,17 @@ def summary(found: Sequence[Robust]) -> list[tuple[str, str, float, float, float
 
 
 def _mean_of(values: Sequence[float | None]) -> float:
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else math.nan
+    numbers = [value for value in values if value is not None]
+    return fmean(numbers) if numbers else math.nan
 
 
-def write_robust(found: Sequence[Robust], file: Path) -> None:
+def write_robust(rows: Sequence[Robust], file: Path) -> None:
     """A row for each campaign, component and kind of time."""
     with file.open("w", newline="", encoding="utf-8") as out:
         writer = csv.writer(out, lineterminator="\n")
         names = ("campaign", "component", "time", "variance", "ratio", "agreement", "shown")
         writer.writerow(names)
-        for each in found:
+        for each in rows:
             numbers = (each.variance, each.ratio, each.agreement, each.shown)
             row = ["" if number is None else f"{number:.6g}" for number in numbers]
             writer.writerow((each.campaign, each.component, each.time, *row))

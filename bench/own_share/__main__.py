@@ -58,15 +58,15 @@ def share_of(version: str, store: Store, campaign: Campaign) -> Share | None:
 
 def main(places: list[tuple[str, Path]]) -> None:
     """Put the campaigns of all places into one table."""
-    found = []
+    shares = []
     for version, directory in places:
         with copied(directory) as store:
             every = (share_of(version, store, each) for each in store.campaigns())
-            found += [each for each in every if each is not None]
+            shares += [each for each in every if each is not None]
     with (HERE / "results.csv").open("w", newline="", encoding="utf-8") as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(field.name for field in fields(Share))
-        for one in found:
+        for one in shares:
             cells = asdict(one).values()
             writer.writerow(f"{cell:.4f}" if isinstance(cell, float) else cell for cell in cells)
             print(one)

@@ -24,25 +24,30 @@ _QUICK = {"seeds": 1, "noise": "0.10", "budget": 0.5}
 
 
 def main(arguments: list[str]) -> int:
-    """Run what is asked for, and write what came of it."""
-    asked = _parsed(arguments)
-    peers = _named(asked.peers, [peer.name for peer in PEERS], "--peers")
-    surfaces = _named(asked.surfaces, surface_names(), "--surfaces")
-    noises = [float(noise) for noise in asked.noise.split(",")]
-    wanted = tasks(
-        peers, surfaces, noises, range(1, asked.seeds + 1), asked.budget * 3600.0, asked.slow_seeds
+    """Run the tasks of the options, and write their results."""
+    options = _parse(arguments)
+    peers = _names(options.peers, [peer.name for peer in PEERS], "--peers")
+    surfaces = _names(options.surfaces, surface_names(), "--surfaces")
+    noises = [float(noise) for noise in options.noise.split(",")]
+    all_tasks = tasks(
+        peers,
+        surfaces,
+        noises,
+        range(1, options.seeds + 1),
+        options.budget * 3600.0,
+        options.slow_seeds,
     )
-    out = Path(asked.out)
+    out = Path(options.out)
     path = out / "results.csv"
-    rows = {_key(row): row for row in read_rows(path)} if asked.go_on else {}
-    left = [task for task in wanted if _key(task) not in rows]
-    print(f"{len(left)} runs, {len(rows)} are there already", flush=True)
-    _run(left, rows, path, asked.jobs)
+    rows = {_key(row): row for row in read_rows(path)} if options.go_on else {}
+    tasks_left = [task for task in all_tasks if _key(task) not in rows]
+    print(f"{len(tasks_left)} runs, {len(rows)} are there already", flush=True)
+    _run(tasks_left, rows, path, options.jobs)
     write_rows(rows.values(), path)
-    found = read_rows(path)
-    plot(found, out / "results.svg")
+    results = read_rows(path)
+    plot(results, out / "results.svg")
     words = [word for word in arguments if word != "--go-on"]
-    text = f"Made with `{' '.join(['python -m bench.peers', *words])}`.\n\n{tables(found)}"
+    text = f"Made with `{' '.join(['python -m bench.peers', *words])}`.\n\n{tables(results)}"
     if out == HERE:
         readme = HERE / "README.md"
         before, _, after = readme.read_text(encoding="utf-8").split(MARK)
@@ -51,26 +56,28 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _run(left: list[Task], rows: dict[tuple[object, ...], Row], path: Path, jobs: int) -> None:
-    """Run these in processes of their own, and save what is there now and then."""
+def _run(
+    tasks_left: list[Task], rows: dict[tuple[object, ...], Row], path: Path, jobs: int
+) -> None:
+    """Run these in processes of their own, and save the results now and then."""
     # Peers that count on many processors would only get into each other's way.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")
-    saved_s = time.monotonic()
+    last_save_s = time.monotonic()
     with ProcessPoolExecutor(jobs, get_context("spawn")) as workers:
         try:
-            running = [workers.submit(run_task, task) for task in left]
-            for done, task in enumerate(as_completed(running), start=1):
+            running = [workers.submit(run_task, task) for task in tasks_left]
+            for count, task in enumerate(as_completed(running), start=1):
                 for row in task.result():
                     rows[_key(row)] = row
                 print(
-                    f"{done}/{len(left)} {row.peer}, {row.surface}, noise {row.noise:g}, seed "
-                    f"{row.seed}: regret {row.regret:.3f}",
+                    f"{count}/{len(tasks_left)} {row.peer}, {row.surface}, noise {row.noise:g}, "
+                    f"seed {row.seed}: regret {row.regret:.3f}",
                     flush=True,
                 )
-                if time.monotonic() - saved_s > _SAVED_EVERY_S:
+                if time.monotonic() - last_save_s > _SAVED_EVERY_S:
                     write_rows(rows.values(), path)
-                    saved_s = time.monotonic()
+                    last_save_s = time.monotonic()
         except BaseException:
             workers.shutdown(wait=False, cancel_futures=True)
             write_rows(rows.values(), path)
@@ -81,17 +88,17 @@ def _key(of: Task | Row) -> tuple[object, ...]:
     return of.peer, of.surface, of.noise, of.seed
 
 
-def _named(text: str | None, known: list[str], option: str) -> list[str]:
+def _names(text: str | None, all_names: list[str], option: str) -> list[str]:
     if text is None:
-        return known
-    found = [name.strip() for name in text.split(",")]
-    for name in found:
-        if name not in known:
-            sys.exit(f"{option}: no {name!r}; there are {', '.join(known)}")
-    return found
+        return all_names
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in all_names:
+            sys.exit(f"{option}: no {name!r}; there are {', '.join(all_names)}")
+    return names
 
 
-def _parsed(arguments: list[str]) -> argparse.Namespace:
+def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one seed, one noise, half an hour")
     parser.add_argument("--seeds", type=int, default=20, help="so many (20)")

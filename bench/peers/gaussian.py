@@ -19,11 +19,11 @@ _RANDOM_AT_FIRST = 15
 
 def gaussian(service: Service) -> None:
     """One model over all questions, whether or not a configuration depends on each; the default
-    first. What failed is told as the slowest so far, or the model would see nothing else.
+    first. A failure counts as the slowest so far, or it would dominate the model.
     """
-    asked = questions(service.surface)
+    all_questions = questions(service.surface)
     optimizer = Optimizer(
-        [_dimension(question) for question in asked],
+        [_dimension(question) for question in all_questions],
         base_estimator="GP",
         acq_func="EI",
         acq_optimizer="sampling",
@@ -31,13 +31,15 @@ def gaussian(service: Service) -> None:
         random_state=service.seed,
     )
     best, slowest = _WORST, 0.0
-    default = [q.options[0] if q.options else q.low for q in asked]
+    default = [q.options[0] if q.options else q.low for q in all_questions]
     while True:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of points asked for twice, and of convergence
             answers = optimizer.ask() if optimizer.Xi else default
-        named = {q.name: _plain(answer) for q, answer in zip(asked, answers, strict=True)}
-        proposed = configuration(service.surface, named)
+        answers_by_name = {
+            q.name: _plain(answer) for q, answer in zip(all_questions, answers, strict=True)
+        }
+        proposed = configuration(service.surface, answers_by_name)
         mean = service.mean(proposed, _REPEATS)
         if mean < best:
             best = mean

@@ -1,7 +1,7 @@
 """irace's rule: races of configurations over blocks, with Friedman's test, drawn ever nearer to the
 survivors of the last race (López-Ibáñez et al. 2016, The irace package, section 2).
 
-Differs from the package: survivors are measured anew in the next race rather than kept with their
+Differs from the package: survivors are measured again in the next race rather than kept with their
 results, and the budget is counted in runs of the mean cost so far, since this testbed costs time.
 """
 
@@ -32,18 +32,18 @@ Answers = Mapping[str, Value]
 
 def irace(service: Service) -> None:
     """Race after race until the hours are used up; the best of the last race wins."""
-    asked = questions(service.surface)
+    all_questions = questions(service.surface)
     chance = random.Random(service.seed)
-    parameters = len(asked)
+    parameters = len(all_questions)
     races = math.floor(2 + math.log2(parameters))
     fewest = races
-    model = _Model(asked)
+    model = _Model(all_questions)
     elites: list[Answers] = []
     race = 0
     while True:
         race += 1
-        left = service.left_s / _A_RUN_S
-        share = left / max(1, races - race + 1)
+        runs_left = service.left_s / _A_RUN_S
+        share = runs_left / max(1, races - race + 1)
         count = max(fewest + 1, math.floor(share / (_FIRST_TEST + min(5, race))))
         new = [model.draw(elites, race, chance) for _ in range(count - len(elites))]
         first: list[Answers] = [{}] if race == 1 else []
@@ -62,7 +62,7 @@ def _race(
     fewest: int,
     runs: float,
 ) -> list[Answers]:
-    """Measure all that are alive once a block, and drop whoever is shown to be worse; returns the
+    """Measure all that are alive once a block, and drop those that are worse; returns the
     survivors, the best first.
     """
     alive = list(candidates)
@@ -119,7 +119,7 @@ def _paired(alive: Sequence[Configuration], scores: npt.NDArray[np.float64]) -> 
 class _Model:
     """Where new configurations are drawn: around a survivor, ever more narrowly."""
 
-    asked: Sequence[Question]
+    questions: Sequence[Question]
     _width: float = 0.5
     _weights: dict[str, dict[Value, float]] = field(default_factory=dict)
 
@@ -129,7 +129,9 @@ class _Model:
         if elites and race > 1:
             ranks = [len(elites) - place for place in range(len(elites))]
             parent = chance.choices(elites, ranks)[0]
-        return {question.name: self._answer(question, parent, chance) for question in self.asked}
+        return {
+            question.name: self._answer(question, parent, chance) for question in self.questions
+        }
 
     def _answer(self, question: Question, parent: Answers | None, chance: random.Random) -> Value:
         if question.options:
@@ -145,13 +147,13 @@ class _Model:
             place = chance.gauss(_place(question, middle), self._width)
         return _at(question, place)
 
-    def learn(self, elites: Sequence[Answers], race: int, races: int, drawn: int) -> None:
+    def learn(self, elites: Sequence[Answers], race: int, races: int, count: int) -> None:
         """Draw more narrowly around these, in proportion to what was drawn, from the next race
         on.
         """
-        self._width *= (1.0 / max(1, drawn)) ** (1.0 / len(self.asked))
+        self._width *= (1.0 / max(1, count)) ** (1.0 / len(self.questions))
         keep = max(0.0, 1.0 - race / races)
-        for question in self.asked:
+        for question in self.questions:
             if not question.options:
                 continue
             old = self._weights.get(question.name)

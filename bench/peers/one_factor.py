@@ -25,17 +25,17 @@ def one_factor(service: Service) -> None:
         chance.shuffle(order)
         for whether in order:
             name = whether.name.removesuffix(WHETHER)
-            best, kept = math.inf, answers
-            seen = set()
-            for tried in (answers, *_changes(answers, name, values.get(name))):
-                proposed = configuration(service.surface, tried)
-                if proposed in seen:
+            best, best_answers = math.inf, answers
+            visited = set()
+            for candidate in (answers, *_changes(answers, name, values.get(name))):
+                proposed = configuration(service.surface, candidate)
+                if proposed in visited:
                     continue
-                seen.add(proposed)
+                visited.add(proposed)
                 mean = service.mean(proposed, _REPEATS)
                 if mean < best:
-                    best, kept = mean, tried
-            answers = kept
+                    best, best_answers = mean, candidate
+            answers = best_answers
             service.believe(configuration(service.surface, answers))
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import optuna
 from optuna.samplers import BaseSampler, CmaEsSampler, NSGAIISampler, RandomSampler, TPESampler
 
-from bench.peers.questions import WHETHER, NamedAsk, answered, configuration, questions
+from bench.peers.questions import WHETHER, NamedAsk, configuration, configuration_of, questions
 from bench.peers.service import Seen, Service
 from search_spaces import Value
 from tuner.model import Configuration
@@ -50,7 +50,7 @@ def _repeated(service: Service, sampler: BaseSampler, repeats: int) -> None:
     study.enqueue_trial(_default(service))
     for _ in range(_MOST):
         trial = study.ask()
-        proposed = answered(service.surface, _Trial(trial))
+        proposed = configuration_of(service.surface, _Trial(trial))
         trial.set_user_attr("values", proposed.as_dict())
         mean = service.mean(proposed, repeats)
         study.tell(trial, min(mean, _WORST))
@@ -68,7 +68,7 @@ def tpe_pruned(service: Service) -> None:
     study.enqueue_trial(_default(service))
     for _ in range(_MOST):
         trial = study.ask()
-        proposed = answered(service.surface, _Trial(trial))
+        proposed = configuration_of(service.surface, _Trial(trial))
         trial.set_user_attr("values", proposed.as_dict())
         scores: list[float] = []
         for step in range(_PRUNED_REPEATS):
@@ -89,28 +89,28 @@ def nsga2(service: Service) -> None:
     best = _WORST
     for _ in range(_MOST):
         trial = study.ask()
-        proposed = answered(service.surface, _Trial(trial))
-        seen = service.measure(proposed)
-        study.tell(trial, _halves(seen))
+        proposed = configuration_of(service.surface, _Trial(trial))
+        run = service.measure(proposed)
+        study.tell(trial, _halves(run))
         # Both aims weigh the same, so the best mean is always on their front.
-        if seen.score < best:
-            best = seen.score
+        if run.score < best:
+            best = run.score
             service.believe(proposed)
 
 
-def _halves(seen: Seen) -> list[float]:
-    if seen.failed:
+def _halves(run: Seen) -> list[float]:
+    if run.failed:
         return [_WORST, _WORST]
-    small = [log for name, log in seen.logs.items() if name in _SMALL]
-    large = [log for name, log in seen.logs.items() if name not in _SMALL]
+    small = [log for name, log in run.logs.items() if name in _SMALL]
+    large = [log for name, log in run.logs.items() if name not in _SMALL]
     return [sum(half) / max(1, len(half)) for half in (small, large)]
 
 
 def cmaes(service: Service) -> None:
     """CMA-ES on numbers alone: every parameter is set, a switch is a number of 0 or 1."""
-    asked = questions(service.surface)
-    whether = {q.name for q in asked if q.name.endswith(WHETHER)}
-    values = [q for q in asked if q.name not in whether and not q.options]
+    all_questions = questions(service.surface)
+    whether = {q.name for q in all_questions if q.name.endswith(WHETHER)}
+    values = [q for q in all_questions if q.name not in whether and not q.options]
     switches = sorted(whether - {f"{q.name}{WHETHER}" for q in values})
     study = _study(CmaEsSampler(seed=service.seed))
     for _ in range(_MOST):
@@ -152,10 +152,10 @@ class _Trial(NamedAsk):
 
     def integer(self, name: str, low: int, high: int, log: bool) -> int:
         """See Ask.integer."""
-        return self._trial.suggest_int(self.named(name), low, high, log=log)
+        return self._trial.suggest_int(self.full_name(name), low, high, log=log)
 
     def choice(self, name: str, options: Sequence[Value]) -> Value:
         """See Ask.choice."""
-        chosen = self._trial.suggest_categorical(self.named(name), tuple(options))
-        assert isinstance(chosen, int | str)
-        return chosen
+        option = self._trial.suggest_categorical(self.full_name(name), tuple(options))
+        assert isinstance(option, int | str)
+        return option

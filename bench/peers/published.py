@@ -21,10 +21,10 @@ def published(service: Service) -> None:
     reference = [service.measure(service.baseline).score for _ in range(_RUNS)]
     best = fmean(reference)
     for preset in presets(service.surface):
-        seen = [service.measure(preset) for _ in range(_RUNS)]
-        if any(one.failed for one in seen):
+        runs = [service.measure(preset) for _ in range(_RUNS)]
+        if any(one.failed for one in runs):
             continue
-        scores = [one.score for one in seen]
+        scores = [one.score for one in runs]
         mean = fmean(scores)
         if mean < best and ttest_ind(scores, reference).pvalue < _LEVEL:
             best = mean
@@ -35,7 +35,7 @@ def presets(surface: Surface) -> list[Configuration]:
     """What is published for the programs of a surface, moved into what its hosts allow; nothing
     that needs a risk which the surface does not allow, and each only once.
     """
-    found: dict[Configuration, None] = {}
+    configurations: dict[Configuration, None] = {}
     for component, space in surface.spaces.items():
         for preset in space.presets:
             risky = any(
@@ -47,6 +47,6 @@ def presets(surface: Surface) -> list[Configuration]:
             values = space.fit(preset.values, FACTS)
             own = {f"{component}.{name}": value for name, value in values.items()}
             others = [(n, v) for n, v in surface.baseline if not n.startswith(f"{component}.")]
-            found.setdefault(Configuration.of(dict(others) | own))
-    found.pop(surface.baseline, None)
-    return list(found)
+            configurations.setdefault(Configuration.of(dict(others) | own))
+    configurations.pop(surface.baseline, None)
+    return list(configurations)

@@ -1,8 +1,8 @@
 """The parameters of a surface as the questions that peers answer, and answers as configurations.
 
-A configuration is drawn as everywhere in fstune: each parameter is first asked whether to set it at
-all, then for its value, and what does not fit the others is moved until it does. So every peer
-proposes valid configurations, and none has to know the rules.
+A configuration is drawn as everywhere in fstune: the first question about a parameter is whether to
+set it, the second is its value, and what does not fit the others is moved until it does. So every
+peer proposes valid configurations, and none has to know the rules.
 """
 
 from __future__ import annotations
@@ -41,27 +41,27 @@ class Question:
 
 def questions(surface: Surface) -> tuple[Question, ...]:
     """Every question that drawing a configuration of a surface may ask, in its order."""
-    found: dict[str, Question] = {}
+    by_name: dict[str, Question] = {}
     chance = random.Random(0)
     for _ in range(_LOOKS):
-        ask = _Noting(found, chance)
-        answered(surface, ask)
-    return tuple(found.values())
+        ask = _Noting(by_name, chance)
+        configuration_of(surface, ask)
+    return tuple(by_name.values())
 
 
-def answered(surface: Surface, ask: NamedAsk) -> Configuration:
-    """The valid configuration that these answers come to."""
+def configuration_of(surface: Surface, ask: NamedAsk) -> Configuration:
+    """The valid configuration of these answers."""
     values: dict[str, Value] = {}
     for component, space in surface.spaces.items():
         ask.component = component
-        drawn = draw(space, ask, FACTS, surface.baseline.part(component))
-        values |= {f"{component}.{name}": value for name, value in drawn.items()}
+        part_values = draw(space, ask, FACTS, surface.baseline.part(component))
+        values |= {f"{component}.{name}": value for name, value in part_values.items()}
     return Configuration.of(values)
 
 
 def configuration(surface: Surface, answers: Mapping[str, Value]) -> Configuration:
     """The valid configuration of these answers; what is not answered is left unset."""
-    return answered(surface, _Given(answers))
+    return configuration_of(surface, _FixedAnswers(answers))
 
 
 class NamedAsk(Ask):
@@ -69,12 +69,12 @@ class NamedAsk(Ask):
 
     component = ""
 
-    def named(self, name: str) -> str:
+    def full_name(self, name: str) -> str:
         """The name of a question in full."""
         return f"{self.component}.{name}"
 
 
-class _Given(NamedAsk):
+class _FixedAnswers(NamedAsk):
     """Answers as prepared."""
 
     def __init__(self, answers: Mapping[str, Value]) -> None:
@@ -82,29 +82,29 @@ class _Given(NamedAsk):
 
     def integer(self, name: str, low: int, high: int, log: bool) -> int:
         """See Ask.integer."""
-        return min(high, max(low, int(self.answers.get(self.named(name), low))))
+        return min(high, max(low, int(self.answers.get(self.full_name(name), low))))
 
     def choice(self, name: str, options: Sequence[Value]) -> Value:
         """See Ask.choice."""
-        answer = self.answers.get(self.named(name), options[0])
+        answer = self.answers.get(self.full_name(name), options[0])
         return answer if answer in options else options[0]
 
 
 class _Noting(NamedAsk):
     """Answers at random, and notes each question."""
 
-    def __init__(self, found: dict[str, Question], chance: random.Random) -> None:
-        self._found = found
+    def __init__(self, questions: dict[str, Question], chance: random.Random) -> None:
+        self._questions = questions
         self._chance = chance
 
     def integer(self, name: str, low: int, high: int, log: bool) -> int:
         """See Ask.integer."""
-        full = self.named(name)
-        self._found.setdefault(full, Question(full, low, high, log))
+        full = self.full_name(name)
+        self._questions.setdefault(full, Question(full, low, high, log))
         return self._chance.randint(low, high)
 
     def choice(self, name: str, options: Sequence[Value]) -> Value:
         """See Ask.choice."""
-        full = self.named(name)
-        self._found.setdefault(full, Question(full, options=tuple(options)))
+        full = self.full_name(name)
+        self._questions.setdefault(full, Question(full, options=tuple(options)))
         return self._chance.choice(list(options))

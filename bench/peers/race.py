@@ -101,15 +101,15 @@ def run_task(task: Task) -> list[Row]:
     surface = _surface(task.surface)
     if task.peer != FSTUNE:
         method = _method(_BY_NAME[task.peer])
-        found = run_method(method, surface, task.seed, task.budget_s, task.noise)
-        return [_row(task, surface, found)]
-    found = run_campaign(surface, task.seed, Settings(task.budget_s, task.noise))
-    certified = found.answer == Answer.RECOMMENDED
-    answer = found.configuration if certified else surface.baseline
-    told = replace(found, best=answer, curve=found.certified)
+        result = run_method(method, surface, task.seed, task.budget_s, task.noise)
+        return [_row(task, surface, result)]
+    result = run_campaign(surface, task.seed, Settings(task.budget_s, task.noise))
+    certified = result.answer == Answer.RECOMMENDED
+    answer = result.configuration if certified else surface.baseline
+    certified_result = replace(result, best=answer, curve=result.certified)
     return [
-        _row(task, surface, told),
-        _row(replace(task, peer=BEST), surface, replace(found, certified_h=None)),
+        _row(task, surface, certified_result),
+        _row(replace(task, peer=BEST), surface, replace(result, certified_h=None)),
     ]
 
 
@@ -120,14 +120,14 @@ def _surface(name: str) -> Surface:
 
 def _method(peer: Peer) -> Method:
     module, _, name = peer.where.partition(":")
-    found: Method = getattr(import_module(module), name)
-    return found
+    method: Method = getattr(import_module(module), name)
+    return method
 
 
-def _row(task: Task, surface: Surface, found: Result) -> Row:
-    """What came of a task, by what was held for the best in the end."""
-    score = surface.truth(found.best).score
-    recommended, keeps = found.best != surface.baseline, surface.keeps(found.best)
+def _row(task: Task, surface: Surface, result: Result) -> Row:
+    """The result of a task, by its best configuration in the end."""
+    score = surface.truth(result.best).score
+    recommended, keeps = result.best != surface.baseline, surface.keeps(result.best)
     return Row(
         peer=task.peer,
         surface=task.surface,
@@ -135,16 +135,16 @@ def _row(task: Task, surface: Surface, found: Result) -> Row:
         seed=task.seed,
         gain=surface.best()[1],
         score=score,
-        regret=surface.regret(found.best),
-        near_h=hours_until_near(found.curve),
-        certified_h=found.certified_h,
+        regret=surface.regret(result.best),
+        near_h=hours_until_near(result.curve),
+        certified_h=result.certified_h,
         recommended=recommended,
         false=recommended and (score >= 0.0 or not keeps),
         breaks=not keeps,
-        hours=found.hours,
-        trials=found.trials,
-        measurements=found.measurements,
-        regrets=tuple(regret_at(found.curve, hours) for hours in HOURS),
+        hours=result.hours,
+        trials=result.trials,
+        measurements=result.measurements,
+        regrets=tuple(regret_at(result.curve, hours) for hours in HOURS),
     )
 
 

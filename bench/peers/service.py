@@ -96,10 +96,10 @@ class Service:
         """The mean score of so many runs, infinite when one fails. Raises Spent."""
         total = 0.0
         for _ in range(repeats):
-            seen = self.measure(configuration)
-            if seen.failed:
+            run = self.measure(configuration)
+            if run.failed:
                 return math.inf
-            total += seen.score
+            total += run.score
         return total / repeats
 
     def believe(self, configuration: Configuration) -> None:

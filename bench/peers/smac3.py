@@ -41,7 +41,7 @@ def smac3(service: Service) -> None:
         )
         facade = Facade(
             scenario,
-            lambda config, seed=0: 0.0,  # it is asked and told instead
+            lambda config, seed=0: 0.0,  # its ask-and-tell interface is used instead
             acquisition_maximizer=Facade.get_acquisition_maximizer(
                 scenario, challengers=_CHALLENGERS
             ),
@@ -57,9 +57,9 @@ def smac3(service: Service) -> None:
 
 
 def _measure(service: Service, facade: Any, info: TrialInfo) -> None:
-    seen = service.measure(_configuration(service, info.config))
-    status = StatusType.CRASHED if seen.failed else StatusType.SUCCESS
-    facade.tell(info, TrialValue(cost=min(seen.score, _WORST), status=status), save=False)
+    run = service.measure(_configuration(service, info.config))
+    status = StatusType.CRASHED if run.failed else StatusType.SUCCESS
+    facade.tell(info, TrialValue(cost=min(run.score, _WORST), status=status), save=False)
 
 
 def _configuration(service: Service, config: Any) -> Configuration:
@@ -71,21 +71,21 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def _space(asked: tuple[Question, ...], seed: int) -> ConfigurationSpace:
+def _space(all_questions: tuple[Question, ...], seed: int) -> ConfigurationSpace:
     """Every question; a value only where its parameter is set. The default sets nothing."""
     space = ConfigurationSpace(seed=seed)
-    known: dict[str, Any] = {}
-    for question in asked:
+    parameters: dict[str, Any] = {}
+    for question in all_questions:
         if question.options:
-            known[question.name] = Categorical(
+            parameters[question.name] = Categorical(
                 question.name, question.options, default=question.options[0]
             )
         else:
             bounds = (question.low, question.high)
-            known[question.name] = Integer(question.name, bounds, log=question.log)
-    space.add(*known.values())
-    for name, parameter in known.items():
-        parent = next(q.parent for q in asked if q.name == name)
-        if parent in known:
-            space.add(EqualsCondition(parameter, known[parent], True))
+            parameters[question.name] = Integer(question.name, bounds, log=question.log)
+    space.add(*parameters.values())
+    for name, parameter in parameters.items():
+        parent = next(q.parent for q in all_questions if q.name == name)
+        if parent in parameters:
+            space.add(EqualsCondition(parameter, parameters[parent], True))
     return space

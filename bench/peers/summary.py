@@ -46,23 +46,23 @@ def _by_peer(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
 
 
 def _cells(name: str, rows: Sequence[Row]) -> list[str]:
-    hidden = [row for row in rows if row.gain < 0.0]
+    with_gain = [row for row in rows if row.gain < 0.0]
     nothing = [row for row in rows if row.gain == 0.0]
     cells = [name, str(len(rows))]
-    if not hidden:
+    if not with_gain:
         return cells + ["-"] * (len(_HEADS) - 3) + [_share(nothing, lambda row: row.false)]
     for hours in _SHOWN:
         at = HOURS.index(hours)
-        cells.append(f"{fmean(row.regrets[at] for row in hidden):.3f}")
-    near_h = middle([row.near_h for row in hidden])
+        cells.append(f"{fmean(row.regrets[at] for row in with_gain):.3f}")
+    near_h = middle([row.near_h for row in with_gain])
     return [
         *cells,
-        _share(hidden, lambda row: row.regret < NEAR),
+        _share(with_gain, lambda row: row.regret < NEAR),
         "-" if near_h is None else f"{near_h:.2f}",
-        _share(hidden, lambda row: row.recommended),
-        _share(hidden, lambda row: row.false),
-        _share(hidden, lambda row: row.breaks),
-        f"{fmean(row.score - row.gain for row in hidden):.3f}",
+        _share(with_gain, lambda row: row.recommended),
+        _share(with_gain, lambda row: row.false),
+        _share(with_gain, lambda row: row.breaks),
+        f"{fmean(row.score - row.gain for row in with_gain):.3f}",
         _share(nothing, lambda row: row.false),
     ]
 

@@ -33,5 +33,5 @@ def main(first: int, last: int) -> None:
 
 
 if __name__ == "__main__":
-    given = [int(each) for each in sys.argv[1:3]]
-    main(*given) if len(given) == 2 else main(1, given[0] if given else 10)
+    numbers = [int(each) for each in sys.argv[1:3]]
+    main(*numbers) if len(numbers) == 2 else main(1, numbers[0] if numbers else 10)

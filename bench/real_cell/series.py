@@ -52,28 +52,28 @@ class Row:
 
 def campaign(kind: str, seed: int, document: dict[str, Any], directory: Path) -> Row:
     """Run a campaign with a seed of its own, then measure what it recommends again."""
-    stored = _run({**document, "seed": seed}, directory, f"{kind}-{seed}")
-    found = stored.recommendation
-    if found is None:
-        return Row(kind, seed, str(stored.state), stored.reason)
-    use = stored.time_use
+    finished = _run({**document, "seed": seed}, directory, f"{kind}-{seed}")
+    answer = finished.recommendation
+    if answer is None:
+        return Row(kind, seed, str(finished.state), finished.reason)
+    use = finished.time_use
     row = Row(
         kind,
         seed,
-        str(found.answer),
-        found.reason,
-        _settings(found),
-        gain=_gain(found.ratio),
-        least=_gain(found.upper),
-        most=_gain(found.lower),
-        fresh_blocks=found.blocks,
-        measurements=Spent.of(_scores(stored, directory)).measurements,
+        str(answer.answer),
+        answer.reason,
+        _settings(answer),
+        gain=_gain(answer.ratio),
+        least=_gain(answer.upper),
+        most=_gain(answer.lower),
+        fresh_blocks=answer.blocks,
+        measurements=Spent.of(_scores(finished, directory)).measurements,
         wall_s=use.wall_s,
         own_share=use.overhead_share,
     )
-    if found.answer is not Answer.RECOMMENDED:
+    if answer.answer is not Answer.RECOMMENDED:
         return row
-    scores = _again(found, document, directory, f"{kind}-{seed}-again")
+    scores = _again(answer, document, directory, f"{kind}-{seed}-again")
     mean, n = fmean(scores), len(scores)
     reach = stats.t.ppf((1.0 + _LEVEL) / 2.0, n - 1) * stdev(scores) / math.sqrt(n)
     return replace(
@@ -86,12 +86,12 @@ def campaign(kind: str, seed: int, document: dict[str, Any], directory: Path) ->
 
 
 def _again(
-    found: Recommendation, document: dict[str, Any], directory: Path, name: str
+    answer: Recommendation, document: dict[str, Any], directory: Path, name: str
 ) -> list[float]:
     """Score differences of a recommended configuration to the default, in blocks of a campaign
     with nothing else in it; fewer than ``AGAIN`` where it is soon shown to be slower.
     """
-    chosen = found.configuration.as_dict()
+    configuration = answer.configuration.as_dict()
     spaces = {
         part: {key: value for key, value in _as_space(space).items() if key != "presets"}
         for part, space in document["spaces"].items()
@@ -99,7 +99,7 @@ def _again(
     only = {
         **document,
         "spaces": spaces,
-        "first": [chosen],
+        "first": [configuration],
         "pilot": {"blocks": 0},
         "search": {"arms": 1, "max_trials": 1, "blocks_per_trial": AGAIN},
         # So narrow that every block is measured.
@@ -107,10 +107,10 @@ def _again(
         "certification": {"blocks": AGAIN, "share": "90%"},
         "budget": {"wall_time": "30m", "measurements": 2 * AGAIN},
     }
-    stored = _run(only, directory, name)
+    finished = _run(only, directory, name)
     return [
         one.scores[trial] - one.scores[BASELINE]
-        for one in _scores(stored, directory).scored
+        for one in _scores(finished, directory).scored
         for trial in one.scores.keys() - {BASELINE}
     ][:AGAIN]
 
@@ -131,17 +131,17 @@ def _run(document: dict[str, Any], directory: Path, name: str) -> Campaign:
         return next(each for each in store.campaigns() if each.name == name)
 
 
-def _scores(stored: Campaign, directory: Path) -> ScoreTable:
+def _scores(campaign: Campaign, directory: Path) -> ScoreTable:
     """The scores of all blocks of a campaign."""
-    rules = stored_rules(stored)
+    rules = stored_rules(campaign)
     table = ScoreTable(rules.components, rules.weights)
     with Store.open(directory) as store:
-        table.extend(store.blocks(stored.id))
+        table.extend(store.blocks(campaign.id))
     return table
 
 
-def _settings(found: Recommendation) -> str:
-    changed, _ = differences(found.baseline, found.configuration)
+def _settings(answer: Recommendation) -> str:
+    changed, _ = differences(answer.baseline, answer.configuration)
     return " ".join(f"{one.name}={'not set' if one.new is None else one.new}" for one in changed)
 
 

@@ -110,9 +110,11 @@ class Place:
             desk = self.cell.clients[-1].init.pid
             command = ["nsenter", f"--target={desk}", "--net", "--", *command]
         environment = os.environ | {"FSTUNE_STATE_DIR": str(self.state)}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise SystemExit(f"{way}: {done.stdout}{done.stderr}")
+        result = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False
+        )
+        if result.returncode != 0:
+            raise SystemExit(f"{way}: {result.stdout}{result.stderr}")
         with Store.open(self.state) as store:
             campaign = store.campaign("last")
             blocks = store.blocks(campaign.id)

@@ -59,14 +59,14 @@ def place(kind: str, directory: Path) -> Iterator[str | None]:
         yield server.url(server.new())
 
 
-def timed(work: Callable[[], object]) -> tuple[float, float]:
+def time_of(work: Callable[[], object]) -> tuple[float, float]:
     """Wall and processor time (s) of this process: the medians of several runs."""
-    found = []
+    times = []
     for _ in range(_REPEATS):
         wall, cpu = time.perf_counter(), time.process_time()
         work()
-        found.append((time.perf_counter() - wall, time.process_time() - cpu))
-    return median(w for w, _ in found), median(c for _, c in found)
+        times.append((time.perf_counter() - wall, time.process_time() - cpu))
+    return median(w for w, _ in times), median(c for _, c in times)
 
 
 def command(program: str, *arguments: str) -> tuple[float, float, float]:
@@ -76,14 +76,14 @@ def command(program: str, *arguments: str) -> tuple[float, float, float]:
     began = time.perf_counter()
     argv = [sys.executable, "-c", _TELL_PEAK + program, *arguments]
     before = os.times()
-    told = subprocess.run(
+    result = subprocess.run(
         argv, cwd=_ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True
     )
     after = os.times()
     wall_s = time.perf_counter() - began
     cpu_s = after.children_user + after.children_system
     cpu_s -= before.children_user + before.children_system
-    return wall_s, cpu_s, int(told.stderr.split()[-2]) / 1024.0
+    return wall_s, cpu_s, int(result.stderr.split()[-2]) / 1024.0
 
 
 def resume(directory: Path, address: str | None, campaign: str) -> None:
@@ -102,15 +102,15 @@ def resume(directory: Path, address: str | None, campaign: str) -> None:
         Planner(rules, guide).plan(trials, blocks)
 
 
-def measured(directory: Path, address: str | None, campaigns: int, races: int) -> Iterator[Row]:
-    """Fill a database, then time what is asked of it."""
+def measure(directory: Path, address: str | None, campaigns: int, races: int) -> Iterator[Row]:
+    """Fill a database, then time queries of it."""
     kind = "SQLite" if address is None else "PostgreSQL"
     with Store.open(directory, address) as store:
         last = fill(store, races, campaigns)[-1]
         pages = Pages(store)
         count = campaigns * pages.totals(last).measurements
         middle = races * 2
-        asked: list[tuple[str, Callable[[], object]]] = [
+        tasks: list[tuple[str, Callable[[], object]]] = [
             ("first page of 100 trials", lambda: pages.trials(last, -1, 101)),
             ("middle page of 100 trials", lambda: pages.trials(last, middle, 101)),
             ("page of 100 measurements", lambda: pages.measurements(last, (races * 5, 0), 101)),
@@ -119,8 +119,8 @@ def measured(directory: Path, address: str | None, campaigns: int, races: int) -
             ("the last page's numbers", lambda: stored_end(store, store.campaign(last))),
             ("resume: to the first planned step", lambda: resume(directory, address, last)),
         ]
-        for what, work in asked:
-            yield (kind, count, what, *timed(work), math.nan)
+        for what, work in tasks:
+            yield (kind, count, what, *time_of(work), math.nan)
     program = (
         "import sys; from pathlib import Path; import tuner.cli; "
         "from bench.store_scale.__main__ import resume; "
@@ -137,8 +137,8 @@ def measured(directory: Path, address: str | None, campaigns: int, races: int) -
         "fstune show, as a command": (_FSTUNE, "show", last, *where),
     }
     for what, argv in commands.items():
-        found = [command(*argv) for _ in range(_REPEATS)]
-        yield (kind, count, what, *(median(of) for of in zip(*found, strict=True)))
+        times = [command(*argv) for _ in range(_REPEATS)]
+        yield (kind, count, what, *(median(of) for of in zip(*times, strict=True)))
 
 
 def main(campaigns: list[int], races: int, kinds: list[str]) -> None:
@@ -151,12 +151,12 @@ def main(campaigns: list[int], races: int, kinds: list[str]) -> None:
                 with tempfile.TemporaryDirectory() as temporary:
                     directory = Path(temporary)
                     with place(kind, directory) as address:
-                        for name, rows, what, wall, cpu, peak in measured(
+                        for name, rows, what, wall, cpu, peak in measure(
                             directory, address, count, races
                         ):
-                            told = f"{wall:.4f} s ({cpu:.4f} s)"
-                            told += "" if math.isnan(peak) else f", {peak:.0f} MB"
-                            print(f"{name}, {rows:,}: {what}: {told}")
+                            text = f"{wall:.4f} s ({cpu:.4f} s)"
+                            text += "" if math.isnan(peak) else f", {peak:.0f} MB"
+                            print(f"{name}, {rows:,}: {what}: {text}")
                             figures = (f"{wall:.4f}", f"{cpu:.4f}", f"{peak:.0f}")
                             output.writerow((name, rows, what, *figures))
                             file.flush()
@@ -167,5 +167,5 @@ if __name__ == "__main__":
     parser.add_argument("--campaigns", type=int, nargs="+", default=[1, 5])
     parser.add_argument("--races", type=int, default=2501)
     parser.add_argument("--kind", nargs="+", default=["sqlite", "postgresql"])
-    given = parser.parse_args()
-    main(given.campaigns, given.races, given.kind)
+    options = parser.parse_args()
+    main(options.campaigns, options.races, options.kind)

@@ -75,9 +75,9 @@ def fill(store: Store, races: int, campaigns: int, *, seed: int = 1) -> list[str
 
     One is made up, the others are copies of its rows.
     """
-    made = [_created(store, number) for number in range(campaigns)]
+    campaigns_made = [_create(store, number) for number in range(campaigns)]
     orders = list(_orders(races))
-    first = made[0]
+    first = campaigns_made[0]
     sources: Mapping[Table, Iterable[Row]] = {
         tables.trial: _trials(first, races),
         tables.block: _blocks(first, orders),
@@ -88,25 +88,25 @@ def fill(store: Store, races: int, campaigns: int, *, seed: int = 1) -> list[str
     }
     for table, rows in sources.items():
         store._database.write(partial(_add, table=table, rows=rows))
-    for other in made[1:]:
+    for other in campaigns_made[1:]:
         store._database.write(partial(_copy, old=first, new=other))
     at = _BEGAN + timedelta(days=300)
-    for campaign in made:
+    for campaign in campaigns_made:
         state = CampaignState.PAUSED
         store.move_campaign(campaign, state, "", NewEvent(at, "campaign-paused", "paused"))
-    return made
+    return campaigns_made
 
 
 def finish(store: Store, campaign: str) -> None:
     """Give a campaign an answer, as one that has ended."""
     at = _BEGAN + timedelta(days=301)
     store.move_campaign(campaign, CampaignState.RUNNING, "", NewEvent(at, "campaign-started", ""))
-    chosen, baseline = _configuration(4), _configuration(BASELINE)
+    configuration, baseline = _configuration(4), _configuration(BASELINE)
     answer = Recommendation(
         answer=Answer.RECOMMENDED,
         reason="9.0% faster",
         trial=TRIALS_A_RACE,
-        configuration=chosen,
+        configuration=configuration,
         baseline=baseline,
         flags={"fileserver": ("-p", "10")},
         baseline_flags={"fileserver": ()},
@@ -123,15 +123,15 @@ def finish(store: Store, campaign: str) -> None:
     ready = NewEvent(at, "testbed-ready", "ready", {"identity": "dafileserver 1.8.9"})
     store.add_event(campaign, ready)
     store.save_recommendation(campaign, answer, NewEvent(at, "recommendation", "9.0% faster"))
-    ended = NewEvent(at, "campaign-finished", "finished")
-    store.move_campaign(campaign, CampaignState.FINISHED, "", ended)
+    event = NewEvent(at, "campaign-finished", "finished")
+    store.move_campaign(campaign, CampaignState.FINISHED, "", event)
 
 
-def _created(store: Store, number: int) -> str:
+def _create(store: Store, number: int) -> str:
     at = _BEGAN + timedelta(minutes=number)
     campaign = store.create_campaign("scale", SPEC.to_json(), number, at).id
-    started = NewEvent(at, "campaign-started", "campaign started")
-    store.move_campaign(campaign, CampaignState.RUNNING, "", started)
+    event = NewEvent(at, "campaign-started", "campaign started")
+    store.move_campaign(campaign, CampaignState.RUNNING, "", event)
     store.set_baseline(campaign, _configuration(BASELINE), NewEvent(at, "baseline", "as found"))
     store.add_time_use(campaign, TimeUse(wall_s=2e7, apply_s=1e6, workload_s=1.8e7))
     return campaign
@@ -252,11 +252,13 @@ def _covariates(
     """As on one machine: of the clients' machines nothing is known."""
     random = np.random.default_rng([seed, 1])
     for block, (_, order) in enumerate(orders, start=1):
-        for trial, known in zip(
+        for trial, numbers in zip(
             order, random.exponential(0.1, (len(order), 3)).tolist(), strict=True
         ):
-            found = dict.fromkeys(COVARIATES) | dict(zip(COVARIATES[::2], known, strict=True))
-            yield {"campaign": campaign, "block": block, "trial": trial, **found}
+            covariates = dict.fromkeys(COVARIATES) | dict(
+                zip(COVARIATES[::2], numbers, strict=True)
+            )
+            yield {"campaign": campaign, "block": block, "trial": trial, **covariates}
 
 
 def _components(
@@ -287,8 +289,8 @@ def _components(
 
 
 def _events(campaign: str, orders: list[tuple[int, tuple[int, ...]]]) -> Iterator[Row]:
-    told = chain.from_iterable(_of_block(n, *what) for n, what in enumerate(orders, start=1))
-    for number, (kind, message, data) in enumerate(told, start=4):
+    contents = chain.from_iterable(_of_block(n, *what) for n, what in enumerate(orders, start=1))
+    for number, (kind, message, data) in enumerate(contents, start=4):
         at = _BEGAN + timedelta(minutes=number)
         row = {"campaign": campaign, "number": number, "at": at, "kind": kind}
         yield {**row, "message": message, "data": data}
@@ -299,9 +301,9 @@ def _of_block(
 ) -> Iterator[tuple[str, str, dict[str, int]]]:
     yield "block-started", f"block {block}: {len(order)} arms", {"block": block}
     for trial in order:
-        said = ", ".join(f"{name} 1.00 s" for name in COMPONENTS)
-        yield "measured", f"block {block}, trial {trial}: {said}", {"block": block, "trial": trial}
+        text = ", ".join(f"{name} 1.00 s" for name in COMPONENTS)
+        yield "measured", f"block {block}, trial {trial}: {text}", {"block": block, "trial": trial}
     yield "block-complete", f"block {block} complete in 300 s", {"block": block}
     if race in _INCUMBENTS and block == race * BLOCKS_A_RACE:
-        said = f"trial {race * TRIALS_A_RACE} is the incumbent"
-        yield "trial-promoted", said, {"trial": race * TRIALS_A_RACE}
+        text = f"trial {race * TRIALS_A_RACE} is the incumbent"
+        yield "trial-promoted", text, {"trial": race * TRIALS_A_RACE}

@@ -57,10 +57,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--races", type=int, default=2501)
     parser.add_argument("--directory", type=Path)
-    given = parser.parse_args()
-    if given.directory is not None:
-        given.directory.mkdir(parents=True, exist_ok=True)
-        main(given.directory, given.races)
+    options = parser.parse_args()
+    if options.directory is not None:
+        options.directory.mkdir(parents=True, exist_ok=True)
+        main(options.directory, options.races)
     else:
         with tempfile.TemporaryDirectory() as temporary:
-            main(Path(temporary), given.races)
+            main(Path(temporary), options.races)

@@ -38,7 +38,7 @@ def main(which: str, guest: str, state: Path, *, fstune: Sequence[str], to: Path
     file.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
     own = ["--state-dir", str(state)]
     if status := _status([*fstune, "run", str(file), *own]):
-        sys.exit(status)  # it has said why
+        sys.exit(status)  # it has printed the reason
     with Store.open(state) as store:
         last = store.campaign("last")
         if last.name != document["name"]:
@@ -78,10 +78,10 @@ def _name(trial: Trial) -> str:
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:]
+    words = sys.argv[1:]
     main(
-        given[0] if given else "encryption",
-        given[1] if len(given) > 1 else "vm",
+        words[0] if words else "encryption",
+        words[1] if len(words) > 1 else "vm",
         state_directory(None),
         fstune=[str(FSTUNE)],
         to=HERE,

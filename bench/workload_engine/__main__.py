@@ -81,17 +81,17 @@ def _postmark(rounds: int, tools: Tools, engine: Engine, place: Path) -> None:
 
 def _on_a_cell(rounds: int, state: Path) -> None:
     rows: list[tuple[object, ...]] = []
-    spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    seconds: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     with cell.private_cell(state) as there:
         for turn in range(rounds):
             for name, scale in cell.RUNS:
                 for one in cell.costs(there, name, scale):
-                    timed, own = f"{one.elapsed_s:.3f}", f"{one.user_s:.3f}"
-                    rows.append((turn, name, one.component, timed, own))
+                    elapsed, own = f"{one.elapsed_s:.3f}", f"{one.user_s:.3f}"
+                    rows.append((turn, name, one.component, elapsed, own))
                     print(*rows[-1], flush=True)
-                    spent[name][0] += one.elapsed_s
-                    spent[name][1] += one.user_s
-    for name, (elapsed_s, user_s) in spent.items():
+                    seconds[name][0] += one.elapsed_s
+                    seconds[name][1] += one.user_s
+    for name, (elapsed_s, user_s) in seconds.items():
         print(f"{name}: the engine's own processor time is {user_s / elapsed_s:.1%} of the time")
     _write("cell.csv", ("round", "workload", "component", "elapsed_s", "user_s"), rows)
 

@@ -46,13 +46,13 @@ def private_cell(state: Path) -> Iterator[Cell]:
 def costs(cell: Cell, name: str, scale: float) -> list[Cost]:
     """Run a workload, each stage on the next client: what it reads is in no cache of its own."""
     mapping = workloads.resolve(_read(name), _read, scale)
-    found = []
+    costs_of_stages = []
     for index, stage in enumerate(workloads.parse(mapping).stages):
         node = cell.clients[index % len(cell.clients)]
         zipapp.build(node.shared / "workloads.pyz")
         (node.shared / "spec.json").write_text(json.dumps(mapping))
-        found += _costs(node, name, stage.name)
-    return found
+        costs_of_stages += _costs(node, name, stage.name)
+    return costs_of_stages
 
 
 def _costs(node: Node, name: str, stage: str) -> list[Cost]:

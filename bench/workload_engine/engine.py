@@ -46,8 +46,8 @@ class Engine:
             assert process.stderr is not None
             ready = process.stderr.readline()
             first()
-            said, complaint = process.communicate("\n")
+            output, complaint = process.communicate("\n")
             took_s = time.monotonic() - start
         if process.returncode != 0:
-            raise RuntimeError(ready + complaint + said)
-        return json.loads(said), took_s
+            raise RuntimeError(ready + complaint + output)
+        return json.loads(output), took_s

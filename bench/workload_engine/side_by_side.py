@@ -43,36 +43,36 @@ def ours(engine: Engine, place: Path, first: Callable[[], None]) -> Outcome:
     spec = yaml.safe_load(workloads.load("postmark").text)
     document, _ = engine.run(spec, place, first)
     total = document["components"]["total"]
-    done = total["by_operation"]
+    operations = total["by_operation"]
     return Outcome(
         total["elapsed_s"],
-        done["create"]["operations"],
-        done["read"]["operations"],
-        done["append"]["operations"],
-        round(done["read"]["bytes"] / _MIB, 2),
-        round((done["create"]["bytes"] + done["append"]["bytes"]) / _MIB, 2),
+        operations["create"]["operations"],
+        operations["read"]["operations"],
+        operations["append"]["operations"],
+        round(operations["read"]["bytes"] / _MIB, 2),
+        round((operations["create"]["bytes"] + operations["append"]["bytes"]) / _MIB, 2),
     )
 
 
 def theirs(tools: Tools, place: Path, first: Callable[[], None]) -> Outcome:
-    """Run Debian's postmark; any line that says Error is an error, its exit status says nothing."""
+    """Run Debian's postmark; a line with "Error" is an error, its exit status is not."""
     first()
     start = time.monotonic()
-    said = tools.run("postmark", cwd=place, told=_COMMANDS)
+    output = tools.run("postmark", cwd=place, input=_COMMANDS)
     process_s = time.monotonic() - start
-    if "Error" in said:
-        raise RuntimeError(said)
+    if "Error" in output:
+        raise RuntimeError(output)
     return Outcome(
         process_s,
-        int(_found(r"(\d+) created", said)),
-        int(_found(r"(\d+) read \(", said)),
-        int(_found(r"(\d+) appended", said)),
-        float(_found(r"([\d.]+) megabytes read", said)),
-        float(_found(r"([\d.]+) megabytes written", said)),
+        int(_figure(r"(\d+) created", output)),
+        int(_figure(r"(\d+) read \(", output)),
+        int(_figure(r"(\d+) appended", output)),
+        float(_figure(r"([\d.]+) megabytes read", output)),
+        float(_figure(r"([\d.]+) megabytes written", output)),
     )
 
 
-def _found(pattern: str, text: str) -> str:
+def _figure(pattern: str, text: str) -> str:
     match = re.search(pattern, text)
     if match is None:
         raise RuntimeError(f"no {pattern!r} in: {text}")

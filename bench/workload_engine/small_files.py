@@ -18,7 +18,7 @@ SIZE = 4096
 _ENGINE_WORDS = {"create": "create", "stat": "stat", "read": "read", "unlink": "unlink"}
 
 
-def engine(built: Engine, place: Path) -> dict[str, float]:
+def engine(archive: Engine, place: Path) -> dict[str, float]:
     """The engine: whole files, read back and verified off the clock."""
     spec = {
         "name": "bench",
@@ -41,7 +41,7 @@ def engine(built: Engine, place: Path) -> dict[str, float]:
         ],
         "weights": dict.fromkeys(_ENGINE_WORDS, 1 / len(_ENGINE_WORDS)),
     }
-    document, _ = built.run(spec, place)
+    document, _ = archive.run(spec, place)
     return {name: FILES / one["elapsed_s"] for name, one in document["components"].items()}
 
 
@@ -78,10 +78,10 @@ def loop(place: Path, reopen: bool) -> dict[str, float]:
 def fs_mark(tools: Tools, place: Path) -> dict[str, float]:
     """fs_mark without syncing: create, write and close."""
     arguments = ["-d", str(place), "-n", str(FILES), "-s", str(SIZE), "-w", str(SIZE), "-S", "0"]
-    said = tools.run("fs_mark", *arguments, cwd=place)
-    match = re.search(rf"^\s*\d+\s+{FILES}\s+{SIZE}\s+([\d.]+)", said, re.MULTILINE)
+    output = tools.run("fs_mark", *arguments, cwd=place)
+    match = re.search(rf"^\s*\d+\s+{FILES}\s+{SIZE}\s+([\d.]+)", output, re.MULTILINE)
     if match is None:
-        raise RuntimeError(said)
+        raise RuntimeError(output)
     _empty(place)
     return {"create": float(match[1])}
 
@@ -99,16 +99,16 @@ def fio(tools: Tools, place: Path) -> dict[str, float]:
         "read": ("--ioengine=sync", "--rw=read"),
         "unlink": ("--ioengine=filedelete", "--rw=read"),
     }
-    found = {}
+    rates = {}
     for name, own in runs.items():
-        said = tools.run("fio", *shared, *own, cwd=place)
-        job = json.loads(said[said.index("{") :])["jobs"][0]
+        output = tools.run("fio", *shared, *own, cwd=place)
+        job = json.loads(output[output.index("{") :])["jobs"][0]
         part = job["write" if name == "create" else "read"]
         if part["total_ios"] != FILES:
             raise RuntimeError(f"fio did {part['total_ios']} of {FILES} {name}")
-        found[name] = float(part["iops"])
+        rates[name] = float(part["iops"])
     _empty(place)
-    return found
+    return rates
 
 
 def _rate(act: Callable[[str], object], paths: Iterable[str]) -> float:

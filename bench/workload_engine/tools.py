@@ -32,15 +32,15 @@ class Tools:
         libraries = sorted({str(path.parent) for path in root.rglob("*.so*")})
         return cls(root, {**os.environ, "LD_LIBRARY_PATH": ":".join(libraries)})
 
-    def run(self, program: str, *arguments: str, cwd: Path, told: str = "") -> str:
+    def run(self, program: str, *arguments: str, cwd: Path, input: str = "") -> str:
         """Run a program and return what it printed; raises CalledProcessError."""
-        done = subprocess.run(
+        result = subprocess.run(
             [str(self.root / "usr/bin" / program), *arguments],
             cwd=cwd,
-            input=told,
+            input=input,
             env=self.environment,
             capture_output=True,
             text=True,
             check=True,
         )
-        return done.stdout + done.stderr
+        return result.stdout + result.stderr

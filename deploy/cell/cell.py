@@ -154,7 +154,7 @@ class Cells:
         included, nothing of the new cell is left. Raises CellError.
         """
         require_machine()
-        with self._locked(spec.name):
+        with self._lock(spec.name):
             existing = self._load_intact(spec.name)
             if existing is not None and existing.is_alive():
                 if existing.spec != spec:
@@ -177,14 +177,14 @@ class Cells:
         """
         _require_root()
         directory = self._directory(name)
-        with self._locked(name), self.use(name):
+        with self._lock(name), self.use(name):
             existed = directory.exists()
             self._clear(name)
         return existed
 
     @contextlib.contextmanager
     def use(self, name: str, *, shared: bool = False) -> Iterator[None]:
-        """Hold the cell for one campaign; CellError at once when somebody else holds it.
+        """Hold the cell for one campaign; CellError at once when another campaign holds it.
 
         ``shared``: others may hold it in the same way, but nobody can take it down.
         """
@@ -203,7 +203,7 @@ class Cells:
         return self._cells / name
 
     @contextlib.contextmanager
-    def _locked(self, name: str) -> Iterator[None]:
+    def _lock(self, name: str) -> Iterator[None]:
         deadline = time.monotonic() + _LOCK_TIMEOUT_S
         with self.open_lock(f"cell-{name}.lock") as lock:
             while True:

@@ -14,7 +14,7 @@ from deploy.cell.server import CELL_NAME, VOLUME
 
 MOUNT_POINT = "/afs"
 CACHE_DIRECTORY = "/var/cache/openafs"
-#: Where the benchmark volume is seen: no mount point in another volume is needed.
+#: The path of the benchmark volume: no mount point in another volume is needed.
 VOLUME_PATH = f"{MOUNT_POINT}/.:mount/{CELL_NAME}:{VOLUME}"
 
 #: The file that afsd reads for defaults: mount point, cache directory, cache size in 1-KiB blocks.
@@ -48,12 +48,12 @@ def mount(client: Node, options: Sequence[str]) -> None:
 
 
 def _start(client: Node, options: Sequence[str]) -> str | None:
-    """Start the cache manager and wait for the volume; what is wrong, None when it is there."""
+    """Start the cache manager and wait for the volume. Returns the problem, None without one."""
     deadline = time.monotonic() + _READY_TIMEOUT_S
     probe = ["stat", "--format=%F", VOLUME_PATH]
     try:
-        done = client.run([_PROGRAM, *FIXED_OPTIONS, *options], timeout_s=_READY_TIMEOUT_S)
-        while done.status == 0:
+        result = client.run([_PROGRAM, *FIXED_OPTIONS, *options], timeout_s=_READY_TIMEOUT_S)
+        while result.status == 0:
             listing = client.run(probe, timeout_s=_READY_TIMEOUT_S)
             if listing.status == 0:
                 return None
@@ -62,5 +62,5 @@ def _start(client: Node, options: Sequence[str]) -> str | None:
             time.sleep(_POLL_S)
     except TimeoutError as problem:
         return str(problem)
-    said = (done.stderr + done.stdout).decode(errors="replace").strip()
-    return said or f"exit status {done.status}"
+    output = (result.stderr + result.stdout).decode(errors="replace").strip()
+    return output or f"exit status {result.status}"

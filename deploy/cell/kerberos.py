@@ -13,7 +13,7 @@ from pathlib import Path
 
 from deploy.cell.errors import CellError
 from deploy.cell.node import SHARED, Node
-from deploy.cell.packages import ensure_packages
+from deploy.cell.packages import ensure_private_packages
 
 #: The user that benchmarks run as: its principal, and its name for the protection server.
 USER = "bench"
@@ -29,9 +29,7 @@ _POLL_S = 0.05
 
 def ensure_kdc_packages(store: Path, say: Callable[[str], None]) -> Path:
     """The unpacked tree of Kerberos' programs below ``store``, downloaded on first use."""
-    private = store / "root-only"
-    private.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return ensure_packages(private, say, name="kerberos", packages=_PACKAGES)
+    return ensure_private_packages(store, say, name="kerberos", packages=_PACKAGES)
 
 
 def realm(cell: str) -> str:
@@ -70,7 +68,7 @@ def start(server: Node, cell: str, service: str, address: str, keytab: str) -> N
         f"    supported_enctypes = {_TYPE}\n    max_life = 24h\n}}\n"
         f"[logging]\nkdc = FILE:{_DIRECTORY}/kdc.log\n"
     )
-    # The master password is asked for twice. Nobody needs it later: its stash file is used.
+    # The program reads the master password twice. Later its stash file is used.
     password = f"{secrets.token_urlsafe(32)}\n".encode() * 2
     _run(server, ["kdb5_util", "create", "-s"], input=password)
     for principal, file in ((service, keytab), (USER, f"{_DIRECTORY}/{USER}.keytab")):
@@ -87,14 +85,14 @@ def start(server: Node, cell: str, service: str, address: str, keytab: str) -> N
 
 def _log(server: Node) -> str:
     """The end of the KDC's log."""
-    done = server.run(["tail", "--lines=3", f"{_DIRECTORY}/kdc.log"])
-    said = (done.stdout or done.stderr).decode(errors="replace")
-    return " ".join(said.split()) or "it has nothing"
+    result = server.run(["tail", "--lines=3", f"{_DIRECTORY}/kdc.log"])
+    output = (result.stdout or result.stderr).decode(errors="replace")
+    return " ".join(output.split()) or "it has nothing"
 
 
 def _run(server: Node, argv: list[str], input: bytes = b"") -> None:
     places = [f"KRB5_CONFIG={_DIRECTORY}/krb5.conf", f"KRB5_KDC_PROFILE={_DIRECTORY}/kdc.conf"]
-    done = server.run(["env", *places, *argv], input=input)
-    if done.status != 0:
-        said = (done.stderr or done.stdout).decode(errors="replace").strip()
-        raise CellError(f"{server.name}: {' '.join(argv[:2])}: {said}")
+    result = server.run(["env", *places, *argv], input=input)
+    if result.status != 0:
+        output = (result.stderr or result.stdout).decode(errors="replace").strip()
+        raise CellError(f"{server.name}: {' '.join(argv[:2])}: {output}")

@@ -49,9 +49,9 @@ def connect_client(server: Node, client: Node, number: int, link: str | None) ->
     port = f"port{number}"
     command = ["ip", "link", "add", "name", port, "netns", str(server.init.pid), "type", "veth"]
     command += ["peer", "name", "eth0", "netns", str(client.init.pid)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise CellError(f"no cable to {client.name}: {done.stderr.strip()}")
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise CellError(f"no cable to {client.name}: {result.stderr.strip()}")
     address = f"{client_address(number)}/{PREFIX_LENGTH}"
     client.check(["ip", "link", "set", "lo", "up"])
     client.check(["ip", "address", "add", address, "dev", "eth0"])

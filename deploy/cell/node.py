@@ -92,16 +92,18 @@ class Node:
         try:
             return run_to_end(self.enter(argv), input, timeout_s, ENVIRONMENT)
         except TimeoutError:
-            said = f"{self.name}: {' '.join(argv[:3])}: no end after {timeout_s:g} s"
-            raise CellTimeout(said) from None
+            message = f"{self.name}: {' '.join(argv[:3])}: no end after {timeout_s:g} s"
+            raise CellTimeout(message) from None
 
     def check(self, argv: Sequence[str], *, timeout_s: float = 60.0) -> str:
         """Run a command that must succeed and return what it printed; CellError when it fails."""
-        done = self.run(argv, timeout_s=timeout_s)
-        if done.status != 0:
-            said = (done.stderr or done.stdout).decode(errors="replace").strip()
-            raise CellError(f"{self.name}: {' '.join(argv[:3])}: exit status {done.status}: {said}")
-        return done.stdout.decode(errors="replace")
+        result = self.run(argv, timeout_s=timeout_s)
+        if result.status != 0:
+            output = (result.stderr or result.stdout).decode(errors="replace").strip()
+            raise CellError(
+                f"{self.name}: {' '.join(argv[:3])}: exit status {result.status}: {output}"
+            )
+        return result.stdout.decode(errors="replace")
 
     def stop(self) -> None:
         """End every process of the node; nothing of it is left. Harmless on one that has ended."""
@@ -175,7 +177,7 @@ def processes_below(directory: Path) -> list[ProcessId]:
 
     Found by their command lines: for a directory whose record of them is lost.
     """
-    found = []
+    processes = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
@@ -184,8 +186,8 @@ def processes_below(directory: Path) -> list[ProcessId]:
             *_, script, document = (entry / "cmdline").read_text().rstrip("\0").split("\0")
             root = Path(json.loads(document)["root"]) if script.endswith(_INIT.name) else None
             if root is not None and root.is_relative_to(directory):
-                found.append(ProcessId.of(int(entry.name)))
-    return found
+                processes.append(ProcessId.of(int(entry.name)))
+    return processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +261,7 @@ class StartingNode:
         self._answer()
         assert self._starter.stdout is not None
         self._starter.stdout.close()
-        # It lives on without us: whoever stops the node ends it by its recorded identity.
+        # It lives on without us: stopping the node ends it by its recorded identity.
         self._starter.returncode = 0
         return self.node
 
@@ -276,9 +278,9 @@ class StartingNode:
             if not more:
                 self._starter.kill()
                 self._starter.wait()
-                said = self._log.read_text(errors="replace").strip().splitlines()
+                log_lines = self._log.read_text(errors="replace").strip().splitlines()
                 raise CellError(
-                    f"a node does not start: {said[-1] if said else 'no answer from it'}"
+                    f"a node does not start: {log_lines[-1] if log_lines else 'no answer from it'}"
                 )
             line += more
         return line.strip()

@@ -55,7 +55,7 @@ def _build_root(root: str, packages: list[str], binds: list[list[str]], memory: 
     # way.
     _mount("none", "/", None, _MS_REC | _MS_SLAVE)
     _mount("tmpfs", root, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755")
-    for entry in sorted(os.scandir("/"), key=lambda found: found.name):
+    for entry in sorted(os.scandir("/"), key=lambda item: item.name):
         target = os.path.join(root, entry.name)
         if entry.name in _PRIVATE or entry.name.startswith("vicep"):
             continue

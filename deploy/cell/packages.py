@@ -76,6 +76,17 @@ def ensure_packages(
     return tree
 
 
+def ensure_private_packages(
+    store: Path, say: Callable[[str], None], *, name: str, packages: tuple[str, ...]
+) -> Path:
+    """Like ``ensure_packages``, in a directory below ``store`` that root alone can enter: no
+    package manager updates the setuid programs in such a tree.
+    """
+    private = store / "root-only"
+    private.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return ensure_packages(private, say, name=name, packages=packages)
+
+
 def _download(scratch: Path, packages: tuple[str, ...]) -> list[Path]:
     cache = scratch / "apt"
     lists = scratch / "lists"
@@ -108,7 +119,7 @@ def _apt(arguments: list[str]) -> str | None:
     """Run apt-get; None when it succeeded, else the line that says why not."""
     environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive", LC_ALL="C.UTF-8")
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             ["apt-get", "-q", *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -119,12 +130,12 @@ def _apt(arguments: list[str]) -> str | None:
         )
     except subprocess.TimeoutExpired:
         return f"no answer within {_DOWNLOAD_TIMEOUT_S} s"
-    if done.returncode == 0:
+    if result.returncode == 0:
         return None
     lines = [
-        line for line in done.stderr.splitlines() if line.startswith("E:")
-    ] or done.stderr.splitlines()
-    return lines[0] if lines else f"exit status {done.returncode}"
+        line for line in result.stderr.splitlines() if line.startswith("E:")
+    ] or result.stderr.splitlines()
+    return lines[0] if lines else f"exit status {result.returncode}"
 
 
 def _unpack(archives: list[Path], tree: Path) -> None:
@@ -135,7 +146,7 @@ def _unpack(archives: list[Path], tree: Path) -> None:
         # Not "dpkg-deb --extract": it would turn the links above into directories.
         with subprocess.Popen(
             ["dpkg-deb", "--fsys-tarfile", str(archive)], stdout=subprocess.PIPE
-        ) as packed:
+        ) as archive_reader:
             command = [
                 "tar",
                 "--extract",
@@ -143,12 +154,13 @@ def _unpack(archives: list[Path], tree: Path) -> None:
                 "--no-same-owner",
                 f"--directory={tree}",
             ]
-            done = subprocess.run(
-                command, stdin=packed.stdout, capture_output=True, text=True, check=False
+            result = subprocess.run(
+                command, stdin=archive_reader.stdout, capture_output=True, text=True, check=False
             )
-        if packed.returncode != 0 or done.returncode != 0:
+        if archive_reader.returncode != 0 or result.returncode != 0:
             raise CellError(
-                f"{archive.name} does not unpack: {done.stderr.strip()}; check the free disk space"
+                f"{archive.name} does not unpack: {result.stderr.strip()}; check the free disk "
+                "space"
             )
     for name in _MOUNT_POINTS:
         (tree / name).mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """Which process is meant by a recorded number: start time and boot identity beside the PID.
 
-PIDs are reused and machines reboot, so a bare PID in a file says nothing. Everything a cell ends,
+PIDs are reused and machines reboot, so a bare PID in a file proves nothing. Everything a cell ends,
 it ends through a ``ProcessId`` that still names the process it was made from.
 """
 
@@ -18,7 +18,7 @@ _START_TICKS_FIELD = 19  # field 22 of proc(5) stat, counted after the command n
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
-    """A process that can be told from a later one with the same number."""
+    """A process that is distinguished from a later one with the same number."""
 
     pid: int
     start_ticks: int

@@ -117,11 +117,13 @@ def _open_to_everybody(server: Node) -> None:
     """
     dump = server.shared / "volume.dump"
     server.check(["vos", "dump", VOLUME, "-file", f"{SHARED}/{dump.name}", "-localauth"])
-    found = struct.pack(">ii", _SYSTEM_ADMINISTRATORS, _ALL_RIGHTS)
+    administrators_entry = struct.pack(">ii", _SYSTEM_ADMINISTRATORS, _ALL_RIGHTS)
     content = dump.read_bytes()
-    if content.count(found) != 1:
+    if content.count(administrators_entry) != 1:
         raise CellError(f"the dump of volume {VOLUME} has no access list of the expected form")
-    dump.write_bytes(content.replace(found, struct.pack(">ii", _SYSTEM_ANYUSER, _ALL_RIGHTS)))
+    dump.write_bytes(
+        content.replace(administrators_entry, struct.pack(">ii", _SYSTEM_ANYUSER, _ALL_RIGHTS))
+    )
     restore = [
         "vos",
         "restore",
@@ -138,18 +140,18 @@ def _open_to_everybody(server: Node) -> None:
 def _keytab(key: bytes, timestamp_s: int) -> bytes:
     """A keytab file (version 0x0502) with one AES-256 key of the cell's service principal."""
 
-    def counted(data: bytes) -> bytes:
+    def with_length(data: bytes) -> bytes:
         return struct.pack(">H", len(data)) + data
 
     components = [b"afs", CELL_NAME.encode()]
-    entry = struct.pack(">H", len(components)) + counted(kerberos.realm(CELL_NAME).encode())
-    entry += b"".join(counted(component) for component in components)
-    entry += struct.pack(">IIBH", 1, timestamp_s, 1, 18) + counted(key)
+    entry = struct.pack(">H", len(components)) + with_length(kerberos.realm(CELL_NAME).encode())
+    entry += b"".join(with_length(component) for component in components)
+    entry += struct.pack(">IIBH", 1, timestamp_s, 1, 18) + with_length(key)
     return b"\x05\x02" + struct.pack(">i", len(entry)) + entry
 
 
 def _retry(server: Node, command: list[str], what: str) -> None:
-    """Repeat a command until it succeeds; CellError, with what it said last, when it never does."""
+    """Repeat a command until it succeeds; CellError, with its last output, when it never does."""
     deadline = time.monotonic() + _READY_TIMEOUT_S
     while True:
         try:

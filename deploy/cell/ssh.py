@@ -16,7 +16,7 @@ from pathlib import Path
 
 from deploy.cell.errors import CellError
 from deploy.cell.node import SHARED, Node
-from deploy.cell.packages import ensure_packages
+from deploy.cell.packages import ensure_private_packages
 
 PORT = 22
 #: An account that may do everything by sudo, and one that may not.
@@ -46,10 +46,7 @@ _CLONE_NEWNET = 0x40000000
 
 def ensure_ssh_packages(store: Path, say: Callable[[str], None]) -> Path:
     """The unpacked tree of OpenSSH and sudo below ``store``, downloaded on first use."""
-    # Root alone gets there: no package manager updates the setuid programs in it.
-    private = store / "root-only"
-    private.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return ensure_packages(private, say, name="ssh", packages=_PACKAGES)
+    return ensure_private_packages(store, say, name="ssh", packages=_PACKAGES)
 
 
 def write_accounts(home: Path) -> dict[str, Path]:
@@ -75,7 +72,7 @@ def start(node: Node, authorized_keys: str) -> str:
     """Start sshd in a node, with a host key made now unless it has one; every account there takes
     the ``authorized_keys``. Returns the public host key (``ssh-ed25519 AAAA...``).
 
-    Raises CellError with what it said when it does not come up.
+    Raises CellError with its output when it does not come up.
     """
     directory = node.shared / "ssh"
     if not directory.exists():
@@ -106,9 +103,9 @@ def make_host_key(node: Node) -> None:
 
 def stop(node: Node) -> None:
     """End sshd and every connection to it, at once. What was started over one goes on."""
-    found = node.run(["pidof", "sshd"]).stdout.decode().split()
-    if found:
-        node.run(["sh", "-c", 'kill -KILL "$@"', "sh", *found])
+    pids = node.run(["pidof", "sshd"]).stdout.decode().split()
+    if pids:
+        node.run(["sh", "-c", 'kill -KILL "$@"', "sh", *pids])
     deadline = time.monotonic() + _READY_TIMEOUT_S
     while node.run(["pidof", "sshd"]).status == 0:
         if time.monotonic() > deadline:
@@ -119,7 +116,7 @@ def stop(node: Node) -> None:
 
 def connect_from(node: Node, address: str, port: int, timeout_s: float) -> socket.socket:
     """A TCP connection from inside a node, used by a process outside. Raises OSError."""
-    made: list[socket.socket | OSError] = []
+    results: list[socket.socket | OSError] = []
 
     def connect() -> None:
         # A thread may be in another network than the rest of its process; a socket stays in the
@@ -132,13 +129,13 @@ def connect_from(node: Node, address: str, port: int, timeout_s: float) -> socke
                     raise OSError(ctypes.get_errno(), "setns")
             finally:
                 os.close(namespace)
-            made.append(socket.create_connection((address, port), timeout=timeout_s))
+            results.append(socket.create_connection((address, port), timeout=timeout_s))
         except OSError as problem:
-            made.append(problem)
+            results.append(problem)
 
     thread = threading.Thread(target=connect)
     thread.start()
     thread.join()
-    if isinstance(made[0], OSError):
-        raise made[0]
-    return made[0]
+    if isinstance(results[0], OSError):
+        raise results[0]
+    return results[0]

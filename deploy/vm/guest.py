@@ -30,7 +30,7 @@ from deploy.cell import (
     require_machine,
 )
 from deploy.cell.client import MOUNT_POINT, VOLUME_PATH
-from deploy.cell.packages import ensure_packages
+from deploy.cell.packages import ensure_private_packages
 from deploy.cell.process import ProcessId
 from deploy.cell.server import CELL_NAME
 from deploy.cell.ssh import PORT, connect_from
@@ -220,10 +220,10 @@ class Guests:
             yield
 
     def _start(self, spec: CellSpec, options: GuestOptions, image: Image, stages: Stages) -> Guest:
-        private = self._state / "packages" / "root-only"
-        private.mkdir(mode=0o700, parents=True, exist_ok=True)
         with stages.stage("programs that run it"):
-            tree = ensure_packages(private, stages.say, name="vm", packages=_PACKAGES)
+            tree = ensure_private_packages(
+                self._state / "packages", stages.say, name="vm", packages=_PACKAGES
+            )
         furniture = Furniture((tree,), {qemu.IMAGE_DIRECTORY: image.directory}, (nfs.EXPORT,))
         with stages.stage("cell"):
             cell = self._cells.up(spec, stages.say, furniture)

@@ -24,7 +24,7 @@ from pathlib import Path
 from deploy.cell.cell import require_machine
 from deploy.cell.errors import CellError
 from deploy.cell.node import ENVIRONMENT, SHARED, Node, NodePlan, StartingNode, processes_below
-from deploy.cell.packages import ensure_packages
+from deploy.cell.packages import ensure_private_packages
 from deploy.vm import recipe, sources
 
 Say = Callable[[str], None]
@@ -159,10 +159,10 @@ class Images:
 
     def _build(self, stages: Stages) -> Image:
         name = recipe.digest()  # now: somebody may edit a file of the recipe meanwhile
-        private = self._packages / "root-only"
-        private.mkdir(mode=0o700, parents=True, exist_ok=True)
         with stages.stage("programs that build"):
-            tools = ensure_packages(private, stages.say, name="image", packages=_TOOLS)
+            tools = ensure_private_packages(
+                self._packages, stages.say, name="image", packages=_TOOLS
+            )
             lines, settings = sources.source_lines(), sources.settings()
         scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=self._images))
         builder = None

@@ -18,14 +18,14 @@ from tests.recommending import recommending
 from tuner.applications import Application
 from tuner.campaign.spec import read_spec
 from tuner.model import Value
-from tuner.services.openafs.cell import FOUND_IN_NEW
+from tuner.services.openafs.cell import INITIAL_SETTINGS
 from tuner.states import ApplicationState
 from tuner.store import Store
 from tuner.store.applications import Applications
 
 pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(400)]
 
-FOUND: dict[str, Value] = dict(FOUND_IN_NEW)
+FOUND: dict[str, Value] = dict(INITIAL_SETTINGS)
 CHOSEN: dict[str, Value] = FOUND | {"fileserver.threads": 20, "cache_manager.daemons": 5}
 
 

@@ -92,7 +92,7 @@ class Seen:
         expected = space.effective(values, facts)
         shown = self.shown[-1]
         for name, one in expected.items():
-            assert shown[one.key] == one.shown, f"{name} of {values}"
+            assert shown[one.key] == one.reading, f"{name} of {values}"
             assert one.clamped == (one.value != one.requested)
         readable = {p.name for p in space.parameters if p.read_back is not None}
         assert values.keys() & readable <= expected.keys()
@@ -111,10 +111,10 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
         shown: Mapping[str, Value],
     ) -> dict[str, Value]:
         seen.shown.append(shown)
-        return part.verified(space, values, facts, shown)
+        return part.verify_effective(space, values, facts, shown)
 
     for module in (fileserver_module, cache_manager_module):
-        monkeypatch.setattr(module, "verified", listen)
+        monkeypatch.setattr(module, "verify_effective", listen)
     return seen
 
 
@@ -222,7 +222,7 @@ def test_published_options_run_on_the_cache_manager(
     if preset.name != "container":
         assert values == preset.values
     apply(manager, values)
-    cache_manager.mounted = manager.mounted
+    cache_manager.options_in_effect = manager.options_in_effect
     seen.check(manager.space, values, manager.facts)
     assert manager.space.parse(running(cell, "afsd.fuse")).values == values
 
@@ -237,14 +237,14 @@ def test_volume_server_settings_are_in_effect(cell: Cell, fileserver: Fileserver
         command = " ".join([program, *space.render(values)])
         others = (fileserver.original[0], command, *fileserver.original[2:])
         changed = dataclasses.replace(fileserver, original=others)
-        changed.apply(fileserver.found)
-        fileserver.given = changed.given
+        changed.apply(fileserver.initial)
+        fileserver.last_commands = changed.last_commands
         assert running(cell, "davolserver")[1:] == space.render(values)
         wait_for(lambda: _serves_volumes(cell), "the volume server")
         sockets = cell.server.check(["ss", "-uamnH"])
         for expected in space.effective(values, fileserver.facts).values():
             assert expected.key == "ss.rb"
-            assert parse.udp_receive_buffer(sockets, 7005) == expected.shown
+            assert parse.udp_receive_buffer(sockets, 7005) == expected.reading
 
 
 def _serves_volumes(cell: Cell) -> bool:

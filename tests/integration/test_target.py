@@ -174,8 +174,8 @@ def test_a_configuration_that_does_not_start_says_why_and_the_baseline_runs_agai
     with pytest.raises(ConfigurationError, match=reason) as caught:
         effective(fileserver, values)
     assert "\n" not in str(caught.value)
-    assert fileserver.apply(fileserver.found) == "restart"
-    fileserver.read_back(fileserver.found)
+    assert fileserver.apply(fileserver.initial) == "restart"
+    fileserver.read_back(fileserver.initial)
     cell.clients[0].check(["ls", VOLUME_PATH])
 
 
@@ -201,7 +201,7 @@ def test_a_server_that_dies_after_its_start_is_the_configuration_s_fault(
 
 def test_a_run_that_was_cut_off_is_undone_by_the_next(unchanged: None, cell: Cell) -> None:
     first = attach_fileserver(cell)
-    found = dict(first.found)
+    found = dict(first.initial)
     first.apply({"threads": 20})
     journal = cell.server.shared / "restore" / "fileserver"
     for path in (journal, *journal.iterdir()):
@@ -210,7 +210,7 @@ def test_a_run_that_was_cut_off_is_undone_by_the_next(unchanged: None, cell: Cel
     first._bos("stop", "-wait")
     first._bos("delete")
     second = attach_fileserver(cell)
-    assert (second.original, dict(second.found)) == (first.original, found)
+    assert (second.original, dict(second.initial)) == (first.original, found)
     assert "fileserver on server restarted as found" in second.restore()
     assert not journal.exists()
     assert attach_fileserver(cell).running == first.original
@@ -344,7 +344,7 @@ def test_options_that_cannot_be_mounted_say_why(
     wrong = replace(cache_manager, rests=[(*cache_manager.rests[0], *options)])
     with pytest.raises(ConfigurationError, match=f"does not start: afsd.*{reason}"):
         wrong.apply({})
-    cache_manager.apply(cache_manager.found)
+    cache_manager.apply(cache_manager.initial)
     cell.clients[0].check(["ls", VOLUME_PATH])
 
 

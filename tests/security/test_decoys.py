@@ -108,11 +108,11 @@ def test_a_decoy_is_not_asked_in_the_cache_managers_place(node: Node, place: Fus
     try:
         client.start((*OPTIONS, *BLOCKS))
         with decoy(node, (client.program, *OPTIONS)):
-            assert client.shown()["cmdebug.cache_size_kib"] == 150000
+            assert client.effective()["cmdebug.cache_size_kib"] == 150000
             client.start((*OPTIONS, "-blocks", "160000"))
-            assert client.shown()["cmdebug.cache_size_kib"] == 160000
+            assert client.effective()["cmdebug.cache_size_kib"] == 160000
             node.check(["umount", MOUNT_POINT])
             with pytest.raises(ConfigurationError, match="does not run any more"):
-                client.shown()
+                client.effective()
     finally:
         client.restore()

@@ -20,7 +20,7 @@ from tuner.measure.references import install_references
 from tuner.measure.workload import Workload
 from tuner.model import Value
 from tuner.services.kind import Kind, Place, Program, Way, Wish, Workers
-from tuner.services.part import Part, verified
+from tuner.services.part import Part, verify_effective
 from tuner.services.target import Target
 from tuner.services.testbed import Bench, Testbed
 
@@ -39,7 +39,7 @@ class Toyd:
 
     def __post_init__(self) -> None:
         self.before = self._configuration.read_text()
-        self.found: Mapping[str, Value] = self.space.parse(self.before.split()).values
+        self.initial: Mapping[str, Value] = self.space.parse(self.before.split()).values
         self._start()
 
     @property
@@ -54,8 +54,8 @@ class Toyd:
         return "restart"
 
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
-        shown: dict[str, Value] = {name: int(value) for name, value in self._status().items()}
-        return verified(self.space, values, self.facts, shown)
+        answers: dict[str, Value] = {name: int(value) for name, value in self._status().items()}
+        return verify_effective(self.space, values, self.facts, answers)
 
     def incarnation(self) -> str:
         return self._status()["pid"]
@@ -163,7 +163,7 @@ class ToyWay(Way[ToySection]):
     ) -> Testbed:
         return ToyTestbed(section.directory, wish)
 
-    def resolved(self, section: ToySection, directory: Path) -> ToySection:
+    def resolve(self, section: ToySection, directory: Path) -> ToySection:
         return ToySection(directory=directory / section.directory)
 
 

@@ -48,8 +48,8 @@ class ClientHost:
     def file(self) -> str:
         return self.said("cat", self.unit.place.file)
 
-    def shown(self) -> dict[str, object]:
-        return dict(self.unit.shown())
+    def effective(self) -> dict[str, object]:
+        return dict(self.unit.effective())
 
     def journals(self) -> list[str]:
         done = self.run("ls", f"{RESTORE}/restore")

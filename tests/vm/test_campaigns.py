@@ -99,14 +99,14 @@ def conducted(guest: Guest, state: Path, tmp_path: Path) -> Conducted:
 
 def assert_as_found(conducted: Conducted, before: tuple[str, dict[str, object]]) -> None:
     with client_host(conducted.guest, conducted.state) as found:
-        assert (found.file(), found.shown()) == before
+        assert (found.file(), found.effective()) == before
         assert found.journals() == []
 
 
 @pytest.fixture
 def before(guest: Guest, state: Path) -> tuple[str, dict[str, object]]:
     with client_host(guest, state) as found:
-        return found.file(), found.shown()
+        return found.file(), found.effective()
 
 
 Before = tuple[str, dict[str, object]]

@@ -103,7 +103,7 @@ def test_fstune_reaches_it_as_a_testbed_and_finds_it_fit(guest: Guest, state: Pa
     testbed = read_testbed(path)
     with closing(hosts.Hosts(testbed, path.parent, state)) as connections:
         survey = hosts.look(testbed, connections, usual_wishes("afsd"))
-    assert survey.refused is None
+    assert survey.refusal is None
     assert yaml.safe_load(path.read_text())["clients"][0]["control"] == {"systemd": {}}
 
 

@@ -27,7 +27,7 @@ def test_limits_are_set_proven_and_put_back(guest: Guest, state: Path) -> None:
     with client_host(guest, state) as client:
         before = limits(client)
         part = HostNetwork.attach([client.host], client.unit.place.directory, SPACE)
-        assert part.found == {}
+        assert part.initial == {}
         raised = 1 << (before[RMEM_MAX].bit_length() + 1)
         try:
             assert part.apply({"rmem_max": raised}) == "set"

@@ -28,39 +28,39 @@ def client(guest: Guest, state: Path) -> Iterator[ClientHost]:
 def as_it_was(guest: Guest, state: Path) -> Iterator[None]:
     """Whatever a test does, the old configuration is in effect after it, and no journal is left."""
     with client_host(guest, state) as found:
-        before = found.file(), found.shown()
+        before = found.file(), found.effective()
     yield
     with client_host(guest, state) as found:
-        assert (found.file(), found.shown()) == before
+        assert (found.file(), found.effective()) == before
         assert found.journals() == []
         assert found.run("test", "-d", VOLUME_PATH).status == 0
 
 
 def test_other_options_are_in_effect_and_come_back(client: ClientHost) -> None:
     client.unit.start([*client.unit.options, "-chunksize", "16", "-daemons", "3"])
-    assert client.shown()["cmdebug.chunk_size_bytes"] == 1 << 16
+    assert client.effective()["cmdebug.chunk_size_bytes"] == 1 << 16
     assert client.said("findmnt", "--noheadings", "--output", "FSTYPE", MOUNT_POINT) == "afs"
 
 
 def test_a_busy_mount_is_left_as_it_is(client: ClientHost) -> None:
-    before = client.file(), client.shown()
+    before = client.file(), client.effective()
     with client.holder():
         with pytest.raises(TestbedError, match=r"is held by: \d+ \(.*sleep.*nothing was stopped"):
             client.unit.start([*client.unit.options, "-chunksize", "16"])
-        assert (client.file(), client.shown()) == before
+        assert (client.file(), client.effective()) == before
     client.unit.start([*client.unit.options, "-chunksize", "16"])
-    assert client.shown()["cmdebug.chunk_size_bytes"] == 1 << 16
+    assert client.effective()["cmdebug.chunk_size_bytes"] == 1 << 16
 
 
 def test_a_second_mount_is_left_as_it_is(client: ClientHost) -> None:
     """It would keep the module, so that only a reboot would be safe."""
-    before = client.file(), client.shown()
+    before = client.file(), client.effective()
     client.said("mkdir", "--parents", "/srv/afs")
     client.said("mount", "--bind", MOUNT_POINT, "/srv/afs")
     try:
         with pytest.raises(TestbedError, match=r"also mounted at /srv/afs.*nothing was stopped"):
             client.unit.start([*client.unit.options, "-chunksize", "16"])
-        assert (client.file(), client.shown()) == before
+        assert (client.file(), client.effective()) == before
     finally:
         client.said("umount", "/srv/afs")
 
@@ -78,23 +78,23 @@ def test_a_bad_option_fails_and_the_next_start_works(client: ClientHost) -> None
         client.unit.start([*client.unit.options, "-nosuch"])
     assert client.run("mountpoint", "--quiet", MOUNT_POINT).status != 0
     client.unit.start([*client.unit.options, "-chunksize", "17"])
-    assert client.shown()["cmdebug.chunk_size_bytes"] == 1 << 17
+    assert client.effective()["cmdebug.chunk_size_bytes"] == 1 << 17
 
 
 def test_a_cache_that_shrinks_is_begun_anew(client: ClientHost) -> None:
     """Fewer cache files than there are end afsd."""
     options = ["-blocks", "40000", "-files"]
     client.unit.start([*client.unit.options, *options, "6000"])
-    assert client.shown()["cmdebug.chunk_files"] == 6000
+    assert client.effective()["cmdebug.chunk_files"] == 6000
     client.unit.start([*client.unit.options, *options, "1500"])
-    assert client.shown()["cmdebug.chunk_files"] == 1500
+    assert client.effective()["cmdebug.chunk_files"] == 1500
 
 
 def test_a_client_that_was_stopped_by_somebody_is_put_back(client: ClientHost) -> None:
     client.unit.start([*client.unit.options, "-chunksize", "16"])
     client.said("systemctl", "stop", client.unit.place.unit)
     with pytest.raises(ConfigurationError, match="the client is gone"):
-        client.unit.shown()
+        client.unit.effective()
 
 
 def test_a_file_that_somebody_changes_stops_it(client: ClientHost) -> None:

@@ -13,11 +13,11 @@ from tuner.campaign.given import given_values
 from tuner.campaign.spec import CampaignSpec
 from tuner.errors import SpecError
 from tuner.model import Configuration
-from tuner.services.kind import Known
+from tuner.services.kind import Preview
 
 
 def check_plan(
-    spec: CampaignSpec, spaces: Mapping[str, Space], known: Sequence[Known | None]
+    spec: CampaignSpec, spaces: Mapping[str, Space], known: Sequence[Preview | None]
 ) -> None:
     """Raise SpecError, naming every mistake, unless a campaign has something valid to try.
 
@@ -28,7 +28,7 @@ def check_plan(
 
 
 def _wrong_first(
-    spec: CampaignSpec, spaces: Mapping[str, Space], known: Sequence[Known | None]
+    spec: CampaignSpec, spaces: Mapping[str, Space], known: Sequence[Preview | None]
 ) -> Iterator[str]:
     """What is wrong with the given configurations: on any host, or on those whose limits are
     known.
@@ -37,7 +37,7 @@ def _wrong_first(
     for where, values in given_values(spec):
         for hosts in known:
             # A space of the campaign's own need not know all that will be found.
-            found = {} if hosts is None else hosts.found
+            found = {} if hosts is None else hosts.initial
             known_found = {name: value for name, value in found.items() if name in parameters}
             configuration = Configuration.of({**known_found, **values})
             for part, space in spaces.items():

@@ -32,7 +32,7 @@ def guide_of(
     does not fit its host.
     """
     tunables = {
-        name: Tunable(part.space, facts[name], part.found) for name, part in target.parts.items()
+        name: Tunable(part.space, facts[name], part.initial) for name, part in target.parts.items()
     }
     strategy = proposer(spec.search.sampler, tunables, spec.seed)
     named = named_first(target, facts, spec)

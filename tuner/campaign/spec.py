@@ -382,7 +382,7 @@ def _with_resolved_paths(spec: CampaignSpec, directory: Path) -> CampaignSpec:
     workload = spec.workload.model_copy(update={"name": resolved(spec.workload.name)})
 
     def place(section: TestbedSection) -> TestbedSection:
-        return section.of(section.way.resolved(section.section, directory))
+        return section.of(section.way.resolve(section.section, directory))
 
     found = {"spaces": spaces, "workload": workload}
     return spec.at([place(section) for section in spec.places]).model_copy(update=found)

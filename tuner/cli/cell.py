@@ -9,11 +9,12 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from deploy.cell import CellError, Cells, CellSpec
+from deploy.cell import Cell, Cells, CellSpec
+from tuner.cli.by_name import show_by_name
 from tuner.cli.options import StateDir, state_directory
 from tuner.cli.say import say
 from tuner.errors import NotFoundError
-from tuner.services.openafs.cell import translated
+from tuner.services.openafs.cell import translate_errors
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -39,7 +40,7 @@ def up(
     installed.
     """
     console = Console(stderr=True)
-    with translated(), console.status(f"cell {escape(name)}") as status:
+    with translate_errors(), console.status(f"cell {escape(name)}") as status:
         cells = Cells(state_directory(state_dir))
         cell = cells.up(CellSpec(name, clients, link), lambda text: status.update(escape(text)))
     say(f"cell {name} is up: server, {', '.join(node.name for node in cell.clients)}")
@@ -49,7 +50,7 @@ def up(
 @app.command("down")
 def down(name: Name = "default", state_dir: StateDir = None) -> None:
     """Take a cell down completely: no process, namespace, mount or directory of it is left."""
-    with translated():
+    with translate_errors():
         existed = Cells(state_directory(state_dir)).down(name)
     say(f"cell {name} is down" if existed else f"there is no cell {name}")
 
@@ -57,25 +58,17 @@ def down(name: Name = "default", state_dir: StateDir = None) -> None:
 @app.command("status")
 def status(state_dir: StateDir = None) -> None:
     """List the cells and their nodes."""
-    with translated():
+    with translate_errors():
         cells = Cells(state_directory(state_dir))
-        names = cells.names()
-        if not names:
-            say("no cells")
-        for name in names:
-            try:
-                cell = cells.load(name)
-            except CellError as problem:
-                say(f"{name}: {problem}")
-                continue
-            if cell is None:
-                say(f"{name}: left over from a start that was cut off; take it down")
-                continue
-            state = "up" if cell.is_alive() else "broken; take it down"
-            say(f"{name}: {state}, link {cell.spec.link or 'unlimited'}")
-            for node in cell.nodes:
-                alive = f"process {node.init.pid}" if node.is_alive() else "not running"
-                say(f"  {node.name}: {alive}")
+        show_by_name(cells.names(), cells.load, _show, "no cells")
+
+
+def _show(cell: Cell) -> None:
+    state = "up" if cell.is_alive() else "broken; take it down"
+    say(f"{cell.spec.name}: {state}, link {cell.spec.link or 'unlimited'}")
+    for node in cell.nodes:
+        alive = f"process {node.init.pid}" if node.is_alive() else "not running"
+        say(f"  {node.name}: {alive}")
 
 
 @app.command("exec", context_settings={"allow_interspersed_args": False})
@@ -89,7 +82,7 @@ def execute(
 
     Our own options come first: everything after the node's name belongs to the command.
     """
-    with translated():
+    with translate_errors():
         cell = Cells(state_directory(state_dir)).load(name)
     if cell is None or not cell.is_alive():
         raise NotFoundError(

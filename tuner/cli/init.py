@@ -37,7 +37,7 @@ from tuner.report.tables import show
 from tuner.report.testbed import findings_page
 from tuner.services.kind import Rehearsal
 from tuner.services.kinds import starts
-from tuner.services.start import Begun, Choice, Question, Start
+from tuner.services.start import Choice, Draft, Question, Start
 
 _START = Question("start", "What is to be tuned?", "You can begin anew at any time.")
 _TIME = Question(
@@ -118,7 +118,7 @@ def _start(word: str, directory: Path) -> Start:
     return known[word]
 
 
-def _filled(begun: Begun, asker: Asker, name: str | None) -> tuple[FirstFile, list[Choice]]:
+def _filled(begun: Draft, asker: Asker, name: str | None) -> tuple[FirstFile, list[Choice]]:
     """Ask what every campaign is asked for."""
     time_s, time = asker.ask(_TIME, _duration, default=begun.wall_time)
     short = time_s < SHORT_S

@@ -17,7 +17,7 @@ import uvicorn
 from tuner.cli.options import Database, StateDir, database_address, state_directory
 from tuner.cli.say import say
 from tuner.errors import ConflictError, SpecError
-from tuner.services.kinds import offered
+from tuner.services.kinds import offers
 from tuner.settings import ServiceSettings
 
 #: Whoever is on this machine may have a proxy there.
@@ -95,8 +95,8 @@ def serve(
     if testbeds is not None and not testbeds.is_dir():
         raise SpecError(f"--testbeds {testbeds}: there is no such directory")
     for kind in allow or ():
-        if kind not in offered():
-            raise SpecError(f"--allow {kind}: it is {' or '.join(map(repr, offered()))}")
+        if kind not in offers():
+            raise SpecError(f"--allow {kind}: it is {' or '.join(map(repr, offers()))}")
     _check_address(host, port)
     # The application reads its settings from the environment: it runs as if on its own.
     os.environ["FSTUNE_STATE_DIR"] = str(state_directory(state_dir).absolute())

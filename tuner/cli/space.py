@@ -219,7 +219,7 @@ def parse(
         say(f"space: {found.name}")
         for parameter in found.parameters:
             if parameter.name in parsed.values:
-                value = describe.spoken(parsed.values[parameter.name])
+                value = describe.text_of(parsed.values[parameter.name])
                 say(f"{parameter.name} = {value}")
         if parsed.rest:
             say(f"not searched: {shlex.join(parsed.rest)}")
@@ -261,7 +261,7 @@ def _row(parameter: Parameter) -> tuple[str, ...]:
         parameter.name,
         " | ".join(parameter.flags),
         f"{describe.sensible(parameter)} {parameter.unit}".strip(),
-        "computed" if isinstance(default, Expression) else describe.spoken(default),
+        "computed" if isinstance(default, Expression) else describe.text_of(default),
         "yes" if parameter.searched else why_not,
     )
 

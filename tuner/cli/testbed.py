@@ -45,8 +45,8 @@ def check(
         console.print()
         show(console, commands_page(found.commands))
     console.print()
-    if found.refused:
-        raise ConflictError(f"{file}: a campaign would be refused: {found.refused}")
+    if found.refusal:
+        raise ConflictError(f"{file}: a campaign would be refused: {found.refusal}")
 
 
 @app.command()

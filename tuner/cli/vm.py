@@ -10,12 +10,12 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from deploy.cell import CellError
 from deploy.vm import Guest, GuestOptions, Guests, seed
 from deploy.vm.image import Say
+from tuner.cli.by_name import show_by_name
 from tuner.cli.options import StateDir, state_directory
 from tuner.cli.say import say
-from tuner.services.openafs.cell import translated
+from tuner.services.openafs.cell import translate_errors
 from tuner.services.openafs.guest import write_testbed
 
 app = typer.Typer(
@@ -77,7 +77,7 @@ def down(name: Name = "vm", state_dir: StateDir = None) -> None:
 
     The image stays, for the next one. What a build has left that was killed is ended, too.
     """
-    with translated():
+    with translate_errors():
         guests = Guests(state_directory(state_dir))
         existed = guests.down(name)
         if guests.images.clear():
@@ -88,7 +88,7 @@ def down(name: Name = "vm", state_dir: StateDir = None) -> None:
 @app.command("status")
 def status(state_dir: StateDir = None) -> None:
     """Show the image and the guests, whether each runs, and how to reach it."""
-    with translated():
+    with translate_errors():
         guests = Guests(state_directory(state_dir))
         image = guests.images.current()
         if image is None:
@@ -97,19 +97,7 @@ def status(state_dir: StateDir = None) -> None:
             say(f"image {image.name}: kernel {image.kernel}, OpenAFS {image.openafs}")
         if guests.images.cut_off():
             say("a build was killed and its programs may run on; end them with: fstune vm down")
-        names = guests.names()
-        if not names:
-            say("no guests")
-        for name in names:
-            try:
-                guest = guests.load(name)
-            except CellError as problem:
-                say(f"{name}: {problem}")
-                continue
-            if guest is None:
-                say(f"{name}: left over from a start that was cut off; take it down")
-                continue
-            _show(guest)
+        show_by_name(guests.names(), guests.load, _show, "no guests")
 
 
 def _show(guest: Guest) -> None:
@@ -126,7 +114,7 @@ def _show(guest: Guest) -> None:
 def _shown(what: str) -> Iterator[tuple[Say, Say]]:
     """Show what is being done while it is done, and keep a line for each stage that is done."""
     console = Console(stderr=True)
-    with translated(), console.status(escape(what)) as status:
+    with translate_errors(), console.status(escape(what)) as status:
         yield (
             lambda text: status.update(escape(f"{what}: {text}")),
             lambda text: say(text, err=True),

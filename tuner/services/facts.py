@@ -41,7 +41,7 @@ def host_facts(host: Connector, paths: Sequence[str]) -> HostFacts:
         there = float(check(host, ["date", "+%s.%N"]))
         asked_s = time.monotonic() - began
         memory = process_status(check(host, ["cat", "/proc/meminfo"]))
-        shown = check(host, ["ip", "-oneline", "address", "show"])
+        addresses = check(host, ["ip", "-oneline", "address", "show"])
         return HostFacts(
             host=host.host,
             system=_system(host.ask(["cat", "/etc/os-release"]).stdout),
@@ -53,7 +53,7 @@ def host_facts(host: Connector, paths: Sequence[str]) -> HostFacts:
             python=_python(host),
             clock_ahead_s=there - wall - asked_s / 2.0,
             asked_s=asked_s,
-            addresses=frozenset(re.findall(r"inet6? ([0-9a-f.:]+)/", shown)),
+            addresses=frozenset(re.findall(r"inet6? ([0-9a-f.:]+)/", addresses)),
             free_bytes=tuple((path, free_bytes(host, path)) for path in paths),
         )
 
@@ -63,19 +63,19 @@ def free_bytes(host: Connector, path: str) -> int:
     while path != "/" and host.ask(["test", "-e", path]).status != 0:
         path = path.rpartition("/")[0] or "/"
     with understood(host.host):
-        said = check(host, ["df", "--output=avail", "--block-size=1", "--", path])
-        return int(said.split()[-1])
+        output = check(host, ["df", "--output=avail", "--block-size=1", "--", path])
+        return int(output.split()[-1])
 
 
 def _system(os_release: str) -> str:
-    found = re.search(r'^PRETTY_NAME="?(.*?)"?$', os_release, re.MULTILINE)
-    return "unknown" if found is None else found[1]
+    match = re.search(r'^PRETTY_NAME="?(.*?)"?$', os_release, re.MULTILINE)
+    return "unknown" if match is None else match[1]
 
 
 def _python(host: Connector) -> str:
-    said = host.ask(["python3", "--version"])
-    found = re.search(r"Python (\d+)\.(\d+)", said.stdout)
-    if found is None or (int(found[1]), int(found[2])) < _LEAST_PYTHON:
+    version = host.ask(["python3", "--version"])
+    match = re.search(r"Python (\d+)\.(\d+)", version.stdout)
+    if match is None or (int(match[1]), int(match[2])) < _LEAST_PYTHON:
         least = ".".join(map(str, _LEAST_PYTHON))
-        raise TestbedError(f"{host.host}: python3 ({least} or newer) is needed: {said.tail}")
-    return said.stdout.split()[1]
+        raise TestbedError(f"{host.host}: python3 ({least} or newer) is needed: {version.tail}")
+    return version.stdout.split()[1]

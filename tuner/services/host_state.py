@@ -71,8 +71,8 @@ def host_state(host: Connector, paths: Sequence[str], prefixes: Sequence[str] = 
     all mount points that begin with it, or as a path where there are none. Raises TestbedError when
     the host cannot be reached.
     """
-    told = host.ask(["sh", "-c", _LOOK, "sh", *_FILES]).stdout
-    settings, mounts, disks = (*f"\n{told}".split("\n=\n", 2), "", "")[:3]
+    output = host.ask(["sh", "-c", _LOOK, "sh", *_FILES]).stdout
+    settings, mounts, disks = (*f"\n{output}".split("\n=\n", 2), "", "")[:3]
     return HostState(
         host.host,
         (*_settings(settings), *_file_systems(mounts, _devices(disks), paths, prefixes)),
@@ -80,9 +80,9 @@ def host_state(host: Connector, paths: Sequence[str], prefixes: Sequence[str] = 
 
 
 def _settings(lines: str) -> Iterator[tuple[str, str]]:
-    found = dict(line.split(":", 1) for line in lines.splitlines() if ":" in line)
+    lines_by_file = dict(line.split(":", 1) for line in lines.splitlines() if ":" in line)
     for file, name in _FILES.items():
-        if value := _value(found.get(file, "")):
+        if value := _value(lines_by_file.get(file, "")):
             yield "kernel" if name == _KERNEL else name, value
 
 
@@ -124,13 +124,17 @@ def _file_systems(
         source, target, kind, *_ = (*map(_plain, line.split(" ")), "", "", "")
         if target.startswith("/"):
             mounts[target] = source, kind  # what was mounted last covers the others
-    found = {prefix: sorted(t for t in mounts if t.startswith(prefix)) for prefix in prefixes}
-    named = {target: target for targets in found.values() for target in targets}
-    for path in (*paths, *(prefix for prefix, targets in found.items() if not targets)):
+    targets_by_prefix = {
+        prefix: sorted(t for t in mounts if t.startswith(prefix)) for prefix in prefixes
+    }
+    targets_by_name = {
+        target: target for targets in targets_by_prefix.values() for target in targets
+    }
+    for path in (*paths, *(prefix for prefix, targets in targets_by_prefix.items() if not targets)):
         holders = [t for t in mounts if path == t or path.startswith(f"{t.rstrip('/')}/")]
         if holders:
-            named[path] = max(holders, key=len)
-    for name, target in named.items():
+            targets_by_name[path] = max(holders, key=len)
+    for name, target in targets_by_name.items():
         source, kind = mounts[target]
         on = " on ".join([kind, *_layers(source.rpartition("/")[2], devices)])
         yield name, _value(on)
@@ -140,14 +144,14 @@ def _layers(name: str, devices: dict[str, _Device]) -> Iterator[str]:
     """What a device is made of, down to its disks."""
     kinds: dict[str, None] = {}
     disks: set[str] = set()
-    left, known = [name], set[str]()
-    while left:
-        now = left.pop()
+    pending, visited = [name], set[str]()
+    while pending:
+        now = pending.pop()
         device = devices.get(now)
-        if device is None or now in known:
+        if device is None or now in visited:
             continue
-        known.add(now)
-        left += sorted(device.parents)
+        visited.add(now)
+        pending += sorted(device.parents)
         if device.kind not in _PLAIN:
             kinds[device.kind] = None
         if not device.parents:

@@ -1,4 +1,4 @@
-"""The restore journal: what was found, kept on the host itself, with a script that puts it back.
+"""The restore journal: the settings as found, on the host itself, with a script to put them back.
 
 Owns the promise that a host can be put back without fstune: the files are plain, the script is a
 constant that reads them as data. A journal is written whole before the first change and removed
@@ -58,10 +58,10 @@ class Journal:
         return tuple(text.split("\0")[:-1])
 
     def note(self, record: str, values: Sequence[str]) -> None:
-        """Keep a list beside it that says nothing of what was found; see ``noted``."""
-        self.host.put(f"{self.directory}/{record}", _listed(values), mode=0o600)
+        """Keep a list beside it that is not to be put back; see ``read_note``."""
+        self.host.put(f"{self.directory}/{record}", _nul_separated(values), mode=0o600)
 
-    def noted(self, record: str) -> tuple[str, ...]:
+    def read_note(self, record: str) -> tuple[str, ...]:
         """What ``note`` kept; nothing when it kept nothing."""
         return tuple(self.host.ask(["cat", f"{self.directory}/{record}"]).stdout.split("\0")[:-1])
 
@@ -71,8 +71,8 @@ class Journal:
         words: Mapping[str, str],
         contents: Mapping[str, bytes] | None = None,
     ) -> bool:
-        """Write it, unless it is there already: what was found first is what counts. Whether it
-        was written.
+        """Write it, unless it exists already: the first record counts. Returns whether it was
+        written.
 
         ``records``: lists, kept NUL-separated; ``words``: single values, a line each; ``contents``:
         files as they are.
@@ -83,12 +83,15 @@ class Journal:
         fresh = f"{parent}/.{name}.new"  # hidden from whoever looks for journals
         check_change(self.host, ["rm", "--recursive", "--force", fresh])
         check_change(self.host, ["mkdir", "--parents", "--mode=0700", fresh])
-        plain = {name: _listed(values) for name, values in records.items()}
+        plain = {name: _nul_separated(values) for name, values in records.items()}
         plain |= {name: f"{value}\n".encode() for name, value in words.items()}
         plain |= contents or {}
         scripts = {helper: script(self.package, helper) for helper in self.helpers}
-        found = plain | scripts
-        sums = (f"{sha256(found[one]).hexdigest()}  {one}\n" for one in sorted(found))
+        contents_by_name = plain | scripts
+        sums = (
+            f"{sha256(contents_by_name[one]).hexdigest()}  {one}\n"
+            for one in sorted(contents_by_name)
+        )
         plain[_SUMS] = "".join(sums).encode()
         scripts[_RESTORE] = script(self.package, self.script)
         for name, content in plain.items():
@@ -103,10 +106,10 @@ class Journal:
         return True
 
     def state(self, name: str) -> JournalState:
-        """What there is of it on the host. ``name``: under which it may be kept."""
+        """Its state on the host. ``name``: under which it may be kept."""
         for state, directory in (
             (JournalState.OPEN, self.directory),
-            (JournalState.KEPT, self._kept(name)),
+            (JournalState.KEPT, self._kept_directory(name)),
         ):
             if self.host.ask(["test", "-d", directory]).status == 0:
                 return state
@@ -117,12 +120,12 @@ class Journal:
         more, and it lies ready for ``reopen``. Harmless when it is kept, or was never begun.
         """
         if self.state(name) is JournalState.OPEN:
-            self._move(self.directory, self._kept(name))
+            self._move(self.directory, self._kept_directory(name))
 
     def reopen(self, name: str) -> None:
         """Open what was kept under a name. Harmless when nothing was."""
         if self.state(name) is JournalState.KEPT:
-            self._move(self._kept(name), self.directory)
+            self._move(self._kept_directory(name), self.directory)
 
     def kept(self) -> list[Journal]:
         """Where those of this part may be that were closed in favour of configurations that stay,
@@ -133,7 +136,7 @@ class Journal:
         names = sorted(self.host.ask(["ls", place]).stdout.split())
         return [replace(self, directory=f"{place}/{name}/{part}") for name in names]
 
-    def _kept(self, name: str) -> str:
+    def _kept_directory(self, name: str) -> str:
         parent, _, part = self.directory.rpartition("/")
         return f"{parent.rpartition('/')[0]}/{_KEPT}/{word(name, 'application')}/{part}"
 
@@ -145,23 +148,23 @@ class Journal:
         check_change(self.host, ["sync", after, before])
 
     def restore(self) -> str | None:
-        """Put back what it records and remove it; what was done, None when there is no journal.
+        """Put back what it records and remove it. Returns what was done, None without a journal.
 
-        Raises TestbedError, with what the script said, when it cannot be put back; the journal
+        Raises TestbedError, with the script's output, when it cannot be put back; the journal
         stays then.
         """
         if self.host.ask(["test", "-d", self.directory]).status != 0:
             return None
         command = ["sh", f"{self.directory}/{_RESTORE}"]
         result = self.host.change(command, timeout_s=_RESTORE_TIMEOUT_S)
-        # One that says nothing is empty, and did nothing.
+        # A script that prints nothing is empty, and did nothing.
         if result.status != 0 or not result.stdout:
             raise CommandFailed(self.host.host, result)
         check_change(self.host, ["rm", "--recursive", "--force", self.directory])
         return result.stdout.strip()
 
 
-def _listed(values: Sequence[str]) -> bytes:
+def _nul_separated(values: Sequence[str]) -> bytes:
     return "".join(f"{value}\0" for value in values).encode()
 
 

@@ -50,12 +50,12 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What is known of a testbed before it is looked at. ``found``: the settings in effect, by
+class Preview:
+    """What is known of a testbed before a look at it. ``initial``: the settings in effect, by
     qualified name; ``facts``: what its hosts allow.
     """
 
-    found: Mapping[str, Value]
+    initial: Mapping[str, Value]
     facts: Mapping[str, int]
 
 
@@ -105,9 +105,8 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What the hosts of a testbed file say of themselves. ``name``: of the testbed; ``lines``: what
-    there is to say of the service, by what it is, under ``heading``; ``commands``: as a rehearsal
-    has them.
+    """The facts about the hosts of a testbed file. ``name``: of the testbed; ``lines``: about the
+    service, by what they are, under ``heading``; ``commands``: as in a rehearsal.
     """
 
     name: str
@@ -118,8 +117,8 @@ class Inspection:
     commands: Sequence[tuple[str, tuple[str, ...]]] = ()
 
     @property
-    def refused(self) -> str:
-        """Everything for which a campaign must not begin; "" when there is nothing."""
+    def refusal(self) -> str:
+        """All reasons why a campaign must not begin; "" when there is none."""
         return "; ".join(f"{f.host}: {f.message}" for f in self.findings if f.refuses)
 
 
@@ -138,7 +137,7 @@ class Way(ABC, Generic[S]):
 
     ``section``: the pydantic type of what stands there, S. ``example``: how that is written, for
     error messages. ``workers``: which can reach it. ``title``: what it is, where a service can
-    offer it over HTTP by its key alone. ``several``: what is said of a campaign that uses more than
+    offer it over HTTP by its key alone. ``several``: the remark on a campaign that uses more than
     one of these at once, empty where they do not disturb each other. ``threat``: why an answer from
     there need not hold elsewhere; ``real``: there are programs that run.
     """
@@ -176,7 +175,7 @@ class Way(ABC, Generic[S]):
         brought up by an earlier run of the same campaign. Raises SpecError or TestbedError.
         """
 
-    def resolved(self, section: S, directory: Path) -> S:
+    def resolve(self, section: S, directory: Path) -> S:
         """The section with its relative paths taken from a directory."""
         return section
 
@@ -194,11 +193,11 @@ class Way(ABC, Generic[S]):
         """The hosts that it uses, by how they are reached: no two testbeds may share one."""
         return ()
 
-    def known(self, section: S, state_directory: Path) -> Known | None:
-        """What is known of it before it is looked at; None for nothing."""
+    def preview(self, section: S, state_directory: Path) -> Preview | None:
+        """What is known of it before a look at it; None for nothing."""
         return None
 
-    def allowed(
+    def permit(
         self, section: S, where: str, allow: Collection[str], files: Mapping[str, Path]
     ) -> S:
         """The section of a request over HTTP, if an operator allows it. ``allow``: the keys of what
@@ -247,7 +246,7 @@ class Kind:
     """A kind of service. ``parts``: its tuned programs in the order in which they are brought up,
     servers before clients; None for a kind that takes those of all others. ``required``: those of
     which a campaign must name the search space. ``counted``: what its programs count that is worth
-    a row. ``starts``: how somebody may begin with it, what suits most first. ``programs``: by the
+    a row. ``starts``: the ways to begin with it, the most common first. ``programs``: by the
     name that search spaces use.
     """
 

@@ -49,23 +49,23 @@ def kinds() -> tuple[Kind, ...]:
     """All kinds, fstune's own first. One of another package that cannot be used is left out, with
     a warning: what fstune does without it must go on.
     """
-    found = [OPENAFS, SIMULATED]
+    all_kinds = [OPENAFS, SIMULATED]
     for entry in entry_points(group=_GROUP):
         try:
-            kind = _checked(entry.load(), {way.key for one in found for way in one.ways})
+            kind = _check(entry.load(), {way.key for one in all_kinds for way in one.ways})
         except Exception as problem:  # whatever another package does
             _log.warning("the kind of service %r cannot be used: %s", entry.name, problem)
         else:
-            found.append(kind)
-    return tuple(found)
+            all_kinds.append(kind)
+    return tuple(all_kinds)
 
 
-def _checked(kind: object, taken: Collection[str]) -> Kind:
+def _check(kind: object, keys_in_use: Collection[str]) -> Kind:
     """The kind, if it is one and its keys are free. Raises TypeError or ValueError."""
     if not isinstance(kind, Kind):
         raise TypeError(f"its entry point names no Kind, but {type(kind).__name__}")
     for way in kind.ways:
-        if not _KEY.fullmatch(way.key) or way.key in taken or way.key in _PROPERTIES:
+        if not _KEY.fullmatch(way.key) or way.key in keys_in_use or way.key in _PROPERTIES:
             raise ValueError(f"its key {way.key!r} is no word, or used already")
     for start in kind.starts:
         if not _WORD.fullmatch(start.name) or start.name in _STARTS:
@@ -88,15 +88,15 @@ def part_order() -> tuple[str, ...]:
 
 
 def starts() -> dict[str, Start]:
-    """How somebody may begin, by name: each kind's in its order, fstune's own first."""
-    found: dict[str, Start] = {}
+    """The ways to begin, by name: each kind's in its order, fstune's own first."""
+    starts_by_name: dict[str, Start] = {}
     for kind in kinds():
         for start in kind.starts:
-            found.setdefault(start.name, start)
-    return found
+            starts_by_name.setdefault(start.name, start)
+    return starts_by_name
 
 
-def offered() -> dict[str, str]:
+def offers() -> dict[str, str]:
     """What a service can offer over HTTP by its key alone, with its title."""
     return {key: way.title for key, (_, way) in ways().items() if way.title}
 
@@ -105,11 +105,11 @@ def offer(file: Path) -> Offer | None:
     """What a service can offer of a testbed file; None for a file that no kind can use."""
     for _, way in ways().values():
         try:
-            found = way.offer(file)
+            candidate = way.offer(file)
         except SpecError:
             continue
-        if found is not None:
-            return found
+        if candidate is not None:
+            return candidate
     return None
 
 

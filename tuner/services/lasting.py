@@ -1,4 +1,4 @@
-"""Configurations that stay: what parts and testbeds can do of which an application is made.
+"""Configurations that stay: the parts and testbeds that an application needs.
 
 While a configuration is brought into force, each host has an open journal and puts itself back by
 it when it hears nothing any more. A configuration stays when every journal is closed in its favour:
@@ -33,16 +33,16 @@ class LastingPart(Part, Protocol):
 
     @property
     def outlives_restart(self) -> bool:
-        """Whether a configuration in force comes back when its host starts anew."""
+        """Whether a configuration in force comes back when its host restarts."""
         ...
 
     @property
     def where_kept(self) -> str:
-        """What keeps a configuration in force, or what somebody must do for it, as a phrase."""
+        """What keeps a configuration in force, or what has to be done for it, as a phrase."""
         ...
 
     def journals(self, name: str) -> frozenset[JournalState]:
-        """What there is of the journals of this part, on all of its hosts."""
+        """The states of the journals of this part, on all of its hosts."""
         ...
 
     def keep(self, name: str) -> None:
@@ -52,7 +52,7 @@ class LastingPart(Part, Protocol):
         ...
 
     def reopen(self, name: str) -> None:
-        """Open what was kept, so that ``restore`` puts back what was there before. Raises
+        """Open the kept journals, so that ``restore`` puts back what was in effect before. Raises
         TestbedError.
         """
         ...
@@ -69,7 +69,7 @@ class LastingTestbed(Testbed, Protocol):
 
 def lasting_parts(target: Target) -> dict[str, LastingPart]:
     """The parts by component. Raises TestbedError when a configuration of one cannot stay."""
-    found = {name: part for name, part in target.parts.items() if isinstance(part, LastingPart)}
-    if missing := target.parts.keys() - found.keys():
+    parts = {name: part for name, part in target.parts.items() if isinstance(part, LastingPart)}
+    if missing := target.parts.keys() - parts.keys():
         raise TestbedError(f"a configuration of {min(missing)} cannot stay: fstune cannot apply it")
-    return found
+    return parts

@@ -33,7 +33,7 @@ class Part(Protocol):
         ...
 
     @property
-    def found(self) -> Mapping[str, Value]:
+    def initial(self) -> Mapping[str, Value]:
         """The parameters that were set when it was first looked at."""
         ...
 
@@ -62,26 +62,29 @@ class Part(Protocol):
         ...
 
     def restore(self) -> str:
-        """Put back what was found; returns a sentence that says so. Harmless when nothing was
+        """Put back the initial settings; returns a sentence about it. Harmless when nothing was
         changed.
         """
         ...
 
 
-def verified(
-    space: Space, values: Mapping[str, Value], facts: Mapping[str, int], shown: Mapping[str, Value]
+def verify_effective(
+    space: Space,
+    values: Mapping[str, Value],
+    facts: Mapping[str, int],
+    answers: Mapping[str, Value],
 ) -> dict[str, Value]:
     """Compare what a program shows with what it should show for ``values``.
 
-    ``shown``: by read-back key (see the space file). Returns the values in effect by parameter;
+    ``answers``: by read-back key (see the space file). Returns the values in effect by parameter;
     those that the program does not show count as requested. Raises NotInEffect naming the first
     that differs; a clamp that the space declares is no difference, but the value in effect is
     the clamped one.
     """
     effective: dict[str, Value] = dict(values)
     for name, expected in space.effective(values, facts).items():
-        actual = shown.get(expected.key)
-        if actual is not None and actual != expected.shown:
+        actual = answers.get(expected.key)
+        if actual is not None and actual != expected.reading:
             raise NotInEffect(_difference(space, name, expected, actual))
         if expected.clamped:
             effective[name] = expected.value
@@ -90,5 +93,5 @@ def verified(
 
 def _difference(space: Space, name: str, expected: Expected, actual: Value) -> str:
     setting = f"{space.component}.{name} = {expected.requested}"
-    shows = f"{expected.key} should show {expected.shown}, it shows {actual}"
+    shows = f"{expected.key} should show {expected.reading}, it shows {actual}"
     return f"{setting} is not in effect: {shows}"

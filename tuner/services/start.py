@@ -1,4 +1,4 @@
-"""How somebody begins with a kind of service: what is asked, and what follows from the answers.
+"""The first steps with a kind of service: the questions, and what follows from the answers.
 
 A kind that offers no start can be tuned all the same: its campaign files are written by hand.
 """
@@ -30,7 +30,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Something that was chosen, with the reason in one sentence."""
+    """A choice, with the reason in one sentence."""
 
     what: str
     value: str
@@ -38,7 +38,7 @@ class Choice:
 
 
 class Interview(Protocol):
-    """Whoever asks: a person at a terminal, or the options of a command."""
+    """The source of answers: a person at a terminal, or the options of a command."""
 
     def ask(
         self,
@@ -60,8 +60,8 @@ class Interview(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """What the answers come to.
+class Draft:
+    """The draft of a campaign file, from the answers.
 
     ``name``: for the campaign. ``section``: what stands under ``testbed:`` in its file, as YAML on
     one line; ``says``: a comment for it. ``spaces``: of each part the keys of its section, as YAML.
@@ -98,7 +98,7 @@ class Start(ABC):
         return None
 
     @abstractmethod
-    def begin(self, interview: Interview, beside: Path, state_directory: Path) -> Begun:
+    def begin(self, interview: Interview, beside: Path, state_directory: Path) -> Draft:
         """Ask and look; nothing is changed. ``beside``: where the testbed file will be, beside the
         campaign file. Raises SpecError or TestbedError.
         """

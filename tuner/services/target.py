@@ -45,7 +45,7 @@ class Target:
         values = {
             f"{component}.{name}": value
             for component, part in self.parts.items()
-            for name, value in part.found.items()
+            for name, value in part.initial.items()
         }
         return Configuration.of(values)
 
@@ -71,7 +71,7 @@ class Target:
         }
 
     def apply(self, configuration: Configuration, doing: Callable[[str], None]) -> Applied:
-        """Bring a configuration into effect and prove it. ``doing`` is told each step.
+        """Bring a configuration into effect and verify it. ``doing`` is called with each step.
 
         Raises ConfigurationError when a program does not start with it or does something else than
         asked; which configuration is in effect then is undefined until the next ``apply`` or
@@ -107,17 +107,17 @@ class Target:
         failure.
         """
         self.settle()
-        said: list[str] = []
+        messages: list[str] = []
         failure: TunerError | None = None
         for component, part in self.parts.items():
             doing(f"restoring {component}")
             try:
-                said.append(part.restore())
+                messages.append(part.restore())
             except TunerError as problem:
                 failure = failure or problem  # the other parts must be restored all the same
         if failure is not None:
             raise failure
-        return said
+        return messages
 
 
 def read_back(part: Part, values: Mapping[str, Value]) -> dict[str, Value]:

@@ -40,7 +40,7 @@ class Reference(Protocol):
 
     @property
     def plan(self) -> ReferencePlan:
-        """What was asked for."""
+        """The plan of the reference."""
         ...
 
     def run(

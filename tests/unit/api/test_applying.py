@@ -170,7 +170,7 @@ def test_a_verification_that_does_not_begin_can_be_asked_for_again(
         begun.append(1)
         raise OSError("no process can be made")
 
-    monkeypatch.setattr(starting, "_started", fail)
+    monkeypatch.setattr(starting, "_start_process", fail)
     for _ in range(2):
         with pytest.raises(OSError, match="no process"):
             post(guarded, f"{campaign}/verifications", json={"blocks": 3})

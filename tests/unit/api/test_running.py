@@ -112,7 +112,7 @@ def test_files_are_handed_out_a_few_at_a_time(
     service: Service = cast(FastAPI, client.app).state.service
     with Store.open(measured) as store:
         campaign = store.campaign("last").id
-    waiting = [service.exports.sent(campaign) for _ in range(exports._AT_ONCE)]
+    waiting = [service.exports.response(campaign) for _ in range(exports._AT_ONCE)]
     refused = client.get("/v1/campaigns/last/export")
     assert is_problem(refused, 503)
     assert refused.headers["retry-after"] == "10"

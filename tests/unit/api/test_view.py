@@ -11,7 +11,7 @@ import pytest
 
 from api import view
 from api.activity import doing, expected_end, now
-from api.comparison import compared
+from api.comparison import compare_trials
 from tuner.model import BASELINE, Block, BlockKind, Event, TimeUse
 from tuner.page import why
 from tuner.page.effects_seen import EffectsSeen
@@ -159,16 +159,16 @@ def test_the_expected_end_follows_from_what_the_budget_was_used_for(seen: Seen) 
 
 def test_kinds_of_blocks_are_compared_apart(seen: Seen) -> None:
     finalist = seen.leader
-    fresh, search = compared(seen, seen.scored, BASELINE, finalist)
+    fresh, search = compare_trials(seen, seen.scored, BASELINE, finalist)
     assert (fresh.kind, search.kind) == ("certification", "search")
     for found, kind in ((fresh, BlockKind.CERTIFY), (search, BlockKind.SEARCH)):
         count = sum(finalist in scores for of, scores in seen.scored if of is kind)
         assert f"in the {count} blocks that measured both" in found.text
         assert found.rows[1][1] == str(count)
     # The pilot's twin was in the pilot, and there with the baseline alone.
-    (pilot,) = compared(seen, seen.scored, BASELINE, 1)
+    (pilot,) = compare_trials(seen, seen.scored, BASELINE, 1)
     assert pilot.kind == "pilot"
-    both = compared(seen, seen.scored, 1, finalist)
+    both = compare_trials(seen, seen.scored, 1, finalist)
     assert {of.text for of in both} == {f"No block has measured both trial 1 and trial {finalist}."}
 
 

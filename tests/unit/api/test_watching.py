@@ -12,7 +12,7 @@ import pytest
 
 from api import watching
 from api.problems import RequestError
-from api.watching import Feeds, Heard
+from api.watching import Feeds, Presence
 from tests.unit.store.test_sharing import LIMIT_S
 from tuner.campaign.holding import this_process
 from tuner.model import Event
@@ -111,20 +111,20 @@ def test_whoever_watches_is_told_when_nobody_is_heard_from(
     async def watch() -> None:
         stream = Feeds(store, most=1).watch(campaign, 2)
         missed = await anext(stream)
-        assert isinstance(missed, Heard)
+        assert isinstance(missed, Presence)
         assert missed.absence is not None
         assert missed.absence.said.startswith("no process runs it any more")
         # Somebody takes it up; then it is paused, and nobody is to be heard from.
         await asyncio.to_thread(
             store.take_testbeds, campaign, ["x"], this_process(), LIMIT_S, lambda _: True, event
         )
-        assert await anext(stream) == Heard(None)
+        assert await anext(stream) == Presence(None)
         await asyncio.to_thread(store.give_back, store.leases()[0])
         assert await anext(stream) == missed
         store.move_campaign(campaign, CampaignState.PAUSED, "", event)
         paused = await anext(stream)
         assert isinstance(paused, Event)
-        assert await anext(stream) == Heard(None)
+        assert await anext(stream) == Presence(None)
         await stream.aclose()  # type: ignore[attr-defined]
 
     asyncio.run(watch())

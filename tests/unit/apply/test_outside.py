@@ -32,7 +32,7 @@ def changed(desk: Desk, campaign: Campaign, threads: int) -> dict[str, Value]:
     kept = keeper(desk, campaign)
     kept.change("fileserver", {}, {"threads": threads})
     kept.keep("fileserver", "somebody-else")
-    return kept.found(FOUND)
+    return kept.initial(FOUND)
 
 
 def test_a_stale_plan_changes_nothing_and_locks_nothing(desk: Desk) -> None:

@@ -19,8 +19,8 @@ from bench.error_rates.adjusted import (
     World,
     adjusted_rows,
     adjusted_table,
+    gains_shown,
     history,
-    shown_by,
 )
 from bench.error_rates.floors import (
     COMPONENTS,
@@ -74,7 +74,7 @@ def test_a_claim_is_the_judges() -> None:
     assert adjustment.score.used
     y, z = kind.blocks(rng, (30, FRESH_BLOCKS), 2)
     d, dz = y[..., 1] - y[..., 0] - 0.08, z[..., 1] - z[..., 0]
-    found = shown_by(adjustment, d, dz)["adjusted"]
+    found = gains_shown(adjustment, d, dz)["adjusted"]
     for path, (own, others) in enumerate(zip(d, dz, strict=True)):
         covariates = np.full((FRESH_BLOCKS, len(COVARIATES)), np.nan)
         covariates[:, 0] = others
@@ -175,7 +175,7 @@ def test_committed_claims_find_more_than_raw_ones(root: Path) -> None:
 
 def test_committed_floors_keep_their_error(root: Path) -> None:
     rows = [floor_row(row) for row in committed(root, "floors.csv")]
-    broken = [row for row in rows if row.truth in {t.name for t in TRUTHS if t.broken}]
+    broken = [row for row in rows if row.truth in {t.name for t in TRUTHS if t.breaks_floor}]
     assert len(broken) * 2 == len(rows)
     for row in broken:
         alpha = row.floor_alpha

@@ -19,7 +19,7 @@ from bench.error_rates.guards import (
     PILOT_BLOCKS,
     PILOTS,
     RACE_BLOCKS,
-    Caught,
+    Detection,
     Look,
     campaigns_of,
     pilot_ends,
@@ -242,8 +242,8 @@ def test_strong_dependence_is_caught(mistake: str) -> None:
 
 
 def test_a_promise_is_broken_by_three_standard_errors() -> None:
-    def counted(mistakes: int) -> Caught:
-        return Caught(ALPHA_PRUNE, 10_000, mistakes, 0.0, 0, 0, 0, 0, 0)
+    def counted(mistakes: int) -> Detection:
+        return Detection(ALPHA_PRUNE, 10_000, mistakes, 0.0, 0, 0, 0, 0, 0)
 
     assert not counted(355).matters  # .0304 + 3 x .00172 = .0355
     assert counted(356).matters

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.minimal import study
-from bench.minimal.drawn import MOST_ACTIVE, drawn
+from bench.minimal.surfaces import MOST_ACTIVE, draw_surface
 from tuner.model import Configuration
 
 pytestmark = pytest.mark.slow
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 def test_what_is_drawn_is_as_it_says() -> None:
     counts = set()
     for seed in range(1, 30):
-        surface, gains = drawn(seed)
+        surface, gains = draw_surface(seed)
         best, score = surface.best()
         counts.add(len(gains))
         assert best.as_dict().keys() == gains.keys()

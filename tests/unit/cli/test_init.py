@@ -14,8 +14,8 @@ from tests.unit.cli.conftest import Fstune
 from tests.unit.cli.test_terminal import terminal
 from tuner.campaign.spec import read_spec
 from tuner.errors import SpecError
-from tuner.services.kinds import _checked
-from tuner.services.start import Begun, Interview, Question, Start
+from tuner.services.kinds import _check
+from tuner.services.start import Draft, Interview, Question, Start
 from tuner.store import Store
 
 pytestmark = pytest.mark.slow
@@ -146,7 +146,7 @@ class ToyStart(Start):
     title = "toyd"
     questions = (Question("place", "Where?", "It is kept there."),)
 
-    def begin(self, interview: Interview, beside: Path, state_directory: Path) -> Begun:
+    def begin(self, interview: Interview, beside: Path, state_directory: Path) -> Draft:
         raise SpecError("not in this test")
 
 
@@ -163,7 +163,7 @@ def test_starts_of_other_packages_take_no_words_that_are_used(
     Other.name = name
     kind = type(TOY)(TOY.name, TOY.parts, TOY.required, TOY.ways, starts=(Other(),))
     if not said:
-        assert _checked(kind, set()) is kind
+        assert _check(kind, set()) is kind
         return
     with pytest.raises(ValueError, match=said):
-        _checked(kind, set())
+        _check(kind, set())

@@ -76,7 +76,7 @@ def test_what_could_not_be_measured_is_told_with_its_reason() -> None:
 def test_a_plan_is_read_as_it_was_made(desk: Desk) -> None:
     campaign = desk.campaign()
     plan, application = make_plan(desk.hand, campaign, desk.site(campaign), stepwise=True)
-    document = PlanDocument.made(plan, application).model_dump(mode="json")
+    document = PlanDocument.of(plan, application).model_dump(mode="json")
     read, planned = at(Server(answer(document))).plan(CAMPAIGN, stepwise=True)
     assert read == plan
     assert planned is not None
@@ -90,7 +90,7 @@ def test_a_plan_that_changes_nothing_is_no_refusal(desk: Desk) -> None:
     campaign = desk.campaign()
     desk.apply(campaign)
     plan, application = make_plan(desk.hand, campaign, desk.site(campaign))
-    document = PlanDocument.made(plan, application).model_dump(mode="json")
+    document = PlanDocument.of(plan, application).model_dump(mode="json")
     assert at(Server(answer(document))).plan(CAMPAIGN, stepwise=False) == (plan, None)
 
 

@@ -45,14 +45,14 @@ def test_clamps_are_known_by_their_reason() -> None:
         {"threads": 128, "small_vnodes": 200, "udp_buffer": 1 << 20, "volume_cache": 50}
     )
     small = expected["small_vnodes"]
-    assert (small.key, small.shown, small.requested) == ("xstat_fs.vcache_S_Entries", 257, 200)
+    assert (small.key, small.reading, small.requested) == ("xstat_fs.vcache_S_Entries", 257, 200)
     assert small.clamped
     assert "two for each thread" in small.why
     buffer = expected["udp_buffer"]
-    assert (buffer.key, buffer.shown, buffer.value) == ("ss.rb", 2 * 212992, 212992)
+    assert (buffer.key, buffer.reading, buffer.value) == ("ss.rb", 2 * 212992, 212992)
     assert "net.core.rmem_max" in buffer.why
-    assert expected["volume_cache"].shown == 200
-    assert expected["threads"].shown == 130
+    assert expected["volume_cache"].reading == 200
+    assert expected["threads"].reading == 130
     assert not expected["threads"].clamped
 
 
@@ -93,7 +93,7 @@ def test_nothing_set_expects_nothing() -> None:
 )
 def test_the_client_shows_sizes(values: dict[str, Value], shown: dict[str, Value]) -> None:
     expected = CLIENT.effective(values)
-    assert {name: expected[name].shown for name in shown} == shown
+    assert {name: expected[name].reading for name in shown} == shown
     assert expected.keys() == values.keys()
 
 

@@ -108,14 +108,14 @@ def test_answers_lead_back_to_what_was_drawn(space, seed):  # type: ignore[no-un
 def test_what_is_not_searched_stays_as_found() -> None:
     space = SERVER.narrow(only=["udp_buffer"])
     found: dict[str, Value] = {"sync_behavior": "always", "preset": "L", "busy_threshold": 900}
-    drawn = [draw(space, Chance(seed), found=found) for seed in range(20)]
+    drawn = [draw(space, Chance(seed), initial=found) for seed in range(20)]
     assert all(values.items() >= found.items() for values in drawn)
     assert any("udp_buffer" in values for values in drawn)
 
 
 def test_a_preset_as_found_gives_way_to_a_search_of_its_values() -> None:
     space = SERVER.narrow(only=["threads"])
-    drawn = [draw(space, Chance(seed), found={"preset": "L"}) for seed in range(30)]
+    drawn = [draw(space, Chance(seed), initial={"preset": "L"}) for seed in range(30)]
     assert all(values["callbacks"] == 64000 for values in drawn)
     assert all("preset" not in values for values in drawn)
     assert any("threads" in values for values in drawn)
@@ -139,7 +139,7 @@ def test_a_kernel_limit_that_is_raised_first_lets_a_program_ask_for_more() -> No
     together = []
     for _ in range(50):
         limits = draw(host, ask, found)
-        raised = host.supplied(limits, found)
+        raised = host.supplies(limits, found)
         assert raised == {
             **found,
             "net_core_rmem_max": limits["rmem_max"],
@@ -159,7 +159,7 @@ def test_a_kernel_limit_is_never_lowered() -> None:
     drawn = [draw(host, ask, found) for _ in range(100)]
     assert min(int(values["rmem_max"]) for values in drawn) >= 8_000_000
     assert host.violations({"rmem_max": 4194304}, found)
-    assert host.supplied({}, found) == found
+    assert host.supplies({}, found) == found
 
 
 def test_the_seeded_chance_draws_the_same_again_and_covers_its_ranges() -> None:

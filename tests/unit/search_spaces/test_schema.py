@@ -69,8 +69,8 @@ def test_the_words_of_uses_are_the_same(schema: Any) -> None:
 
 def test_the_keys_are_the_same(root: Path, schema: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every key that the loader asks for is in the schema, and no other."""
-    asked: dict[str, set[str]] = {}
-    done = Section.done
+    keys: dict[str, set[str]] = {}
+    refuse_unknown = Section.refuse_unknown
 
     def spy(self: Section) -> None:
         *above, last = ("", *self._path.split("."))
@@ -80,15 +80,15 @@ def test_the_keys_are_the_same(root: Path, schema: Any, monkeypatch: pytest.Monk
         if self._path.startswith("left_out."):
             kind = "option"
         kind = {"at_least": "bound", "at_most": "bound", "only_if": "condition"}.get(kind, kind)
-        asked.setdefault(kind, set()).update(self._asked)
-        done(self)
+        keys.setdefault(kind, set()).update(self._known_keys)
+        refuse_unknown(self)
 
-    monkeypatch.setattr(Section, "done", spy)
+    monkeypatch.setattr(Section, "refuse_unknown", spy)
     text = (root / PACKAGE / "openafs-fileserver-1.8.yaml").read_text(encoding="utf-8")
     parse_space(text, "openafs-fileserver-1.8.yaml")
-    sections = {"": schema, **{k: d for k, d in schema["$defs"].items() if k in asked}}
-    assert sections.keys() == asked.keys()
+    sections = {"": schema, **{k: d for k, d in schema["$defs"].items() if k in keys}}
+    assert sections.keys() == keys.keys()
     for kind, section in sections.items():
         merged = {"extends", "without"} if kind == "" else set()
-        assert set(section["properties"]) - merged == asked[kind], kind
+        assert set(section["properties"]) - merged == keys[kind], kind
         assert section["additionalProperties"] is False

@@ -22,7 +22,7 @@ from tuner.measure.workload import load_workload
 from tuner.model import Configuration
 from tuner.services import kinds as module
 from tuner.services.kind import Kind, Way, Wish
-from tuner.services.kinds import kinds, offer, offered, part_order, programs, ways
+from tuner.services.kinds import kinds, offer, offers, part_order, programs, ways
 from tuner.services.openafs.kind import OPENAFS
 from tuner.services.simulated.kind import SIMULATED
 from tuner.services.testbed import Bench
@@ -72,7 +72,7 @@ def test_a_way_says_where_a_testbed_is(kind: Kind, way: Way[Any], tmp_path: Path
     assert bool(place.name) == bool(way.name(section))
     assert way.describe(section)
     assert str(tmp_path.parent) not in way.summary(section)
-    assert way.resolved(section, Path("/")) == section
+    assert way.resolve(section, Path("/")) == section
     assert way.mistakes(section, "testbed", wish_of(kind)) in ((), [])
 
 
@@ -82,9 +82,9 @@ def test_nothing_is_allowed_over_http_unless_named(
 ) -> None:
     section = section_of(way, tmp_path)
     with pytest.raises(SpecError, match=f"testbed.{way.key}: "):
-        way.allowed(section, "testbed", [], {})
+        way.permit(section, "testbed", [], {})
     if way.title:
-        assert way.allowed(section, "testbed", [way.key], {}) == section
+        assert way.permit(section, "testbed", [way.key], {}) == section
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -124,7 +124,7 @@ def test_a_testbed_file_is_offered_by_the_kind_that_can_read_it(
 def test_what_comes_with_fstune() -> None:
     assert kinds()[:2] == (OPENAFS, SIMULATED)
     assert {"cell", "hosts", "simulated"} <= ways().keys()
-    assert offered().keys() == {"cell", "simulated"}
+    assert offers().keys() == {"cell", "simulated"}
 
 
 @pytest.mark.parametrize(

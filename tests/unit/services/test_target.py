@@ -12,7 +12,7 @@ from search_spaces import Space
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.model import Configuration, Value
 from tuner.services import target as module
-from tuner.services.part import NotInEffect, verified
+from tuner.services.part import NotInEffect, verify_effective
 from tuner.services.target import Target
 
 FILESERVER = search_spaces.load("openafs-fileserver-1.8")
@@ -24,7 +24,7 @@ class Remembering:
     """A part that is there in memory only."""
 
     space: Space
-    found: Mapping[str, Value]
+    initial: Mapping[str, Value]
     facts: Mapping[str, int] = field(default_factory=dict)
     identity: str = "memory 1.0"
     now: dict[str, Value] = field(default_factory=dict)
@@ -125,18 +125,20 @@ def test_a_difference_names_parameter_and_both_values() -> None:
         match=r"fileserver\.callbacks = 90000 is not in effect: xstat_fs\.nblks should show 90000, "
         "it shows 60000",
     ):
-        verified(FILESERVER, {"callbacks": 90000}, {}, {"xstat_fs.nblks": 60000})
+        verify_effective(FILESERVER, {"callbacks": 90000}, {}, {"xstat_fs.nblks": 60000})
 
 
 def test_a_clamp_that_the_space_declares_is_no_difference() -> None:
     shown: dict[str, Value] = {"ss.rb": 2 * 212992}
     facts = {"net_core_rmem_max": 212992}
-    effective = verified(FILESERVER, {"udp_buffer": 1048576}, facts, shown)
+    effective = verify_effective(FILESERVER, {"udp_buffer": 1048576}, facts, shown)
     assert effective == {"udp_buffer": 212992}
     facts = {"net_core_rmem_max": 4194304}
     with pytest.raises(ConfigurationError, match=r"udp_buffer = 1048576 .* 2097152.* 425984"):
-        verified(FILESERVER, {"udp_buffer": 1048576}, facts, shown)
+        verify_effective(FILESERVER, {"udp_buffer": 1048576}, facts, shown)
 
 
 def test_what_is_not_shown_counts_as_requested() -> None:
-    assert verified(FILESERVER, {"sync_behavior": "always"}, {}, {}) == {"sync_behavior": "always"}
+    assert verify_effective(FILESERVER, {"sync_behavior": "always"}, {}, {}) == {
+        "sync_behavior": "always"
+    }

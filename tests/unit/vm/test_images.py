@@ -121,7 +121,7 @@ def no_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("deploy.vm.image.require_machine", "deploy.vm.guest.require_machine"):
         monkeypatch.setattr(name, lambda: None)
     monkeypatch.setattr("deploy.vm.qemu.require_machine", lambda options: None)
-    monkeypatch.setattr(image, "ensure_packages", refuse)
+    monkeypatch.setattr(image, "ensure_private_packages", refuse)
 
 
 @pytest.mark.usefixtures("open_umask", "no_packages")

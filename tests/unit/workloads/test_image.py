@@ -25,7 +25,7 @@ def test_an_image_knows_who_wrote_each_byte(
             image, bytewise = image.whole(at, generation), [generation] * at
         elif kind == "write":
             start = min(at, len(bytewise))
-            image = image.written(start, start + length, generation)
+            image = image.write(start, start + length, generation)
             bytewise[start : start + length] = [generation] * length
         else:
             image, bytewise = image.cut(at), bytewise[:at]
@@ -40,4 +40,4 @@ def test_an_image_knows_who_wrote_each_byte(
 
 def test_a_gap_is_refused() -> None:
     with pytest.raises(ValueError, match="gap"):
-        Image().written(1, 2, 1)
+        Image().write(1, 2, 1)

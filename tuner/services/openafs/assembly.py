@@ -72,7 +72,7 @@ class ClientHost:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Requirements:
     """What a campaign wants of a testbed. ``fileserver``: None to leave the server alone;
     ``client_runtime``: None to leave alone what is set on running clients; ``host_network``: None
     to leave alone the limits of the hosts' kernels.
@@ -85,13 +85,13 @@ class Wanted:
     host_network: Space | None = None
 
 
-def usual_wishes(program: str) -> Wanted:
+def usual_wishes(program: str) -> Requirements:
     """What a campaign may want of hosts at most: all that the packaged spaces search of OpenAFS. A
     kernel serves everybody on its host, so its limits are left to campaigns that name them.
     ``program``: of the clients.
     """
     client = {unit.PROGRAM: "linux", fuse.PROGRAM: "fuse"}[program]
-    return Wanted(
+    return Requirements(
         search_spaces.load("openafs-fileserver-1.8"),
         search_spaces.load(f"openafs-cache-manager-{client}-1.8"),
         client_runtime=search_spaces.load(_RUNTIME) if program == unit.PROGRAM else None,
@@ -102,7 +102,7 @@ def assemble(
     server: Connector,
     clients: Sequence[ClientHost],
     layout: Layout,
-    wanted: Wanted,
+    requirements: Requirements,
     work: Workload,
     *,
     alike: bool = True,
@@ -113,33 +113,33 @@ def assemble(
     """
     hosts = [client.host for client in clients]
     place = (layout.directory, layout.path)
-    references = install_references(hosts[0], *place, wanted.references, work)
+    references = install_references(hosts[0], *place, requirements.references, work)
     parts: dict[str, Part] = {}
     follows: dict[str, str] = {}
     network: HostNetwork | None = None
-    if wanted.host_network is not None:
+    if requirements.host_network is not None:
         directory = layout.server.directory
-        network = HostNetwork.attach(kernels, directory, wanted.host_network, alike=alike)
+        network = HostNetwork.attach(kernels, directory, requirements.host_network, alike=alike)
         parts["host_network"] = network
-    if wanted.fileserver is not None:
-        fileserver = Fileserver.attach(server, layout.server, wanted.fileserver)
+    if requirements.fileserver is not None:
+        fileserver = Fileserver.attach(server, layout.server, requirements.fileserver)
         parts["fileserver"] = fileserver
         if network is not None and bound(fileserver, network):
             follows["fileserver"] = "host_network"
     program = clients[0].program
-    attached = [client.attach() for client in clients]
-    cache = CacheManager.attach(attached, program, wanted.cache_manager, alike=alike)
+    caches = [client.attach() for client in clients]
+    cache = CacheManager.attach(caches, program, requirements.cache_manager, alike=alike)
     parts["cache_manager"] = cache
     make_cold = cache.make_cold
-    if wanted.client_runtime is not None:
-        space = wanted.client_runtime
-        lives = [_live(client, layout, space, silent=not alike) for client in attached]
+    if requirements.client_runtime is not None:
+        space = requirements.client_runtime
+        lives = [_live(client, layout, space, silent=not alike) for client in caches]
         runtime = ClientRuntime.attach(lives, space, alike=alike)
         parts["client_runtime"] = runtime
-        make_cold = partial(_made_cold, cache, runtime)
+        make_cold = partial(_make_cold, cache, runtime)
     else:
-        for client in attached:
-            _stays_as_found(client, layout)
+        for client in caches:
+            _keep_initial(client, layout)
     alone = len(hosts) == 1
     engine = (
         Engine.install(hosts[0], *place, work) if alone else Together.install(hosts, *place, work)
@@ -160,16 +160,16 @@ def assemble(
     return Bench(target, engine, make_cold, watch, references, states)
 
 
-def _made_cold(cache: CacheManager, runtime: ClientRuntime) -> None:
-    """Empty every client's cache. That starts the clients anew, and what is set on running ones is
-    proven again: what comes is measured as well. Raises ConfigurationError.
+def _make_cold(cache: CacheManager, runtime: ClientRuntime) -> None:
+    """Empty every client's cache. That restarts the clients, so the settings of the running ones
+    are verified again: the next stage is measured as well. Raises ConfigurationError.
     """
     cache.make_cold()
     runtime.prove()
 
 
 def _live(client: Client, layout: Layout, space: Space, *, silent: bool) -> Live:
-    """What is set on a running client, given anew whenever it is started from now on. ``silent``:
+    """The settings of a running client, set again after each restart from now on. ``silent``:
     see ``Live.attach``. Raises SpecError for one that takes no fs commands.
     """
     if not isinstance(client, UnitClient):
@@ -180,9 +180,9 @@ def _live(client: Client, layout: Layout, space: Space, *, silent: bool) -> Live
     return client.live
 
 
-def _stays_as_found(client: Client, layout: Layout) -> None:
-    """What is set on a running client, and would not be so after a start, is set again after each
-    one, although nobody tunes it. One that does not answer is only put back.
+def _keep_initial(client: Client, layout: Layout) -> None:
+    """Have settings of a running client that a restart loses set again after each one, although
+    nothing tunes them. A client that does not answer is only put back.
     """
     if not isinstance(client, UnitClient):
         return

@@ -46,11 +46,11 @@ class Buffers:
         """The server is about to be started. Raises TestbedError."""
         self.at_start = _limits(self.host)
 
-    def record(self, found: Mapping[str, Value]) -> tuple[str, ...]:
+    def record(self, initial: Mapping[str, Value]) -> tuple[str, ...]:
         """For the script that puts the server back: what it asks for as found, and the limits when
         it was started.
         """
-        return str(_bytes(found)), *map(str, self.at_start)
+        return str(_bytes(initial)), *map(str, self.at_start)
 
 
 def _limits(host: Connector) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from tuner.services.lasting import JournalState
 from tuner.services.openafs import parse
 from tuner.services.openafs.client import Client
 from tuner.services.openafs.limits import memory_bytes
-from tuner.services.part import verified
+from tuner.services.part import verify_effective
 
 #: Debian's and Red Hat's.
 _CACHE_INFO = ("/etc/openafs/cacheinfo", "/usr/vice/etc/cacheinfo")
@@ -35,12 +35,12 @@ class CacheManager:
     clients: Sequence[Client]
     space: Space
     identity: str
-    found: Mapping[str, Value]
+    initial: Mapping[str, Value]
     facts: Mapping[str, int]
     #: The options of each client that the space does not know.
     rests: Sequence[tuple[str, ...]]
-    #: Values in effect on every client; None while they may differ from client to client.
-    mounted: tuple[str, ...] | None = field(default=None)
+    #: The options in effect on every client; None while clients may differ.
+    options_in_effect: tuple[str, ...] | None = field(default=None)
 
     @classmethod
     def attach(
@@ -52,7 +52,7 @@ class CacheManager:
         they need not be when they are only put back, each to what it had. Raises TestbedError when
         their options cannot be read, or differ in what the space knows.
         """
-        found: list[Mapping[str, Value]] = []
+        settings: list[Mapping[str, Value]] = []
         rests: list[tuple[str, ...]] = []
         for client in clients:
             try:
@@ -61,20 +61,20 @@ class CacheManager:
                 raise TestbedError(
                     f"{client.host.host}: the client's present options cannot be read: {problem}"
                 ) from problem
-            if alike and found and parsed.values != found[0]:
+            if alike and settings and parsed.values != settings[0]:
                 raise TestbedError(
                     f"{client.host.host} and {clients[0].host.host} run with different options "
-                    f"({parsed.values} and {found[0]}); a testbed's clients must be alike"
+                    f"({parsed.values} and {settings[0]}); a testbed's clients must be alike"
                 )
-            found.append(parsed.values)
+            settings.append(parsed.values)
             rests.append(parsed.rest)
         version = check(clients[0].host, ["fs", "-version"]).strip()
-        return cls(clients, space, f"{program} {version}", found[0], _facts(clients), rests)
+        return cls(clients, space, f"{program} {version}", settings[0], _facts(clients), rests)
 
     def apply(self, values: Mapping[str, Value]) -> str | None:
         """See Part.apply: a remount with an empty cache, unless these options are in effect."""
         options = tuple(self.space.render(values))
-        if options == self.mounted:
+        if options == self.options_in_effect:
             self._on_all(lambda client, rest: client.refresh())
             return None
         self._mount(options)
@@ -85,12 +85,12 @@ class CacheManager:
 
         The surest way: the cache manager ends, its cache is wiped, a new one starts.
         """
-        as_found = tuple(self.space.render(self.found))
-        self._mount(as_found if self.mounted is None else self.mounted)
+        initial_options = tuple(self.space.render(self.initial))
+        self._mount(initial_options if self.options_in_effect is None else self.options_in_effect)
 
     def restore(self) -> str:
         """See Part.restore."""
-        self.mounted = None
+        self.options_in_effect = None
         return "; ".join(self._on_all(lambda client, rest: client.restore()))
 
     @property
@@ -128,13 +128,13 @@ class CacheManager:
         """See Part.read_back: from the cache manager's own answers, for every client."""
         effective: dict[str, Value] = dict(values)
         for client in self.clients:
-            effective = verified(self.space, values, self.facts, client.shown())
+            effective = verify_effective(self.space, values, self.facts, client.effective())
         return effective
 
     def _mount(self, options: tuple[str, ...]) -> None:
-        self.mounted = None
+        self.options_in_effect = None
         self._on_all(lambda client, rest: client.start((*rest, *options)))
-        self.mounted = options
+        self.options_in_effect = options
 
     def _on_all(self, do: Callable[[Client, tuple[str, ...]], T]) -> list[T]:
         """The same on every client at once; the first failure when all have ended."""
@@ -143,7 +143,7 @@ class CacheManager:
 
 
 def _facts(clients: Sequence[Client]) -> dict[str, int]:
-    """What the hosts of all clients allow: of each figure the smallest."""
+    """The limits of the hosts of all clients: the smallest of each."""
     each = [host_limits(client.host, client.cache) for client in clients]
     return {name: min(facts[name] for facts in each) for name in each[0]}
 
@@ -164,8 +164,8 @@ def cache_info(host: Connector) -> tuple[str, str, int]:
     TestbedError when there is none that can be read.
     """
     usual, other = _CACHE_INFO
-    found = host.ask(["cat", usual])
-    text = found.stdout if found.status == 0 else check(host, ["cat", other])
+    result = host.ask(["cat", usual])
+    text = result.stdout if result.status == 0 else check(host, ["cat", other])
     try:
         return parse.cache_info(text)
     except ValueError as problem:

@@ -23,14 +23,14 @@ from deploy.cell.server import VOLUME
 from tuner.errors import TestbedError
 from tuner.hosts.node import NodeConnector
 from tuner.measure.workload import Workload
-from tuner.services.openafs.assembly import ClientHost, Layout, Wanted, assemble
+from tuner.services.openafs.assembly import ClientHost, Layout, Requirements, assemble
 from tuner.services.openafs.file import TestbedFile
 from tuner.services.openafs.fileserver import FileserverPlace
 from tuner.services.openafs.fuse import FusePlace
 from tuner.services.testbed import Bench
 
 #: What the clients of a new cell are mounted with, by qualified name.
-FOUND_IN_NEW = {"cache_manager.blocks": int(DEFAULT_CLIENT_OPTIONS[1])}
+INITIAL_SETTINGS = {"cache_manager.blocks": int(DEFAULT_CLIENT_OPTIONS[1])}
 
 #: Of the cell itself, in no campaign's way.
 _OTHER_VOLUMES = ("root.afs", "root.cell")
@@ -59,7 +59,7 @@ def limits_of_new() -> dict[str, int]:
         "fixed_command_length": 0,
         # The kernel's default for file systems in memory, which those of the nodes are.
         "cache_partition_bytes": memory_bytes // 2,
-        "cacheinfo_blocks": FOUND_IN_NEW["cache_manager.blocks"],
+        "cacheinfo_blocks": INITIAL_SETTINGS["cache_manager.blocks"],
     }
 
 
@@ -90,13 +90,13 @@ def nodes_as_hosts(name: str, clients: int) -> TestbedFile:
 
 def is_up(state_directory: Path, name: str) -> bool:
     """Whether there is a cell of this name, so that its nodes say themselves what they allow."""
-    with translated():
+    with translate_errors():
         existing = Cells(state_directory).load(name)
     return existing is not None and existing.is_alive()
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Turn the private cell's errors into ours."""
     try:
         yield
@@ -117,20 +117,20 @@ class CellTestbed:
         self,
         state_directory: Path,
         spec: CellSpec,
-        wanted: Wanted,
+        requirements: Requirements,
         *,
         owned: bool = False,
     ) -> None:
-        with translated():
+        with translate_errors():
             self._cells = Cells(state_directory)
         self._spec = spec
-        self._wanted = wanted
+        self._requirements = requirements
         self._stack = ExitStack()
         self._owned = owned
 
     def claim(self, campaign: str) -> bool:
         """See Testbed.claim."""
-        with translated():
+        with translate_errors():
             existing = self._cells.load(self._spec.name)
         self._owned = self._owned or existing is None or not existing.is_alive()
         return self._owned
@@ -141,7 +141,7 @@ class CellTestbed:
 
     def open(self, workload: Workload, say: Callable[[str], None]) -> Bench:
         """See Testbed.open."""
-        with translated():
+        with translate_errors():
             self._stack.enter_context(self._cells.use(self._spec.name))
             cell = self._cells.up(self._spec, say)
         return self._bench(cell, workload)
@@ -151,11 +151,11 @@ class CellTestbed:
         self._stack.close()
         if not self._owned:
             return None
-        with translated():
-            existed = self._cells.down(self._spec.name)
-        return f"private cell {self._spec.name} taken down" if existed else None
+        with translate_errors():
+            was_up = self._cells.down(self._spec.name)
+        return f"private cell {self._spec.name} taken down" if was_up else None
 
     def _bench(self, cell: Cell, workload: Workload) -> Bench:
         server = NodeConnector(cell.server)
         clients = [ClientHost(NodeConnector(node), FUSE_PLACE) for node in cell.clients]
-        return assemble(server, clients, LAYOUT, self._wanted, workload)
+        return assemble(server, clients, LAYOUT, self._requirements, workload)

@@ -39,7 +39,7 @@ class Client(Protocol):
         ...
 
     def start(self, options: Sequence[str]) -> None:
-        """Begin anew with these options and an empty cache; returns when the volume can be seen.
+        """Restart with these options and an empty cache; returns when the volume is visible.
 
         Raises ConfigurationError when it does not start with them, TestbedError when the old one
         does not end.
@@ -54,18 +54,18 @@ class Client(Protocol):
         """Close its journal under a name in favour of what is in effect; see Journal.keep."""
         ...
 
-    def shown(self) -> dict[str, Value]:
-        """What it says of itself, by read-back key. Raises ConfigurationError when it does not run
+    def effective(self) -> dict[str, Value]:
+        """Its settings in effect, by read-back key. Raises ConfigurationError when it does not run
         any more.
         """
         ...
 
     def reopen(self, name: str) -> None:
-        """Open its journal that is kept under a name: what it says counts as found."""
+        """Open its journal that is kept under a name: its record is what ``restore`` puts back."""
         ...
 
     def restore(self) -> str:
-        """Put back what was found, unless it is in effect; what was done."""
+        """Put back what was found, unless it is in effect; returns what was done."""
         ...
 
 

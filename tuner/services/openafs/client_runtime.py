@@ -1,4 +1,4 @@
-"""What may be changed on the kernel clients of a testbed while they run, as a part: all alike."""
+"""Settings of the running kernel clients of a testbed, as a part: the same on all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tuner.hosts.connector import check
 from tuner.model import Value
 from tuner.services.lasting import JournalState
 from tuner.services.openafs.live import PROGRAM, Live
-from tuner.services.part import verified
+from tuner.services.part import verify_effective
 from tuner.services.target import read_back
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ class ClientRuntime:
     clients: Sequence[Live]
     space: Space
     identity: str
-    found: Mapping[str, Value]
+    initial: Mapping[str, Value]
     facts: Mapping[str, int]
 
     @classmethod
@@ -45,7 +45,7 @@ class ClientRuntime:
         return cls(clients, space, f"{PROGRAM} {version}", first.settings, {})
 
     def apply(self, values: Mapping[str, Value]) -> str | None:
-        """See Part.apply: fs commands, and connections made anew for another encryption."""
+        """See Part.apply: fs commands, and new connections for another encryption."""
         return "set" if any(self._on_all(lambda client: client.set(values))) else None
 
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
@@ -53,15 +53,15 @@ class ClientRuntime:
         have.
         """
         effective: dict[str, Value] = dict(values)
-        for shown in self._on_all(lambda client: client.shown()):
-            effective = verified(self.space, values, self.facts, shown)
+        for answers in self._on_all(lambda client: client.effective()):
+            effective = verify_effective(self.space, values, self.facts, answers)
         return effective
 
     def prove(self) -> None:
-        """After the clients were started anew with what was set last: see that it is in effect.
-        Raises ConfigurationError, as ``read_back``.
+        """After the clients were restarted: verify that the last settings are in effect. Raises
+        ConfigurationError, as ``read_back``.
         """
-        read_back(self, self.clients[0].wanted)
+        read_back(self, self.clients[0].requested)
 
     def incarnation(self) -> str:
         """See Part.incarnation: they are the cache manager's."""

@@ -84,11 +84,11 @@ def _sees(host: Connector, path: str, client: ClientSection) -> bool:
     """Whether a client shows a directory there. One that lets in nobody without a token will do
     where there is to be a token: there is none yet.
     """
-    looked = ["env", "LC_ALL=C", "timeout", "20", "stat", "-L", "-c", "%F", "--", path]
-    found = host.ask(looked)
-    if found.status == 0:
-        return found.stdout.strip() == "directory"
-    return client.token is not None and ": Permission denied" in found.stderr
+    command = ["env", "LC_ALL=C", "timeout", "20", "stat", "-L", "-c", "%F", "--", path]
+    result = host.ask(command)
+    if result.status == 0:
+        return result.stdout.strip() == "directory"
+    return client.token is not None and ": Permission denied" in result.stderr
 
 
 def token_place(client: ClientSection, directory: str) -> TokenPlace | None:
@@ -116,8 +116,8 @@ def server_facts(host: Connector, address: str, instance: str, volume: str) -> S
         status = parse.bos_status(check(host, asking))
         clients = parse.clients_connected(check(host, rx))
         volumes = parse.volumes(_patiently(host, ["vos", "listvol", address, "-localauth"]))
-        examined = check(host, ["vos", "examine", volume, "-localauth"])
-        quota_kib, used_kib = parse.volume_quota(examined)
+        volume_text = check(host, ["vos", "examine", volume, "-localauth"])
+        quota_kib, used_kib = parse.volume_quota(volume_text)
     except ValueError as problem:
         raise TestbedError(f"{host.host}: {problem}") from problem
     return ServerFacts(status.summary, status.commands, volumes, clients, quota_kib, used_kib)

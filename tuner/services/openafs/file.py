@@ -1,6 +1,6 @@
 """Testbed files: which hosts a campaign may use, how each is reached, and what must not be touched.
 
-Owns the file's words and their defaults. A testbed file names real machines that somebody needs, so
+Owns the file's words and their defaults. A testbed file names real machines in use, so
 everything in it that later becomes an argument of a command is held to what such a thing looks
 like.
 """
@@ -27,7 +27,7 @@ _PRINCIPAL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,127}(@[A-Za-z0-9.-]{1,12
 _PATH = re.compile(r"(/[A-Za-z0-9_.:+@%=~-]+)+")
 
 
-def _held_to(pattern: re.Pattern[str], what: str) -> AfterValidator:
+def _matching(pattern: re.Pattern[str], what: str) -> AfterValidator:
     def check(value: str) -> str:
         if not pattern.fullmatch(value):
             raise ValueError(f"not {what}")
@@ -57,10 +57,10 @@ def _clock(value: object) -> object:
 
 
 Clock = Annotated[time, BeforeValidator(_clock)]
-Host = Annotated[str, _held_to(_HOST, "a host name or an IPv4 address")]
-User = Annotated[str, _held_to(_USER, "a user name")]
-Word = Annotated[str, _held_to(_WORD, "a name of letters, digits, dots, hyphens and underscores")]
-Principal = Annotated[str, _held_to(_PRINCIPAL, "a Kerberos principal such as bench or a/b@REALM")]
+Host = Annotated[str, _matching(_HOST, "a host name or an IPv4 address")]
+User = Annotated[str, _matching(_USER, "a user name")]
+Word = Annotated[str, _matching(_WORD, "a name of letters, digits, dots, hyphens and underscores")]
+Principal = Annotated[str, _matching(_PRINCIPAL, "a Kerberos principal such as bench or a/b@REALM")]
 Address = Annotated[str, AfterValidator(_address)]
 HostPath = Annotated[str, AfterValidator(_plain_path)]
 
@@ -198,9 +198,9 @@ class ControlSection(Section):
     @property
     def way(self) -> FuseSection | UnitSection:
         """The one that is named."""
-        found = self.fuse or self.systemd or self.sysconfig
-        assert found is not None
-        return found
+        section = self.fuse or self.systemd or self.sysconfig
+        assert section is not None
+        return section
 
     @property
     def program(self) -> str:
@@ -211,7 +211,7 @@ class ControlSection(Section):
 class TokenSection(Section):
     """What the client works with: a token, of a ticket by a keytab that lies on the host itself.
 
-    ``lifetime``: how long a ticket is asked for; ``cell`` and ``realm``: of the token, without them
+    ``lifetime``: of the requested ticket; ``cell`` and ``realm``: of the token, without them
     those that the host itself takes.
     """
 

@@ -1,4 +1,4 @@
-"""The OpenAFS fileserver: its command line in bosserver's hands, its restarts, what it really does.
+"""The OpenAFS fileserver: its command line in bosserver's hands, its restarts and read-back.
 
 Owns one ``dafs`` instance. Flags change by bos stop, delete and create; the instance's other
 programs and every option that the search space does not know are kept as found.
@@ -28,15 +28,15 @@ from tuner.services.lasting import JournalState
 from tuner.services.openafs import parse
 from tuner.services.openafs.buffers import Buffers
 from tuner.services.openafs.limits import kernel_setting, memory_bytes, open_files
-from tuner.services.part import verified
+from tuner.services.part import verify_effective
 
 _RESTORE, _STOP = "fileserver-restore.sh", "fileserver-stop.sh"
-#: The note in the journal of what the instance was last given; the script knows it too.
-_GIVEN = "wanted"
+#: The note in the journal with the last command lines; the script knows its name too.
+_LAST_COMMANDS = "wanted"
 #: The note of what cuts the buffers of its socket, see ``Buffers.record``; the script knows it too.
 _BUFFERS = "buffers"
 _START_TIMEOUT_S = 30.0
-#: How long a stop may take before one looks why, and the script that does at its slowest.
+#: How long a stop may take before the script that finds out why runs, and that at its slowest.
 _PROMPT_S, _END_TIMEOUT_S = 10.0, 200.0
 _POLL_S = 0.03
 _ASK_TIMEOUT_S = 5.0
@@ -67,13 +67,13 @@ class Fileserver:
     #: The command lines as found: the fileserver's own, then its companions'.
     original: tuple[str, ...]
     identity: str
-    found: Mapping[str, Value]
+    initial: Mapping[str, Value]
     facts: Mapping[str, int]
     rest: tuple[str, ...]
     running: tuple[str, ...] = ()
     recorded: bool = False
-    #: The command lines that it was last given by us; nothing when it was given none.
-    given: tuple[str, ...] = ()
+    #: The last command lines that we set; empty without any.
+    last_commands: tuple[str, ...] = ()
     #: Of its socket, where the limits of its host are tuned as well.
     buffers: Buffers | None = None
 
@@ -81,15 +81,14 @@ class Fileserver:
     def attach(cls, host: Connector, place: FileserverPlace, space: Space) -> Fileserver:
         """Read the instance as it is; nothing is changed.
 
-        A journal left on the host by a run that was cut off says what was really found; then that
-        counts. Raises TestbedError when bosserver or the instance is not there, or its options
-        cannot be read.
+        The journal of an interrupted run has the true command lines and takes precedence. Raises
+        TestbedError when there is no bosserver or no instance, or its options cannot be read.
         """
         status = _status(host, place)
         now = () if status is None else status.commands
         journal = _journal(host, place)
-        recorded = journal.read("commands")
-        original = recorded or now
+        record = journal.read("commands")
+        original = record or now
         if not original:
             raise TestbedError(f"{host.host}: bosserver has no instance {place.instance!r}")
         program, *options = original[0].split()
@@ -104,8 +103,19 @@ class Fileserver:
         identity = f"{program.rpartition('/')[2]} {version.partition('version:')[2].strip()}"
         facts = host_limits(host, " ".join([program, *parsed.rest]))
         values, rest = parsed.values, parsed.rest
-        given = () if recorded is None else journal.noted(_GIVEN)
-        return cls(host, place, space, original, identity, values, facts, rest, now, given=given)
+        last_commands = () if record is None else journal.read_note(_LAST_COMMANDS)
+        return cls(
+            host,
+            place,
+            space,
+            original,
+            identity,
+            values,
+            facts,
+            rest,
+            now,
+            last_commands=last_commands,
+        )
 
     def apply(self, values: Mapping[str, Value]) -> str | None:
         """See Part.apply: a restart, unless the fileserver runs with exactly this command line, and
@@ -141,16 +151,16 @@ class Fileserver:
 
     def restore(self) -> str:
         """See Part.restore. What it asks for as found may be cut in another way by now."""
-        outdated = self.buffers is not None and self.buffers.outdated(self.found)
+        outdated = self.buffers is not None and self.buffers.outdated(self.initial)
         if self.recorded or outdated:
             self._begin()  # somebody may have removed it
         if outdated:
             self._note_buffers()
-        done = _journal(self.host, self.place).restore() or "left as found"
+        action = _journal(self.host, self.place).restore() or "left as found"
         if self.buffers is not None:
             self.buffers.starting()
-        self.running, self.recorded, self.given = self.original, False, ()
-        return f"fileserver on {self.host.host} {done}: {self.original[0]}"
+        self.running, self.recorded, self.last_commands = self.original, False, ()
+        return f"fileserver on {self.host.host} {action}: {self.original[0]}"
 
     @property
     def outlives_restart(self) -> bool:
@@ -185,7 +195,7 @@ class Fileserver:
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """See Part.read_back: from the server's own counters, its socket and its log."""
         try:
-            shown = self._shown()
+            effective = self._effective()
         except (TestbedError, ValueError) as problem:
             silent = isinstance(problem, CommandTimeout)
             if isinstance(problem, TransportError) and not silent:
@@ -199,9 +209,9 @@ class Fileserver:
             how = "" if status is None else f": {status.last_error or status.summary}"
             raise ConfigurationError(f"the fileserver does not stay up{how}") from problem
         facts = self.facts if self.buffers is None else self.buffers.facts(self.facts)
-        return verified(self.space, values, facts, shown)
+        return verify_effective(self.space, values, facts, effective)
 
-    def _shown(self) -> dict[str, Value]:
+    def _effective(self) -> dict[str, Value]:
         address = self.place.address
         xstat = ["xstat_fs_test", address, "-onceonly", "-collID"]
         asking = ([*xstat, "2"], [*xstat, "3"], ["ss", "-uamnH"])
@@ -213,38 +223,40 @@ class Fileserver:
             server, calls_served, sockets = pool.map(ask, asking)
         # Not at the same time: each of the others keeps a thread busy.
         calls = ask(["rxdebug", address, str(parse.FILESERVER_PORT), "-noconns"])
-        counted = parse.xstat(server) | parse.xstat(calls_served)
-        shown: dict[str, Value] = {f"xstat_fs.{name}": value for name, value in counted.items()}
-        shown["rxdebug.idle_threads"] = parse.idle_threads(calls)
-        shown["ss.rb"] = parse.udp_receive_buffer(sockets)
-        return shown
+        counters = parse.xstat(server) | parse.xstat(calls_served)
+        effective: dict[str, Value] = {
+            f"xstat_fs.{name}": value for name, value in counters.items()
+        }
+        effective["rxdebug.idle_threads"] = parse.idle_threads(calls)
+        effective["ss.rb"] = parse.udp_receive_buffer(sockets)
+        return effective
 
     def _change(self, commands: tuple[str, ...]) -> int:
-        """Create the instance anew; returns how large its log was just before."""
+        """Create the instance again; returns the size of its log just before."""
         self._record()
         self.running = ()
         try:
-            return self._create_anew(commands)
+            return self._recreate(commands)
         except CommandFailed:
-            # bosserver may have crashed over it, and have been started again. What it has kept is
-            # found out from the beginning.
-            self._answered()
-            return self._create_anew(commands)
+            # bosserver may have crashed over it, and been started again. Its state is read again
+            # from the beginning.
+            self._reachable_status()
+            return self._recreate(commands)
 
-    def _create_anew(self, commands: tuple[str, ...]) -> int:
+    def _recreate(self, commands: tuple[str, ...]) -> int:
         # A run that was cut off between delete and create has left no instance.
         status = _status(self.host, self.place)
         if status is not None:
-            if status.commands not in (self.given, self.original):
+            if status.commands not in (self.last_commands, self.original):
                 raise TestbedError(
                     f"{self.host.host}: somebody else has changed the instance "
                     f"{self.place.instance} meanwhile: {status.commands[0]}; nothing was stopped"
                 )
             self._stop()
             self._bos("delete")
-        # There is no instance now: what is noted is all that the next one can be.
-        _journal(self.host, self.place).note(_GIVEN, commands)
-        self.given = commands
+        # There is no instance now: the next one can only be what is noted here.
+        _journal(self.host, self.place).note(_LAST_COMMANDS, commands)
+        self.last_commands = commands
         size = self._log_size()
         if self.buffers is not None:
             self.buffers.starting()
@@ -253,7 +265,7 @@ class Fileserver:
         return size
 
     def _record(self) -> None:
-        """Before the first change: write down, on the host itself, what was found."""
+        """Before the first change, record the command lines on the host itself."""
         if not self.recorded:
             self._begin()
             self.recorded = True
@@ -264,11 +276,11 @@ class Fileserver:
 
     def _note_buffers(self) -> None:
         if self.buffers is not None:
-            _journal(self.host, self.place).note(_BUFFERS, self.buffers.record(self.found))
+            _journal(self.host, self.place).note(_BUFFERS, self.buffers.record(self.initial))
 
-    def _answered(self) -> parse.InstanceStatus | None:
-        """What bosserver says of the instance; it may just be starting. Raises CommandFailed when
-        it does not answer.
+    def _reachable_status(self) -> parse.InstanceStatus | None:
+        """The status of the instance, once bosserver answers: it may just be starting. Raises
+        CommandFailed when it does not answer.
         """
         deadline = time.monotonic() + _START_TIMEOUT_S
         while True:
@@ -286,15 +298,15 @@ class Fileserver:
             self._end_hanging()
 
     def _end_hanging(self) -> None:
-        """Stop the instance, be it that its fileserver has to be killed for that. Raises
-        TestbedError when not even that ends it.
+        """Stop the instance, killing its fileserver where that is needed. Raises TestbedError when
+        even that does not end it.
         """
         argv = ["sh", f"{_journal(self.host, self.place).directory}/{_STOP}"]
         argv += [self.place.address, self.place.instance]
         result = self.host.change(argv, timeout_s=_END_TIMEOUT_S)
         if result.status != 0:
-            said = f"{self.host.host}: the fileserver cannot be stopped: {result.tail}"
-            raise TestbedError(said, failure_data(result, self.host.host))
+            message = f"{self.host.host}: the fileserver cannot be stopped: {result.tail}"
+            raise TestbedError(message, failure_data(result, self.host.host))
 
     def _bos(self, verb: str, *arguments: str, timeout_s: float = 60.0) -> None:
         command = ["bos", verb, self.place.address, self.place.instance, *arguments, "-localauth"]
@@ -310,7 +322,7 @@ class Fileserver:
         deadline = time.monotonic() + _START_TIMEOUT_S
         while True:
             log = self._log_since(log_size)
-            status = self._answered()
+            status = self._reachable_status()
             if status is None:
                 raise TestbedError(f"{self.host.host}: somebody deleted the fileserver's instance")
             if log.started and status.running:
@@ -322,31 +334,31 @@ class Fileserver:
             late = time.monotonic() > deadline
             if status.given_up or late:
                 when = f"within {_START_TIMEOUT_S:g} s" if late else "with these options"
-                ended = f": {status.last_error}" if status.last_error else ""
+                error = f": {status.last_error}" if status.last_error else ""
                 why = _last(log) or "it says nothing" if late else self._reason(command, log)
                 if late:
                     self._end_hanging()
                 details = {"host": self.host.host, "command": command, "output": why}
-                said = f"the fileserver does not start {when}{ended}; {why}"
-                raise ConfigurationError(said, details)
+                message = f"the fileserver does not start {when}{error}; {why}"
+                raise ConfigurationError(message, details)
             time.sleep(_POLL_S)
 
     def _reason(self, command: str, log: parse.StartLog) -> str:
-        """What the server itself says of a start that failed; ends its instance for that."""
+        """The server's own message about a failed start; ends its instance for that."""
         if log.last_line:
             return _last(log)
         # It died before it opened its log, and bosserver throws away what it printed.
         self._stop()
         try:
-            # Should it stay after all, it must not keep the lock of whoever changes this host.
+            # Should it stay after all, it must not keep this host's lock.
             argv = ["sh", "-c", 'exec "$@" 9<&-', "sh", *command.split()]
-            said = self.host.change(argv, timeout_s=_ASK_TIMEOUT_S)
+            result = self.host.change(argv, timeout_s=_ASK_TIMEOUT_S)
         except TransportError:
             return "it says nothing"
-        return f"it says: {said.tail}" if said.stderr or said.stdout else "it says nothing"
+        return f"it says: {result.tail}" if result.stderr or result.stdout else "it says nothing"
 
     def _log_since(self, size: int) -> parse.StartLog:
-        """What FileLog gained since it had ``size`` bytes; all of it if it was begun anew."""
+        """What FileLog gained since it had ``size`` bytes; all of it if it is a new file."""
         start = size if self._log_size() >= size else 0
         result = self.host.ask(["tail", f"--bytes=+{start + 1}", self.place.log])
         return parse.file_log(result.stdout if result.status == 0 else "")
@@ -361,12 +373,12 @@ def _journal(host: Connector, place: FileserverPlace) -> Journal:
 
 
 def _status(host: Connector, place: FileserverPlace) -> parse.InstanceStatus | None:
-    """What bosserver says of the instance; None when there is no such instance."""
+    """The status of the instance in bosserver; None when there is no such instance."""
     argv = ["bos", "status", place.address, place.instance, "-long", "-localauth"]
     result = host.ask(argv)
     if "no such entity" in result.stderr:
         return None
-    # It says nothing, and that all is well, when bosserver goes while it is asked.
+    # It prints nothing, and succeeds, when bosserver ends meanwhile.
     if result.status != 0 or not result.stdout.strip():
         raise CommandFailed(host.host, result)
     try:

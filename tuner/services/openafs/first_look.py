@@ -1,7 +1,7 @@
-"""What hosts tell somebody who has no testbed file for them yet: read, nothing changed.
+"""A first look at hosts that have no testbed file yet: read, nothing changed.
 
-What is found here fills in a testbed file; whether the testbed may be changed is found out from
-that file, as for any other (``preflight``).
+The results fill in a testbed file; whether the testbed may be changed is decided from that file,
+as for any other (``preflight``).
 """
 
 from __future__ import annotations
@@ -77,19 +77,19 @@ def look_at_server(host: Connector) -> ServerLook:
             f"{host.host}: bosserver has no instance of type dafs, which is what fstune tunes; "
             f"its instances: {running}"
         )
-    asked = check(host, ["rxdebug", addresses[0], str(parse.BOSSERVER_PORT), "-version"])
+    version_text = check(host, ["rxdebug", addresses[0], str(parse.BOSSERVER_PORT), "-version"])
     try:
-        served = parse.volumes(check(host, ["vos", "listvol", addresses[0], "-localauth"]))
+        volumes = parse.volumes(check(host, ["vos", "listvol", addresses[0], "-localauth"]))
     except ValueError as problem:
         raise TestbedError(f"{host.host}: {problem}") from problem
-    roots = sorted(name for name in served if name.startswith("root."))
+    roots = sorted(name for name in volumes if name.startswith("root."))
     return ServerLook(
         host=host.host,
         addresses=addresses,
         instance=dafs[0],
         instances=instances,
-        version=asked.partition("version:")[2].strip(),
-        volumes=tuple(sorted(served.difference(roots))),
+        version=version_text.partition("version:")[2].strip(),
+        volumes=tuple(sorted(volumes.difference(roots))),
         others=tuple(roots),
         cell=_first_text(host, _CELL_NAMES),
     )
@@ -100,14 +100,14 @@ def look_at_client(host: Connector) -> ClientLook:
     running = host.ask(["ps", "-C", fuse.PROGRAM, "-o", "args="]).stdout.splitlines()
     if running:
         words = shlex.split(running[0])
-        given = {flag: value for flag, value in pairwise(words) if flag.startswith("-")}
-        found = {
-            "mount": given.get("-mountdir", _MOUNT),
-            "cache": given.get("-cachedir") or _cache_named(host),
+        flags = {flag: value for flag, value in pairwise(words) if flag.startswith("-")}
+        settings = {
+            "mount": flags.get("-mountdir", _MOUNT),
+            "cache": flags.get("-cachedir") or _configured_cache(host),
         }
-        return ClientLook(host.host, "fuse", _unusual(found, _CACHE))
-    mounted = re.findall(r"^\S+ (\S+) afs ", check(host, ["cat", "/proc/mounts"]), re.MULTILINE)
-    if not mounted:
+        return ClientLook(host.host, "fuse", _unusual(settings, _CACHE))
+    mounts = re.findall(r"^\S+ (\S+) afs ", check(host, ["cat", "/proc/mounts"]), re.MULTILINE)
+    if not mounts:
         raise TestbedError(
             f"{host.host}: neither {fuse.PROGRAM} nor the kernel's client of OpenAFS runs there; "
             "start it the way you want it to be found and left"
@@ -116,15 +116,15 @@ def look_at_client(host: Connector) -> ClientLook:
         if host.ask(["test", "-f", file]).status == 0:
             mount, cache, _ = cache_info(host)
             usual = _CACHE if control == "systemd" else "/usr/vice/cache"
-            found = {"mount": mount, "cache": cache}
-            return ClientLook(host.host, control, _unusual(found, usual))
+            settings = {"mount": mount, "cache": cache}
+            return ClientLook(host.host, control, _unusual(settings, usual))
     raise TestbedError(
         f"{host.host}: the kernel's client runs, but none of {', '.join(_UNIT_FILES.values())} is "
         "there; write the testbed file by hand, see docs/testbeds.md"
     )
 
 
-def _cache_named(host: Connector) -> str:
+def _configured_cache(host: Connector) -> str:
     """The cache directory of the client's own file, the usual one where there is none."""
     try:
         return cache_info(host)[1]
@@ -132,19 +132,19 @@ def _cache_named(host: Connector) -> str:
         return _CACHE
 
 
-def _unusual(found: dict[str, str], cache: str) -> tuple[tuple[str, str], ...]:
+def _unusual(settings: dict[str, str], cache: str) -> tuple[tuple[str, str], ...]:
     usual = {"mount": _MOUNT, "cache": cache}
-    return tuple((name, value) for name, value in found.items() if value != usual[name])
+    return tuple((name, value) for name, value in settings.items() if value != usual[name])
 
 
-def _addresses(shown: str) -> tuple[str, ...]:
-    found: list[str] = re.findall(r"\binet ([0-9.]+)/", shown)
-    return tuple(dict.fromkeys(found))
+def _addresses(text: str) -> tuple[str, ...]:
+    addresses: list[str] = re.findall(r"\binet ([0-9.]+)/", text)
+    return tuple(dict.fromkeys(addresses))
 
 
 def _first_text(host: Connector, paths: Sequence[str]) -> str:
     for path in paths:
-        found = host.ask(["cat", "--", path])
-        if found.status == 0:
-            return found.stdout.strip()
+        result = host.ask(["cat", "--", path])
+        if result.status == 0:
+            return result.stdout.strip()
     return ""

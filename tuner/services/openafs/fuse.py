@@ -1,4 +1,4 @@
-"""afsd.fuse on one client host: found as it runs, started anew, put back.
+"""afsd.fuse on one client host: read as it runs, restarted, put back.
 
 Its options as found are those of the running process. Every change is unmount, wipe, mount, done
 by one script on the host.
@@ -59,21 +59,21 @@ class FuseClient:
 
     @classmethod
     def attach(cls, host: Connector, place: FusePlace) -> FuseClient:
-        """Read the cache manager as it runs; nothing is changed but a script of ours put there.
+        """Read the cache manager as it runs; nothing is changed, only scripts of ours are added.
 
-        A journal left by a run that was cut off says what was really found; then that counts.
+        The journal of an interrupted run has the true command line and takes precedence.
         Raises TestbedError when there is neither, or when what is mounted is not root's alone: it
         is run as root later.
         """
         journal = _journal(host, place)
-        kept = journal.read("command")
-        if kept is None:
-            command, program = _found(host, place)
+        record = journal.read("command")
+        if record is None:
+            command, program = _running_daemon(host, place)
         else:
-            command, program = kept, check(host, ["cat", f"{journal.directory}/program"]).strip()
+            command, program = record, check(host, ["cat", f"{journal.directory}/program"]).strip()
         # It will be wiped.
-        if (used := _cache_of(command) or place.cache) != place.cache:
-            raise TestbedError(f"{host.host}: the cache of {PROGRAM} is {used}, not {place.cache}")
+        if (cache := _cache_of(command) or place.cache) != place.cache:
+            raise TestbedError(f"{host.host}: the cache of {PROGRAM} is {cache}, not {place.cache}")
         put_scripts(host, place.directory, _DAEMONS, _REMOUNT)
         return cls(host, place, command, program)
 
@@ -105,11 +105,11 @@ class FuseClient:
         argv += [self.program, *options]
         result = self.host.change(argv, timeout_s=_REMOUNT_TIMEOUT_S)
         if result.status == _DOES_NOT_SERVE:
-            said = f"the cache manager does not start: {result.tail}"
-            raise ConfigurationError(said, failure_data(result, self.host.host))
+            message = f"the cache manager does not start: {result.tail}"
+            raise ConfigurationError(message, failure_data(result, self.host.host))
         if result.status != 0:
-            said = f"{self.host.host}: the client cannot be mounted: {result.tail}"
-            raise TestbedError(said, failure_data(result, self.host.host))
+            message = f"{self.host.host}: the client cannot be mounted: {result.tail}"
+            raise TestbedError(message, failure_data(result, self.host.host))
 
     def refresh(self) -> None:
         """See Client.refresh: it takes no tokens."""
@@ -118,21 +118,21 @@ class FuseClient:
         """See Client.keep."""
         self.journal.keep(name)
 
-    def shown(self) -> dict[str, Value]:
-        """See Client.shown: the cache manager's own answer."""
+    def effective(self) -> dict[str, Value]:
+        """See Client.effective: the cache manager's own answer."""
         asking = ["cmdebug", "127.0.0.1", "-port", str(self._port()), "-cache"]
         try:
             text = check(self.host, asking, timeout_s=_ANSWER_TIMEOUT_S)
-            found = parse.cache_configuration(text)
+            configuration = parse.cache_configuration(text)
         except (CommandTimeout, CommandFailed, ValueError) as problem:
             self._port()  # it may have been about to end
-            said = f"{self.host.host}: {PROGRAM} does not answer: {problem}"
-            raise ConfigurationError(said) from problem
-        return {f"cmdebug.{key}": value for key, value in found.items()}
+            message = f"{self.host.host}: {PROGRAM} does not answer: {problem}"
+            raise ConfigurationError(message) from problem
+        return {f"cmdebug.{key}": value for key, value in configuration.items()}
 
     def _port(self) -> int:
         """The port that it answers on. Raises ConfigurationError when it does not run."""
-        pids = frozenset(one.pid for one in _look(self.host, self.place).found)
+        pids = frozenset(one.pid for one in _look(self.host, self.place).daemons)
         port = parse.udp_port_of(check(self.host, ["ss", "-uanpH"]), pids)
         if port is None:
             raise ConfigurationError(f"{self.host.host}: {PROGRAM} does not run any more")
@@ -146,13 +146,13 @@ class FuseClient:
     def restore(self) -> str:
         """See Client.restore."""
         if self.recorded:
-            self._begin()  # somebody may have removed it
-        done = _journal(self.host, self.place).restore() or "left as found"
+            self._begin()  # it may have been removed
+        action = _journal(self.host, self.place).restore() or "left as found"
         self.recorded = False
-        return f"{PROGRAM} on {self.host.host} {done}: {' '.join(self.options)}"
+        return f"{PROGRAM} on {self.host.host} {action}: {' '.join(self.options)}"
 
     def _record(self) -> None:
-        """Before the first change: write down, on the host itself, what was found."""
+        """Before the first change, record the command line on the host itself."""
         if not self.recorded:
             self._begin()
             self.recorded = True
@@ -187,35 +187,36 @@ class _Daemon:
 
 @dataclass(slots=True)
 class _Sight:
-    """What goes by the name of the cache manager on a host. ``others``: sentences about what is not
-    believed. ``mounted``: whose the mount is by the kernel: ``root``, ``other`` or ``none``.
+    """The processes with the name of the cache manager on a host. ``others``: sentences about those
+    that are not trusted. ``mount_owner``: the owner of the mount by the kernel: ``root``, ``other``
+    or ``none``.
     """
 
-    found: list[_Daemon] = field(default_factory=list)
+    daemons: list[_Daemon] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
-    mounted: str = ""
+    mount_owner: str = ""
 
 
-def _found(host: Connector, place: FusePlace) -> tuple[tuple[str, ...], str]:
+def _running_daemon(host: Connector, place: FusePlace) -> tuple[tuple[str, ...], str]:
     """Command line and program of the cache manager that is mounted there. Raises TestbedError when
-    there is not exactly one that may be believed: anybody may call a process afsd.fuse.
+    there is not exactly one that can be trusted: anybody may call a process afsd.fuse.
     """
     sight = _look(host, place)
-    if len(sight.found) == 1 and sight.mounted == "root":
-        return sight.found[0].command, sight.found[0].program
-    said = f"{host.host}: no {PROGRAM} of root is mounted at {place.mount}"
-    if len(sight.found) > 1:
-        numbers = ", ".join(str(one.pid) for one in sight.found)
-        said = f"{host.host}: more than one {PROGRAM} serves {place.mount} (processes {numbers})"
+    if len(sight.daemons) == 1 and sight.mount_owner == "root":
+        return sight.daemons[0].command, sight.daemons[0].program
+    message = f"{host.host}: no {PROGRAM} of root is mounted at {place.mount}"
+    if len(sight.daemons) > 1:
+        numbers = ", ".join(str(one.pid) for one in sight.daemons)
+        message = f"{host.host}: more than one {PROGRAM} serves {place.mount} (processes {numbers})"
     if sight.others:
-        said += f"; not believed: {'; '.join(sight.others)}"
-    raise TestbedError(f"{said}: mount it the way you want it to be found and left")
+        message += f"; not believed: {'; '.join(sight.others)}"
+    raise TestbedError(f"{message}: mount it the way you want it to be found and left")
 
 
 def _look(host: Connector, place: FusePlace) -> _Sight:
     """Look at the processes of that name. Raises TestbedError."""
-    given = script(__package__, _DAEMONS) + script(__package__, _FIND)
-    result = host.ask(["sh", "-s", PROGRAM, place.mount], input=given)
+    program = script(__package__, _DAEMONS) + script(__package__, _FIND)
+    result = host.ask(["sh", "-s", PROGRAM, place.mount], input=program)
     if result.status != 0:
         raise CommandFailed(host.host, result)
     try:
@@ -232,17 +233,17 @@ def _sight(text: str) -> _Sight:
         subject, _, more = rest.partition(" ")
         match kind:
             case "mount":
-                sight.mounted = subject
+                sight.mount_owner = subject
             case "found":
-                shown, _, program = more.partition(" ")
-                words = bytes.fromhex(shown).decode(errors="replace").split("\0")
-                sight.found.append(_Daemon(int(subject), program, tuple(words[:-1])))
+                encoded, _, program = more.partition(" ")
+                words = bytes.fromhex(encoded).decode(errors="replace").split("\0")
+                sight.daemons.append(_Daemon(int(subject), program, tuple(words[:-1])))
             case "decoy":
                 sight.others.append(f"process {int(subject)} is of user {more}, not of root")
             case "refused":
                 sight.others.append(f"process {int(subject)}: {more}")
             case _:
                 raise ValueError(f"not a process: {line[:200]!r}")
-    if not sight.mounted:
+    if not sight.mount_owner:
         raise ValueError("its end is missing")
     return sight

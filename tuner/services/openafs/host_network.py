@@ -21,7 +21,7 @@ from tuner.services.openafs.fileserver import Fileserver
 from tuner.services.openafs.kernel_limits import PROGRAM, KernelLimits, asked, kernel_of
 from tuner.services.openafs.limits import memory_bytes
 from tuner.services.openafs.spaces import SYSCTL_FILE
-from tuner.services.part import NotInEffect, verified
+from tuner.services.part import NotInEffect, verify_effective
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class HostNetwork:
     hosts: Sequence[KernelLimits]
     space: Space
     identity: str
-    found: Mapping[str, Value]
+    initial: Mapping[str, Value]
     facts: Mapping[str, int]
 
     @classmethod
@@ -52,17 +52,17 @@ class HostNetwork:
                 kernels.setdefault(limits.kernel, limits)
             every = list(kernels.values())
             memory = min(pool.map(memory_bytes, [limits.host for limits in every]))
-        found = {
+        initial = {
             parameter.name: value
             for parameter in space.parameters
-            if (value := _found(every, parameter.flag, alike=alike)) is not None
+            if (value := _initial(every, parameter.flag, alike=alike)) is not None
         }
         facts = {
             parameter.supplies: max(limits.usual[parameter.flag] for limits in every)
             for parameter in space.parameters
             if parameter.supplies
         }
-        return cls(every, space, f"{PROGRAM} of Linux", found, facts | {"memory_bytes": memory})
+        return cls(every, space, f"{PROGRAM} of Linux", initial, facts | {"memory_bytes": memory})
 
     @property
     def tuned(self) -> frozenset[str]:
@@ -87,7 +87,7 @@ class HostNetwork:
         ):
             shown: dict[str, Value] = {f"{PROGRAM}.{name}": value for name, value in now.items()}
             try:
-                effective = verified(self.space, values, self.facts, shown)
+                effective = verify_effective(self.space, values, self.facts, shown)
             except NotInEffect as problem:
                 raise NotInEffect(f"{limits.host.host}: {problem}") from problem
             for name in now.keys() - wanted.keys():
@@ -137,27 +137,27 @@ class HostNetwork:
             return list(pool.map(do, self.hosts))
 
 
-def _found(hosts: Sequence[KernelLimits], name: str, *, alike: bool) -> int | None:
+def _initial(hosts: Sequence[KernelLimits], name: str, *, alike: bool) -> int | None:
     """What a limit was found set to; None where it is as usual on every host. Raises TestbedError
     when hosts differ in what was applied: no configuration says that.
     """
-    if all(limits.found[name] == limits.usual[name] for limits in hosts):
+    if all(limits.initial[name] == limits.usual[name] for limits in hosts):
         return None
     first, *others = hosts
     for limits in others:
-        if alike and limits.found[name] != first.found[name]:
+        if alike and limits.initial[name] != first.initial[name]:
             raise TestbedError(
                 f"{limits.host.host} and {first.host.host} differ in what was applied ({name} is "
-                f"{limits.found[name]} and {first.found[name]}): set it alike, or undo it with "
+                f"{limits.initial[name]} and {first.initial[name]}): set it alike, or undo it with "
                 "'fstune rollback'"
             )
-    return max(limits.found[name] for limits in hosts)
+    return max(limits.initial[name] for limits in hosts)
 
 
 def possible(space: Space, facts: Mapping[str, int]) -> dict[str, int]:
     """Of the facts for the spaces that come after this one the highest that a search may set."""
     highest = {parameter.name: parameter.high for parameter in space.searched}
-    supplied = space.supplied(space.fit(highest, facts), facts)
+    supplied = space.supplies(space.fit(highest, facts), facts)
     return {p.supplies: supplied[p.supplies] for p in space.parameters if p.supplies in supplied}
 
 

@@ -1,4 +1,4 @@
-"""A testbed of real hosts: connected, looked at, held, and given back the way they were found.
+"""A testbed of real hosts: connects, looks, holds them, and gives them back as they were.
 
 Owns the order in which that happens. Nothing on a host is changed before every host was looked at
 and found fit.
@@ -32,7 +32,7 @@ from tuner.measure.workload import Workload
 from tuner.services.facts import HostFacts, host_facts
 from tuner.services.kind import Finding, Rehearsal
 from tuner.services.openafs import cache_manager, fileserver
-from tuner.services.openafs.assembly import ClientHost, Layout, Wanted, assemble
+from tuner.services.openafs.assembly import ClientHost, Layout, Requirements, assemble
 from tuner.services.openafs.facts import (
     ServerFacts,
     client_facts,
@@ -49,19 +49,19 @@ from tuner.services.openafs.file import (
 from tuner.services.openafs.fileserver import Fileserver, FileserverPlace
 from tuner.services.openafs.fuse import FusePlace
 from tuner.services.openafs.host_network import HostNetwork, possible
-from tuner.services.openafs.nodes import from_node, kept_up, node
+from tuner.services.openafs.nodes import from_node, keep_up, node
 from tuner.services.openafs.preflight import preflight, within
 from tuner.services.openafs.unit import UnitPlace
 from tuner.services.testbed import Bench
 
-#: So many configurations of a space are drawn to see how much memory the largest may take.
-_DRAWN = 300
+#: The number of configurations of a space from which the largest use of memory is estimated.
+_DRAWS = 300
 _PAGE_CACHE = "kept: the server's page cache is left alone"
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What the hosts of a testbed say of themselves, and what prevents changing them."""
+    """The facts about the hosts of a testbed, and what prevents changing them."""
 
     server: HostFacts
     programs: ServerFacts
@@ -69,10 +69,10 @@ class Survey:
     findings: tuple[Finding, ...]
 
     @property
-    def refused(self) -> str | None:
-        """Everything for which a campaign must not begin, None when there is nothing."""
-        said = [f"{f.host}: {f.message}" for f in self.findings if f.refuses]
-        return "; ".join(said) or None
+    def refusal(self) -> str | None:
+        """All reasons why a campaign must not begin, None when there is none."""
+        reasons = [f"{f.host}: {f.message}" for f in self.findings if f.refuses]
+        return "; ".join(reasons) or None
 
 
 class Hosts:
@@ -121,7 +121,7 @@ class HostsTestbed:
         file: TestbedFile,
         base: Path,
         state_directory: Path,
-        wanted: Wanted,
+        requirements: Requirements,
         *,
         putting_back: bool = False,
     ) -> None:
@@ -132,7 +132,7 @@ class HostsTestbed:
         self._base = base
         self._state = state_directory
         self._owner = Owner("none", socket.gethostname())
-        self._wanted = wanted
+        self._requirements = requirements
         self._stack = ExitStack()
         self._holds: tuple[Hold, ...] = ()
         self._heartbeats: Heartbeats | None = None
@@ -148,15 +148,15 @@ class HostsTestbed:
         """
         file = self._file
         if not self._putting_back:
-            self._stack.enter_context(kept_up(self._state, file.cells))
+            self._stack.enter_context(keep_up(self._state, file.cells))
         say(f"connecting to {1 + len(file.clients)} hosts")
         hosts = Hosts(file, self._base, self._state)
         self._stack.callback(hosts.close)
         say("looking at the hosts")
-        survey = look(file, hosts, self._wanted)
+        survey = look(file, hosts, self._requirements)
         self.remarks = tuple(f"{f.host}: {f.message}" for f in survey.findings)
-        if survey.refused is not None and not self._putting_back:
-            raise ConflictError(f"testbed {file.name} must not be used now: {survey.refused}")
+        if survey.refusal is not None and not self._putting_back:
+            raise ConflictError(f"testbed {file.name} must not be used now: {survey.refusal}")
         self._take(hosts)
         self._heartbeats = Heartbeats(self._holds)
         server, *clients = self._holds
@@ -164,7 +164,7 @@ class HostsTestbed:
             server,
             self._clients(clients),
             layout(file),
-            self._wanted,
+            self._requirements,
             workload,
             alike=not self._putting_back,
             kernels=_kernels(file, self._holds),
@@ -181,16 +181,16 @@ class HostsTestbed:
 
         def take(number: int) -> None:
             connector = hosts.all[number]
-            held[number] = Hold.take(connector, restore.directory, self._owner, restore.after)
+            holds[number] = Hold.take(connector, restore.directory, self._owner, restore.after)
 
-        held: dict[int, Hold] = {}
+        holds: dict[int, Hold] = {}
         server, *clients = range(len(hosts.all))
         try:
             take(server)
             with ThreadPoolExecutor(len(clients)) as pool:
                 list(pool.map(take, clients))
         finally:
-            self._holds = tuple(held[number] for number in sorted(held))
+            self._holds = tuple(holds[number] for number in sorted(holds))
 
     def close(self) -> str | None:
         """See Testbed.close."""
@@ -198,18 +198,18 @@ class HostsTestbed:
             self._heartbeats.close()
             self._heartbeats = None
         failure: TestbedError | None = None
-        said: list[str] = []
+        messages: list[str] = []
         for hold in self._holds:
             try:
-                if (left := hold.give_back()) is not None:
-                    said.append(left)
+                if (message := hold.give_back()) is not None:
+                    messages.append(message)
             except TestbedError as problem:
                 failure = failure or problem
         self._holds = ()
         self._stack.close()
         if failure is not None:
             raise failure
-        return "; ".join(said) or None
+        return "; ".join(messages) or None
 
     def unavailable(self) -> str | None:
         """See Testbed.unavailable: outside the hours of the file."""
@@ -224,7 +224,7 @@ class HostsTestbed:
         return [ClientHost(hold, client_place(self._file, section)) for hold, section in sections]
 
 
-def look(file: TestbedFile, hosts: Hosts, wanted: Wanted) -> Survey:
+def look(file: TestbedFile, hosts: Hosts, requirements: Requirements) -> Survey:
     """Read every host; nothing is changed. Raises TestbedError when one does not answer."""
     directory = file.restore.directory
     section = file.server
@@ -236,59 +236,59 @@ def look(file: TestbedFile, hosts: Hosts, wanted: Wanted) -> Survey:
     with ThreadPoolExecutor(len(clients)) as pool:
         caches = list(pool.map(client_facts, hosts.clients, repeat(file), file.clients))
     now = datetime.now().astimezone()
-    needs = _needs(file, hosts, wanted, programs)
+    needs = _needs(file, hosts, requirements, programs)
     findings = preflight(file, (server, programs), clients, needs, now, caches)
     return Survey(server, programs, clients, findings)
 
 
 def _needs(
-    file: TestbedFile, hosts: Hosts, wanted: Wanted, programs: ServerFacts
+    file: TestbedFile, hosts: Hosts, requirements: Requirements, programs: ServerFacts
 ) -> dict[str, int]:
     """How much memory the largest configuration may take, by host."""
-    found: dict[str, int] = {}
+    needs: dict[str, int] = {}
     for connector, client in zip(hosts.clients, file.clients, strict=True):
         limits = cache_manager.host_limits(connector, client.control.way.cache)
-        found[connector.host] = _largest_bytes(wanted.cache_manager, limits)
-    if wanted.fileserver is not None:
+        needs[connector.host] = _largest_bytes(requirements.cache_manager, limits)
+    if requirements.fileserver is not None:
         limits = fileserver.host_limits(hosts.server, programs.commands[0])
-        if wanted.host_network is not None:
-            limits |= possible(wanted.host_network, limits)
-        found[hosts.server.host] = _largest_bytes(wanted.fileserver, limits)
-    return found
+        if requirements.host_network is not None:
+            limits |= possible(requirements.host_network, limits)
+        needs[hosts.server.host] = _largest_bytes(requirements.fileserver, limits)
+    return needs
 
 
 def rehearse(
     file: TestbedFile,
     hosts: Hosts,
-    wanted: Wanted,
+    requirements: Requirements,
     workload: Workload,
     findings: Sequence[Finding],
 ) -> Rehearsal:
-    """What ``look`` found, and every command that a campaign would run and that changes something,
-    by host, in order: taking the hosts, one arm with the settings as found, putting back, giving
+    """The findings of ``look``, and every command of a campaign that would change something, by
+    host, in order: taking the hosts, one arm with the settings as found, putting back, giving
     the hosts back.
     """
     would: list[tuple[str, tuple[str, ...]]] = []
     dry = [DryConnector(connector, would) for connector in hosts.all]
     owner = Owner("CAMPAIGN", socket.gethostname())
-    held = [Hold.take(one, file.restore.directory, owner, file.restore.after) for one in dry]
-    server, *clients = held
+    holds = [Hold.take(one, file.restore.directory, owner, file.restore.after) for one in dry]
+    server, *clients = holds
     sections = zip(clients, file.clients, strict=True)
-    found = [ClientHost(hold, client_place(file, section)) for hold, section in sections]
-    kernels = _kernels(file, held)
-    bench = assemble(server, found, layout(file), wanted, workload, kernels=kernels)
+    client_hosts = [ClientHost(hold, client_place(file, section)) for hold, section in sections]
+    kernels = _kernels(file, holds)
+    bench = assemble(server, client_hosts, layout(file), requirements, workload, kernels=kernels)
     make_cold = bench.make_cold
     for part in bench.target.parts.values():
         if isinstance(part, Fileserver | HostNetwork):
-            part.rehearse(part.found)
+            part.rehearse(part.initial)
         else:
-            part.apply(part.found)
+            part.apply(part.initial)
         if isinstance(part, cache_manager.CacheManager):
             make_cold = part.make_cold  # nothing is in effect, so nothing is proven
     with suppress(WorkloadError):  # nothing ran, so nothing is reported
         bench.engine.run("CAMPAIGN-1-0", 0, make_cold, lambda stage: None)
     bench.target.restore(lambda what: None)
-    for hold in held:
+    for hold in holds:
         hold.give_back()
     return Rehearsal(file.name, findings, would, bench.target)
 
@@ -300,19 +300,19 @@ def restore(hosts: Sequence[SpeakingConnector], directory: str) -> Iterator[str]
     Goes on when one fails, then raises that failure (TestbedError).
     """
     failure: TestbedError | None = None
-    there: list[SpeakingConnector] = []
+    reachable: list[SpeakingConnector] = []
     for connector in hosts:
         try:
             # Whoever holds the host is refused from now on, before anything is put back anywhere;
             # what it began before is waited for.
             connector.change(["rm", "--recursive", "--force", f"{directory}/lease"])
-            there.append(connector)
+            reachable.append(connector)
         except TestbedError as problem:
             failure = failure or problem
-    for connector in there:
+    for connector in reachable:
         try:
-            done = restore_all(connector, directory)
-            yield from done or [f"{connector.host}: nothing to put back"]
+            messages = restore_all(connector, directory)
+            yield from messages or [f"{connector.host}: nothing to put back"]
             connector.change(["rm", "--recursive", "--force", f"{directory}/lease.expired"])
         except TestbedError as problem:
             failure = failure or problem
@@ -350,8 +350,8 @@ def client_place(file: TestbedFile, client: ClientSection) -> FusePlace | UnitPl
 
 
 def patience(after_s: float) -> Patience:
-    """How long is waited for hosts by SSH that put themselves back ``after_s``: a dead connection
-    must be noticed, and made anew, well before.
+    """How long to wait for hosts by SSH that put themselves back ``after_s``: a dead connection
+    must be noticed, and made again, well before.
     """
     usual = Patience()
     return Patience(
@@ -364,7 +364,7 @@ def patience(after_s: float) -> Patience:
 def ssh_host(section: SshSection, base: Path) -> SshHost:
     """How a host is reached by SSH; relative paths begin at ``base``."""
 
-    def located(path: Path) -> Path:
+    def absolute(path: Path) -> Path:
         return base / path.expanduser()
 
     jump = section.jump
@@ -374,17 +374,17 @@ def ssh_host(section: SshSection, base: Path) -> SshHost:
             jump.address,
             jump.user,
             jump.port,
-            None if jump.key is None else located(jump.key),
+            None if jump.key is None else absolute(jump.key),
             section.agent,
-            located(section.known_hosts),
+            absolute(section.known_hosts),
         )
     return SshHost(
         address=section.address,
         user=section.user,
         port=section.port,
-        key_file=None if section.key is None else located(section.key),
+        key_file=None if section.key is None else absolute(section.key),
         agent=section.agent,
-        known_hosts=located(section.known_hosts),
+        known_hosts=absolute(section.known_hosts),
         sudo=section.by_sudo,
         jump=through,
     )
@@ -392,5 +392,7 @@ def ssh_host(section: SshSection, base: Path) -> SshHost:
 
 def _largest_bytes(space: Space, limits: Mapping[str, int]) -> int:
     """The most memory of many configurations that a proposer could come up with."""
-    drawn = (draw(space, Chance(seed, set_probability=0.8), limits) for seed in range(_DRAWN))
-    return max(space.memory_bytes(values, limits) for values in drawn)
+    configurations = (
+        draw(space, Chance(seed, set_probability=0.8), limits) for seed in range(_DRAWS)
+    )
+    return max(space.memory_bytes(values, limits) for values in configurations)

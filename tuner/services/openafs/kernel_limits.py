@@ -28,13 +28,13 @@ _TIMEOUT_S = 20.0
 @dataclass(slots=True)
 class KernelLimits:
     """The limits of one host, by the kernel's names. ``kernel``: tells it from that of any other
-    host; ``found``: as found; ``usual``: what unset means.
+    host; ``initial``: as found; ``usual``: what unset means.
     """
 
     host: Connector
     directory: str
     kernel: str
-    found: dict[str, int]
+    initial: dict[str, int]
     usual: dict[str, int]
     recorded: bool = False
     #: What each may be now by what we did: two values where a command was cut off.
@@ -49,8 +49,8 @@ class KernelLimits:
         journal = _journal(host, directory)
         kept = journal.read("found")
         now = asked(host)
-        found = now if kept is None else _read(host, kept)
-        limits = cls(host, directory, kernel_of(host), found, _usual(journal, found))
+        initial = now if kept is None else _read(host, kept)
+        limits = cls(host, directory, kernel_of(host), initial, _usual(journal, initial))
         if kept is not None:
             limits._ours = {name: {value} for name, value in now.items()}
         return limits
@@ -74,7 +74,7 @@ class KernelLimits:
                 )
         now = asked(self.host)
         for name, value in now.items():
-            if value not in self._ours.get(name, set()) | {self.found[name]}:
+            if value not in self._ours.get(name, set()) | {self.initial[name]}:
                 raise TestbedError(
                     f"{self.host.host}: somebody else has changed {name} meanwhile: {value}; "
                     "nothing was set"
@@ -94,7 +94,7 @@ class KernelLimits:
         connector.
         """
         self._record()
-        for name, value in self.found.items():
+        for name, value in self.initial.items():
             check_change(self.host, _command(name, value))
 
     def keep(self, name: str) -> None:
@@ -107,8 +107,8 @@ class KernelLimits:
         journal = self.journal
         journal.reopen(name)
         if (kept := journal.read("found")) is not None:
-            self.found = _read(self.host, kept)
-            self.usual = _usual(journal, self.found)
+            self.initial = _read(self.host, kept)
+            self.usual = _usual(journal, self.initial)
 
     def restore(self) -> str:
         """See Part.restore."""
@@ -132,8 +132,8 @@ class KernelLimits:
             self.recorded = True
 
     def _begin(self) -> None:
-        found = [f"{name}={value}" for name, value in self.found.items()]
-        self.journal.begin({"found": found}, {})
+        record = [f"{name}={value}" for name, value in self.initial.items()]
+        self.journal.begin({"found": record}, {})
 
 
 def asked(host: Connector) -> dict[str, int]:
@@ -152,12 +152,12 @@ def _command(name: str, value: int) -> list[str]:
     return [PROGRAM, "-w", f"{name}={value}"]
 
 
-def _usual(journal: Journal, found: dict[str, int]) -> dict[str, int]:
+def _usual(journal: Journal, initial: dict[str, int]) -> dict[str, int]:
     """What was there before the first configuration that stays; what was found, if none does."""
     for kept in journal.kept():
         if (record := kept.read("found")) is not None:
             return _read(journal.host, record)
-    return dict(found)
+    return dict(initial)
 
 
 def _read(host: Connector, record: Sequence[str]) -> dict[str, int]:

@@ -22,9 +22,9 @@ from tuner.measure.workload import load_workload
 from tuner.services.kind import (
     Inspection,
     Kind,
-    Known,
     Offer,
     Place,
+    Preview,
     Program,
     Rehearsal,
     Way,
@@ -32,9 +32,9 @@ from tuner.services.kind import (
     Workers,
 )
 from tuner.services.lasting import LastingTestbed
-from tuner.services.openafs.assembly import Wanted, usual_wishes
+from tuner.services.openafs.assembly import Requirements, usual_wishes
 from tuner.services.openafs.cell import (
-    FOUND_IN_NEW,
+    INITIAL_SETTINGS,
     CellTestbed,
     is_up,
     limits_of_new,
@@ -108,7 +108,7 @@ class CellWay(Way[CellSection]):
             cell = CellSpec(section.name, section.clients, section.link)
         except CellError as problem:
             raise SpecError(f"{where}.{self.key}: {problem}") from problem
-        return CellTestbed(state_directory, cell, _wanted(wish), owned=owned)
+        return CellTestbed(state_directory, cell, _requirements(wish), owned=owned)
 
     def lasting(
         self,
@@ -132,9 +132,9 @@ class CellWay(Way[CellSection]):
                 f"{section.clients}"
             )
         file = nodes_as_hosts(section.name, section.clients)
-        wanted = _wanted(wish)
+        requirements = _requirements(wish)
         return HostsTestbed(
-            file, state_directory, state_directory, wanted, putting_back=putting_back
+            file, state_directory, state_directory, requirements, putting_back=putting_back
         )
 
     def mistakes(self, section: CellSection, where: str, wish: Wish) -> Sequence[str]:
@@ -147,14 +147,14 @@ class CellWay(Way[CellSection]):
             f"at least, this cell has {section.clients}"
         ]
 
-    def known(self, section: CellSection, state_directory: Path) -> Known | None:
-        """See Way.known: a cell that is not up yet will be on this machine."""
+    def preview(self, section: CellSection, state_directory: Path) -> Preview | None:
+        """See Way.preview: a cell that is not up yet will be on this machine."""
         try:
             if is_up(state_directory, section.name):
                 return None
-            return Known(FOUND_IN_NEW, limits_of_new())
+            return Preview(INITIAL_SETTINGS, limits_of_new())
         except (TestbedError, OSError, ValueError):
-            return None  # what is wrong with it is said where it is used
+            return None  # the testbed itself raises it where it is used
 
 
 class HostsWay(Way[str]):
@@ -177,8 +177,8 @@ class HostsWay(Way[str]):
         """See Way.describe."""
         return f"hosts of {section}"
 
-    def resolved(self, section: str, directory: Path) -> str:
-        """See Way.resolved."""
+    def resolve(self, section: str, directory: Path) -> str:
+        """See Way.resolve."""
         return str(directory / section)
 
     def place(self, section: str, state_directory: Path) -> Place:
@@ -201,7 +201,7 @@ class HostsWay(Way[str]):
         path = Path(section)
         file = read_testbed(path)
         _check_file(wish.spaces, file)
-        return HostsTestbed(file, path.parent, state_directory, _wanted(wish))
+        return HostsTestbed(file, path.parent, state_directory, _requirements(wish))
 
     def offer(self, file: Path) -> Offer:
         """See Way.offer."""
@@ -223,20 +223,22 @@ class HostsWay(Way[str]):
         path = Path(section)
         file = read_testbed(path)
         _check_file(wish.spaces, file)
-        wanted = _wanted(wish)
-        return HostsTestbed(file, path.parent, state_directory, wanted, putting_back=putting_back)
+        requirements = _requirements(wish)
+        return HostsTestbed(
+            file, path.parent, state_directory, requirements, putting_back=putting_back
+        )
 
     def hosts(self, section: str) -> Sequence[str]:
         """See Way.hosts; this machine may serve several testbeds."""
         file = read_testbed(Path(section))
-        reached = [file.server.reach, *(client.reach for client in file.clients)]
-        nodes = {str(reach.netns) for reach in reached if reach.netns is not None}
-        return sorted(nodes | {_host(reach.ssh) for reach in reached if reach.ssh is not None})
+        reaches = [file.server.reach, *(client.reach for client in file.clients)]
+        nodes = {str(reach.netns) for reach in reaches if reach.netns is not None}
+        return sorted(nodes | {_host(reach.ssh) for reach in reaches if reach.ssh is not None})
 
-    def allowed(
+    def permit(
         self, section: str, where: str, allow: Collection[str], files: Mapping[str, Path]
     ) -> str:
-        """See Way.allowed: a name that is known, which never becomes a path."""
+        """See Way.permit: a name that is known, which never becomes a path."""
         if section not in files:
             raise SpecError(f"{where}.{self.key}: there is no such testbed; see /v1/testbeds")
         return str(files[section].absolute())
@@ -245,29 +247,31 @@ class HostsWay(Way[str]):
         """See Way.rehearse."""
         from tuner.services.openafs import hosts
 
-        path, wanted = Path(section), _wanted(wish)
+        path, requirements = Path(section), _requirements(wish)
         file = read_testbed(path)
         with closing(hosts.Hosts(file, path.parent, state_directory)) as connections:
-            survey = hosts.look(file, connections, wanted)
-            if survey.refused is not None:
+            survey = hosts.look(file, connections, requirements)
+            if survey.refusal is not None:
                 return Rehearsal(file.name, survey.findings)
-            return hosts.rehearse(file, connections, wanted, wish.workload, survey.findings)
+            return hosts.rehearse(file, connections, requirements, wish.workload, survey.findings)
 
     def inspect(self, file: Path, state_directory: Path, *, dry_run: bool) -> Inspection:
         """See Way.inspect."""
         from tuner.services.openafs import hosts
 
         testbed = read_testbed(file)
-        wanted = usual_wishes(testbed.clients[0].control.program)
+        requirements = usual_wishes(testbed.clients[0].control.program)
         commands: Sequence[tuple[str, tuple[str, ...]]] = ()
         with closing(hosts.Hosts(testbed, file.resolve().parent, state_directory)) as connections:
-            survey = hosts.look(testbed, connections, wanted)
+            survey = hosts.look(testbed, connections, requirements)
             if dry_run:
-                if survey.refused is not None:  # perhaps a client that is down, and says nothing
-                    wanted = replace(wanted, client_runtime=None)
+                if survey.refusal is not None:  # perhaps a client is down, and does not answer
+                    requirements = replace(requirements, client_runtime=None)
                 work = load_workload("mixed-use")
-                found = hosts.rehearse(testbed, connections, wanted, work, survey.findings)
-                commands = found.commands
+                rehearsal = hosts.rehearse(
+                    testbed, connections, requirements, work, survey.findings
+                )
+                commands = rehearsal.commands
         return Inspection(
             name=testbed.name,
             hosts=(survey.server, *survey.clients),
@@ -286,8 +290,8 @@ class HostsWay(Way[str]):
             yield from hosts.restore(connections.all, testbed.restore.directory)
 
 
-def _wanted(wish: Wish) -> Wanted:
-    return Wanted(
+def _requirements(wish: Wish) -> Requirements:
+    return Requirements(
         wish.spaces.get(FILESERVER),
         wish.spaces[CACHE_MANAGER],
         wish.references,

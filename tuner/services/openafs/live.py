@@ -1,9 +1,8 @@
-"""What is set on one kernel client while it runs, by fs commands: given anew after each start,
-proven, put back.
+"""The settings of one running kernel client, by fs commands: set again after each start, verified,
+put back.
 
-A start loses all of it. Encryption is the connections' matter: each keeps what it was made with, so
-a change ends in connections that are made anew, and what is in effect is what the connection shows
-that carries a call.
+A restart loses all of them. Encryption belongs to the connections: each keeps its own from when
+it was made. So a change makes all connections anew, and the one that carries a call is read back.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ CRYPT = "crypt"
 
 _RESTORE = "live-restore.sh"
 _TIMEOUT_S = 20.0
-#: What a client does that was just started. Nothing says what precache is: that counts as found.
+#: The settings of a client that was just started. No command shows precache: it counts as found.
 _AT_START: Mapping[str, Value] = {
     CRYPT: "on",
     "store_behind": 0,
@@ -46,9 +45,9 @@ _IN_WORDS = {"crypt": "on", "auth": "off", "clear": "off"}
 
 @dataclass(slots=True)
 class Live:
-    """The settings of one running client, by the names of the space. ``found``: those that it says,
-    as found. ``address``: the fileserver's; ``path``: a directory there. ``tuned``: a part takes
-    care of it; else whoever starts the client sees that what was found stays.
+    """The settings of one running client, by the names of the space. ``initial``: those that it
+    showed at first. ``address``: the fileserver's; ``path``: a directory there. ``tuned``: whether
+    a part restores them; else whatever starts the client sets the initial ones again.
     """
 
     host: Connector
@@ -57,12 +56,12 @@ class Live:
     directory: str
     address: str
     path: str
-    found: dict[str, Value]
-    wanted: dict[str, Value] = field(default_factory=dict)
+    initial: dict[str, Value]
+    requested: dict[str, Value] = field(default_factory=dict)
     recorded: bool = False
     tuned: bool = True
-    #: All that are in effect; None while that is not known.
-    _given: dict[str, Value] | None = None
+    #: All settings in effect; None while they are not known.
+    _in_effect: dict[str, Value] | None = None
 
     @classmethod
     def attach(
@@ -77,23 +76,25 @@ class Live:
     ) -> Live:
         """Read what is set; nothing is changed. ``place``: ``directory``, ``address``, ``path``.
 
-        A journal left by a run that was cut off says what was really found; then that counts.
-        ``silent``: a client that does not answer will do, since it is only put back: by what a
-        journal says that is still to be opened. Else raises TestbedError when it does not answer.
+        The journal of an interrupted run has the true initial settings and takes precedence.
+        ``silent``: accept a client that does not answer, since it is only put back, from a
+        journal that is still to be opened. Else raises TestbedError when it does not answer.
         """
         directory, address, path = place
         journal = _journal(host, directory)
-        if (kept := journal.read("found")) is not None:
-            found = _read(kept)
+        if (record := journal.read("found")) is not None:
+            initial = _read(record)
         else:
             with understood(host.host):
                 try:
-                    found = asked(host)
+                    initial = running_settings(host)
                 except (CommandFailed, CommandTimeout, ValueError):
                     if not silent:
                         raise
-                    found = {}
-        return cls(host, space, tokens, directory, address, path, found, dict(found), tuned=tuned)
+                    initial = {}
+        return cls(
+            host, space, tokens, directory, address, path, initial, dict(initial), tuned=tuned
+        )
 
     @property
     def journal(self) -> Journal:
@@ -102,116 +103,118 @@ class Live:
 
     @property
     def settings(self) -> dict[str, Value]:
-        """What was found as a configuration: what is not as after a start, and encryption where
-        there is any.
+        """The initial settings as a configuration: those that differ from a fresh start, and
+        encryption where there is any.
         """
         return {
             name: value
-            for name, value in self.found.items()
+            for name, value in self.initial.items()
             if value != _AT_START[name] or (name == CRYPT and self.tokens is not None)
         }
 
     @property
     def lost_by_start(self) -> bool:
-        """Whether anything was found that is otherwise after a start; encryption is everybody's
-        care who starts a client.
+        """Whether a start would change an initial setting; encryption does not count, since
+        whatever starts a client sets it.
         """
-        return any(v != _AT_START[name] for name, v in self.found.items() if name != CRYPT)
+        return any(v != _AT_START[name] for name, v in self.initial.items() if name != CRYPT)
 
     @property
     def crypt(self) -> str:
         """What a start must make connections with: "on", "off", or "" to leave that alone."""
-        return str(self._all(self.wanted)[CRYPT])
+        return str(self._all(self.requested)[CRYPT])
 
     def set(self, values: Mapping[str, Value]) -> bool:
-        """Bring values into effect; those that are not among them become as after a start. Whether
-        anything had to be done. Raises ConfigurationError for what the client does not take, or
+        """Bring values into effect; the others become as after a start. Returns whether anything
+        changed. Raises ConfigurationError for what the client does not take, or
         for another encryption without a token, TestbedError.
         """
-        wanted = self._all(values)
-        if self.tokens is None and wanted[CRYPT] != self.found.get(CRYPT, ""):
+        requested = self._all(values)
+        if self.tokens is None and requested[CRYPT] != self.initial.get(CRYPT, ""):
             raise ConfigurationError(
                 f"{self.host.host}: without a token nothing is encrypted: for "
                 f"client_runtime.{CRYPT} name a keytab under clients.token of the testbed file"
             )
-        if foreign := wanted.keys() - _AT_START.keys():
+        if foreign := requested.keys() - _AT_START.keys():
             raise ConfigurationError(
                 f"client_runtime.{min(foreign)} cannot be changed here: cache_manager.blocks says "
                 "the same"
             )
-        if self._given == wanted:
+        if self._in_effect == requested:
             return False
         self._record()
-        self.wanted = dict(values)
-        self._give(wanted)
+        self.requested = dict(values)
+        self._give(requested)
         return True
 
-    def gone(self) -> None:
-        """The client is about to be started anew."""
+    def note_stop(self) -> None:
+        """Note that the client is about to be restarted: nothing is in effect then."""
         self._record()
-        self._given = None
+        self._in_effect = None
 
-    def started(self) -> None:
-        """The client was started anew, with ``crypt``: give it the rest. Raises as ``set``."""
-        self._given = self._all({})
-        self._given[CRYPT] = self.crypt
-        self._give(self._all(self.wanted))
+    def note_start(self) -> None:
+        """Note that the client was restarted with ``crypt``; set the rest. Raises as ``set``."""
+        self._in_effect = self._all({})
+        self._in_effect[CRYPT] = self.crypt
+        self._give(self._all(self.requested))
 
     def _all(self, values: Mapping[str, Value]) -> dict[str, Value]:
-        """Values for everything. Without a token encryption stays as found."""
+        """Values for all settings. Without a token encryption stays as it was."""
         usual = dict(_AT_START)
         if self.tokens is None:
-            usual[CRYPT] = self.found.get(CRYPT, "")
+            usual[CRYPT] = self.initial.get(CRYPT, "")
         return {**usual, **values}
 
     def _give(self, values: dict[str, Value]) -> None:
-        """Run the commands for what is not in effect; connections are made anew for encryption."""
-        before, self._given = self._given, None
+        """Run the commands for what is not in effect; encryption needs new connections."""
+        before, self._in_effect = self._in_effect, None
         changed = {n: v for n, v in values.items() if before is None or before[n] != v}
         if changed.get(CRYPT) == "":
             del changed[CRYPT]
         for command in split(self.space.render(changed)):
             result = self.host.change(["timeout", "20", PROGRAM, *command])
             if result.status != 0:
-                said = f"the client does not take fs {' '.join(command)}: {result.tail}"
-                raise ConfigurationError(said, failure_data(result, self.host.host))
+                message = f"the client does not take fs {' '.join(command)}: {result.tail}"
+                raise ConfigurationError(message, failure_data(result, self.host.host))
         if CRYPT in changed and self.tokens is not None:
             self.tokens.make()
-        self._given = values
+        self._in_effect = values
 
-    def shown(self) -> dict[str, Value]:
-        """What is in effect, by read-back key. Raises ConfigurationError when the client does not
-        answer any more, NotInEffect when no connection with our token carries a call.
+    def effective(self) -> dict[str, Value]:
+        """The settings in effect, by read-back key. Raises ConfigurationError when the client does
+        not answer any more, NotInEffect when no connection with our token carries a call.
         """
         try:
-            found = asked(self.host)
-            if self.tokens is not None and self.tokens.made:
-                found[CRYPT] = self._connections_show()
+            values = running_settings(self.host)
+            if self.tokens is not None and self.tokens.is_ours:
+                values[CRYPT] = self._connections_show()
         except (CommandTimeout, CommandFailed, ValueError) as problem:
-            said = f"{self.host.host}: the client is gone: {problem}"
-            raise ConfigurationError(said) from problem
-        return {f"fs.{name}": value for name, value in found.items()}
+            message = f"{self.host.host}: the client is gone: {problem}"
+            raise ConfigurationError(message) from problem
+        return {f"fs.{name}": value for name, value in values.items()}
 
     def _connections_show(self) -> str:
         """Whether the connections that carry a call now encrypt, by rxkad's own word."""
         before = frozenset(self._connections())
         # This asks the server each time, with the token.
         check(self.host, ["timeout", "20", PROGRAM, "listquota", "-path", self.path])
-        used = {one.level for one in self._connections() if one not in before and one.level}
-        if len(words := {_IN_WORDS.get(level, level) for level in used}) != 1:
-            seen = f"levels {', '.join(sorted(used))}" if used else "no connection with a token"
+        levels = {one.level for one in self._connections() if one not in before and one.level}
+        if len(words := {_IN_WORDS.get(level, level) for level in levels}) != 1:
+            description = (
+                f"levels {', '.join(sorted(levels))}" if levels else "no connection with a token"
+            )
             raise NotInEffect(
                 f"{self.host.host}: a call to the fileserver should be carried by connections "
-                f"of one level, it is by {seen}"
+                f"of one level, it is by {description}"
             )
         return words.pop()
 
     def _connections(self) -> list[parse.Connection]:
-        """Those to the fileserver."""
+        """The connections to the fileserver."""
         asking = ["rxdebug", "127.0.0.1", "7001", "-allconnections", "-onlyclient"]
-        said = parse.client_connections(check(self.host, asking, timeout_s=_TIMEOUT_S))
+        connections = parse.client_connections(check(self.host, asking, timeout_s=_TIMEOUT_S))
         server = self.address, parse.FILESERVER_PORT
-        return [one for one in said if (one.address, one.port) == server]
+        return [one for one in connections if (one.address, one.port) == server]
 
     def keep(self, name: str) -> None:
         """See LastingPart.keep."""
@@ -221,50 +224,50 @@ class Live:
     def reopen(self, name: str) -> None:
         """See LastingPart.reopen."""
         self.journal.reopen(name)
-        if (kept := self.journal.read("found")) is not None:
-            self.found = _read(kept)
+        if (record := self.journal.read("found")) is not None:
+            self.initial = _read(record)
 
     def restore(self) -> str:
         """See Part.restore."""
         if self.recorded:
-            self._begin()  # somebody may have removed it
-        done = self.journal.restore() or "left as found"
-        self.recorded, self._given, self.wanted = False, None, dict(self.found)
-        return f"the running client on {self.host.host} {done}"
+            self._begin()  # it may have been removed
+        action = self.journal.restore() or "left as found"
+        self.recorded, self._in_effect, self.requested = False, None, dict(self.initial)
+        return f"the running client on {self.host.host} {action}"
 
     def _record(self) -> None:
-        """Before the first change: write down, on the host itself, what was found."""
+        """Before the first change, record the initial settings on the host itself."""
         if not self.recorded:
             self._begin()
             self.recorded = True
 
     def _begin(self) -> None:
-        found = [f"{name}={value}" for name, value in sorted(self.found.items())]
-        words = {name: str(self.found.get(name, "")) for name in _AT_START}
+        record = [f"{name}={value}" for name, value in sorted(self.initial.items())]
+        words = {name: str(self.initial.get(name, "")) for name in _AT_START}
         words["precache"] = str(_AT_START["precache"])
-        self.journal.begin({"found": found}, words)
+        self.journal.begin({"found": record}, words)
 
 
-def asked(host: Connector) -> dict[str, Value]:
-    """What a running client says of itself: encryption of new connections (missing when it does
-    not say), and what is left to store or read past the cache, by the names of the space. Raises
+def running_settings(host: Connector) -> dict[str, Value]:
+    """What a running client shows: encryption of new connections (missing when it does not show
+    it), and what it stores later or reads past the cache, by the names of the space. Raises
     CommandTimeout, CommandFailed or ValueError.
     """
 
     def fs(*words: str) -> str:
         return check(host, [PROGRAM, *words], timeout_s=_TIMEOUT_S)
 
-    found: dict[str, Value] = {
+    settings: dict[str, Value] = {
         "store_behind": parse.store_asynchrony_kib(fs("storebehind")),
         "bypass_threshold": parse.bypass_threshold(fs("bypassthreshold")),
     }
     if crypt := parse.encryption(fs("getcrypt")):
-        found[CRYPT] = crypt
-    return found
+        settings[CRYPT] = crypt
+    return settings
 
 
 def _read(record: Sequence[str]) -> dict[str, Value]:
-    """What the journal says was found."""
+    """The settings in a record of the journal."""
     pairs = (one.partition("=") for one in record)
     return {name: value if name == CRYPT else int(value) for name, _, value in pairs}
 

@@ -11,15 +11,15 @@ from deploy.cell import Cells, Node
 from deploy.cell.ssh import connect_from
 from tuner.errors import TestbedError
 from tuner.hosts.link import OpenSocket
-from tuner.services.openafs.cell import translated
+from tuner.services.openafs.cell import translate_errors
 from tuner.services.openafs.file import NetnsSection
 
 
 def node(state_directory: Path, section: NetnsSection) -> Node:
     """A node that is up. Raises TestbedError when it is not."""
-    with translated():
-        found = Cells(state_directory).load(section.cell)
-    nodes = {} if found is None else {one.name: one for one in found.nodes}
+    with translate_errors():
+        cell = Cells(state_directory).load(section.cell)
+    nodes = {} if cell is None else {one.name: one for one in cell.nodes}
     if section.node not in nodes:
         raise TestbedError(
             f"no node {section.node!r} of a private cell {section.cell!r} is up; see 'fstune cell'"
@@ -37,12 +37,11 @@ def from_node(state_directory: Path, section: NetnsSection) -> OpenSocket:
 
 
 @contextmanager
-def kept_up(state_directory: Path, cells: Sequence[str]) -> Iterator[None]:
-    """Let nobody take these cells down meanwhile. Who may change a host in them is said by the
-    host, so several may use them in this way. Raises TestbedError for one that a campaign has for
-    itself.
+def keep_up(state_directory: Path, cells: Sequence[str]) -> Iterator[None]:
+    """Let nobody take these cells down meanwhile. Each host in them has a lock of its own,
+    so several may use them in this way. Raises TestbedError for one that a campaign has for itself.
     """
-    with translated(), ExitStack() as stack:
+    with translate_errors(), ExitStack() as stack:
         for name in cells:
             stack.enter_context(Cells(state_directory).use(name, shared=True))
         yield

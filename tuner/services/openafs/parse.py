@@ -72,7 +72,7 @@ class StartLog:
 
 
 def file_log(text: str) -> StartLog:
-    """Parse the part of FileLog written since a restart was asked for (possibly several tries)."""
+    """Parse the part of FileLog written since a requested restart (possibly several tries)."""
     lines = text.splitlines()
     newest = max((i for i, line in enumerate(lines) if _STARTING in line), default=None)
     last = lines[-1] if lines else ""
@@ -163,17 +163,19 @@ def cache_configuration(text: str) -> dict[str, int | bool]:
     """Parse ``cmdebug -cache``; ``memory_cache`` says whether the cache is in memory."""
     lines = dict(re.findall(r"^([A-Z][a-z]+ [a-z]+):\s+(\S+)", text, re.MULTILINE))
     try:
-        found: dict[str, int | bool] = {key: int(lines[word]) for word, key in _CACHE_WORDS.items()}
-        found["memory_cache"] = lines["Cache type"] == "memory"
+        values: dict[str, int | bool] = {
+            key: int(lines[word]) for word, key in _CACHE_WORDS.items()
+        }
+        values["memory_cache"] = lines["Cache type"] == "memory"
     except (KeyError, ValueError) as problem:
-        said = text.strip()[:200]
-        raise ValueError(f"cmdebug: no cache configuration in {said!r} ({problem})") from problem
-    return found
+        start = text.strip()[:200]
+        raise ValueError(f"cmdebug: no cache configuration in {start!r} ({problem})") from problem
+    return values
 
 
 def encryption(text: str) -> str:
-    """What new connections get, from ``fs getcrypt``: "on", "off", or "" for any other text. It
-    says nothing about those that are there.
+    """The encryption of new connections, from ``fs getcrypt``: "on", "off", or "" for any other
+    text. It does not tell about existing ones.
     """
     match = re.search(r"^Security level is currently (crypt|clear)\b", text, re.MULTILINE)
     return "" if match is None else {"crypt": "on", "clear": "off"}[match[1]]
@@ -206,7 +208,7 @@ def own_cell(text: str) -> str:
 
 def ticket_life_s(text: str) -> float | None:
     """How long the ticket of the shortest life is valid from its beginning, in seconds, from
-    ``klist`` in the C locale; None when that is not to be seen.
+    ``klist`` in the C locale; None when it does not show that.
     """
     lives = []
     for spans in re.findall(r"^(\S+ \S+)  (\S+ \S+)  \S+@", text, re.MULTILINE):
@@ -237,7 +239,7 @@ def client_connections(text: str) -> tuple[Connection, ...]:
     """
     if "Showing only client connections" not in text:
         raise ValueError(f"rxdebug: no list of client connections in {text.strip()[:200]!r}")
-    found = []
+    connections = []
     for each in re.split(r"^Connection from host ", text, flags=re.MULTILINE)[1:]:
         head = re.match(
             r"([0-9.]+), port (\d+), (C?[cu]id [0-9a-f/]+)[^\n]*\n\s+serial (\d+),", each
@@ -246,8 +248,8 @@ def client_connections(text: str) -> tuple[Connection, ...]:
             raise ValueError(f"rxdebug: no connection in {each.strip()[:200]!r}")
         level = re.search(r"^  rxkad: level (\w+)", each, re.MULTILINE)
         words = head[1], int(head[2]), head[3], int(head[4])
-        found.append(Connection(*words, "" if level is None else level[1]))
-    return tuple(found)
+        connections.append(Connection(*words, "" if level is None else level[1]))
+    return tuple(connections)
 
 
 def store_asynchrony_kib(text: str) -> int:

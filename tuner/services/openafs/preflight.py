@@ -37,8 +37,8 @@ def preflight(
     for client, cache in zip(file.clients, caches, strict=False):
         findings += _cache(file, client.control.way, cache)
     if file.hours is not None and not within(file.hours, now.time()):
-        said = f"it is {now:%H:%M}; this testbed may be used from {_hours(file.hours)}"
-        findings.append(Finding(file.name, True, said))
+        message = f"it is {now:%H:%M}; this testbed may be used from {_hours(file.hours)}"
+        findings.append(Finding(file.name, True, message))
     return tuple(findings)
 
 
@@ -56,16 +56,16 @@ def _hours(hours: HoursSection) -> str:
 def _volumes(file: TestbedFile, host: str, programs: ServerFacts) -> list[Finding]:
     declared = {*file.server.volumes, *file.server.other_volumes}
     missing = sorted(set(file.server.volumes) - programs.volumes)
-    found = []
+    messages = []
     if others := sorted(programs.volumes - declared):
         more = f" and {len(others) - 5} more" if len(others) > 5 else ""
-        found.append(
+        messages.append(
             f"it serves volumes that are not the testbed's: {', '.join(others[:5])}{more}; every "
             "restart would interrupt them: move them, or name them under server.other_volumes"
         )
     if missing:
-        found.append(f"it does not serve {', '.join(missing)}, named under server.volumes")
-    return [Finding(host, True, said) for said in found]
+        messages.append(f"it does not serve {', '.join(missing)}, named under server.volumes")
+    return [Finding(host, True, message) for message in messages]
 
 
 def _strangers(
@@ -75,11 +75,11 @@ def _strangers(
     strangers = sorted(programs.clients - ours)
     if not strangers:
         return []
-    said = (
+    message = (
         f"it has clients that are not the testbed's: {', '.join(strangers[:5])}; a restart would "
         "interrupt them: stop them, or name them under other_clients"
     )
-    return [Finding(server.host, True, said)]
+    return [Finding(server.host, True, message)]
 
 
 def _state(host: str, programs: ServerFacts) -> list[Finding]:
@@ -91,56 +91,56 @@ def _state(host: str, programs: ServerFacts) -> list[Finding]:
 def _quota(file: TestbedFile, host: str, programs: ServerFacts) -> list[Finding]:
     if programs.quota_kib == 0:
         return []  # no quota
-    left = (programs.quota_kib - programs.used_kib) * 1024
-    if left >= _LEAST_FREE_BYTES:
+    free_bytes = (programs.quota_kib - programs.used_kib) * 1024
+    if free_bytes >= _LEAST_FREE_BYTES:
         return []
-    said = f"volume {file.server.volumes[0]} has {_size(left)} of its quota left"
-    return [Finding(host, True, f"{said}; raise it, or empty the volume")]
+    message = f"volume {file.server.volumes[0]} has {_size(free_bytes)} of its quota left"
+    return [Finding(host, True, f"{message}; raise it, or empty the volume")]
 
 
 def _cache(file: TestbedFile, way: FuseSection | UnitSection, facts: ClientFacts) -> list[Finding]:
-    found = []
+    messages = []
     if not facts.sees:
-        found.append(
+        messages.append(
             f"{file.path} is no directory there; a mount point that was made through afsd.fuse is "
             "none for other clients: name the volume itself, as /afs/.:mount/CELL:VOLUME"
         )
     if facts.cache_info not in (None, (way.mount, way.cache)):
-        found.append(
+        messages.append(
             f"its cacheinfo file has {' and '.join(facts.cache_info or ())}, the testbed file "
             f"{way.mount} and {way.cache}, which would be wiped"
         )
     if facts.holders:
-        found.append(
+        messages.append(
             f"processes {', '.join(facts.holders[:5])} are in {way.mount}, so the client cannot "
             "be restarted safely: end them"
         )
     if facts.no_ticket:
-        found.append(f"its keytab gives no ticket: {facts.no_ticket}")
-    said = [Finding(facts.host, True, one) for one in found]
+        messages.append(f"its keytab gives no ticket: {facts.no_ticket}")
+    findings = [Finding(facts.host, True, one) for one in messages]
     if facts.tokens:
-        lost = "it has tokens, which every restart of its client loses"
-        said.append(Finding(facts.host, False, lost))
-    return said
+        message = "it has tokens, which every restart of its client loses"
+        findings.append(Finding(facts.host, False, message))
+    return findings
 
 
 def _machine(facts: HostFacts, needs_bytes: int) -> list[Finding]:
-    found = []
+    findings = []
     for path, free in facts.free_bytes:
         if free < _LEAST_FREE_BYTES:
-            found.append(Finding(facts.host, True, f"{path}: only {_size(free)} free"))
+            findings.append(Finding(facts.host, True, f"{path}: only {_size(free)} free"))
     if facts.available_bytes < needs_bytes:
-        said = (
+        message = (
             f"the largest configuration may take {_size(needs_bytes)} of memory, "
             f"{_size(facts.available_bytes)} are available; narrow the search space"
         )
-        found.append(Finding(facts.host, True, said))
+        findings.append(Finding(facts.host, True, message))
     skew = abs(facts.clock_ahead_s) - facts.asked_s
     if skew > _SKEW_WARN_S:
         ahead = "ahead of" if facts.clock_ahead_s > 0.0 else "behind"
-        said = f"its clock is {abs(facts.clock_ahead_s):.0f} s {ahead} this machine's; set it"
-        found.append(Finding(facts.host, skew > _SKEW_REFUSE_S, said))
-    return found
+        message = f"its clock is {abs(facts.clock_ahead_s):.0f} s {ahead} this machine's; set it"
+        findings.append(Finding(facts.host, skew > _SKEW_REFUSE_S, message))
+    return findings
 
 
 def _size(count: int) -> str:

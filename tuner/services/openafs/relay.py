@@ -32,8 +32,8 @@ def main(port: int, command: list[str]) -> int:
     child = os.posix_spawnp(command[0], command, os.environ)
     caller = None
     while True:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
             return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 1
         if time.monotonic() > deadline:
             os.kill(child, _SIGKILL)

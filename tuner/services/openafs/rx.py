@@ -29,11 +29,11 @@ def rx_counters(text: str) -> dict[str, float]:
     """What Rx counted since its program started: calls that had to wait for a thread, data packets
     received and sent, packets sent again, allocations of packets that failed. Raises ValueError.
     """
-    found = _numbers(_COUNTERS, text)
+    counters = _numbers(_COUNTERS, text)
     failures = _FAILURES.search(text)
     if failures is None:
         raise ValueError(f"rxdebug: no allocation failures in {text.strip()[:200]!r}")
-    return {**found, "allocation_failures": float(sum(map(int, failures.groups())))}
+    return {**counters, "allocation_failures": float(sum(map(int, failures.groups())))}
 
 
 def rx_gauges(text: str) -> dict[str, float]:
@@ -42,10 +42,10 @@ def rx_gauges(text: str) -> dict[str, float]:
 
 
 def _numbers(patterns: dict[str, str], text: str) -> dict[str, float]:
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for name, pattern in patterns.items():
         match = re.search(pattern, text, re.MULTILINE)
         if match is None:
             raise ValueError(f"rxdebug: no {name} in {text.strip()[:200]!r}")
-        found[name] = float(match.group(1))
-    return found
+        numbers[name] = float(match.group(1))
+    return numbers

@@ -1,4 +1,4 @@
-"""How somebody begins with OpenAFS: on a private cell of this machine, or on hosts by SSH."""
+"""The first steps with OpenAFS: on a private cell of this machine, or on hosts by SSH."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from deploy.cell import CellError, require_machine
 from tuner.documents import word_of
 from tuner.errors import TestbedError, TunerError
 from tuner.services.openafs.file import Address, Host, HostPath, SshSection, User, Word
-from tuner.services.start import Begun, Choice, Interview, Question, Start
+from tuner.services.start import Choice, Draft, Interview, Question, Start
 
 if TYPE_CHECKING:
     from tuner.hosts.ssh import SshConnector
@@ -33,29 +33,29 @@ _LEAST_FOR_MANY = 2
 
 
 def _as(annotation: Any) -> Callable[[str], Any]:
-    """What reads a text as a field of a testbed file would. Raises ValueError, in one line."""
+    """A reader of a text as a field of a testbed file. It raises ValueError, in one line."""
     adapter = TypeAdapter(annotation)
 
     def read(text: str) -> Any:
         try:
             return adapter.validate_python(text)
         except ValidationError as problem:
-            said = problem.errors()[0]["msg"].removeprefix("Value error, ")
-            raise ValueError(f"{text!r}: {said}") from None
+            message = problem.errors()[0]["msg"].removeprefix("Value error, ")
+            raise ValueError(f"{text!r}: {message}") from None
 
     return read
 
 
 def _several(read: Callable[[str], T]) -> Callable[[str], list[T]]:
-    """What reads words between commas or spaces, one at least, each once."""
+    """A reader of words between commas or spaces, one at least, each once."""
 
-    def found(text: str) -> list[T]:
+    def read_words(text: str) -> list[T]:
         words = list(dict.fromkeys(text.replace(",", " ").split()))
         if not words:
             raise ValueError("name one at least")
         return [read(word) for word in words]
 
-    return found
+    return read_words
 
 
 def _key_file(text: str) -> str:
@@ -92,10 +92,10 @@ class CellStart(Start):
             return str(problem)
         return None
 
-    def begin(self, interview: Interview, beside: Path, state_directory: Path) -> Begun:
+    def begin(self, interview: Interview, beside: Path, state_directory: Path) -> Draft:
         """See Start.begin."""
         clients = interview.ask(self.questions[0], _count)
-        return Begun(
+        return Draft(
             name="private cell",
             section=f"{{cell: {{name: tuning, clients: {clients}, link: 1gbit}}}}",
             says="brought up for the campaign and taken down after it",
@@ -167,13 +167,13 @@ _PATH = Question(
 
 
 class HostsStart(Start):
-    """A fileserver and clients that are there, by SSH."""
+    """An existing fileserver and clients, by SSH."""
 
     name = "hosts"
     title = "your own fileserver and clients, by SSH"
     questions = (_SERVER, _CLIENTS, _USER, _KEY, _ADDRESS, _CELL, _VOLUME, _PATH)
 
-    def begin(self, interview: Interview, beside: Path, state_directory: Path) -> Begun:
+    def begin(self, interview: Interview, beside: Path, state_directory: Path) -> Draft:
         """See Start.begin."""
         from tuner.services.openafs.first_look import (
             ClientLook,
@@ -188,28 +188,29 @@ class HostsStart(Start):
         user = interview.ask(_USER, _as(User), default=getpass.getuser())
         key = interview.ask(_KEY, _key_file)
         with ExitStack() as stack:
-            hosts = _connected([server, *clients], user, key, stack)
+            hosts = _connect([server, *clients], user, key, stack)
             interview.doing(f"looking at {len(hosts)} hosts")
-            asked: list[Callable[[], ServerLook | ClientLook]] = [
+            tasks: list[Callable[[], ServerLook | ClientLook]] = [
                 partial(look_at_server, hosts[0]),
                 *(partial(look_at_client, one) for one in hosts[1:]),
             ]
-            looks = _each(asked)
-            seen = next(one for one in looks if isinstance(one, ServerLook))
+            looks = _each(tasks)
+            server_look = next(one for one in looks if isinstance(one, ServerLook))
             lookers = [one for one in looks if isinstance(one, ClientLook)]
-            found = _Found(server, clients, user, key, seen, lookers)
+            draft = _HostDraft(server, clients, user, key, server_look, lookers)
             address = interview.ask(
                 _ADDRESS,
                 _as(Address),
-                default=found.likely_address(),
-                known=f"{server} has {', '.join(seen.addresses)}.",
+                default=draft.likely_address(),
+                known=f"{server} has {', '.join(server_look.addresses)}.",
             )
-            cell = interview.ask(_CELL, _as(_Cell), default=seen.cell or None)
+            cell = interview.ask(_CELL, _as(_Cell), default=server_look.cell or None)
+            volumes = ", ".join(server_look.volumes)
             volume = interview.ask(
                 _VOLUME,
                 _as(Word),
-                default=seen.volumes[0] if len(seen.volumes) == 1 else None,
-                known=f"{server} has {', '.join(seen.volumes) or 'none but those of the root'}.",
+                default=server_look.volumes[0] if len(server_look.volumes) == 1 else None,
+                known=f"{server} has {volumes or 'none but those of the root'}.",
             )
             mount = dict(lookers[0].words).get("mount", "/afs")
             path = interview.ask(_PATH, _as(HostPath), default=f"{mount}/.:mount/{cell}:{volume}")
@@ -219,7 +220,7 @@ class HostsStart(Start):
                         f"{one.host}: {path} is no directory there; name with --path where the "
                         "clients see the volume"
                     )
-        return found.begun(address, volume, path, beside)
+        return draft.draft(address, volume, path, beside)
 
 
 def _cell_name(text: str) -> str:
@@ -231,40 +232,40 @@ def _cell_name(text: str) -> str:
 _Cell = Annotated[str, AfterValidator(_cell_name)]
 
 
-def _connected(names: Sequence[str], user: str, key: str, stack: ExitStack) -> list[SshConnector]:
+def _connect(names: Sequence[str], user: str, key: str, stack: ExitStack) -> list[SshConnector]:
     """Connections to hosts. Raises TestbedError that names every host which cannot be reached."""
     from tuner.hosts.ssh import SshConnector
     from tuner.services.openafs.hosts import patience, ssh_host
 
     path = Path(key).expanduser().absolute() if key else None
     sections = [SshSection(address=name, user=user, key=path) for name in names]
-    found = [
+    connections = [
         stack.enter_context(closing(SshConnector(ssh_host(one, Path.cwd()), patience(600.0))))
         for one in sections
     ]
-    _each([partial(one.ask, ["true"]) for one in found])
-    return found
+    _each([partial(one.ask, ["true"]) for one in connections])
+    return connections
 
 
 def _each(work: Sequence[Callable[[], T]]) -> list[T]:
-    """Do all at once. Raises TestbedError that says what went wrong with each."""
+    """Run all at once. Raises TestbedError with the failure of each."""
 
-    def done(one: Callable[[], T]) -> T | TunerError:
+    def run(one: Callable[[], T]) -> T | TunerError:
         try:
             return one()
         except TunerError as problem:
             return problem
 
     with ThreadPoolExecutor(len(work)) as pool:
-        results = list(pool.map(done, work))
+        results = list(pool.map(run, work))
     wrong = [str(result) for result in results if isinstance(result, TunerError)]
     if wrong:
         raise TestbedError("; ".join(wrong))
     return [result for result in results if not isinstance(result, TunerError)]
 
 
-class _Found:
-    """Hosts that were looked at, and what follows for the files."""
+class _HostDraft:
+    """What the looks at the hosts mean for the files."""
 
     def __init__(
         self,
@@ -272,20 +273,20 @@ class _Found:
         clients: Sequence[str],
         user: str,
         key: str,
-        seen: ServerLook,
+        server_look: ServerLook,
         lookers: Sequence[ClientLook],
     ) -> None:
         self._server = server
         self._clients = clients
         self._user = user
         self._key = key
-        self._seen = seen
+        self._server_look = server_look
         self._lookers = lookers
         programs = {one.program for one in lookers}
         if len(programs) > 1:
-            said = ", ".join(f"{one.host} {one.program}" for one in lookers)
+            listing = ", ".join(f"{one.host} {one.program}" for one in lookers)
             raise TestbedError(
-                f"the clients run different programs, whose settings differ: {said}; name those "
+                f"the clients run different programs, whose settings differ: {listing}; name those "
                 "of one kind with --clients"
             )
         self._program = programs.pop()
@@ -293,43 +294,43 @@ class _Found:
     def likely_address(self) -> str:
         """The address that SSH used, where the server has it; else its first."""
         try:
-            reached = socket.gethostbyname(self._server)
+            ssh_address = socket.gethostbyname(self._server)
         except OSError:
-            reached = ""
-        addresses = self._seen.addresses
-        return reached if reached in addresses else addresses[0]
+            ssh_address = ""
+        addresses = self._server_look.addresses
+        return ssh_address if ssh_address in addresses else addresses[0]
 
-    def begun(self, address: str, volume: str, path: str, beside: Path) -> Begun:
-        """What the answers come to."""
+    def draft(self, address: str, volume: str, path: str, beside: Path) -> Draft:
+        """The draft of a campaign file, from the answers."""
         client_space = _CLIENT_SPACES[self._program]
         spaces: dict[str, Mapping[str, str]] = {"cache_manager": {"name": client_space}}
-        seen = self._seen
+        look = self._server_look
         choices = [
-            Choice("instance", seen.instance, "it is the one of type dafs, which fstune tunes"),
+            Choice("instance", look.instance, "it is the one of type dafs, which fstune tunes"),
             Choice(
                 "clients",
                 f"{len(self._lookers)} with {self._program}",
                 "this is the program that runs there, so its search space is used",
             ),
         ]
-        if seen.tunable:
+        if look.tunable:
             spaces = {"fileserver": {"name": _FILESERVER_SPACE}, **spaces}
             why = "its search space is of this version"
         else:
             why = "there is no search space for this version, so the server is left as it is"
-        choices.insert(0, Choice("fileserver", f"OpenAFS {_short(seen.version)}", why))
-        others = [name for name in seen.volumes if name != volume]
+        choices.insert(0, Choice("fileserver", f"OpenAFS {_short(look.version)}", why))
+        others = [name for name in look.volumes if name != volume]
         if others:
-            said = ", ".join(others[:5]) + (", ..." if len(others) > 5 else "")
+            volumes_text = ", ".join(others[:5]) + (", ..." if len(others) > 5 else "")
             choices.append(
                 Choice(
                     "other volumes",
-                    said,
+                    volumes_text,
                     "they are not declared, so a campaign is refused while they are there: every "
                     "restart would interrupt them",
                 )
             )
-        return Begun(
+        return Draft(
             name="own fileserver",
             section=f"{{hosts: {word_of(beside.name)}}}",
             says="the hosts: see that file",
@@ -341,7 +342,7 @@ class _Found:
         )
 
     def _text(self, address: str, volume: str, path: str) -> str:
-        seen = self._seen
+        look = self._server_look
         lines = [
             "# The hosts of a campaign; docs/testbeds.md has every key. Nothing here is secret.",
             "# Look first: fstune testbed check FILE --dry-run",
@@ -350,15 +351,15 @@ class _Found:
             "server:",
             f"  reach: {self._reach(self._server)}",
             f"  address: {address}    # as clients know it",
-            f"  instance: {seen.instance}    # bosserver's name for it",
+            f"  instance: {look.instance}    # bosserver's name for it",
             f"  volumes: [{volume}]    # those that the workload may use",
         ]
-        if seen.others:
+        if look.others:
             lines += [
                 "  # Volumes that may stand there too, and suffer every restart. Others are "
                 "refused: name them",
                 "  # here only if that is all right.",
-                f"  other_volumes: [{', '.join(seen.others)}]",
+                f"  other_volumes: [{', '.join(look.others)}]",
             ]
         lines.append("clients:    # they run the workload, all at once")
         for number, (name, looker) in enumerate(
@@ -381,8 +382,8 @@ class _Found:
         words = {"address": name, "user": self._user}
         if self._key:
             words["key"] = str(Path(self._key).expanduser().absolute())
-        said = ", ".join(f"{key}: {word_of(value)}" for key, value in words.items())
-        return f"{{ssh: {{{said}}}}}"
+        mapping = ", ".join(f"{key}: {word_of(value)}" for key, value in words.items())
+        return f"{{ssh: {{{mapping}}}}}"
 
 
 def _short(version: str) -> str:

@@ -61,17 +61,17 @@ class Tokens:
     _recorded: bool = False
     #: When half of the ticket's life is over, by a clock that nobody sets.
     _old_at: float = 0.0
-    #: That of the token, once it was asked for.
+    #: The cell of the token, once it is known.
     _cell: str = ""
 
     @property
-    def made(self) -> bool:
-        """Whether there is one that we made."""
+    def is_ours(self) -> bool:
+        """Whether the token is one that we made."""
         return self._recorded
 
     def make(self) -> None:
-        """A new ticket, and a new token of it in place of any other, so that connections are made
-        anew. Raises TokenError.
+        """Make a new ticket, and a new token of it in place of any other; new connections follow
+        from that. Raises TokenError.
         """
         place, journal = self.place, self.journal
         if not self._recorded:
@@ -82,26 +82,26 @@ class Tokens:
         argv += [place.cell or "", place.realm or "", *kinit_arguments(place)]
         result = self.host.change(argv, timeout_s=_MAKE_TIMEOUT_S)
         if result.status != 0:
-            said = f"{self.host.host}: no token for {place.principal}: {result.tail}"
-            raise TokenError(said, failure_data(result, self.host.host))
+            message = f"{self.host.host}: no token for {place.principal}: {result.tail}"
+            raise TokenError(message, failure_data(result, self.host.host))
         life_s = parse.ticket_life_s(result.stdout) or place.lifetime_s or _ASSUMED_LIFE_S
         self._old_at = began + life_s / 2.0
 
     def renew(self) -> None:
-        """Make it anew when half of the ticket's life is over, or when it is gone. Raises
+        """Make a new one when half of the ticket's life is over, or when it is gone. Raises
         TokenError.
         """
         if _now() < self._old_at:
-            said = self.host.ask(["tokens"], timeout_s=_ASK_TIMEOUT_S)
-            if parse.has_valid_tokens(said.stdout, self._of_cell()):
+            result = self.host.ask(["tokens"], timeout_s=_ASK_TIMEOUT_S)
+            if parse.has_valid_tokens(result.stdout, self._cell_name()):
                 return
         self.make()
 
-    def _of_cell(self) -> str:
+    def _cell_name(self) -> str:
         """The cell of the token."""
         if not self._cell:
-            asked = self.host.ask(["fs", "wscell"], timeout_s=_ASK_TIMEOUT_S)
-            self._cell = self.place.cell or parse.own_cell(asked.stdout)
+            result = self.host.ask(["fs", "wscell"], timeout_s=_ASK_TIMEOUT_S)
+            self._cell = self.place.cell or parse.own_cell(result.stdout)
         return self._cell
 
     def restore(self) -> str | None:
@@ -117,18 +117,18 @@ class Tokens:
 
 
 def kinit_arguments(place: TokenPlace) -> list[str]:
-    """What kinit is asked for."""
+    """The arguments of kinit."""
     life = [] if place.lifetime_s is None else ["-l", f"{place.lifetime_s:.0f}s"]
     return ["-k", "-t", place.keytab, *life, place.principal]
 
 
 def why_no_ticket(host: Connector, place: TokenPlace) -> str:
-    """Why the keytab gives no ticket there, "" when it does: one is asked for and thrown away at
+    """Why the keytab gives no ticket there, "" when it does: one is requested and dropped at
     once, so that nothing is changed.
     """
-    found = host.ask(["sh", "-c", _PROGRAMS, "sh", *_NEEDED])
-    if found.status != 0:
-        return found.tail
+    programs = host.ask(["sh", "-c", _PROGRAMS, "sh", *_NEEDED])
+    if programs.status != 0:
+        return programs.tail
     argv = ["timeout", "20", "kinit", "-c", "MEMORY:fstune", *kinit_arguments(place)]
     result = host.ask(argv, timeout_s=_ASK_TIMEOUT_S)
     return "" if result.status == 0 else f"kinit: {result.tail}"

@@ -1,9 +1,9 @@
 """The Linux kernel's cache manager on one client host, in the hands of a systemd unit.
 
 Its options stand in a file that the unit reads: ``OPTIONS=`` of Debian's afs.conf, ``AFSD_ARGS=``
-of Red Hat's sysconfig file. Every change writes that line and starts the unit anew, by a script
-that starts nothing before the old client is seen to be gone. A start sets encryption to what the
-host's own files say, so it is set anew to what was found.
+of Red Hat's sysconfig file. Every change writes that line and restarts the unit, by a script
+that starts nothing before the old client is gone. A start sets encryption from the host's own
+files, so it is set again to what it was.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from tuner.services.openafs.tokens import TokenPlace, Tokens
 PROGRAM = "afsd"
 
 _REMOUNT, _RESTORE = "kernel-remount.sh", "kernel-restore.sh"
-_WANTED = "wanted"
+_NEW_FILE = "wanted"
 #: The mark that there is something to put back; the scripts know it too.
 _STOPPED = "stopped"
 _DOES_NOT_SERVE = 4
 _ANSWER_TIMEOUT_S = 20.0
-#: For how long a client that does not answer is asked again.
+#: How long a client that does not answer is asked again, in seconds.
 _PATIENCE_S, _POLL_S = 30.0, 0.5
 #: Longer than the script takes at its slowest: stop, shutdown, start and a first look.
 _REMOUNT_TIMEOUT_S = 420.0
@@ -66,8 +66,8 @@ class UnitPlace:
 @dataclass(slots=True)
 class UnitClient:
     """One kernel client; see Client. ``configuration``: its file as found. ``crypt``: whether it
-    encrypted, "on" or "off"; "" when it does not say. ``tokens``: what it works with; ``live``:
-    what is set anew after each start, None where that is nothing.
+    encrypted, "on" or "off"; "" when it does not show it. ``tokens``: what it works with;
+    ``live``: settings that are set again after each start, None without any.
     """
 
     host: Connector
@@ -80,17 +80,17 @@ class UnitClient:
 
     @classmethod
     def attach(cls, host: Connector, place: UnitPlace) -> UnitClient:
-        """Read the client's configuration; nothing is changed but a script of ours put there.
+        """Read the client's configuration; nothing is changed, only a script of ours is added.
 
-        A journal left by a run that was cut off says what was really found; then that counts.
+        The journal of an interrupted run has the true configuration and takes precedence.
         Raises TestbedError when the options cannot be read.
         """
         journal = _journal(host, place)
-        kept = journal.read("found")
-        configuration = kept[0] if kept else check(host, ["cat", "--", place.file])
-        asking = ["cat", f"{journal.directory}/crypt"] if kept else ["fs", "getcrypt"]
-        said = host.ask(asking).stdout
-        crypt = said.strip() if kept else parse.encryption(said)
+        record = journal.read("found")
+        configuration = record[0] if record else check(host, ["cat", "--", place.file])
+        asking = ["cat", f"{journal.directory}/crypt"] if record else ["fs", "getcrypt"]
+        output = host.ask(asking).stdout
+        crypt = output.strip() if record else parse.encryption(output)
         put_scripts(host, place.directory, _REMOUNT)
         tokens = None if place.token is None else Tokens(host, place.token)
         client = cls(host, place, configuration, crypt, tokens)
@@ -124,24 +124,24 @@ class UnitClient:
         """See Client.start."""
         place = self.place
         self._record()
-        wanted = with_options(self.configuration, place.variable, options)
-        content = f"{_journal(self.host, place).directory}/{_WANTED}"
-        self.host.put(content, wanted.encode(), mode=0o600)
+        new_configuration = with_options(self.configuration, place.variable, options)
+        content = f"{_journal(self.host, place).directory}/{_NEW_FILE}"
+        self.host.put(content, new_configuration.encode(), mode=0o600)
         crypt = self.crypt
         if self.live is not None:
-            self.live.gone()
+            self.live.note_stop()
             crypt = self.live.crypt
         argv = ["sh", f"{place.directory}/{_REMOUNT}", place.unit, place.mount, place.cache]
         argv += [place.probe, place.file, content, crypt]
         result = self.host.change(argv, timeout_s=_REMOUNT_TIMEOUT_S)
         if result.status == _DOES_NOT_SERVE:
-            said = f"the cache manager does not start: {result.tail}"
-            raise ConfigurationError(said, failure_data(result, self.host.host))
+            message = f"the cache manager does not start: {result.tail}"
+            raise ConfigurationError(message, failure_data(result, self.host.host))
         if result.status != 0:
-            said = f"{self.host.host}: the client cannot be restarted: {result.tail}"
-            raise TestbedError(said, failure_data(result, self.host.host))
+            message = f"{self.host.host}: the client cannot be restarted: {result.tail}"
+            raise TestbedError(message, failure_data(result, self.host.host))
         if self.live is not None:
-            self.live.started()
+            self.live.note_start()
         # Last: connections that are made with it keep the encryption of this moment.
         if self.tokens is not None:
             self.tokens.make()
@@ -155,12 +155,12 @@ class UnitClient:
         """See Client.keep; the token goes: it was for measuring."""
         self.journal.keep(name)
         self.recorded = False
-        self._set_as_found()
+        self._restore_live()
         if self.tokens is not None:
             self.tokens.restore()
 
-    def shown(self) -> dict[str, Value]:
-        """See Client.shown: the cache manager's own answer."""
+    def effective(self) -> dict[str, Value]:
+        """See Client.effective: the cache manager's own answer."""
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             try:
@@ -168,43 +168,45 @@ class UnitClient:
             except (CommandTimeout, CommandFailed, ValueError) as problem:
                 # A slow host may need a moment after a start.
                 if time.monotonic() > deadline:
-                    said = f"{self.host.host}: the client is gone: {problem}"
-                    raise ConfigurationError(said) from problem
+                    message = f"{self.host.host}: the client is gone: {problem}"
+                    raise ConfigurationError(message) from problem
             time.sleep(_POLL_S)
 
     def _answer(self) -> dict[str, Value]:
         asking = ["cmdebug", "127.0.0.1", "-cache"]
-        found = parse.cache_configuration(check(self.host, asking, timeout_s=_ANSWER_TIMEOUT_S))
-        return {f"cmdebug.{key}": value for key, value in found.items()}
+        configuration = parse.cache_configuration(
+            check(self.host, asking, timeout_s=_ANSWER_TIMEOUT_S)
+        )
+        return {f"cmdebug.{key}": value for key, value in configuration.items()}
 
     def reopen(self, name: str) -> None:
         """See Client.reopen."""
         self.journal.reopen(name)
-        if (kept := self.journal.read("found")) is not None:
-            self.configuration = kept[0]
+        if (record := self.journal.read("found")) is not None:
+            self.configuration = record[0]
         if self.live is not None and not self.live.tuned:
-            self.live.gone()  # by the start that puts the client back
+            self.live.note_stop()  # by the start that puts the client back
 
     def restore(self) -> str:
         """See Client.restore."""
-        if self.recorded and self._begin():  # somebody has removed it
+        if self.recorded and self._begin():  # it was removed
             self.host.put(f"{_journal(self.host, self.place).directory}/{_STOPPED}", b"")
         try:
-            done = _journal(self.host, self.place).restore() or "left as found"
-            self._set_as_found()
+            action = _journal(self.host, self.place).restore() or "left as found"
+            self._restore_live()
         finally:
-            destroyed = None if self.tokens is None else self.tokens.restore()
+            token_removal = None if self.tokens is None else self.tokens.restore()
         self.recorded = False
-        said = f"{self.place.unit} on {self.host.host} {done}: {' '.join(self.options)}"
-        return said if destroyed is None else f"{said}; {destroyed}"
+        message = f"{self.place.unit} on {self.host.host} {action}: {' '.join(self.options)}"
+        return message if token_removal is None else f"{message}; {token_removal}"
 
-    def _set_as_found(self) -> None:
-        """What was set on the running client, where no part does that."""
+    def _restore_live(self) -> None:
+        """Restore the settings of the running client, where no part does that."""
         if self.live is not None and not self.live.tuned:
             self.live.restore()
 
     def _record(self) -> None:
-        """Before the first change: write down, on the host itself, what was found."""
+        """Before the first change, record the configuration on the host itself."""
         if not self.recorded:
             self._begin()
             self.recorded = True
@@ -250,12 +252,12 @@ def with_options(text: str, variable: str, options: Sequence[str]) -> str:
     wrong = [word for word in options if not _PLAIN.fullmatch(word)]
     if wrong:
         raise ConfigurationError(f"{wrong[0]!r} cannot stand in the client's configuration file")
-    kept = [
+    lines = [
         line
         for line in text.splitlines()
         if line.strip().partition("=")[0].removeprefix("export ").strip() != variable
     ]
-    return "\n".join([*kept, f'{variable}="{" ".join(options)}"']) + "\n"
+    return "\n".join([*lines, f'{variable}="{" ".join(options)}"']) + "\n"
 
 
 def _journal(host: Connector, place: UnitPlace) -> Journal:

@@ -43,17 +43,17 @@ def fileserver_counters(text: str) -> dict[str, float]:
     """What a fileserver counted since it started: bytes that clients fetched and stored, calls by
     kind with their time in seconds, and callbacks. Raises ValueError.
     """
-    return {**_transfers(text), **_calls(text), **_named(text, _FILESERVER)}
+    return {**_transfers(text), **_calls(text), **_counters(text, _FILESERVER)}
 
 
 def cache_manager_counters(text: str) -> dict[str, float]:
     """What a cache manager counted since it started: hits and misses of its data and its status
     cache, and the bytes that it fetched and stored. Raises ValueError.
     """
-    return {**_transfers(text), **_named(text, _CACHE_MANAGER)}
+    return {**_transfers(text), **_counters(text, _CACHE_MANAGER)}
 
 
-def _named(text: str, names: dict[str, str]) -> dict[str, float]:
+def _counters(text: str, names: dict[str, str]) -> dict[str, float]:
     values = xstat(text)
     lacking = names.keys() - values.keys()
     if lacking:
@@ -63,11 +63,11 @@ def _named(text: str, names: dict[str, str]) -> dict[str, float]:
 
 def _transfers(text: str) -> dict[str, float]:
     pairs = re.findall(r"^(\w+): \d+ xfers .*\n\s*\[bytes: sum=(-?\d{1,19})", text, re.MULTILINE)
-    found = {name: int(kib) for name, kib in pairs}
+    kib_by_call = {name: int(kib) for name, kib in pairs}
     try:
         return {
-            "fetched_bytes": found["FetchData"] * _KIB,
-            "stored_bytes": found["StoreData"] * _KIB,
+            "fetched_bytes": kib_by_call["FetchData"] * _KIB,
+            "stored_bytes": kib_by_call["StoreData"] * _KIB,
         }
     except KeyError as problem:
         raise ValueError(f"xstat: no transfers of {problem} in {text.strip()[:200]!r}") from None
@@ -75,9 +75,9 @@ def _transfers(text: str) -> dict[str, float]:
 
 def _calls(text: str) -> dict[str, float]:
     rows = re.findall(r"^\s*(\w+): (\d+) ops \(\d+ OK\); sum=([\d.]+)", text, re.MULTILINE)
-    found: dict[str, float] = {}
+    counters: dict[str, float] = {}
     for name, count, seconds in rows:
         if name in _CALLS:
-            found[f"{_CALLS[name]}_calls"] = float(count)
-            found[f"{_CALLS[name]}_s"] = float(seconds)
-    return found
+            counters[f"{_CALLS[name]}_calls"] = float(count)
+            counters[f"{_CALLS[name]}_s"] = float(seconds)
+    return counters

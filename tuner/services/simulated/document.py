@@ -1,6 +1,6 @@
 """How a simulated testbed is written down: the ``simulated:`` section of a campaign file, checked.
 
-Owns the words, their defaults, what is said about a mistake, and how a section becomes a world. The
+Owns the words, their defaults, the messages about mistakes, and how a section becomes a world. The
 same section, with a name and search spaces, is a surface file (see ``tuner.simulate.surface``).
 """
 
@@ -70,10 +70,10 @@ class EffectSection(Section):
             Shape.PEAK: {"at", "width"},
         }.get(self.shape, {"at"})
         for key in ("low", "high", "value", "at", "width"):
-            given = getattr(self, key) is not None
-            if given and key not in takes:
+            is_given = getattr(self, key) is not None
+            if is_given and key not in takes:
                 raise ValueError(f"a {self.shape} takes no '{key}'")
-            if not given and key in takes and self.shape is not Shape.STEP:
+            if not is_given and key in takes and self.shape is not Shape.STEP:
                 raise ValueError(f"a {self.shape} needs '{key}'")
         if self.falling and self.shape is not Shape.PLATEAU:
             raise ValueError("only a plateau is falling")
@@ -219,9 +219,9 @@ class _Scales:
                     )
             if shape in (Shape.LINEAR, Shape.HUMP) and section.at == default:
                 raise SpecError(f"{where}.at: {name} is {default} already when it is not set")
-        given = section.model_dump(exclude_none=True, exclude={"when"})
+        fields = section.model_dump(exclude_none=True, exclude={"when"})
         when = tuple(self._condition(condition) for condition in section.when)
-        return Effect(**given, when=when, default=default, log=log)
+        return Effect(**fields, when=when, default=default, log=log)
 
     def _condition(self, section: ConditionSection) -> Condition:
         default = self._defaults.get(section.parameter)
@@ -234,13 +234,13 @@ class _Scales:
         )
 
 
-def _check_components(section: SimulatedSection, known: Collection[str], where: str) -> None:
-    named = [(f"{where}.noise_factors", name) for name in section.noise_factors]
+def _check_components(section: SimulatedSection, names: Collection[str], where: str) -> None:
+    uses = [(f"{where}.noise_factors", name) for name in section.noise_factors]
     for number, effect in enumerate(section.effects):
         key = f"{where}.effects.{number}"
-        named += [(f"{key}.components", name) for name in effect.components]
-        named += [(f"{key}.changes", name) for name in effect.changes]
-    for key, name in named:
-        if name not in known:
-            hint = meant(name, [*known]) or f": {', '.join(known)}"
+        uses += [(f"{key}.components", name) for name in effect.components]
+        uses += [(f"{key}.changes", name) for name in effect.changes]
+    for key, name in uses:
+        if name not in names:
+            hint = meant(name, [*names]) or f": {', '.join(names)}"
             raise SpecError(f"{key}: the workload has no component {name!r}{hint}")

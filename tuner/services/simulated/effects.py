@@ -87,8 +87,8 @@ class Effect:
     @property
     def parts(self) -> frozenset[str]:
         """The parts whose parameters it depends on."""
-        named = (self.parameter, *(condition.parameter for condition in self.when))
-        return frozenset(name.partition(".")[0] for name in named)
+        names = (self.parameter, *(condition.parameter for condition in self.when))
+        return frozenset(name.partition(".")[0] for name in names)
 
     def holds(self, configuration: Configuration) -> bool:
         """Whether a step applies to a configuration; to an unset parameter it never does."""
@@ -123,8 +123,8 @@ class Effect:
         x = self._place(value)
         if self.shape is Shape.PLATEAU:
             low, high = self._place(self.low), self._place(self.high)
-            risen = min(1.0, max(0.0, (x - low) / (high - low)))
-            return 1.0 - risen if self.falling else risen
+            height = min(1.0, max(0.0, (x - low) / (high - low)))
+            return 1.0 - height if self.falling else height
         top = self._place(self.at)
         if self.shape is Shape.PEAK:
             width = math.log(self.width) if self.log else self.width

@@ -1,6 +1,6 @@
 """What is in force on a simulated testbed between two runs: a file, as real hosts have their disks.
 
-It is there once something was applied there; campaigns put back what they found and leave none.
+It exists once something was applied there; campaigns put their changes back and leave none.
 """
 
 from __future__ import annotations
@@ -40,32 +40,32 @@ class Keeper:
 
     @classmethod
     def of(cls, section: SimulatedSection, state_directory: Path) -> Keeper:
-        """That of a section: by its name, or by all that stands in it where it has none."""
-        told = section.name or json.dumps(section.model_dump(mode="json"), sort_keys=True)
-        name = sha256(told.encode()).hexdigest()[:32]
+        """The keeper of a section: by its name, or by its whole content without one."""
+        identity = section.name or json.dumps(section.model_dump(mode="json"), sort_keys=True)
+        name = sha256(identity.encode()).hexdigest()[:32]
         return cls(state_directory / "simulated" / f"{name}.json")
 
-    def found(self, otherwise: Mapping[str, Value]) -> dict[str, Value]:
-        """The settings by qualified name that a run finds: what is in force, or what was there
-        before a change that was cut off.
+    def initial(self, otherwise: Mapping[str, Value]) -> dict[str, Value]:
+        """The settings by qualified name that a run begins with: those in force, or those from
+        before an interrupted change.
         """
         document = self._read()
-        found = dict(otherwise)
-        for component, settings in (document.settings | document.open).items():
-            found = {n: v for n, v in found.items() if n.partition(".")[0] != component}
-            found |= {f"{component}.{name}": value for name, value in settings.items()}
-        return found
+        settings = dict(otherwise)
+        for component, stored in (document.settings | document.open).items():
+            settings = {n: v for n, v in settings.items() if n.partition(".")[0] != component}
+            settings |= {f"{component}.{name}": value for name, value in stored.items()}
+        return settings
 
     def in_force(self, component: str, otherwise: Mapping[str, Value]) -> Settings:
-        """What is really set now in one part."""
+        """The present settings of one part."""
         return self._read().settings.get(component, dict(otherwise))
 
     def change(
-        self, component: str, found: Mapping[str, Value], settings: Mapping[str, Value]
+        self, component: str, initial: Mapping[str, Value], settings: Mapping[str, Value]
     ) -> None:
-        """Write down what was found, before the first change, and the new settings."""
+        """Record the initial settings, before the first change, and the new ones."""
         document = self._read()
-        document.open.setdefault(component, dict(found))
+        document.open.setdefault(component, dict(initial))
         document.settings[component] = dict(settings)
         self._write(document)
 
@@ -74,8 +74,8 @@ class Keeper:
         document = self._read()
         if component in document.open:
             return JournalState.OPEN
-        kept = component in document.kept.get(name, {})
-        return JournalState.KEPT if kept else JournalState.NONE
+        is_kept = component in document.kept.get(name, {})
+        return JournalState.KEPT if is_kept else JournalState.NONE
 
     def keep(self, component: str, name: str) -> None:
         """See Journal.keep."""
@@ -92,7 +92,7 @@ class Keeper:
             self._write(document)
 
     def put_back(self, component: str) -> None:
-        """Bring back what was found; harmless when nothing was changed."""
+        """Bring back the initial settings; harmless when nothing was changed."""
         document = self._read()
         if component in document.open:
             document.settings[component] = document.open.pop(component)

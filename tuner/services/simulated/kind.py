@@ -7,7 +7,7 @@ from pathlib import Path
 
 from search_spaces import Use
 from tuner.documents import meant
-from tuner.services.kind import Kind, Known, Place, Way, Wish, Workers
+from tuner.services.kind import Kind, Place, Preview, Way, Wish, Workers
 from tuner.services.lasting import LastingTestbed
 from tuner.services.simulated.document import SimulatedSection, world_of
 from tuner.services.simulated.keeper import Keeper
@@ -58,8 +58,8 @@ class SimulatedWay(Way[SimulatedSection]):
     ) -> Testbed:
         """See Way.testbed."""
         world = world_of(section, wish.spaces, wish.workload.components, f"{where}.{self.key}")
-        found = Keeper.of(section, state_directory).found(section.found)
-        return SimulatedTestbed(wish.spaces, world, found, wish.references)
+        initial = Keeper.of(section, state_directory).initial(section.found)
+        return SimulatedTestbed(wish.spaces, world, initial, wish.references)
 
     def lasting(
         self,
@@ -73,8 +73,8 @@ class SimulatedWay(Way[SimulatedSection]):
         """See Way.lasting."""
         world = world_of(section, wish.spaces, wish.workload.components, f"{where}.{self.key}")
         keeper = Keeper.of(section, state_directory)
-        found = keeper.found(section.found)
-        return SimulatedTestbed(wish.spaces, world, found, wish.references, keeper=keeper)
+        initial = keeper.initial(section.found)
+        return SimulatedTestbed(wish.spaces, world, initial, wish.references, keeper=keeper)
 
     def mistakes(self, section: SimulatedSection, where: str, wish: Wish) -> Sequence[str]:
         """See Way.mistakes: every parameter and reference that it names must be there, and the
@@ -82,7 +82,7 @@ class SimulatedWay(Way[SimulatedSection]):
         """
         references = [reference.name for reference in wish.references]
         spaces = wish.spaces.items()
-        known = [f"{part}.{each.name}" for part, space in spaces for each in space.parameters]
+        names = [f"{part}.{each.name}" for part, space in spaces for each in space.parameters]
         return [
             *(
                 f"spaces.{part}: {space.name} is for real hosts; a simulated testbed has none"
@@ -96,15 +96,15 @@ class SimulatedWay(Way[SimulatedSection]):
             ),
             *(
                 f"{where}.{self.key}.{key}: no parameter {name!r} in the campaign's search spaces"
-                f"{meant(name, known)}"
+                f"{meant(name, names)}"
                 for key, name in section.parameters()
-                if name not in known
+                if name not in names
             ),
         ]
 
-    def known(self, section: SimulatedSection, state_directory: Path) -> Known:
-        """See Way.known."""
-        return Known(Keeper.of(section, state_directory).found(section.found), FACTS)
+    def preview(self, section: SimulatedSection, state_directory: Path) -> Preview:
+        """See Way.preview."""
+        return Preview(Keeper.of(section, state_directory).initial(section.found), FACTS)
 
 
 SIMULATED = Kind("simulated", None, frozenset(), (SimulatedWay(),), starts=(SimulatedStart(),))

@@ -2,7 +2,7 @@
 
 Owns the kinds of noise and how they are drawn. Each number follows from the seed, the block and the
 run alone, never from what was drawn before: a resumed campaign draws what it would have
-drawn. What goes on from one run to the next begins anew with each block.
+drawn. What continues from run to run starts again with each block.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class NoiseDraw:
     """The noise of one run: log time of each component, and the load beside it in cores; None
     where the world has none.
     """
@@ -91,7 +91,7 @@ class Noise:
     others: Load | None = None
     stolen: Load | None = None
 
-    def draw(self, run: Run, components: Sequence[str]) -> Drawn:
+    def draw(self, run: Run, components: Sequence[str]) -> NoiseDraw:
         """The noise of one run."""
         own = f"{run.seed}:{run.block}:{run.trial}"
         chance = random.Random(own)
@@ -99,7 +99,7 @@ class Noise:
         if self.arm:
             shared += random.Random(f"{own}:arm").gauss(0.0, self.arm)
         if self.wander is not None:
-            step = _walked(run, "wander", self.wander.correlation)
+            step = _autocorrelated(run, "wander", self.wander.correlation)
             shared += self.wander.sd * step
         if self.drift:
             shared += self.drift * int(run.block) / 100.0
@@ -115,14 +115,14 @@ class Noise:
             rare = random.Random(f"{own}:spikes")
             height = math.log1p(self.spikes.change)
             logs = [log + height * (rare.random() < self.spikes.probability) for log in logs]
-        return Drawn(tuple(logs), others, stolen)
+        return NoiseDraw(tuple(logs), others, stolen)
 
 
 def _cores(run: Run, name: str, load: Load | None) -> float | None:
-    return None if load is None else load.cores(_walked(run, name, load.correlation))
+    return None if load is None else load.cores(_autocorrelated(run, name, load.correlation))
 
 
-def _walked(run: Run, name: str, correlation: float) -> float:
+def _autocorrelated(run: Run, name: str, correlation: float) -> float:
     """A standard normal number, correlated with that of the run before it in its block (AR(1))."""
     steps = random.Random(f"{run.seed}:{run.block}:{name}")
     at = steps.gauss(0.0, 1.0)

@@ -1,10 +1,10 @@
-"""How somebody begins without a server: a campaign on arithmetic, to see how fstune works."""
+"""The first steps without a server: a campaign on arithmetic, to see how fstune works."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tuner.services.start import Begun, Choice, Interview, Start
+from tuner.services.start import Choice, Draft, Interview, Start
 
 
 class SimulatedStart(Start):
@@ -13,10 +13,10 @@ class SimulatedStart(Start):
     name = "simulated"
     title = "no server: a service that exists only as arithmetic, to see how fstune works"
 
-    def begin(self, interview: Interview, beside: Path, state_directory: Path) -> Begun:
+    def begin(self, interview: Interview, beside: Path, state_directory: Path) -> Draft:
         """See Start.begin."""
         effect = "{parameter: cache_manager.chunksize, low: 19, change: -0.12}"
-        return Begun(
+        return Draft(
             name="simulated",
             section=f"{{simulated: {{noise: 0.02, block_noise: 0.2, effects: [{effect}]}}}}",
             says="no host is touched; chunks of 2^19 bytes or more take 12% less time here",

@@ -37,7 +37,7 @@ _LONGEST_S = 10 * 366 * 86_400.0
 
 @dataclass(slots=True)
 class VirtualClock:
-    """Seconds that pass only when somebody lets them."""
+    """Seconds that pass only by ``advance``."""
 
     now_s: float = 0.0
 
@@ -60,7 +60,7 @@ class Keeping(Protocol):
     def in_force(self, component: str, otherwise: Mapping[str, Value]) -> dict[str, Value]: ...
 
     def change(
-        self, component: str, found: Mapping[str, Value], settings: Mapping[str, Value]
+        self, component: str, initial: Mapping[str, Value], settings: Mapping[str, Value]
     ) -> None: ...
 
     def journal(self, component: str, name: str) -> JournalState: ...
@@ -82,7 +82,7 @@ class _SimulatedPart:
     world: World
     clock: VirtualClock
     facts: Mapping[str, int] = field(default_factory=lambda: dict(FACTS))
-    found: Mapping[str, Value] = field(default_factory=dict)
+    initial: Mapping[str, Value] = field(default_factory=dict)
     identity: str = "simulated"
     values: Mapping[str, Value] = field(default_factory=dict)
     running: bool = True
@@ -96,23 +96,23 @@ class _SimulatedPart:
         if culprit is not None:
             self.clock.advance(self.world.costs.restart_s(self.space.component))
             self.running = False
-            self._changed(values)
+            self._record(values)
             raise ConfigurationError(f"the simulated program does not start with this {culprit}")
         if self.running and dict(values) == dict(self.values):
             return None
         self.clock.advance(self.world.costs.restart_s(self.space.component))
         self.values, self.running = dict(values), True
-        self._changed(values)
+        self._record(values)
         return "restart"
 
-    def _changed(self, values: Mapping[str, Value]) -> None:
+    def _record(self, values: Mapping[str, Value]) -> None:
         if self.keeper is not None:
-            self.keeper.change(self.space.component, self.found, values)
+            self.keeper.change(self.space.component, self.initial, values)
 
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
         if dict(values) != dict(self.values):
-            shown = f"{dict(values)} is not in effect: it shows {dict(self.values)}"
-            raise NotInEffect(f"{self.space.component}: {shown}")
+            difference = f"{dict(values)} is not in effect: it shows {dict(self.values)}"
+            raise NotInEffect(f"{self.space.component}: {difference}")
         return dict(self.values)
 
     def incarnation(self) -> str:
@@ -121,8 +121,8 @@ class _SimulatedPart:
     def restore(self) -> str:
         if self.keeper is not None:
             self.keeper.put_back(self.space.component)
-            self.found = self.keeper.in_force(self.space.component, self.found)
-        self.values, self.running = dict(self.found), True
+            self.initial = self.keeper.in_force(self.space.component, self.initial)
+        self.values, self.running = dict(self.initial), True
         return f"{self.space.component}: as found"
 
     @property
@@ -210,13 +210,13 @@ class _Draw:
         self._position = self._position + 1 if block == self._block else 0
         self._block = block
         run = Run(self.world.seed, block, trial, self._position)
-        drawn = self.world.times(run, configuration, self.workload.components, ratio)
-        self.clock.advance(drawn.total_s)
+        times = self.world.times(run, configuration, self.workload.components, ratio)
+        self.clock.advance(times.total_s)
         components = {
             name: ComponentResult(elapsed_s, operations=1, bytes=0)
-            for name, elapsed_s in drawn.seconds.items()
+            for name, elapsed_s in times.seconds.items()
         }
-        return Report(components, drawn.cpu_s, "simulated", counted=drawn.counted)
+        return Report(components, times.cpu_s, "simulated", counted=times.counted)
 
 
 def _settings(parts: Mapping[str, _SimulatedPart]) -> Configuration:
@@ -233,26 +233,26 @@ class SimulatedTestbed:
         self,
         spaces: Mapping[str, Space],
         world: World,
-        found: Mapping[str, Value] | None = None,
+        initial: Mapping[str, Value] | None = None,
         references: Sequence[ReferencePlan] = (),
         *,
         keeper: Keeping | None = None,
     ) -> None:
-        """``spaces`` by component; ``found``: what is set there, by qualified name. ``keeper``:
+        """``spaces`` by component; ``initial``: the settings there, by qualified name. ``keeper``:
         keeps what is applied there; without one nothing stays.
         """
         self.remarks: tuple[str, ...] = ()
         self.clock = VirtualClock()
         self._world = world
         self._references = references
-        of = Configuration.of(found or {})
+        of = Configuration.of(initial or {})
         self._parts: dict[str, _SimulatedPart] = {}
         for component, space in spaces.items():
             self._parts[component] = _SimulatedPart(
                 space,
                 world,
                 self.clock,
-                found=of.part(component),
+                initial=of.part(component),
                 before=dict(self._parts),
                 keeper=keeper,
             )
@@ -268,10 +268,10 @@ class SimulatedTestbed:
     def open(self, workload: Workload, say: Callable[[str], None]) -> Bench:
         """See Testbed.open."""
         for part in self._parts.values():
-            kept = part.keeper
-            part.values = dict(part.found)
-            if kept is not None:
-                part.values = kept.in_force(part.space.component, part.found)
+            keeper = part.keeper
+            part.values = dict(part.initial)
+            if keeper is not None:
+                part.values = keeper.in_force(part.space.component, part.initial)
         parts: dict[str, Part] = dict(self._parts)
         draw = _Draw(self._world, workload, self.clock)
         engine = _SimulatedEngine(self._parts, self._world, draw)

@@ -76,13 +76,13 @@ class World:
     ) -> tuple[float, ...]:
         """The true log time ratio of each component to a configuration without effects."""
         values = configuration.as_dict()
-        held = [
+        active = [
             (share, effect)
             for effect in self.effects
             if not effect.fails and (share := effect.share(values)) != 0.0
         ]
         return tuple(
-            sum(share * effect.log_change(component) for share, effect in held)
+            sum(share * effect.log_change(component) for share, effect in active)
             for component in components
         )
 
@@ -94,8 +94,8 @@ class World:
         """
         values = configuration.as_dict()
         for effect in self.effects:
-            concerned = parts is None or effect.parts.issubset(parts)
-            if concerned and effect.fails == kind and effect.share(values) != 0.0:
+            is_concerned = parts is None or effect.parts.issubset(parts)
+            if is_concerned and effect.fails == kind and effect.share(values) != 0.0:
                 return effect.parameter
         return None
 
@@ -108,14 +108,14 @@ class World:
     ) -> Times:
         """Draw one run of the workload, ``ratio`` times as long as it would be."""
         truth = self.log_changes(configuration, components)
-        drawn = self.noise.draw(run, components)
+        noise_draw = self.noise.draw(run, components)
         scale = self.costs.component * ratio
         seconds = {
             name: scale * _ratio(true + noise)
-            for name, true, noise in zip(components, truth, drawn.logs, strict=True)
+            for name, true, noise in zip(components, truth, noise_draw.logs, strict=True)
         }
         work_s = scale * sum(map(_ratio, truth))
-        if drawn.others is None and drawn.stolen is None:
+        if noise_draw.others is None and noise_draw.stolen is None:
             return Times(seconds, {}, 0.0)
         total_s = sum(seconds.values())
         server_s, client_s, engine_s, interrupts_s = (
@@ -125,12 +125,12 @@ class World:
         counted: dict[str, float | str] = {
             "client1.cpu_s": client_s,
             "client1.machine": "host",
-            "host.busy_s": ours_s + (drawn.others or 0.0) * total_s,
+            "host.busy_s": ours_s + (noise_draw.others or 0.0) * total_s,
             "host.elapsed_s": total_s,
             "host.iowait_s": _WAITING_SHARE * total_s,
             "host.irq_s": interrupts_s,
             "host.softirq_s": interrupts_s,
-            "host.steal_s": (drawn.stolen or 0.0) * total_s,
+            "host.steal_s": (noise_draw.stolen or 0.0) * total_s,
             "server.cpu_s": server_s,
         }
         return Times(seconds, counted, engine_s)

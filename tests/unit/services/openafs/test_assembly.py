@@ -15,7 +15,7 @@ from tuner.hosts.local import LocalConnector
 from tuner.measure.workload import load_workload
 from tuner.model import Configuration
 from tuner.services.openafs import hosts
-from tuner.services.openafs.assembly import ClientHost, Layout, Wanted, assemble, usual_wishes
+from tuner.services.openafs.assembly import ClientHost, Layout, Requirements, assemble, usual_wishes
 from tuner.services.openafs.file import TestbedFile
 from tuner.services.openafs.fileserver import FileserverPlace
 from tuner.services.part import NotInEffect
@@ -25,7 +25,9 @@ from tuner.services.testbed import Bench
 FILE = Path(__file__).parents[3] / "data" / "testbeds" / "everything.yaml"
 
 
-def bench(machine: Machine, wanted: Wanted, *, token: bool = False, alike: bool = True) -> Bench:
+def bench(
+    machine: Machine, wanted: Requirements, *, token: bool = False, alike: bool = True
+) -> Bench:
     """A testbed of this client alone; the server stays as it is."""
     directory = f"{machine.here}/restore"
     layout = Layout(str(machine.here), "/afs/bench", FileserverPlace(SERVER, directory), "kept")

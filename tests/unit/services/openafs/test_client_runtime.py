@@ -47,7 +47,7 @@ def commands(machine: Machine) -> list[str]:
 def test_encryption_is_what_connections_have(machine: Machine) -> None:
     """Set alone it would change nothing: connections are made anew, and asked."""
     part, client = runtime(machine)
-    assert part.found == {"crypt": "on"}
+    assert part.initial == {"crypt": "on"}
     client.start([])
     assert part.apply({"crypt": "on"}) is None
     assert part.read_back({"crypt": "on"}) == {"crypt": "on"}
@@ -100,7 +100,7 @@ def test_a_start_is_given_everything_before_its_first_connection(machine: Machin
 def test_what_was_found_comes_back_without_fstune(machine: Machine) -> None:
     (machine.here / "storebehind").write_text("64")
     part, client = runtime(machine)
-    assert part.found == {"crypt": "on", "store_behind": 64}
+    assert part.initial == {"crypt": "on", "store_behind": 64}
     client.start([])
     assert machine.text("storebehind") == "64"
     part.apply({"crypt": "off", "precache": 128, "bypass_threshold": 65536})
@@ -145,7 +145,7 @@ def test_a_journal_of_a_run_that_was_cut_off_says_what_was_found(machine: Machin
     client.start([])
     part.apply({"crypt": "off", "store_behind": 512})
     again, client = runtime(machine)
-    assert again.found == {"crypt": "on"}
+    assert again.initial == {"crypt": "on"}
     client.restore()
     again.restore()
     assert machine.text("crypt").startswith("crypt")
@@ -165,7 +165,7 @@ def test_a_damaged_journal_does_nothing(machine: Machine, name: str) -> None:
 
 def test_without_a_token_encryption_is_nobody_s_to_change(machine: Machine) -> None:
     part, client = runtime(machine, token=False)
-    assert part.found == {}
+    assert part.initial == {}
     client.start([])
     assert part.apply({}) is None
     assert part.apply({"store_behind": 64}) == "set"
@@ -195,10 +195,10 @@ def test_clients_must_be_alike(machine: Machine) -> None:
     _, second = runtime(machine)
     assert first.live is not None
     assert second.live is not None
-    second.live.found["store_behind"] = 64
+    second.live.initial["store_behind"] = 64
     with pytest.raises(TestbedError, match="run with different settings"):
         ClientRuntime.attach([first.live, second.live], SPACE)
-    assert ClientRuntime.attach([first.live, second.live], SPACE, alike=False).found == {
+    assert ClientRuntime.attach([first.live, second.live], SPACE, alike=False).initial == {
         "crypt": "on"
     }
 

@@ -38,7 +38,7 @@ def parts(*hosts: NetworkHost) -> HostNetwork:
         for name in found[0].facts
     }
     every = [limits for one in found for limits in one.hosts]
-    return HostNetwork(every, SPACE, found[0].identity, found[0].found, facts)
+    return HostNetwork(every, SPACE, found[0].identity, found[0].initial, facts)
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def host(tmp_path: Path) -> NetworkHost:
 def test_limits_are_set_proven_and_put_back(host: NetworkHost) -> None:
     network = part(host)
     assert isinstance(network, LastingPart)
-    assert network.found == {}
+    assert network.initial == {}
     assert network.facts == {
         "net_core_rmem_max": 212992,
         "net_core_wmem_max": 212992,
@@ -141,7 +141,7 @@ def test_a_host_is_put_back_without_fstune(host: NetworkHost) -> None:
     part(host).apply({"rmem_max": MIB, "wmem_max": MIB})
     # After a run that was cut off the journal says what was found.
     again = part(host)
-    assert again.found == {}
+    assert again.initial == {}
     assert again.facts["net_core_rmem_max"] == 212992
     assert again.apply({"rmem_max": 2 * MIB}) == "set"
     script = host.here / "restore" / "host_network" / "restore.sh"
@@ -195,7 +195,7 @@ def test_a_rehearsal_lists_what_would_be_set(host: NetworkHost) -> None:
     would: list[tuple[str, tuple[str, ...]]] = []
     dry = DryConnector(host, would)
     network = HostNetwork.attach([dry], host.directory, SPACE)
-    network.rehearse(network.found)
+    network.rehearse(network.initial)
     network.restore()
     commands = [command for _, command in would]
     assert ("sysctl", "-w", "net.core.rmem_max=212992") in commands
@@ -250,7 +250,7 @@ def test_what_is_applied_stays_and_is_rolled_back(host: NetworkHost) -> None:
     assert (host.limits[0], host.journals()) == (8 * MIB, [])
     assert part(host).journals("a1") == {JournalState.KEPT}
     # What is in force is named, and unset is still what was there before.
-    assert part(host).found == {"rmem_max": 8 * MIB}
+    assert part(host).initial == {"rmem_max": 8 * MIB}
     assert part(host).facts["net_core_rmem_max"] == 212992
     second = apply("a2", host, rmem_max=16 * MIB)
     assert second == Configuration.of({"host_network.rmem_max": 8 * MIB})
@@ -260,7 +260,7 @@ def test_what_is_applied_stays_and_is_rolled_back(host: NetworkHost) -> None:
     found = opened("a1", host, putting_back=True)
     assert found.put_back(first) == ""
     assert (host.limits, host.journals()) == (FOUND, [])
-    assert part(host).found == {}
+    assert part(host).initial == {}
 
 
 def test_a_verification_measures_what_was_there_before(host: NetworkHost) -> None:
@@ -282,4 +282,4 @@ def test_hosts_must_agree_on_what_was_applied(tmp_path: Path) -> None:
         TestbedError, match=r"c2 and c1 differ in what was applied \(net.core.rmem_max"
     ):
         part(first, second)
-    assert part(first, second, alike=False).found == {"rmem_max": 8 * MIB}
+    assert part(first, second, alike=False).initial == {"rmem_max": 8 * MIB}

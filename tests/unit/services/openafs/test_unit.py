@@ -200,11 +200,11 @@ def test_what_is_in_effect_is_asked_of_the_client_itself(
     (machine.here / "shown").write_text((root / "tests/data/openafs/cmdebug-cache.txt").read_text())
     shows.write_text('#!/bin/sh\n[ "$*" = "127.0.0.1 -cache" ] && cat "$HERE/shown"\n')
     shows.chmod(0o755)
-    assert client.shown()["cmdebug.chunk_files"] == 6250
+    assert client.effective()["cmdebug.chunk_files"] == 6250
     for script in ("echo nobody answers; exit 1", "echo rubbish"):
         shows.write_text(f"#!/bin/sh\n{script}\n")
         with pytest.raises(ConfigurationError, match="localhost: the client is gone"):
-            client.shown()
+            client.effective()
 
 
 def test_a_client_that_needs_a_moment_is_asked_again(
@@ -217,7 +217,7 @@ def test_a_client_that_needs_a_moment_is_asked_again(
     late = '[ -e "$HERE/asked" ] || { touch "$HERE/asked"; exit 1; }'
     shows.write_text(f'#!/bin/sh\n{late}\ncat "$HERE/shown"\n')
     shows.chmod(0o755)
-    assert machine.client().shown()["cmdebug.chunk_files"] == 6250
+    assert machine.client().effective()["cmdebug.chunk_files"] == 6250
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ _BEGINS: Final = (0.5, 0.75)
 _LIKE: Final = "sparse-three"
 
 
-def drawn(seed: int) -> tuple[Surface, dict[str, float]]:
+def draw_surface(seed: int) -> tuple[Surface, dict[str, float]]:
     """The surface of a seed, and the gain of each active parameter by name, in log score."""
     chance, like = random.Random(seed), load_surface(_LIKE)
     gains, best, effects = {}, {}, []
@@ -52,10 +52,10 @@ def drawn(seed: int) -> tuple[Surface, dict[str, float]]:
         effects.append(Effect(name, low=begins, changes=_changes(like, gains[name], chance)))
         best[name] = begins
     world = replace(like.world, effects=tuple(effects), seed=seed)
-    made = replace(like, world=world, _best={})
-    found = Configuration.of(best)
-    made._best[made.floor] = found, made.truth(found).score
-    return made, gains
+    surface = replace(like, world=world, _best={})
+    configuration = Configuration.of(best)
+    surface._best[surface.floor] = configuration, surface.truth(configuration).score
+    return surface, gains
 
 
 def _changes(like: Surface, gain: float, chance: random.Random) -> dict[str, float]:
