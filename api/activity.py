@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from tuner.campaign.budget import Spent
+from tuner.campaign.budget import Cost
 from tuner.model import BASELINE, Block, Measurement, Trial
 from tuner.page.names import KINDS, called
-from tuner.page.snapshot import Seen
+from tuner.page.snapshot import Snapshot
 from tuner.records.differences import changes
 from tuner.states import CampaignState, EventKind, TrialState
 from tuner.text import counted
@@ -21,7 +21,7 @@ _ASKED = {
 _ANSWERED = ("campaign-", "start-failed", "testbed-ready")
 
 
-def doing(seen: Seen, *, absent: bool = False) -> str:
+def doing(seen: Snapshot, *, absent: bool = False) -> str:
     """What it does, in one line. ``absent``: its process is not heard from."""
     campaign = seen.campaign
     if absent:
@@ -35,7 +35,7 @@ def doing(seen: Seen, *, absent: bool = False) -> str:
     return f"running: {KINDS[block.kind]}, race {block.race}, block {block.number}"
 
 
-def now(seen: Seen, *, absent: bool = False) -> tuple[str, ...]:
+def now(seen: Snapshot, *, absent: bool = False) -> tuple[str, ...]:
     """The arm in hand of each block that runs, the one before it, and what was asked for."""
     found = []
     if seen.campaign.state is CampaignState.RUNNING and not absent:
@@ -78,7 +78,7 @@ def _done(measurement: Measurement) -> str:
     )
 
 
-def _asked(seen: Seen) -> str | None:
+def _asked(seen: Snapshot) -> str | None:
     """What was asked for and has not been answered by a later event."""
     for event in reversed(seen.events):
         if event.kind in _ASKED:
@@ -88,12 +88,12 @@ def _asked(seen: Seen) -> str | None:
     return None
 
 
-def used(seen: Seen) -> float | None:
+def used(seen: Snapshot) -> float | None:
     """The part of its budget that a campaign has used; None when its rules are not known."""
     return None if seen.rules is None else _spent(seen).used(seen.rules)
 
 
-def expected_end(seen: Seen) -> datetime | None:
+def expected_end(seen: Snapshot) -> datetime | None:
     """When the budget will be used up if it goes on as it has; None where that cannot be told."""
     if seen.campaign.state is not CampaignState.RUNNING or seen.rules is None:
         return None
@@ -101,5 +101,5 @@ def expected_end(seen: Seen) -> datetime | None:
     return seen.campaign.updated + timedelta(seconds=left_s) if left_s else None
 
 
-def _spent(seen: Seen) -> Spent:
-    return Spent(seen.measuring_s, seen.measured)
+def _spent(seen: Snapshot) -> Cost:
+    return Cost(seen.measuring_s, seen.measured)

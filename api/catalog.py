@@ -20,7 +20,7 @@ from api.service import READ, Serving
 from search_spaces import describe
 from tuner.errors import NotFoundError
 from tuner.measure.workload import load_workload
-from tuner.page.known import Filters, Known, known_recommendations
+from tuner.page.recommendations import Filters, KnownRecommendation, known_recommendations
 from tuner.report.recommend import RecommendationDocument
 from tuner.services.kinds import offer, offered
 
@@ -178,8 +178,8 @@ def find_recommendations(
     return [_best(one, now) for one in known_recommendations(serving.store, filters, limit)]
 
 
-def _best(known: Known, now: datetime) -> BestDocument:
-    named = known.named
+def _best(known: KnownRecommendation, now: datetime) -> BestDocument:
+    named = known.names
     return BestDocument(
         campaign=known.campaign,
         finished=known.finished,

@@ -13,7 +13,7 @@ from tuner.errors import NotFoundError
 from tuner.model import BASELINE, BlockKind
 from tuner.page import svg
 from tuner.page.names import KINDS, called
-from tuner.page.snapshot import Seen
+from tuner.page.snapshot import Snapshot
 from tuner.text import faster, signed, signed_interval
 
 #: A complete block: its kind, and the log score of every trial in it.
@@ -32,7 +32,7 @@ class Compared:
     rows: tuple[tuple[str, str, str, str], ...]
 
 
-def compared(seen: Seen, scored: Sequence[Scored], a: int, b: int) -> tuple[Compared, ...]:
+def compared(seen: Snapshot, scored: Sequence[Scored], a: int, b: int) -> tuple[Compared, ...]:
     """Compare two trials on what they were measured with, each kind of block by itself: what was
     chosen in the search is flattered by it, fresh blocks are not. NotFoundError for one that is
     none.

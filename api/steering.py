@@ -30,7 +30,7 @@ from tuner.errors import ConflictError, SpecError
 from tuner.model import Campaign, Prior, Wish
 from tuner.states import OVER, EventKind
 from tuner.store import NewEvent
-from tuner.store.posted import Asked
+from tuner.store.posted import PostedRequest
 
 router = APIRouter(
     prefix="/v1/campaigns",
@@ -195,7 +195,7 @@ def _created(
     asked = None
     if key is not None:
         body = f"{'' if old is None else old.id}:{allowed.to_json()}".encode()
-        asked = Asked(f"{owner}:{key}", body)
+        asked = PostedRequest(f"{owner}:{key}", body)
     campaign = _stored(serving, prepared, old, asked)
     # Also when the same was asked before: whoever asked may have died before it was begun.
     serving.starter.begin(campaign)
@@ -204,7 +204,7 @@ def _created(
 
 
 def _stored(
-    serving: Service, prepared: Prepared, old: Campaign | None, asked: Asked | None
+    serving: Service, prepared: Prepared, old: Campaign | None, asked: PostedRequest | None
 ) -> Campaign:
     spec = prepared.spec
     rules = rules_of(spec, prepared.workload)
@@ -216,7 +216,7 @@ def _stored(
         found = priors(old.id, trials, blocks, rules, prepared.parameters)
     now = datetime.now(UTC)
     return serving.store.create_campaign(
-        spec.name, spec.to_json(), spec.seed, now, priors=found, asked=asked
+        spec.name, spec.to_json(), spec.seed, now, priors=found, request=asked
     )
 
 

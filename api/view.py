@@ -25,10 +25,10 @@ from tuner.page.effect_plots import Plot, basis, effect_plots, slices, standings
 from tuner.page.names import called, names
 from tuner.page.parallel import parallel_coordinates
 from tuner.page.rows import EffectRow, SettingRow, drift_drawing, varies
-from tuner.page.snapshot import Seen
+from tuner.page.snapshot import Snapshot
 from tuner.records.differences import differences
 from tuner.records.estimate import Estimate
-from tuner.records.named import NamedComparison, Word
+from tuner.records.named_comparison import NamedComparison, Word
 from tuner.records.parameter_effects import ParameterEffects
 from tuner.records.status import Absence
 from tuner.report.diagnostics import Row, diagnostics_rows
@@ -118,7 +118,7 @@ class View:
 
 
 def of(
-    seen: Seen,
+    seen: Snapshot,
     effects: ParameterEffects | None,
     absence: Absence | None = None,
     given: NamedComparison | None = None,
@@ -197,7 +197,7 @@ def of(
     )
 
 
-def _best_known(seen: Seen) -> dict[int, tuple[Estimate, int]]:
+def _best_known(seen: Snapshot) -> dict[int, tuple[Estimate, int]]:
     """Of each trial the estimate that says most: on fresh blocks, else of the search or pilot."""
     found: dict[int, tuple[Estimate, int]] = {}
     for kind in (BlockKind.PILOT, BlockKind.SEARCH, BlockKind.CERTIFY):
@@ -205,7 +205,7 @@ def _best_known(seen: Seen) -> dict[int, tuple[Estimate, int]]:
     return found
 
 
-def _ordered(seen: Seen) -> list[Trial]:
+def _ordered(seen: Snapshot) -> list[Trial]:
     """Those that still matter first, then the newest of those that are out."""
     live = [t for t in seen.trials if t.state not in _OUT]
     first = [t for t in live if t.number in (BASELINE, seen.leader)]
@@ -215,7 +215,7 @@ def _ordered(seen: Seen) -> list[Trial]:
 
 def _trial(
     trial: Trial,
-    seen: Seen,
+    seen: Snapshot,
     known: dict[int, tuple[Estimate, int]],
     axis: svg.Axis,
     marks: Sequence[float],
@@ -260,7 +260,7 @@ def _component(name: str, e: Estimate, axis: svg.Axis, floor: float | None) -> E
     )
 
 
-def _progress(seen: Seen) -> tuple[int, str]:
+def _progress(seen: Snapshot) -> tuple[int, str]:
     """Percent of the budget that is used, and the same in words."""
     measured = f"{seen.measured} measurements in {seen.blocks} blocks"
     share = used(seen)
@@ -270,7 +270,7 @@ def _progress(seen: Seen) -> tuple[int, str]:
     return percent, f"{percent}% of the budget used, {measured}"
 
 
-def _best(seen: Seen, known: dict[int, tuple[Estimate, int]]) -> tuple[str, str]:
+def _best(seen: Snapshot, known: dict[int, tuple[Estimate, int]]) -> tuple[str, str]:
     """What is best so far, and how sure that is; nothing before the search has begun."""
     answer, found = seen.campaign.recommendation, known.get(seen.leader)
     if answer is not None and answer.answer is Answer.RECOMMENDED and answer.ratio is not None:
@@ -294,7 +294,7 @@ def _best(seen: Seen, known: dict[int, tuple[Estimate, int]]) -> tuple[str, str]
 
 
 def _best_given(
-    seen: Seen, known: dict[int, tuple[Estimate, int]], given: NamedComparison
+    seen: Snapshot, known: dict[int, tuple[Estimate, int]], given: NamedComparison
 ) -> tuple[str, str]:
     """What is shown of given configurations, as their table has it."""
     answer = seen.campaign.recommendation
@@ -332,7 +332,7 @@ def _answer(answer: Recommendation | None) -> str:
     return f"trial {answer.trial} is recommended{gain}"
 
 
-def _incumbent(seen: Seen) -> Markup:
+def _incumbent(seen: Snapshot) -> Markup:
     points = []
     for step in seen.steps:
         e = step.estimate
@@ -355,7 +355,7 @@ def _percent(ratio: float) -> float | None:
     return value if abs(value) < 1e6 else None
 
 
-def _incumbent_text(seen: Seen) -> str:
+def _incumbent_text(seen: Snapshot) -> str:
     if not seen.steps:
         return "The search has not begun."
     changed = 1 + sum(
@@ -369,7 +369,7 @@ def _incumbent_text(seen: Seen) -> str:
     )
 
 
-def _noise(seen: Seen) -> tuple[str, ...]:
+def _noise(seen: Snapshot) -> tuple[str, ...]:
     """What is known of how noisy the testbed is."""
     found = [e.message for e in seen.events if e.kind in ("pilot", "pilot-warning", "guard")]
     return (*found, *filter(None, [varies(seen.drift)]))

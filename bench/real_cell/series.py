@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 from scipy import stats
 
-from tuner.campaign.budget import Spent
+from tuner.campaign.budget import Cost
 from tuner.campaign.rules import stored_rules
 from tuner.campaign.scores import ScoreTable
 from tuner.model import BASELINE, Answer, Campaign, Recommendation
@@ -67,7 +67,7 @@ def campaign(kind: str, seed: int, document: dict[str, Any], directory: Path) ->
         least=_gain(found.upper),
         most=_gain(found.lower),
         fresh_blocks=found.blocks,
-        measurements=Spent.of(_scores(stored, directory)).measurements,
+        measurements=Cost.of(_scores(stored, directory)).measurements,
         wall_s=use.wall_s,
         own_share=use.overhead_share,
     )

@@ -32,8 +32,8 @@ def noise_sections(report: NoiseReport | None) -> list[RenderableType]:
         if level.measure is NoiseMeasure.AGAIN:
             word = f"{word} ({report.again} of {report.arms})"
         table.add_row(word, f"{100.0 * math.expm1(level.sd):.1f}%", f"{100.0 * level.share:.0f}%")
-    said = f"{report.adjustment[:1].upper()}{report.adjustment[1:]}."
-    return [section("Noise of the score", table, Text(""), paragraph(said))]
+    sentence = f"{report.adjustment[:1].upper()}{report.adjustment[1:]}."
+    return [section("Noise of the score", table, Text(""), paragraph(sentence))]
 
 
 def noise_document(report: NoiseReport | None, components: tuple[str, ...]) -> object:

@@ -84,7 +84,7 @@ class PlainProgress(_Stateless):
     def __init__(self, console: Console, *, now: Callable[[], datetime] = _utc_now) -> None:
         self._console = console
         self._now = now
-        self._told: tuple[BlockKind, int] | None = None
+        self._last_block: tuple[BlockKind, int] | None = None
         self._closed = False
 
     def say(self, event: Event) -> None:
@@ -96,9 +96,9 @@ class PlainProgress(_Stateless):
 
     def standing(self, standing: Standing) -> None:
         """Write where the campaign stands, once a block."""
-        if (standing.kind, standing.block) == self._told:
+        if (standing.kind, standing.block) == self._last_block:
             return
-        self._told = (standing.kind, standing.block)
+        self._last_block = (standing.kind, standing.block)
         lines = [
             where(standing),
             how_many(standing),
