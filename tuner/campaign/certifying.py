@@ -142,8 +142,8 @@ def guards_due(table: ScoreTable, at_once: int = 1) -> bool:
     """Whether to look at what the guards see: at a block of certification, and before that only at
     10, 20, 40, 80, ... complete blocks, with the last of those ``at_once`` that pass it.
 
-    Each single look errs as rarely as it says. Looked at after every block, nearly half of all sound
-    campaigns would show a warning that further blocks take back.
+    Each single look errs as rarely as it says. With a look after every block, nearly half of all
+    sound campaigns would show a warning that further blocks take back.
     """
     if table.scored and table.scored[-1].block.kind is BlockKind.CERTIFY:
         return True

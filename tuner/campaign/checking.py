@@ -21,7 +21,7 @@ def check_plan(
 ) -> None:
     """Raise SpecError, naming every mistake, unless a campaign has something valid to try.
 
-    ``services``: of each of its testbeds; None where nothing is.
+    ``services``: what is known of each of its testbeds; None where nothing is known.
     """
     if wrong := [*_wrong_first(spec, spaces, services), *_nothing_to_try(spec, spaces)]:
         raise SpecError("; ".join(dict.fromkeys(wrong)))

@@ -212,8 +212,8 @@ def _fresh_block(rules: Rules) -> int:
 def _certifiable(
     gain: float, like: Outlook, noise: Noise, rules: Rules, at: Position, blocks: float
 ) -> bool:
-    """Whether this number of blocks would be enough to certify such a gain; the floors are those of what
-    it is ``like``.
+    """Whether this number of blocks would be enough to certify such a gain, with the floors of
+    ``like``.
     """
     most = int(min(blocks, rules.certify_blocks))
     outlook = replace(like, gain=gain, error=0.0)

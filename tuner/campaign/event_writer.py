@@ -55,8 +55,8 @@ class EventWriter:
         self.show(self._store.add_event(self._id, self.event(kind, message, data)))
 
     def once(self, kind: str, message: str, what: Data, more: Data | None = None) -> None:
-        """Store and show an event about ``what``, unless this or an earlier run of the campaign has;
-        ``more``: further data of it.
+        """Store and show an event about ``what``, unless the campaign has one already; ``more``:
+        further data of it.
         """
         if self._once is None:
             past = self._store.events(self._id, kinds=_ONCE_ONLY)

@@ -136,7 +136,7 @@ class BlockRunner:
         return block, self._event("block-started", message, {"block": step.number})
 
     def run(self, step: RunBlock, trials: Mapping[int, Trial], event: Event) -> None:
-        """Measure a block that was stored with the event ``event``, and store how it ended.
+        """Measure a block that was stored with ``event``, and store how it ended.
 
         Raises TestbedError when a host does not do its part or, for the second time in a row, does
         not answer; CampaignHalted when not even the baseline can be put back. The block is void

@@ -25,7 +25,7 @@ _MODEL = "model"
 class ModelGuide:
     """Looks at a campaign through the model of effects.
 
-    ``first``: what the campaign wants tried first. ``proposer``: proposes new configurations
+    ``first``: what the campaign tries first. ``proposer``: proposes new configurations
     instead of the model, None where the model does.
     """
 

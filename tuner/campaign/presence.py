@@ -29,7 +29,7 @@ def status(store: Store) -> Status:
     queue = Queue.find(store)
     runs = [] if queue is None else queue.runs()
     workers = [] if queue is None else queue.workers()
-    running = store.running(besides={run.campaign for run in runs})
+    running = store.running(others={run.campaign for run in runs})
     return status_of(running, runs, workers, is_gone, datetime.now(UTC))
 
 

@@ -126,7 +126,7 @@ class AnswerReader:
         self._marked = False
 
     def feed(self, data: bytes) -> Answer | None:
-        """Take received bytes; the answer when it is complete. Raises ValueError when it is none."""
+        """Take received bytes; the answer once it is complete. Raises ValueError on bad ones."""
         self._buffer += data
         if not self._marked:
             before, mark, after = self._buffer.partition(self.mark.encode())

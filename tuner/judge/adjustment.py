@@ -193,7 +193,7 @@ def fit_adjustment(
 ) -> Adjustment:
     """The coefficients to use from now on.
 
-    observed: arms of blocks of pilot and search, never of those that a claim is tested on.
+    observations: arms of blocks of pilot and search, never of those that a claim is tested on.
     weights: of the score, one for each component. components: what sentences call them. finalist:
     the trial to be certified, whose influence on the covariates is looked at besides. Same ``seed``
     (of the test of influence) and same blocks, same answer.

@@ -36,10 +36,10 @@ class Observations:
     logs: Floats
     covariates: Floats
 
-    def only(self, rows: NDArray[np.bool_]) -> Observations:
-        """The rows for which ``rows``, shape (rows,), says so."""
+    def only(self, mask: NDArray[np.bool_]) -> Observations:
+        """The rows that ``mask``, shape (rows,), selects."""
         return Observations(
-            self.trial[rows], self.block[rows], self.logs[rows], self.covariates[rows]
+            self.trial[mask], self.block[mask], self.logs[mask], self.covariates[mask]
         )
 
 

@@ -47,11 +47,11 @@ class Series:
         order = np.lexsort((column, row))
         return cls(row[order], column[order], checked_differences(value)[order], size)
 
-    def only(self, rows: NDArray[np.bool_]) -> Series:
-        """Those series of which `wanted`, shape (series,), says so, numbered anew."""
-        entries = rows[self.row]
-        number = np.cumsum(rows) - 1
-        size = (int(rows.sum()), self.size[1])
+    def only(self, mask: NDArray[np.bool_]) -> Series:
+        """The series that `mask`, shape (series,), selects, numbered anew."""
+        entries = mask[self.row]
+        number = np.cumsum(mask) - 1
+        size = (int(mask.sum()), self.size[1])
         return Series(number[self.row[entries]], self.column[entries], self.value[entries], size)
 
     def with_values(self, value: Floats) -> Series:

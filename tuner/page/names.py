@@ -1,4 +1,4 @@
-"""What things are called where they are shown: trials, kinds of blocks, what a campaign names."""
+"""Names to show: of trials, of kinds of blocks, and of what a campaign file names."""
 
 from __future__ import annotations
 

@@ -323,7 +323,7 @@ class _Look:
             estimates |= against_baseline(table, rules, kind, stale)
 
     def _steps(self, table: ScoreTable, rules: Rules) -> tuple[Step, ...]:
-        """The incumbent after complete blocks of the search, as it was told: where it changes, and
+        """The incumbent after complete blocks of the search, by its events: where it changes, and
         between at so many places that a line can show.
         """
         search = [one.block.number for one in table.scored if one.block.kind is BlockKind.SEARCH]

@@ -78,7 +78,7 @@ def _utc_now() -> datetime:
 class PlainProgress(_Stateless):
     """One line an event and one a block, each with its UTC time, written at once.
 
-    What is being done right now is not told: a log wants what happened.
+    The current activity is left out: a log has what happened.
     """
 
     def __init__(self, console: Console, *, now: Callable[[], datetime] = _utc_now) -> None:

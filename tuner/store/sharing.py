@@ -44,7 +44,7 @@ class SharingStore(OpenStore):
     ) -> list[Lease]:
         """Give testbeds to one process for one campaign, all or none, in the order of their names.
 
-        A process that is ``has_ended``, or has given no sign of life for as long as it said
+        A process that ``has_ended``, or has given no sign of life for as long as it promised
         (``limit_s``), loses both: its block is void, with ``event`` to tell so. Raises
         ConflictError when a living one uses a testbed or runs the campaign.
         """
@@ -99,12 +99,12 @@ class SharingStore(OpenStore):
         """Return who uses which testbed, by testbed."""
         return self._database.read(self._leases)
 
-    def running(self, besides: Collection[str] = ()) -> Running:
-        """Return what runs by its state or in a process, and the campaigns ``besides`` besides."""
+    def running(self, others: Collection[str] = ()) -> Running:
+        """Return what runs by its state or in a process, and these ``others``."""
         table, request = tables.campaign, tables.request
         leased = table.c.id.in_(select(tables.lease.c.campaign))
         runs = (table.c.state == CampaignState.RUNNING) | leased
-        where = runs | table.c.id.in_(besides) if besides else runs
+        where = runs | table.c.id.in_(others) if others else runs
 
         def read(connection: Connection) -> Running:
             campaigns = queries.campaigns(connection, where)
