@@ -115,8 +115,8 @@ class Runner:
         try:
             self._void_cut_off()
             new = self._store.campaign(self._id).state is CampaignState.CREATED
-            message = "campaign started" if new else "campaign resumed"
-            self._writer.move(CampaignState.RUNNING, "", "campaign-started", message)
+            text = "campaign started" if new else "campaign resumed"
+            self._writer.move(CampaignState.RUNNING, "", "campaign-started", text)
             self._blocks = blocks_so_far(self._store, self._id, self._rules, self._workload)
             self._earlier_blocks = len(self._blocks)
             self._check_identity(self._aspects)
@@ -160,20 +160,15 @@ class Runner:
             with self._ledgers.writing() as use:
                 self._store.add_time_use(self._id, use)
             request = self._store.request(self._id)
-            if (
-                state is CampaignState.PAUSED
-                and request is not None
-                and request.wish is Wish.CANCEL
-            ):
+            cancels = request is not None and request.wish is Wish.CANCEL
+            if state is CampaignState.PAUSED and cancels:
                 state = CampaignState.CANCELLED  # asked after the run had begun to end
             kind = f"campaign-{state}"
-            message = f"campaign {state}: {reason}" if reason else f"campaign {state}"
-            self._writer.move(
-                state, reason, kind, message, {} if error is None else evidence(error)
-            )
+            text = f"campaign {state}: {reason}" if reason else f"campaign {state}"
+            self._writer.move(state, reason, kind, text, {} if error is None else evidence(error))
         if failure is not None:
-            message = f"{failure}; {putting_back(self._id, state)}"
-            raise TestbedError(message, failure.details) from failure
+            text = f"{failure}; {putting_back(self._id, state)}"
+            raise TestbedError(text, failure.details) from failure
         return tuple(restored)
 
     def _tell_restored(
@@ -184,8 +179,8 @@ class Runner:
         for (kind, _), sentence in zip(events, sentences, strict=True):
             self._writer.tell(kind, sentence, self._which(lane))
         if failure is not None:
-            message = f"{self._on(lane)}not everything could be put back: {failure}"
-            self._writer.tell("restore-failed", message, {**self._which(lane), **evidence(failure)})
+            text = f"{self._on(lane)}not everything could be put back: {failure}"
+            self._writer.tell("restore-failed", text, {**self._which(lane), **evidence(failure)})
         return sentences
 
     def _on(self, lane: Lane) -> str:
@@ -227,10 +222,8 @@ class Runner:
         for lane in self._lanes:
             with self._ledgers.run.on("testbed"):
                 if lane.site.testbed.claim(self._id):
-                    message = "the testbed is brought up for this campaign"
-                    self._writer.tell(
-                        "testbed-owned", f"{self._on(lane)}{message}", self._which(lane)
-                    )
+                    text = "the testbed is brought up for this campaign"
+                    self._writer.tell("testbed-owned", f"{self._on(lane)}{text}", self._which(lane))
                 try:
                     lane.open(self._workload, self._lane_observer(lane).doing)
                 except TestbedError as problem:
@@ -251,8 +244,8 @@ class Runner:
     def _lose(self, lane: Lane, problem: TunerError) -> None:
         """Go on without a testbed, which is put back as far as that is possible now."""
         lane.lost = problem
-        message = f"{self._on(lane)}not used any more: {problem}"
-        self._writer.tell("testbed-lost", message, {**self._which(lane), **evidence(problem)})
+        text = f"{self._on(lane)}not used any more: {problem}"
+        self._writer.tell("testbed-lost", text, {**self._which(lane), **evidence(problem)})
         with self._ledgers.run.on("testbed"):
             events, failure = lane.give_back(self._doing)
         self._tell_restored(lane, events, failure)
@@ -267,8 +260,8 @@ class Runner:
         lanes = [lane for lane in self._lanes if lane.lost is None]
         targets = {lane.site.label: lane.bench.target for lane in lanes if lane.bench is not None}
         check_alike(targets)
-        if len(self._spec.places) > 1 and (message := self._spec.places[0].way.several):
-            self._writer.once("shared-machine", f"warn: {message}", {})
+        if len(self._spec.places) > 1 and (text := self._spec.places[0].way.several):
+            self._writer.once("shared-machine", f"warn: {text}", {})
         self._facts = least_facts(targets)
         self._check_identity(programs(self._target.identity))
         self._failures = failures = Failures()
@@ -276,9 +269,9 @@ class Runner:
             bench = lane.bench
             assert bench is not None
             identity = bench.target.identity
-            message = f"{self._on(lane)}testbed ready: {identity}"
+            text = f"{self._on(lane)}testbed ready: {identity}"
             data = {**self._which(lane), **as_found(bench)}
-            self._writer.tell("testbed-ready", message, data)
+            self._writer.tell("testbed-ready", text, data)
             bench.engine.clean_leftovers(self._id)
             for reference in bench.references:
                 reference.clean_leftovers(self._id)
@@ -432,8 +425,8 @@ class Runner:
             if isinstance(problem, TestbedError | CampaignHalted):
                 self._lose(lane, problem)
             elif lane.voids >= MAX_VOID_IN_A_ROW:
-                message = f"{lane.voids} blocks in a row went void; the last one: {block.reason}"
-                self._lose(lane, CampaignHalted(f"the campaign halted: {message}"))
+                text = f"{lane.voids} blocks in a row went void; the last one: {block.reason}"
+                self._lose(lane, CampaignHalted(f"the campaign halted: {text}"))
 
     def _explore(self, step: Explore, trials: Sequence[Trial]) -> None:
         """Store the new configurations of a round, then measure its blocks."""
