@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from tuner.campaign.budget import Spent
+from tuner.campaign.budget import Cost
 from tuner.model import BASELINE, Block, Measurement, Trial
 from tuner.page.names import KINDS, called
-from tuner.page.snapshot import Seen
+from tuner.page.snapshot import Snapshot
 from tuner.records.differences import changes
 from tuner.states import CampaignState, EventKind, TrialState
 from tuner.text import counted
@@ -21,7 +21,7 @@ _REQUESTS = {
 _ANSWERS = ("campaign-", "start-failed", "testbed-ready")
 
 
-def doing(snapshot: Seen, *, absent: bool = False) -> str:
+def doing(snapshot: Snapshot, *, absent: bool = False) -> str:
     """What it does, in one line. ``absent``: its process is not heard from."""
     campaign = snapshot.campaign
     if absent:
@@ -35,7 +35,7 @@ def doing(snapshot: Seen, *, absent: bool = False) -> str:
     return f"running: {KINDS[block.kind]}, race {block.race}, block {block.number}"
 
 
-def now(snapshot: Seen, *, absent: bool = False) -> tuple[str, ...]:
+def now(snapshot: Snapshot, *, absent: bool = False) -> tuple[str, ...]:
     """The arm in hand of each running block, the arm before it, and the open request."""
     lines = []
     if snapshot.campaign.state is CampaignState.RUNNING and not absent:
@@ -78,7 +78,7 @@ def _last_arm(measurement: Measurement) -> str:
     )
 
 
-def _open_request(snapshot: Seen) -> str | None:
+def _open_request(snapshot: Snapshot) -> str | None:
     """The newest request that no later event has answered."""
     for event in reversed(snapshot.events):
         if event.kind in _REQUESTS:
@@ -88,12 +88,12 @@ def _open_request(snapshot: Seen) -> str | None:
     return None
 
 
-def budget_share(snapshot: Seen) -> float | None:
+def budget_share(snapshot: Snapshot) -> float | None:
     """The part of its budget that a campaign has used; None when its rules are not known."""
     return None if snapshot.rules is None else _use(snapshot).used(snapshot.rules)
 
 
-def expected_end(snapshot: Seen) -> datetime | None:
+def expected_end(snapshot: Snapshot) -> datetime | None:
     """When the budget will be used up at the present rate; None where that is not known."""
     if snapshot.campaign.state is not CampaignState.RUNNING or snapshot.rules is None:
         return None
@@ -101,5 +101,5 @@ def expected_end(snapshot: Seen) -> datetime | None:
     return snapshot.campaign.updated + timedelta(seconds=left_s) if left_s else None
 
 
-def _use(snapshot: Seen) -> Spent:
-    return Spent(snapshot.measuring_s, snapshot.measured)
+def _use(snapshot: Snapshot) -> Cost:
+    return Cost(snapshot.measuring_s, snapshot.measured)

@@ -29,7 +29,7 @@ from api.starting import Starter
 from api.watching import Feeds
 from tuner.campaign.holding import is_gone
 from tuner.errors import SpecError
-from tuner.page.effects_seen import EffectsSeen
+from tuner.page.effects_cache import EffectsCache
 from tuner.page.snapshot import Sight
 from tuner.services.kinds import offers
 from tuner.settings import ServiceSettings, Settings
@@ -55,7 +55,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        effects = EffectsSeen(files=False)
+        effects = EffectsCache(files=False)
         with (
             Store.open(directory, database) as store,
             closing(Sight(store)) as sight,

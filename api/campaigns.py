@@ -28,7 +28,7 @@ from api.service import READ, PathCampaign, Reader, Service, Serving, service
 from api.watching import Presence
 from tuner.campaign.comparing import stored_comparisons
 from tuner.campaign.expiry import with_expiry
-from tuner.campaign.stored_named import stored_named
+from tuner.campaign.stored_comparison import stored_comparison
 from tuner.errors import NotFoundError, SpecError
 from tuner.model import Campaign
 from tuner.page.forms import ReportForm, file_name, report_text
@@ -128,7 +128,7 @@ def get_effects(campaign: PathCampaign, serving: Serving) -> EffectsDocument:
 @router.get("/{campaign}/comparison", operation_id="get_comparison")
 def get_comparison(campaign: PathCampaign, serving: Serving) -> ComparisonDocument:
     """What a campaign that compares given configurations comes to so far."""
-    comparison = stored_named(serving.store, campaign)
+    comparison = stored_comparison(serving.store, campaign)
     if comparison is None:
         raise NotFoundError(f"campaign {campaign.id} compares no given configurations")
     return ComparisonDocument.of(comparison)
@@ -159,7 +159,7 @@ def recommendation_of(serving: Service, campaign: Campaign) -> RecommendationDoc
     return recommendation_document(
         campaign,
         campaign.recommendation,
-        client=serving.store.measured(campaign.id),
+        client=serving.store.measured_programs(campaign.id),
         references=stored_comparisons(campaign, serving.store.blocks(campaign.id))
         if beside
         else (),

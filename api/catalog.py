@@ -18,7 +18,7 @@ from api.service import READ, Serving
 from search_spaces import describe
 from tuner.errors import NotFoundError
 from tuner.measure.workload import load_workload
-from tuner.page.known import Filters, Known, known_recommendations
+from tuner.page.recommendations import Filters, KnownRecommendation, known_recommendations
 from tuner.report.recommend import RecommendationDocument
 from tuner.services.kinds import offer, offers
 
@@ -176,8 +176,8 @@ def find_recommendations(
     return [_best(one, now) for one in known_recommendations(serving.store, filters, limit)]
 
 
-def _best(answer: Known, now: datetime) -> BestDocument:
-    names = answer.named
+def _best(answer: KnownRecommendation, now: datetime) -> BestDocument:
+    names = answer.names
     return BestDocument(
         campaign=answer.campaign,
         finished=answer.finished,

@@ -13,7 +13,7 @@ from tuner.errors import NotFoundError
 from tuner.model import BASELINE, BlockKind
 from tuner.page import svg
 from tuner.page.names import KINDS, called
-from tuner.page.snapshot import Seen
+from tuner.page.snapshot import Snapshot
 from tuner.text import faster, signed, signed_interval
 
 #: A complete block: its kind, and the log score of every trial in it.
@@ -33,7 +33,7 @@ class Comparison:
 
 
 def compare_trials(
-    snapshot: Seen, scored: Sequence[Scored], a: int, b: int
+    snapshot: Snapshot, scored: Sequence[Scored], a: int, b: int
 ) -> tuple[Comparison, ...]:
     """Compare two trials on their measurements, each kind of block by itself: the search flatters
     what it has chosen, fresh blocks do not. NotFoundError for a number that is no trial's.

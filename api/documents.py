@@ -19,7 +19,7 @@ from tuner.campaign.expiry import expired
 from tuner.judge.verdict import Outcome, Verdict
 from tuner.model import Block, BlockKind, Campaign, Configuration, Event, Measurement, Trial, Value
 from tuner.page.names import names
-from tuner.records.named import NamedComparison, Shown, Word
+from tuner.records.named_comparison import NamedComparison, ShownEffect, Word
 from tuner.records.status import Absence
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store
@@ -329,7 +329,7 @@ class ShownDocument(Document):
     upper_ratio: float | None
 
     @staticmethod
-    def fields(result: Shown) -> dict[str, Any]:
+    def fields(result: ShownEffect) -> dict[str, Any]:
         """The fields for a record."""
         e = result.estimate
         bounded = e is not None and not unbounded(e.lower, e.upper)

@@ -34,7 +34,7 @@ from api.service import (
 from api.steering import resume, send_wish
 from tuner.campaign.expiry import expired, with_expiry
 from tuner.campaign.presence import absence, status
-from tuner.campaign.stored_named import stored_named
+from tuner.campaign.stored_comparison import stored_comparison
 from tuner.errors import NotFoundError
 from tuner.model import Campaign, Wish
 from tuner.page.document import compared as comparison_tables
@@ -126,7 +126,7 @@ def _campaign_context(serving: Service, campaign: Campaign) -> dict[str, Any]:
     snapshot = serving.sight.soon(campaign.id, _PATIENCE_S)
     if snapshot is None:
         return {}
-    comparison = stored_named(serving.store, campaign, snapshot.trials)
+    comparison = stored_comparison(serving.store, campaign, snapshot.trials)
     latest = serving.effects.soon(snapshot)
     return {
         "view": view.of(
@@ -226,7 +226,7 @@ def login(
             HTTPStatus.FORBIDDEN, "other-origin", "log in from the service's own page"
         )
     now = datetime.now(UTC)
-    token = serving.access.known(text, now)
+    token = serving.access.token_of(text, now)
     if token is None or token.parent is not None:
         return render("login.html", None, 401, refused=True)
     until = now + _SESSION if token.expires is None else min(token.expires, now + _SESSION)

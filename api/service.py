@@ -19,7 +19,7 @@ from api.problems import RequestError
 from api.starting import Starter
 from api.watching import Feeds
 from tuner.model import Campaign
-from tuner.page.effects_seen import EffectsSeen
+from tuner.page.effects_cache import EffectsCache
 from tuner.page.snapshot import Sight
 from tuner.settings import ServiceSettings
 from tuner.store import Store
@@ -46,7 +46,7 @@ class Service:
     pages: Pages
     access: Access
     sight: Sight
-    effects: EffectsSeen
+    effects: EffectsCache
     feeds: Feeds
     exports: Exports
     starter: Starter
@@ -94,7 +94,7 @@ def visitor(request: Request, serving: Service) -> Visitor | None:
         text = request.cookies.get(COOKIE, "")
     elif scheme.lower() != "bearer":
         text = ""
-    token = serving.access.known(text.strip(), datetime.now(UTC)) if text else None
+    token = serving.access.token_of(text.strip(), datetime.now(UTC)) if text else None
     return None if token is None else Visitor(token, by_cookie)
 
 

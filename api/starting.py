@@ -33,7 +33,7 @@ class Starter:
         self._store = store
         self._directory = directory.absolute()
         self._database = database
-        self._queue = Queue.made(store) if queue else None
+        self._queue = Queue.create(store) if queue else None
         self._beginning = threading.Lock()
         self._begun_campaigns: set[str] = set()
 

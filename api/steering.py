@@ -30,7 +30,7 @@ from tuner.errors import ConflictError, SpecError
 from tuner.model import Campaign, Prior, Wish
 from tuner.states import OVER, EventKind
 from tuner.store import NewEvent
-from tuner.store.posted import Asked
+from tuner.store.posted import PostedRequest
 
 router = APIRouter(
     prefix="/v1/campaigns",
@@ -197,7 +197,7 @@ def _create(
     request = None
     if key is not None:
         body = f"{'' if old is None else old.id}:{spec_allowed.to_json()}".encode()
-        request = Asked(f"{owner}:{key}", body)
+        request = PostedRequest(f"{owner}:{key}", body)
     campaign = _store(serving, preparation, old, request)
     # Also for a repeated request: the first may have died before the campaign was begun.
     serving.starter.begin(campaign)
@@ -206,7 +206,7 @@ def _create(
 
 
 def _store(
-    serving: Service, preparation: Prepared, old: Campaign | None, request: Asked | None
+    serving: Service, preparation: Prepared, old: Campaign | None, request: PostedRequest | None
 ) -> Campaign:
     spec = preparation.spec
     rules = rules_of(spec, preparation.workload)
@@ -220,7 +220,7 @@ def _store(
         prior_results = priors(old.id, trials, blocks, rules, preparation.parameters)
     now = datetime.now(UTC)
     return serving.store.create_campaign(
-        spec.name, spec.to_json(), spec.seed, now, priors=prior_results, asked=request
+        spec.name, spec.to_json(), spec.seed, now, priors=prior_results, request=request
     )
 
 

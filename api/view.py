@@ -25,10 +25,10 @@ from tuner.page.effect_plots import Plot, basis, effect_plots, slices, standings
 from tuner.page.names import called, names
 from tuner.page.parallel import parallel_coordinates
 from tuner.page.rows import EffectRow, SettingRow, drift_drawing, varies
-from tuner.page.snapshot import Seen
+from tuner.page.snapshot import Snapshot
 from tuner.records.differences import differences
 from tuner.records.estimate import Estimate
-from tuner.records.named import NamedComparison, Word
+from tuner.records.named_comparison import NamedComparison, Word
 from tuner.records.parameter_effects import ParameterEffects
 from tuner.records.status import Absence
 from tuner.report.diagnostics import Row, diagnostics_rows
@@ -118,7 +118,7 @@ class View:
 
 
 def of(
-    snapshot: Seen,
+    snapshot: Snapshot,
     effects: ParameterEffects | None,
     absence: Absence | None = None,
     comparison: NamedComparison | None = None,
@@ -204,7 +204,7 @@ def of(
     )
 
 
-def _latest_estimates(snapshot: Seen) -> dict[int, tuple[Estimate, int]]:
+def _latest_estimates(snapshot: Snapshot) -> dict[int, tuple[Estimate, int]]:
     """The strongest estimate of each trial: of fresh blocks, else of the search or pilot."""
     latest: dict[int, tuple[Estimate, int]] = {}
     for kind in (BlockKind.PILOT, BlockKind.SEARCH, BlockKind.CERTIFY):
@@ -212,7 +212,7 @@ def _latest_estimates(snapshot: Seen) -> dict[int, tuple[Estimate, int]]:
     return latest
 
 
-def _by_relevance(snapshot: Seen) -> list[Trial]:
+def _by_relevance(snapshot: Snapshot) -> list[Trial]:
     """The trials that still matter first, then those that are out, newest first."""
     live = [t for t in snapshot.trials if t.state not in _OUT]
     first = [t for t in live if t.number in (BASELINE, snapshot.leader)]
@@ -222,7 +222,7 @@ def _by_relevance(snapshot: Seen) -> list[Trial]:
 
 def _trial(
     trial: Trial,
-    snapshot: Seen,
+    snapshot: Snapshot,
     latest: dict[int, tuple[Estimate, int]],
     axis: svg.Axis,
     marks: Sequence[float],
@@ -267,7 +267,7 @@ def _component(name: str, e: Estimate, axis: svg.Axis, floor: float | None) -> E
     )
 
 
-def _progress(snapshot: Seen) -> tuple[int, str]:
+def _progress(snapshot: Snapshot) -> tuple[int, str]:
     """Percent of the budget that is used, and the same in words."""
     measured = f"{snapshot.measured} measurements in {snapshot.blocks} blocks"
     share = budget_share(snapshot)
@@ -277,7 +277,7 @@ def _progress(snapshot: Seen) -> tuple[int, str]:
     return percent, f"{percent}% of the budget used, {measured}"
 
 
-def _best(snapshot: Seen, latest: dict[int, tuple[Estimate, int]]) -> tuple[str, str]:
+def _best(snapshot: Snapshot, latest: dict[int, tuple[Estimate, int]]) -> tuple[str, str]:
     """What is best so far, and how sure that is; nothing before the search has begun."""
     answer, leader = snapshot.campaign.recommendation, latest.get(snapshot.leader)
     if answer is not None and answer.answer is Answer.RECOMMENDED and answer.ratio is not None:
@@ -301,7 +301,7 @@ def _best(snapshot: Seen, latest: dict[int, tuple[Estimate, int]]) -> tuple[str,
 
 
 def _best_of_comparison(
-    snapshot: Seen, latest: dict[int, tuple[Estimate, int]], comparison: NamedComparison
+    snapshot: Snapshot, latest: dict[int, tuple[Estimate, int]], comparison: NamedComparison
 ) -> tuple[str, str]:
     """What is shown for the configurations that a campaign compares, as in their table."""
     answer = snapshot.campaign.recommendation
@@ -341,7 +341,7 @@ def _answer(answer: Recommendation | None) -> str:
     return f"trial {answer.trial} is recommended{gain}"
 
 
-def _incumbent(snapshot: Seen) -> Markup:
+def _incumbent(snapshot: Snapshot) -> Markup:
     points = []
     for step in snapshot.steps:
         e = step.estimate
@@ -364,7 +364,7 @@ def _percent(ratio: float) -> float | None:
     return value if abs(value) < 1e6 else None
 
 
-def _incumbent_text(snapshot: Seen) -> str:
+def _incumbent_text(snapshot: Snapshot) -> str:
     if not snapshot.steps:
         return "The search has not begun."
     changed = 1 + sum(
@@ -379,7 +379,7 @@ def _incumbent_text(snapshot: Seen) -> str:
     )
 
 
-def _noise(snapshot: Seen) -> tuple[str, ...]:
+def _noise(snapshot: Snapshot) -> tuple[str, ...]:
     """What is known about the noise of the testbed."""
     messages = [e.message for e in snapshot.events if e.kind in ("pilot", "pilot-warning", "guard")]
     return (*messages, *filter(None, [varies(snapshot.drift)]))

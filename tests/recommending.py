@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from tuner.campaign.spec import CampaignSpec
-from tuner.compose import looked_up
+from tuner.compose import look_up
 from tuner.model import Answer, Campaign, Configuration, Recommendation, Trial, Value
 from tuner.states import CampaignState, TrialState
 from tuner.store import NewEvent, Store
@@ -20,7 +20,7 @@ def recommending(
     answer: Answer = Answer.RECOMMENDED,
 ) -> Campaign:
     """Store a finished campaign that recommends a configuration: at least 5% faster, it says."""
-    spaces = looked_up(spec).spaces
+    spaces = look_up(spec).spaces
 
     def flags(configuration: Configuration) -> dict[str, tuple[str, ...]]:
         return {p: tuple(s.render(configuration.part(p))) for p, s in spaces.items()}

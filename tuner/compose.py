@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from search_spaces import Space
 from tuner.campaign.checking import check_plan
-from tuner.campaign.given import wrong_names
-from tuner.campaign.holding import held
+from tuner.campaign.holding import hold_testbeds
 from tuner.campaign.identity import aspects
 from tuner.campaign.lanes import Site
 from tuner.campaign.rules import rules_of
 from tuner.campaign.spec import CampaignSpec, load_space
+from tuner.campaign.spec_values import wrong_names
 from tuner.campaign.stopping import stop_signals
 from tuner.errors import ConflictError, SpecError
 from tuner.judge.pilot import Pilot
@@ -63,8 +63,8 @@ class Prepared:
     @property
     def parameters(self) -> frozenset[str]:
         """All parameters, by qualified name."""
-        found = ((part, space.parameters) for part, space in self.spaces.items())
-        return frozenset(f"{part}.{each.name}" for part, several in found for each in several)
+        parts = ((part, space.parameters) for part, space in self.spaces.items())
+        return frozenset(f"{part}.{each.name}" for part, several in parts for each in several)
 
     @property
     def testbed(self) -> Testbed:
@@ -76,8 +76,8 @@ class Prepared:
         """All places as one."""
         if self.spec.testbed is not None:
             return self.places[0]
-        named = [place.name for place in self.places if place.name]
-        return Place(" + ".join(sorted(named)), "", _documents(self.places))
+        names = [place.name for place in self.places if place.name]
+        return Place(" + ".join(sorted(names)), "", _documents(self.places))
 
     def sites(self, campaign: str) -> list[Site]:
         """The testbeds as a run of a campaign uses them, each with a name of its own."""
@@ -100,14 +100,14 @@ def prepare(spec: CampaignSpec, state_directory: Path, *, owned: Collection[str]
     ``owned``: the names of places whose private cell, if it is up, was brought up by this campaign;
     "" for its only one.
     """
-    wish = looked_up(spec)
+    wish = look_up(spec)
     wrong = wrong_names(spec, wish.spaces)
     for where, section in spec.named_places():
         wrong += section.way.mistakes(section.section, where, wish)
     if wrong:
         raise SpecError("; ".join(wrong))
-    known = [place.way.preview(place.section, state_directory) for place in spec.places]
-    check_plan(spec, wish.spaces, known)
+    services = [place.way.preview(place.section, state_directory) for place in spec.places]
+    check_plan(spec, wish.spaces, services)
     places = tuple(section.way.place(section.section, state_directory) for section in spec.places)
     _check_places(spec, places)
     testbeds = tuple(
@@ -126,9 +126,9 @@ def prepare(spec: CampaignSpec, state_directory: Path, *, owned: Collection[str]
     return Prepared(spec, wish, testbeds, places, measured_with)
 
 
-def looked_up(spec: CampaignSpec) -> Wish:
+def look_up(spec: CampaignSpec) -> Wish:
     """What a specification names. Raises SpecError for all that cannot be used, together."""
-    found, wrong = dict[str, Space](), list[str]()
+    spaces, wrong = dict[str, Space](), list[str]()
     workload: Workload | None = None
     try:
         workload = load_workload(spec.workload.name, spec.workload.scale)
@@ -136,13 +136,13 @@ def looked_up(spec: CampaignSpec) -> Wish:
         wrong.append(str(problem))
     for part, section in spec.spaces.items():
         try:
-            found[part] = load_space(section, part)
+            spaces[part] = load_space(section, part)
         except SpecError as problem:
             wrong.append(str(problem))
     if workload is None or wrong:
         raise SpecError("; ".join(wrong))
     references = tuple(ReferencePlan(r.name, r.path, r.every) for r in spec.references)
-    return Wish(found, workload, references)
+    return Wish(spaces, workload, references)
 
 
 def _documents(places: Sequence[Place]) -> dict[str, object]:
@@ -154,12 +154,12 @@ def _check_places(spec: CampaignSpec, places: Sequence[Place]) -> None:
     names = [place.name for place in places if place.name]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise SpecError(f"testbeds: {twice[0]} is named twice")
-    seen: dict[str, str] = {}
+    label_by_host: dict[str, str] = {}
     for (where, section), place in zip(spec.named_places(), places, strict=True):
         for host in section.way.hosts(section.section):
-            if host in seen:
-                raise SpecError(f"{where}: {place.label} and {seen[host]} share {host}")
-            seen[host] = place.label
+            if host in label_by_host:
+                raise SpecError(f"{where}: {place.label} and {label_by_host[host]} share {host}")
+            label_by_host[host] = place.label
 
 
 def _refuse_unfinished(store: Store, testbeds: Sequence[str]) -> None:
@@ -185,7 +185,7 @@ def conduct(
     """Run a campaign, new or resumed, in this process. Stop signals pause it.
 
     Returns how it ended, and what its pilot found. ``pilot_only``: pause when the pilot ends.
-    ``stopping``: is told at once of a stop signal, in its handler; the observer when it is None.
+    ``stopping``: gets a message on a stop signal, in its handler; None: the observer does.
     Raises ConflictError when another process runs it or uses one of its testbeds.
     """
     from tuner.campaign.runner import Runner
@@ -195,7 +195,7 @@ def conduct(
     limit_s = Settings().takeover_after_s
     with (
         stop_signals(stopping or observer.doing),
-        held(store, campaign.id, names, limit_s) as holding,
+        hold_testbeds(store, campaign.id, names, limit_s) as holding,
     ):
         _refuse_unfinished(store, names)
         runner = Runner(
@@ -206,7 +206,7 @@ def conduct(
             sites,
             observer,
             aspects=prepared.aspects,
-            held=holding,
+            leases=holding,
             pilot_only=pilot_only,
         )
         return runner.run(), runner.pilot

@@ -48,8 +48,8 @@ def _fraction(value: object) -> object:
         except ValueError:
             raise ValueError("write a share such as 2% or 0.02") from None
     if isinstance(share, int | float) and not isinstance(share, bool) and not 0.0 < share < 1.0:
-        meant = f"; for {share:g} percent write {share:g}%" if 1.0 < share < 100.0 else ""
-        raise ValueError(f"write a share between 0 and 1, such as 2% or 0.02{meant}")
+        hint = f"; for {share:g} percent write {share:g}%" if 1.0 < share < 100.0 else ""
+        raise ValueError(f"write a share between 0 and 1, such as 2% or 0.02{hint}")
     return share
 
 
@@ -82,12 +82,12 @@ Fraction = Annotated[float, BeforeValidator(_fraction), Field(gt=0.0, lt=1.0)]
 FractionOrAuto = Annotated[float | Literal["auto"], BeforeValidator(_fraction_or_auto)]
 
 
-def meant(name: str, known: Sequence[str]) -> str:
+def meant(name: str, names: Sequence[str]) -> str:
     """A hint at the known name that may be meant, empty without one; a name without its part is
     taken for the whole one.
     """
-    whole = [each for each in known if each.endswith(f".{name}")]
-    nearest = whole or difflib.get_close_matches(name, known, n=1)
+    whole = [each for each in names if each.endswith(f".{name}")]
+    nearest = whole or difflib.get_close_matches(name, names, n=1)
     return f"; did you mean {nearest[0]!r}?" if nearest else ""
 
 
@@ -116,7 +116,7 @@ def read_document(
     besides: Callable[[Mapping[str, object]], Sequence[str]] = lambda document: (),
 ) -> Document:
     """Read and check a file. ``what``: what it should be, in errors ("a campaign file");
-    ``besides``: mistakes of another kind, to be told together with those that are found here.
+    ``besides``: mistakes of another kind, to be reported together with those found here.
 
     Raises SpecError: file, key and reason, in one line.
     """
@@ -137,8 +137,8 @@ def read_document(
     try:
         return model.model_validate(document)
     except ValidationError as problem:
-        said = "; ".join([problems(problem, model), *besides(document)])
-        raise SpecError(f"{path}: {said}") from None
+        message = "; ".join([problems(problem, model), *besides(document)])
+        raise SpecError(f"{path}: {message}") from None
 
 
 def yaml_mistake(problem: Exception) -> str:
@@ -150,26 +150,26 @@ def yaml_mistake(problem: Exception) -> str:
     return " ".join(str(problem).split())
 
 
-#: Mistakes of one file that are told at once.
-_MOST_TOLD = 8
+#: Mistakes of one file that are reported at once.
+_MOST_MISTAKES = 8
 
 
 def problems(problem: ValidationError, model: type[BaseModel]) -> str:
     """The mistakes that were found, in one line: of each its key, and what would be right."""
     errors = problem.errors(include_url=False)
-    meant = {
+    suggestions = {
         (*error["loc"][:-1], nearest)
         for error in errors
         if error["type"] == "extra_forbidden" and (nearest := _nearest(error["loc"], model))
     }
     # A key that is only misspelt is not missing besides.
-    told = [
+    sentences = [
         _problem(error, model)
         for error in errors
-        if error["type"] != "missing" or error["loc"] not in meant
+        if error["type"] != "missing" or error["loc"] not in suggestions
     ]
-    more = len(told) - _MOST_TOLD
-    return "; ".join([*told[:_MOST_TOLD], *([f"and {more} more"] if more > 0 else [])])
+    more = len(sentences) - _MOST_MISTAKES
+    return "; ".join([*sentences[:_MOST_MISTAKES], *([f"and {more} more"] if more > 0 else [])])
 
 
 #: What to write where something of another type was found.
@@ -180,40 +180,40 @@ _INSTEAD = {
     **dict.fromkeys(("tuple_type", "list_type"), "a list, such as [1, 2]"),
     "string_type": "text, in quotes",
 }
-#: What was given is shown up to here.
-_LONGEST_SHOWN = 30
+#: A wrong value is shown up to this length.
+_LONGEST_VALUE = 30
 
 
-def _short(given: object) -> str:
-    shown = repr(given)
-    return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}..."
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
 
 
 def _problem(error: Mapping[str, Any], model: type[BaseModel]) -> str:
     location: tuple[int | str, ...] = error["loc"]
-    kind, given = error["type"], error["input"]
+    kind, value = error["type"], error["input"]
     if kind == WRONG_KEY:
         location = (*location, error["ctx"]["key"])
     where = ".".join(str(part) for part in location) or "the file"
     if kind == "missing":
         return f"{where}: missing"
     if kind == "extra_forbidden":
-        known = _words_beside(location, model)
+        words = _words_beside(location, model)
         nearest = _nearest(location, model)
-        hint = f"did you mean {nearest!r}?" if nearest else f"known: {', '.join(known)}"
+        hint = f"did you mean {nearest!r}?" if nearest else f"known: {', '.join(words)}"
         return f"{where}: unknown key; {hint}"
     if kind in ("model_type", "dict_type", "model_attributes_type"):
-        return f"{where}: {_as_mapping(location, given, model)}"
+        return f"{where}: {_as_mapping(location, value, model)}"
     if kind in _INSTEAD:
-        given_back = f", not {_short(given)}" if isinstance(given, int | float | str) else ""
-        return f"{where}: write {_INSTEAD[kind]}{given_back}"
+        suffix = f", not {_short(value)}" if isinstance(value, int | float | str) else ""
+        return f"{where}: write {_INSTEAD[kind]}{suffix}"
     message = error["msg"].removeprefix("Value error, ")
     ours = kind in ("value_error", WRONG_KEY)  # which says itself what was given
-    shown = f", not {given}" if isinstance(given, int | float) and not ours else ""
-    return f"{where}: {message[0].lower()}{message[1:]}{shown}"
+    ending = f", not {value}" if isinstance(value, int | float) and not ours else ""
+    return f"{where}: {message[0].lower()}{message[1:]}{ending}"
 
 
-def _as_mapping(location: Sequence[int | str], given: object, model: type[BaseModel]) -> str:
+def _as_mapping(location: Sequence[int | str], value: object, model: type[BaseModel]) -> str:
     """What to write where a mapping belongs: with what was given as its first value, where that
     makes sense.
     """
@@ -222,14 +222,14 @@ def _as_mapping(location: Sequence[int | str], given: object, model: type[BaseMo
         return "write a mapping"
     first, field = next(iter(below.model_fields.items()))
     takes_value = next(_models_in(field.annotation), None) is None
-    if isinstance(given, int | float | str) and takes_value:
-        return f"write a mapping, such as '{location[-1]}: {{{first}: {given}}}'"
+    if isinstance(value, int | float | str) and takes_value:
+        return f"write a mapping, such as '{location[-1]}: {{{first}: {value}}}'"
     return f"write a mapping of: {', '.join(below.model_fields)}"
 
 
 def _nearest(location: Sequence[int | str], model: type[BaseModel]) -> str | None:
-    known = _words_beside(location, model)
-    return next(iter(difflib.get_close_matches(str(location[-1]), known, n=1)), None)
+    words = _words_beside(location, model)
+    return next(iter(difflib.get_close_matches(str(location[-1]), words, n=1)), None)
 
 
 def _words_beside(location: Sequence[int | str], model: type[BaseModel]) -> list[str]:
@@ -240,16 +240,16 @@ def _words_beside(location: Sequence[int | str], model: type[BaseModel]) -> list
 
 def _model_at(location: Sequence[int | str], model: type[BaseModel]) -> type[BaseModel] | None:
     """The section that a location leads to, None where it is none."""
-    found: type[BaseModel] | None = model
+    section: type[BaseModel] | None = model
     is_mapping = False
     for part in location:
         if is_mapping:
             is_mapping = False  # its keys are names of the user's, its values sections
         elif isinstance(part, str):  # else the place in a list
-            field = None if found is None else found.model_fields.get(part)
-            found = None if field is None else next(_models_in(field.annotation), None)
+            field = None if section is None else section.model_fields.get(part)
+            section = None if field is None else next(_models_in(field.annotation), None)
             is_mapping = field is not None and get_origin(field.annotation) is dict
-    return found
+    return section
 
 
 def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
@@ -261,7 +261,7 @@ def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
 
 def word_of(value: object) -> str:
     """A value as YAML on one line, as it may stand in a list or a mapping."""
-    shown: str = yaml.safe_dump(
+    text: str = yaml.safe_dump(
         [value], default_flow_style=True, width=10_000, sort_keys=False, allow_unicode=True
     )
-    return shown.strip()[1:-1]
+    return text.strip()[1:-1]

@@ -34,15 +34,15 @@ class TunerError(Exception):
 
 def evidence(problem: BaseException) -> dict[str, str | int]:
     """The kind of a failure, and the details that it or what caused it has."""
-    found: dict[str, str | int] = {}
+    data: dict[str, str | int] = {}
     if isinstance(problem, TunerError):
-        found["failure"] = problem.slug
+        data["failure"] = problem.slug
     cause: BaseException | None = problem
     while cause is not None:
         if isinstance(cause, TunerError) and cause.details:
-            return found | dict(cause.details)
+            return data | dict(cause.details)
         cause = cause.__cause__
-    return found
+    return data
 
 
 class SpecError(TunerError):

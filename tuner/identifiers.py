@@ -17,7 +17,7 @@ _APPLICATION = re.compile(r"a[0-9]{8}-[0-9]{6}-[bcdfghjkmnpqrstvwxz23456789]{4}"
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", re.ASCII)
 #: Neither vowels nor what is taken for another letter: no words, no mistakes when typed.
 _LETTERS = "bcdfghjkmnpqrstvwxz23456789"
-_SHOWN_CHARACTERS = 60
+_MOST_CHARACTERS = 60
 
 
 def new_campaign_id(at: datetime) -> str:
@@ -39,7 +39,7 @@ def is_application_id(text: str) -> bool:
 def campaign_id(text: str) -> str:
     """The same text. Raises SpecError when it is no identifier of a campaign."""
     if not _CAMPAIGN.fullmatch(text):
-        raise SpecError(f"{text[:_SHOWN_CHARACTERS]!r} is not the identifier of a campaign")
+        raise SpecError(f"{text[:_MOST_CHARACTERS]!r} is not the identifier of a campaign")
     return text
 
 
@@ -48,6 +48,6 @@ def word(text: str, what: str) -> str:
     ``what``: what it is called in the error.
     """
     if not _WORD.fullmatch(text):
-        shown = repr(text[:_SHOWN_CHARACTERS])
-        raise SpecError(f"{what} {shown}: use 1 to 100 letters, digits, - and _")
+        quoted = repr(text[:_MOST_CHARACTERS])
+        raise SpecError(f"{what} {quoted}: use 1 to 100 letters, digits, - and _")
     return text

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 
 _depth = 0
 _pending: str | None = None
-_asked: str | None = None
+_reason: str | None = None
 _finishing = 0
 _patient = False
 
@@ -29,8 +29,8 @@ def interrupt(reason: str) -> None:
 
     For signal handlers, which run in the main thread.
     """
-    global _asked, _patient, _pending
-    _asked, _patient = reason, False
+    global _reason, _patient, _pending
+    _reason, _patient = reason, False
     if not _depth:
         raise KeyboardInterrupt(reason)
     _pending = reason
@@ -40,9 +40,9 @@ def interrupt_patiently(reason: str) -> None:
     """As ``interrupt``, but what is being finished may end first: the next ``check`` after it
     raises then.
     """
-    global _asked, _patient
+    global _reason, _patient
     if _finishing:
-        _asked, _patient = reason, True
+        _reason, _patient = reason, True
     else:
         interrupt(reason)
 
@@ -54,19 +54,19 @@ def check() -> None:
     """
     if _patient and _finishing:
         return
-    if _asked is not None and threading.current_thread() is threading.main_thread():
-        raise KeyboardInterrupt(_asked)
+    if _reason is not None and threading.current_thread() is threading.main_thread():
+        raise KeyboardInterrupt(_reason)
 
 
-def asked() -> bool:
+def is_asked() -> bool:
     """Whether an interrupt was asked for, patiently or not: nothing new should begin."""
-    return _asked is not None
+    return _reason is not None
 
 
 def forget() -> None:
     """Whoever was to be interrupted has ended."""
-    global _asked, _patient
-    _asked, _patient = None, False
+    global _reason, _patient
+    _reason, _patient = None, False
 
 
 def is_finishing() -> bool:

@@ -30,9 +30,9 @@ class _Settings(BaseSettings):
     repeats its value, which may be a secret.
     """
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, **values: Any) -> None:
         try:
-            super().__init__(**given)
+            super().__init__(**values)
         except ValidationError as problem:
             error = problem.errors(include_url=False, include_input=False)[0]
             name = f"{self.model_config['env_prefix']}{error['loc'][0]}".upper()

@@ -117,7 +117,7 @@ def move(what: str, old: State, new: State) -> State:
 
 
 class EventKind(StrEnum):
-    """The kinds of events that something is decided by; the others are told and no more."""
+    """The kinds of events that decisions depend on; the others are only shown."""
 
     WORKER_TOOK = "worker-took"
     RUN_DIED = "run-died"
@@ -130,7 +130,7 @@ class EventKind(StrEnum):
     RESUME_REQUESTED = "resume-requested"
     #: Of a campaign that is a verification, from its beginning.
     VERIFICATION = "verification"
-    #: Of the campaign that is verified: what was asked for over HTTP, and what came of it.
+    #: Of the campaign that is verified: a request over HTTP, and its outcome.
     VERIFY_REQUESTED = "verify-requested"
     VERIFIED = "verified"
     VERIFY_FAILED = "verify-failed"

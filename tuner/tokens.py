@@ -14,10 +14,10 @@ class Scope(StrEnum):
     OPERATE = "operate"
     ADMIN = "admin"
 
-    def allows(self, needed: Scope) -> bool:
-        """Whether this is enough for what needs ``needed``."""
+    def allows(self, scope: Scope) -> bool:
+        """Whether this is enough for what needs ``scope``."""
         order = list(Scope)
-        return order.index(self) >= order.index(needed)
+        return order.index(self) >= order.index(scope)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from scipy.special import ndtr
 from bench.error_rates.rules import ALPHA_CERTIFY, Flags
 from tuner.judge.adjustment import Adjustment, fit_adjustment, raw_alpha
 from tuner.judge.evalue import MIN_PAIRS, Floats, e_values
-from tuner.judge.observations import Observed
+from tuner.judge.observations import Observations
 from tuner.judge.thresholds import threshold
 from tuner.model import COVARIATES
 
@@ -144,7 +144,7 @@ class AdjustedRow:
     kept: bool
 
 
-def history(world: World, rng: np.random.Generator) -> Observed:
+def history(world: World, rng: np.random.Generator) -> Observations:
     """Pilot and search of a campaign; trials 2 and 3 are followed by others every four blocks."""
     y, z = world.blocks(rng, (SEARCH_BLOCKS,), SEARCH_ARMS)
     block = np.repeat(np.arange(SEARCH_BLOCKS), SEARCH_ARMS - 1)
@@ -152,7 +152,7 @@ def history(world: World, rng: np.random.Generator) -> Observed:
     trial = np.where(trial > 1, trial + (SEARCH_ARMS - 2) * (block // 4), trial)
     covariates = np.full((len(trial), len(COVARIATES)), np.nan)
     covariates[:, _OTHERS] = (z[:, 1:] - z[:, :1]).ravel()
-    return Observed(trial, block, (y[:, 1:] - y[:, :1]).reshape(-1, 1), covariates)
+    return Observations(trial, block, (y[:, 1:] - y[:, :1]).reshape(-1, 1), covariates)
 
 
 def gains_shown(
@@ -181,7 +181,7 @@ def _of_world(world: World, rng: np.random.Generator, histories: int) -> Iterato
     for number in range(histories):
         adjustment = fit_adjustment(history(world, rng), [1.0], finalist=1, seed=number)
         used += adjustment.score.used
-        refused += bool(adjustment.refused)
+        refused += bool(adjustment.refusals)
         y, z = world.blocks(rng, (_HISTORIES_FRESH, FRESH_BLOCKS), 2)
         d, dz = (x[..., 1] - x[..., 0] for x in (y, z))
         for gain in GAINS:

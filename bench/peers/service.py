@@ -69,12 +69,12 @@ class Service:
     @property
     def hours(self) -> float:
         """Spent so far, on the testbed."""
-        return self._sampler.spent_s / _HOUR_S
+        return self._sampler.cost_s / _HOUR_S
 
     @property
     def left_s(self) -> float:
         """What is left of the budget; never below 0."""
-        return max(0.0, self.budget_s - self._sampler.spent_s)
+        return max(0.0, self.budget_s - self._sampler.cost_s)
 
     def measure(self, configuration: Configuration) -> Seen:
         """Restart what has to be, and run the workload once. Raises Spent when nothing is left."""

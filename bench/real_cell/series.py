@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 from scipy import stats
 
-from tuner.campaign.budget import Spent
+from tuner.campaign.budget import Cost
 from tuner.campaign.rules import stored_rules
 from tuner.campaign.scores import ScoreTable
 from tuner.model import BASELINE, Answer, Campaign, Recommendation
@@ -67,7 +67,7 @@ def campaign(kind: str, seed: int, document: dict[str, Any], directory: Path) ->
         least=_gain(answer.upper),
         most=_gain(answer.lower),
         fresh_blocks=answer.blocks,
-        measurements=Spent.of(_scores(finished, directory)).measurements,
+        measurements=Cost.of(_scores(finished, directory)).measurements,
         wall_s=use.wall_s,
         own_share=use.overhead_share,
     )

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import yaml
 
-from tuner.campaign.named import ORIGIN
+from tuner.campaign.named_comparison import ORIGIN
 from tuner.cli.options import state_directory
 from tuner.model import BASELINE, Trial
 from tuner.states import BlockState

@@ -15,12 +15,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tuner.applications import Application
-from tuner.apply.opened import Opened, Say, opened
+from tuner.apply.open_testbed import OpenTestbed, Say, open_testbed
 from tuner.apply.place import Site, recommended
 from tuner.apply.plan import ApplyPlan, PartPlan, changed_parts, notes, plan_identity, steps, unfit
 from tuner.apply.waiting import wait_until_free
 from tuner.campaign.expiry import with_expiry
-from tuner.campaign.holding import Held, held
+from tuner.campaign.holding import LeaseKeeper, hold_testbeds
 from tuner.campaign.stopping import stop_signals, undisturbed
 from tuner.errors import ConflictError, SpecError, StalePlanError, TunerError
 from tuner.identifiers import new_application_id
@@ -36,7 +36,7 @@ from tuner.store.applications import Applications
 @dataclass(frozen=True, slots=True)
 class Hand:
     """Who applies or puts back, and where that is written down. ``by``: a person, for the record;
-    ``say``: is told each step.
+    ``say``: gets a message for each step.
     """
 
     store: Store
@@ -50,23 +50,28 @@ class Hand:
         return Applications(self.store)
 
     @contextmanager
-    def holding(self, campaign: str, site: Site) -> Iterator[Held]:
+    def holding(self, campaign: str, site: Site) -> Iterator[LeaseKeeper]:
         """Hold a testbed, with what somebody was in the middle of there settled first; whoever has
         only to let go of it is waited for. Raises ConflictError when it is in use.
         """
         limit_s = Settings().takeover_after_s
         with stop_signals(self.say):
             wait_until_free(self.store, campaign, site.name)
-            with held(self.store, campaign, [site.name], limit_s) as holding:
+            with hold_testbeds(self.store, campaign, [site.name], limit_s) as holding:
                 for application in self.applications.unfinished([site.name]):
                     settle(self, application)
                 yield holding
 
     def move(
-        self, application: Application, state: ApplicationState, kind: str, said: str, reason: str
+        self,
+        application: Application,
+        state: ApplicationState,
+        kind: str,
+        message: str,
+        reason: str,
     ) -> Application:
         """Write down what became of an application."""
-        event = NewEvent(datetime.now(UTC), kind, said, {"application": application.id})
+        event = NewEvent(datetime.now(UTC), kind, message, {"application": application.id})
         return self.applications.move(application.id, state, reason, self.by, event)
 
 
@@ -86,28 +91,28 @@ def make_plan(
     name = new_application_id(now)
     with (
         hand.holding(campaign.id, site),
-        opened(site, name, hand.say) as found,
+        open_testbed(site, name, hand.say) as testbed,
     ):
-        before = found.in_effect()
-        told = notes(
+        before = testbed.in_effect()
+        sentences = notes(
             before,
             answer.baseline,
-            found.target.identity,
-            hand.store.measured(campaign.id),
+            testbed.target.identity,
+            hand.store.measured_programs(campaign.id),
             site.other,
-            found.remarks,
+            testbed.remarks,
             answer.notes,
         )
         plan = ApplyPlan(
             campaign=campaign.id,
             testbed=site.name,
             label=site.label,
-            programs=found.target.identity,
+            programs=testbed.target.identity,
             before=before,
             after=answer.configuration,
-            parts=_parts(found, before, answer.configuration),
-            steps=_steps(found, before, answer.configuration, stepwise=stepwise),
-            notes=told,
+            parts=_parts(testbed, before, answer.configuration),
+            steps=_steps(testbed, before, answer.configuration, stepwise=stepwise),
+            notes=sentences,
             stepwise=stepwise,
         )
     if plan.is_empty:
@@ -128,12 +133,14 @@ def make_plan(
         changed=now,
         changed_by=hand.by,
     )
-    said = f"{hand.by} planned to apply trial {answer.trial} on {site.label} ({name})"
-    event = NewEvent(now, "apply-planned", said, {"application": name, "plan": plan.identity})
+    message = f"{hand.by} planned to apply trial {answer.trial} on {site.label} ({name})"
+    event = NewEvent(now, "apply-planned", message, {"application": name, "plan": plan.identity})
     return plan, hand.applications.add(application, event)
 
 
-def _parts(found: Opened, before: Configuration, after: Configuration) -> tuple[PartPlan, ...]:
+def _parts(
+    testbed: OpenTestbed, before: Configuration, after: Configuration
+) -> tuple[PartPlan, ...]:
     changed, changes = changed_parts(before, after), differences(before, after)[0]
     return tuple(
         PartPlan(
@@ -145,18 +152,18 @@ def _parts(found: Opened, before: Configuration, after: Configuration) -> tuple[
             outlives_restart=part.outlives_restart,
             where_kept=part.where_kept,
         )
-        for component, part in found.parts.items()
+        for component, part in testbed.parts.items()
         if component in changed
     )
 
 
 def _steps(
-    found: Opened, before: Configuration, after: Configuration, *, stepwise: bool
+    testbed: OpenTestbed, before: Configuration, after: Configuration, *, stepwise: bool
 ) -> tuple[Configuration, ...]:
     if not stepwise:
         return (after,)
-    spaces = {component: part.space for component, part in found.parts.items()}
-    facts = {component: part.facts for component, part in found.parts.items()}
+    spaces = {component: part.space for component, part in testbed.parts.items()}
+    facts = {component: part.facts for component, part in testbed.parts.items()}
     return steps(before, after, spaces, facts)
 
 
@@ -167,35 +174,35 @@ def carry_out(hand: Hand, application: Application) -> Application:
     first. Raises StalePlanError when something else is in effect than was planned from, TunerError.
     """
     campaign = hand.store.campaign(application.campaign)
-    site = Site.stored(campaign, application, hand.state_directory)
+    site = Site.of_application(campaign, application, hand.state_directory)
     with hand.holding(campaign.id, site) as holding:
-        said = f"{hand.by} applies {application.id} on {site.label}"
-        application = hand.move(application, ApplicationState.APPLYING, "applying", said, "")
+        message = f"{hand.by} applies {application.id} on {site.label}"
+        application = hand.move(application, ApplicationState.APPLYING, "applying", message, "")
         is_back = True
-        done: Application | None = None
+        result: Application | None = None
         try:
-            with opened(site, application.id, hand.say) as found:
-                check_fresh(application, found)
+            with open_testbed(site, application.id, hand.say) as testbed:
+                check_fresh(application, testbed)
                 is_back = False
                 try:
-                    _change(hand, application, found, holding)
+                    _change(hand, application, testbed, holding)
                     with undisturbed(hand.say):
-                        done = _commit(hand, application, found, site)
-                    return done
+                        result = _commit(hand, application, testbed, site)
+                    return result
                 except BaseException:
-                    if done is None:
+                    if result is None:
                         with undisturbed(hand.say):
-                            found.put_back(application.before)
+                            testbed.put_back(application.before)
                         is_back = True
                     raise
         except (TunerError, KeyboardInterrupt) as problem:
-            if done is None:
+            if result is None:
                 with undisturbed(hand.say):
                     _fail(hand, application, site, problem, is_back=is_back)
                 raise
-            # It was decided, and every host knows: what comes then is told and undoes nothing.
+            # It was decided, and every host knows: a later failure is reported and undoes nothing.
             hand.say(f"applied, but {reason_of(problem)}")
-            return done
+            return result
 
 
 def reason_of(problem: BaseException) -> str:
@@ -205,10 +212,12 @@ def reason_of(problem: BaseException) -> str:
     return str(problem) or type(problem).__name__
 
 
-def _change(hand: Hand, application: Application, found: Opened, holding: Held) -> None:
+def _change(
+    hand: Hand, application: Application, testbed: OpenTestbed, holding: LeaseKeeper
+) -> None:
     """Bring the configuration into effect, and see that the service works with it."""
     before, after = application.before, application.after
-    way = _steps(found, before, after, stepwise=application.stepwise)
+    way = _steps(testbed, before, after, stepwise=application.stepwise)
     now = before
     for number, configuration in enumerate(way, start=1):
         check()
@@ -216,8 +225,8 @@ def _change(hand: Hand, application: Application, found: Opened, holding: Held) 
         if len(way) > 1:
             names = ", ".join(one.name for one in differences(now, configuration)[0])
             hand.say(f"step {number} of {len(way)}: {names}")
-        found.change(configuration, changed_parts(now, configuration))
-        found.check_health()
+        testbed.change(configuration, changed_parts(now, configuration))
+        testbed.check_health()
         now = configuration
     check()
     holding.check()
@@ -228,17 +237,17 @@ def look_again(hand: Hand, application: Application) -> None:
     when something else is in effect than it began with, TunerError.
     """
     campaign = hand.store.campaign(application.campaign)
-    site = Site.stored(campaign, application, hand.state_directory)
+    site = Site.of_application(campaign, application, hand.state_directory)
     with (
         hand.holding(campaign.id, site),
-        opened(site, application.id, hand.say) as found,
+        open_testbed(site, application.id, hand.say) as testbed,
     ):
-        check_fresh(application, found)
+        check_fresh(application, testbed)
 
 
-def check_fresh(application: Application, found: Opened) -> None:
+def check_fresh(application: Application, testbed: OpenTestbed) -> None:
     """Raise StalePlanError when something else is in effect than the plan began with."""
-    before, programs = found.target.baseline, found.target.identity
+    before, programs = testbed.target.baseline, testbed.target.identity
     now = plan_identity(
         application.testbed, programs, before, application.after, application.stepwise
     )
@@ -251,13 +260,13 @@ def check_fresh(application: Application, found: Opened) -> None:
     )
 
 
-def _commit(hand: Hand, application: Application, found: Opened, site: Site) -> Application:
+def _commit(hand: Hand, application: Application, testbed: OpenTestbed, site: Site) -> Application:
     """Decide that the configuration stays, and have every host know it."""
-    said = f"{application.id} is in effect on {site.label}, and stays"
-    hand.move(application, ApplicationState.COMMITTING, "apply-committing", said, "")
-    found.keep(changed_parts(application.before, application.after))
-    said = f"{hand.by} applied {application.id} on {site.label}"
-    return hand.move(application, ApplicationState.APPLIED, "applied", said, "")
+    message = f"{application.id} is in effect on {site.label}, and stays"
+    hand.move(application, ApplicationState.COMMITTING, "apply-committing", message, "")
+    testbed.keep(changed_parts(application.before, application.after))
+    message = f"{hand.by} applied {application.id} on {site.label}"
+    return hand.move(application, ApplicationState.APPLIED, "applied", message, "")
 
 
 def _fail(
@@ -282,8 +291,8 @@ def _fail(
 
 
 def _failed(hand: Hand, application: Application, site: Site, why: str) -> Application:
-    said = f"{application.id} did not come into force on {site.label}: {why}"
-    return hand.move(application, ApplicationState.FAILED, "apply-failed", said, why)
+    message = f"{application.id} did not come into force on {site.label}: {why}"
+    return hand.move(application, ApplicationState.FAILED, "apply-failed", message, why)
 
 
 def settle(
@@ -297,40 +306,40 @@ def settle(
         return application
     if site is None:
         campaign = hand.store.campaign(application.campaign)
-        site = Site.stored(campaign, application, hand.state_directory)
+        site = Site.of_application(campaign, application, hand.state_directory)
     before, after = application.before, application.after
     states = ApplicationState
     with (
-        opened(site, application.id, hand.say, putting_back=True) as found,
+        open_testbed(site, application.id, hand.say, putting_back=True) as testbed,
         undisturbed(hand.say),
     ):
-        if application.state is states.COMMITTING and found.stays(before, after):
-            found.keep(changed_parts(before, after))
-            said = f"{application.id} is in force on {site.label}: {why} after that was decided"
-            return hand.move(application, states.APPLIED, "applied", said, "")
-        remark = found.put_back(before)
+        if application.state is states.COMMITTING and testbed.stays(before, after):
+            testbed.keep(changed_parts(before, after))
+            message = f"{application.id} is in force on {site.label}: {why} after that was decided"
+            return hand.move(application, states.APPLIED, "applied", message, "")
+        remark = testbed.put_back(before)
     if application.state is states.ROLLING_BACK:
-        said = f"{application.id} is rolled back on {site.label}"
-        return hand.move(application, states.ROLLED_BACK, "rolled-back", said, remark)
+        message = f"{application.id} is rolled back on {site.label}"
+        return hand.move(application, states.ROLLED_BACK, "rolled-back", message, remark)
     return _failed(hand, application, site, f"{why}; {remark}" if remark else why)
 
 
 def finish(hand: Hand, application: Application) -> Application:
     """Settle an application that was cut off; what is stored of it then. See ``settle``."""
     campaign = hand.store.campaign(application.campaign)
-    site = Site.stored(campaign, application, hand.state_directory)
+    site = Site.of_application(campaign, application, hand.state_directory)
     with hand.holding(campaign.id, site):
         return _settled(hand, application)
 
 
 def _settled(hand: Hand, application: Application) -> Application:
     """An application as it is once its testbed is held. Raises ConflictError when it is still cut
-    off: nobody may be told that it is over.
+    off: nobody may read that it is over.
     """
-    found = hand.applications.get(application.id)
-    if found.state in UNFINISHED:
-        raise ConflictError(f"application {found.id} is still {found.state}: it is not settled")
-    return found
+    now = hand.applications.get(application.id)
+    if now.state in UNFINISHED:
+        raise ConflictError(f"application {now.id} is still {now.state}: it is not settled")
+    return now
 
 
 def roll_back(hand: Hand, application: Application) -> Application:
@@ -341,24 +350,24 @@ def roll_back(hand: Hand, application: Application) -> Application:
     can be repeated then.
     """
     campaign = hand.store.campaign(application.campaign)
-    site = Site.stored(campaign, application, hand.state_directory)
+    site = Site.of_application(campaign, application, hand.state_directory)
     cut_off = application.state in UNFINISHED
     with hand.holding(campaign.id, site):
         application = _settled(hand, application)
         if cut_off and application.state is not ApplicationState.APPLIED:
             return application  # it was undone as the testbed was taken
         _check_newest(hand, application)
-        with opened(site, application.id, hand.say, putting_back=True) as found:
-            found.check_record(application.before, application.after)
+        with open_testbed(site, application.id, hand.say, putting_back=True) as testbed:
+            testbed.check_record(application.before, application.after)
             with undisturbed(hand.say):
-                said = f"{hand.by} rolls {application.id} back on {site.label}"
+                message = f"{hand.by} rolls {application.id} back on {site.label}"
                 rolling = ApplicationState.ROLLING_BACK
-                application = hand.move(application, rolling, "rolling-back", said, "")
-                remark = found.put_back(application.before)
-                said = f"{hand.by} rolled {application.id} back on {site.label}"
-                done = ApplicationState.ROLLED_BACK
-                application = hand.move(application, done, "rolled-back", said, remark)
-            found.check_health()
+                application = hand.move(application, rolling, "rolling-back", message, "")
+                remark = testbed.put_back(application.before)
+                message = f"{hand.by} rolled {application.id} back on {site.label}"
+                state = ApplicationState.ROLLED_BACK
+                application = hand.move(application, state, "rolled-back", message, remark)
+            testbed.check_health()
         return application
 
 

@@ -9,7 +9,7 @@ from tuner.apply.plan import ApplyPlan, PartPlan
 from tuner.apply.verdict import Verified
 from tuner.errors import SpecError
 from tuner.formats.form import Part
-from tuner.formats.registry import FORMATS, USUAL, written
+from tuner.formats.registry import FORMATS, USUAL, render
 from tuner.records.differences import Difference, changes, differences
 from tuner.text import confidence_text, counted, faster, interval, moment, value_text
 
@@ -57,11 +57,11 @@ def _part(part: PartPlan) -> Iterator[str]:
     if name is None or not part.new:
         return
     try:
-        told = written(name, [Part(part.component, part.program, part.new)])
+        rendering = render(name, [Part(part.component, part.program, part.new)])
     except SpecError:
         return
-    yield f"    Or as {name}, for {FORMATS[name].where} ({told.mind}):"
-    yield from (f"      {line}" for line in told.text.splitlines())
+    yield f"    Or as {name}, for {FORMATS[name].where} ({rendering.mind}):"
+    yield from (f"      {line}" for line in rendering.text.splitlines())
 
 
 def _change(change: Difference) -> str:
@@ -86,12 +86,12 @@ def nothing_of(reference: str) -> str:
     return "nothing" if reference == "last" else f"nothing of {reference}"
 
 
-def verified_lines(found: Verified) -> Iterator[str]:
+def verified_lines(result: Verified) -> Iterator[str]:
     """What a verification found."""
-    yield f"The certificate {found.outcome}."
+    yield f"The certificate {result.outcome}."
     yield (
-        f"Recommended against what was there before: {faster(found.ratio)}, "
-        f"{confidence_text(found.confidence)} {interval(found.lower, found.upper)}, in "
-        f"{counted(found.blocks, 'fresh block')}"
+        f"Recommended against what was there before: {faster(result.ratio)}, "
+        f"{confidence_text(result.confidence)} {interval(result.lower, result.upper)}, in "
+        f"{counted(result.blocks, 'fresh block')}"
     )
-    yield found.reason
+    yield result.reason

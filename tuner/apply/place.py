@@ -10,7 +10,7 @@ from pathlib import Path
 from tuner.applications import Application
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.testbed_section import TestbedSection
-from tuner.compose import looked_up
+from tuner.compose import look_up
 from tuner.errors import ConflictError, NotFoundError, SpecError
 from tuner.measure.workload import Workload, load_workload
 from tuner.model import Answer, Campaign, Recommendation
@@ -45,8 +45,8 @@ class Site:
         *,
         measures: bool = False,
     ) -> Site:
-        """That of a campaign; ``file``: a testbed file in its place; ``measures``: see ``stored``.
-        Raises SpecError.
+        """That of a campaign; ``file``: a testbed file in its place; ``measures``: see
+        ``of_application``. Raises SpecError.
         """
         spec = CampaignSpec.from_json(campaign.spec)
         if file is not None:
@@ -55,10 +55,10 @@ class Site:
             section = spec.testbed
         else:
             raise SpecError("the campaign has several testbeds: name one with --testbed FILE")
-        return cls._made(campaign, spec, section, state_directory, measures=measures)
+        return cls._for_section(campaign, spec, section, state_directory, measures=measures)
 
     @classmethod
-    def stored(
+    def of_application(
         cls,
         campaign: Campaign,
         application: Application,
@@ -73,7 +73,7 @@ class Site:
         """
         spec = CampaignSpec.from_json(campaign.spec)
         section = _section(json.loads(application.section))
-        site = cls._made(campaign, spec, section, state_directory, measures=measures)
+        site = cls._for_section(campaign, spec, section, state_directory, measures=measures)
         if site.name != application.testbed:
             raise ConflictError(
                 f"{application.id} is for {application.testbed}, but its testbed file names "
@@ -82,7 +82,7 @@ class Site:
         return site
 
     @classmethod
-    def _made(
+    def _for_section(
         cls,
         campaign: Campaign,
         spec: CampaignSpec,
@@ -91,19 +91,19 @@ class Site:
         *,
         measures: bool = False,
     ) -> Site:
-        wish = replace(_looked_up(spec, measures=measures), references=())
+        wish = replace(_wish_of(spec, measures=measures), references=())
         place = section.way.place(section.section, directory)
         name = _name(place, campaign)
         label = place.label or section.way.summary(section.section)
-        other = name not in _measured(campaign, spec, directory)
+        other = name not in _testbeds_of(campaign, spec, directory)
         return cls(section, spec, wish, directory, name, label, other)
 
     @property
     def document(self) -> str:
-        """The section as JSON, for ``stored``."""
-        told = {self.section.key: getattr(self.section, self.section.key)}
+        """The section as JSON, for ``of_application``."""
+        section = {self.section.key: getattr(self.section, self.section.key)}
         return json.dumps(
-            {k: v if isinstance(v, str) else v.model_dump(mode="json") for k, v in told.items()}
+            {k: v if isinstance(v, str) else v.model_dump(mode="json") for k, v in section.items()}
         )
 
     def lasting(self, *, putting_back: bool = False) -> LastingTestbed:
@@ -122,16 +122,16 @@ def _name(place: Place, campaign: Campaign) -> str:
     return place.name or f"of campaign {campaign.id}"
 
 
-def _measured(campaign: Campaign, spec: CampaignSpec, directory: Path) -> set[str]:
+def _testbeds_of(campaign: Campaign, spec: CampaignSpec, directory: Path) -> set[str]:
     """The names of the testbeds that a campaign was measured on, but those whose file is gone."""
-    found = set()
+    names = set()
     for place in spec.places:
         with suppress(SpecError):
-            found.add(_name(place.way.place(place.section, directory), campaign))
-    return found
+            names.add(_name(place.way.place(place.section, directory), campaign))
+    return names
 
 
-def _looked_up(spec: CampaignSpec, *, measures: bool) -> Wish:
+def _wish_of(spec: CampaignSpec, *, measures: bool) -> Wish:
     """What a specification names; in place of a workload that is gone, unless it is to be measured,
     what shows that the service works.
     """
@@ -140,8 +140,8 @@ def _looked_up(spec: CampaignSpec, *, measures: bool) -> Wish:
             load_workload(spec.workload.name, spec.workload.scale)
         except SpecError:
             usual = spec.workload.model_copy(update={"name": str(_HEALTH), "scale": 1.0})
-            return looked_up(spec.model_copy(update={"workload": usual}))
-    return looked_up(spec)
+            return look_up(spec.model_copy(update={"workload": usual}))
+    return look_up(spec)
 
 
 def _section(document: object) -> TestbedSection:
@@ -155,14 +155,14 @@ def health() -> Workload:
 
 def recommended(campaign: Campaign) -> Recommendation:
     """The configuration to apply. Raises NotFoundError when the campaign recommends none."""
-    found = campaign.recommendation
-    if found is None:
+    answer = campaign.recommendation
+    if answer is None:
         raise NotFoundError(
             f"campaign {campaign.id} is {campaign.state} and recommends nothing yet"
         )
-    if found.answer is not Answer.RECOMMENDED:
+    if answer.answer is not Answer.RECOMMENDED:
         raise NotFoundError(
             f"campaign {campaign.id} found nothing better than what it found: there is nothing to "
             "apply"
         )
-    return found
+    return answer

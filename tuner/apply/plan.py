@@ -66,8 +66,8 @@ def plan_identity(
     testbed: str, programs: str, before: Configuration, after: Configuration, stepwise: bool
 ) -> str:
     """Equal for two plans that do the same to the same: 32 hexadecimal digits."""
-    told = [testbed, programs, before.items, after.items, stepwise]
-    return sha256(json.dumps(told, ensure_ascii=True).encode()).hexdigest()[:_LENGTH]
+    items = [testbed, programs, before.items, after.items, stepwise]
+    return sha256(json.dumps(items, ensure_ascii=True).encode()).hexdigest()[:_LENGTH]
 
 
 def changed_parts(before: Configuration, after: Configuration) -> frozenset[str]:
@@ -79,15 +79,15 @@ def unfit(after: Configuration, spaces: Mapping[str, Space]) -> list[str]:
     """Why a configuration cannot be applied whatever is in effect, a sentence each: a campaign may
     come from elsewhere, and say anything.
     """
-    found = []
+    problems = []
     for name, _ in after:
         part, _, parameter = name.partition(".")
         if part not in spaces or parameter not in spaces[part].by_name:
-            found.append(f"no search space of the campaign has {name}")
-    if not found:
+            problems.append(f"no search space of the campaign has {name}")
+    if not problems:
         for part, space in spaces.items():
-            found += [f"{part}: {why}" for why in space.impossible(after.part(part))]
-    return found
+            problems += [f"{part}: {why}" for why in space.impossible(after.part(part))]
+    return problems
 
 
 def steps(
@@ -102,19 +102,19 @@ def steps(
     no single setting can come next, all that are left come at once.
     """
     order = list(spaces)
-    left = sorted(
+    changes = sorted(
         differences(before, after)[0],
         key=lambda one: (order.index(one.name.partition(".")[0]), one.name),
     )
     allowed = _broken(before, spaces, facts) | _broken(after, spaces, facts)
-    now, found = before, list[Configuration]()
-    while left:
-        single = ((one, _with(now, [one])) for one in left)
+    now, plan = before, list[Configuration]()
+    while changes:
+        single = ((one, _with(now, [one])) for one in changes)
         fits = ((one, to) for one, to in single if _broken(to, spaces, facts) <= allowed)
         one, now = next(fits, (None, after))
-        found.append(now)
-        left = [other for other in left if one is not None and other != one]
-    return tuple(found)
+        plan.append(now)
+        changes = [other for other in changes if one is not None and other != one]
+    return tuple(plan)
 
 
 def _with(configuration: Configuration, changes: Sequence[Difference]) -> Configuration:
@@ -133,9 +133,9 @@ def _broken(
 ) -> frozenset[str]:
     """The rules of the search spaces that a configuration breaks, as sentences."""
     return frozenset(
-        said
+        rule
         for part, space in spaces.items()
-        for said in space.violations(configuration.part(part), facts.get(part, {}))
+        for rule in space.violations(configuration.part(part), facts.get(part, {}))
     )
 
 
@@ -143,20 +143,21 @@ def notes(
     before: Configuration,
     baseline: Configuration | None,
     programs: str,
-    measured: str,
+    measured_programs: str,
     other_testbed: bool,
     remarks: Sequence[str],
     campaign_notes: Sequence[str],
 ) -> tuple[str, ...]:
     """What must be known before a plan is agreed to. ``baseline``: what the campaign measured
-    against; ``measured``: with which programs; ``other_testbed``: it was measured elsewhere.
+    against; ``measured_programs``: with which programs; ``other_testbed``: it was measured
+    elsewhere.
     """
-    found = []
+    sentences = []
     if other_testbed:
-        found.append("it was measured on another testbed: what wins there need not win here")
-    if measured and measured != programs:
-        found.append(f"it was measured with {measured}; here runs {programs}")
+        sentences.append("it was measured on another testbed: what wins there need not win here")
+    if measured_programs and measured_programs != programs:
+        sentences.append(f"it was measured with {measured_programs}; here runs {programs}")
     if baseline is not None and baseline != before:
         names = ", ".join(one.name for one in differences(baseline, before)[0])
-        found.append(f"what is in effect is not what it was measured against: {names} differ")
-    return (*found, *remarks, *campaign_notes)
+        sentences.append(f"what is in effect is not what it was measured against: {names} differ")
+    return (*sentences, *remarks, *campaign_notes)

@@ -15,12 +15,12 @@ from datetime import UTC, datetime
 
 from tuner.applications import Application
 from tuner.apply.applying import Hand, reason_of
-from tuner.apply.opened import Say
+from tuner.apply.open_testbed import Say
 from tuner.apply.place import Site
 from tuner.apply.verdict import LEAST_BLOCKS, Verified, VerifyOutcome, verified
 from tuner.campaign.equivalence import as_found
 from tuner.campaign.event_writer import EventWriter
-from tuner.campaign.holding import Held
+from tuner.campaign.holding import LeaseKeeper
 from tuner.campaign.ledger import Ledgers
 from tuner.campaign.measuring import BlockRunner
 from tuner.campaign.rules import Rules, rules_of
@@ -55,10 +55,10 @@ from tuner.states import CampaignState, EventKind, TrialState
 from tuner.store import NewEvent
 from tuner.store.verifications import Verifications
 
-_CHOSEN = BASELINE + 1
+_CANDIDATE = BASELINE + 1
 #: Void blocks for each that is asked for, before it is given up.
 _MOST_VOID = 1
-_NAMES = {BASELINE: "as it was before", _CHOSEN: "as recommended"}
+_NAMES = {BASELINE: "as it was before", _CANDIDATE: "as recommended"}
 
 
 class _Quiet:
@@ -101,23 +101,23 @@ def verify(
         raise SpecError(f"campaign {campaign.id} certified nothing that could be verified")
     spec = _spec(site, after, blocks)
     now = datetime.now(UTC)
-    stored = hand.store.create_campaign(spec.name, spec.to_json(), spec.seed, now)
-    said = f"it verifies campaign {campaign.id}"
+    verification = hand.store.create_campaign(spec.name, spec.to_json(), spec.seed, now)
+    message = f"it verifies campaign {campaign.id}"
     whose = {"verifies": campaign.id, "request": request}
-    hand.store.add_event(stored.id, NewEvent(now, EventKind.VERIFICATION, said, whose))
+    hand.store.add_event(verification.id, NewEvent(now, EventKind.VERIFICATION, message, whose))
     observer = _Quiet(hand.say)
-    writer = EventWriter(hand.store, stored.id, observer, lambda: datetime.now(UTC))
+    writer = EventWriter(hand.store, verification.id, observer, lambda: datetime.now(UTC))
     rules = rules_of(spec, site.wish.workload)
     state, reason = CampaignState.CANCELLED, "it was cut off"
     try:
-        with hand.holding(stored.id, site) as holding:
-            said = f"{hand.by} verifies campaign {campaign.id}"
-            writer.move(CampaignState.RUNNING, "", "campaign-started", said)
-            ratios = _measured(
-                hand, stored, site, rules, writer, observer, holding, (before, after), blocks
+        with hand.holding(verification.id, site) as holding:
+            message = f"{hand.by} verifies campaign {campaign.id}"
+            writer.move(CampaignState.RUNNING, "", "campaign-started", message)
+            ratios = _measure(
+                hand, verification, site, rules, writer, observer, holding, (before, after), blocks
             )
-        found = verified(ratios, answer.upper)
-        _keep(hand, stored, campaign, answer, found, writer)
+        result = verified(ratios, answer.upper)
+        _keep(hand, verification, campaign, answer, result, writer)
         state, reason = CampaignState.FINISHED, ""
     except KeyboardInterrupt as stop:
         reason = f"stopped by {str(stop) or 'Ctrl-C'}"
@@ -129,12 +129,12 @@ def verify(
         with undisturbed(hand.say):
             kind = f"campaign-{state}"
             hand.store.void_running_blocks(
-                stored.id, reason, NewEvent(datetime.now(UTC), "block-void", reason)
+                verification.id, reason, NewEvent(datetime.now(UTC), "block-void", reason)
             )
-            writer.move(state, reason, kind, f"verification {state}: {reason or found.outcome}")
+            writer.move(state, reason, kind, f"verification {state}: {reason or result.outcome}")
     # Last of all: whoever reads it may take the verification for finished.
-    _tell(hand, stored, campaign, site, found, request)
-    return hand.store.campaign(stored.id), found
+    _tell(hand, verification, campaign, site, result, request)
+    return hand.store.campaign(verification.id), result
 
 
 def check_certified(application: Application, answer: Recommendation) -> None:
@@ -151,7 +151,7 @@ def check_certified(application: Application, answer: Recommendation) -> None:
 @contextmanager
 def telling_failure(hand: Hand, campaign: str, request: int | None) -> Iterator[None]:
     """Tell a campaign why what was asked for in its event ``request`` was not verified; None:
-    nobody asked there, so nobody is told.
+    nobody asked there, so nobody is informed.
     """
     try:
         yield
@@ -184,21 +184,21 @@ def _spec(site: Site, after: Configuration, blocks: int) -> CampaignSpec:
     return spec.model_copy(update=update)
 
 
-def _measured(
+def _measure(
     hand: Hand,
-    stored: Campaign,
+    verification: Campaign,
     site: Site,
     rules: Rules,
     writer: EventWriter,
     observer: Observer,
-    holding: Held,
+    holding: LeaseKeeper,
     configurations: tuple[Configuration, Configuration],
     blocks: int,
 ) -> list[float]:
     """The log ratios of the recommended configuration to the one before, a block each."""
     testbed = site.lasting()
     ledgers = Ledgers([testbed.clock])
-    testbed.claim(stored.id)
+    testbed.claim(verification.id)
     bench: Bench | None = None
     try:
         workload: Workload = site.wish.workload
@@ -206,11 +206,11 @@ def _measured(
         writer.tell("testbed-ready", f"testbed ready: {bench.target.identity}", as_found(bench))
         trials = _trials(bench, configurations)
         hand.store.set_baseline(
-            stored.id, configurations[0], writer.event("baseline", "what was there before")
+            verification.id, configurations[0], writer.event("baseline", "what was there before")
         )
         added = [(trial, writer.trial(trial)) for trial in trials.values()]
-        hand.store.add_trials(stored.id, added)
-        bench.engine.clean_leftovers(stored.id)
+        hand.store.add_trials(verification.id, added)
+        bench.engine.clean_leftovers(verification.id)
 
         def safe_point() -> None:
             check()
@@ -218,13 +218,13 @@ def _measured(
 
         runner = BlockRunner(
             hand.store,
-            stored.id,
+            verification.id,
             bench,
             ledgers.each[0],
             observer,
             writer.event,
             rules,
-            spent=ledgers.writing,
+            writing_use=ledgers.writing,
             testbed=site.name,
             safe_point=safe_point,
             check_stop=check,
@@ -234,23 +234,25 @@ def _measured(
             if (why_not := testbed.unavailable()) is not None:
                 raise CampaignHalted(f"the testbed must not be used now: {why_not}")
             safe_point()
-            step = RunBlock.shuffled(rules.seed, number, BlockKind.CERTIFY, 1, [_CHOSEN])
+            step = RunBlock.shuffled(rules.seed, number, BlockKind.CERTIFY, 1, [_CANDIDATE])
             block, event = runner.beginning(step)
-            begun = hand.store.begin_block(stored.id, block, event, holding.lease(site.name))
-            runner.run(step, trials, begun)
-            failed = hand.store.trials(stored.id)[_CHOSEN]
+            event_row = hand.store.begin_block(
+                verification.id, block, event, holding.lease(site.name)
+            )
+            runner.run(step, trials, event_row)
+            failed = hand.store.trials(verification.id)[_CANDIDATE]
             if failed.state is TrialState.FAILED:
                 raise ConfigurationError(f"the recommended configuration fails: {failed.reason}")
 
-        return _enough(hand, stored, rules, run, blocks)
+        return _enough(hand, verification, rules, run, blocks)
     finally:
         with undisturbed(hand.say):
             try:
                 if bench is not None:
-                    bench.engine.end_runs(stored.id)
+                    bench.engine.end_runs(verification.id)
                     for sentence in bench.target.restore(hand.say):
                         writer.tell("restored", sentence)
-                    bench.engine.clean_leftovers(stored.id)
+                    bench.engine.clean_leftovers(verification.id)
             finally:
                 if (closed := testbed.close()) is not None:
                     writer.tell("testbed-closed", closed)
@@ -271,57 +273,66 @@ def _trials(bench: Bench, configurations: tuple[Configuration, Configuration]) -
 
 
 def _enough(
-    hand: Hand, stored: Campaign, rules: Rules, run: Callable[[int], None], blocks: int
+    hand: Hand, verification: Campaign, rules: Rules, run: Callable[[int], None], blocks: int
 ) -> list[float]:
     for number in range(1, blocks * (1 + _MOST_VOID) + 1):
         run(number)
         table = ScoreTable(rules.components, rules.weights)
-        table.extend(hand.store.blocks(stored.id))
+        table.extend(hand.store.blocks(verification.id))
         if len(table.scored) == blocks:
-            return [float(one.scores[_CHOSEN] - one.scores[BASELINE]) for one in table.scored]
+            return [float(one.scores[_CANDIDATE] - one.scores[BASELINE]) for one in table.scored]
     raise CampaignHalted(f"{number} blocks, and no {blocks} of them could be completed")
 
 
 def _keep(
     hand: Hand,
-    stored: Campaign,
+    verification: Campaign,
     campaign: Campaign,
     answer: Recommendation,
-    found: Verified,
+    result: Verified,
     writer: EventWriter,
 ) -> None:
     """Write down what was found in the verification."""
-    trials = hand.store.trials(stored.id)
-    holds = found.outcome is VerifyOutcome.HOLDS
-    kept = trials[_CHOSEN if holds else BASELINE]
-    told = Recommendation(
+    trials = hand.store.trials(verification.id)
+    holds = result.outcome is VerifyOutcome.HOLDS
+    winner = trials[_CANDIDATE if holds else BASELINE]
+    advice = Recommendation(
         answer=Answer.RECOMMENDED if holds else Answer.NO_IMPROVEMENT,
-        reason=f"the certificate of campaign {campaign.id} {found.outcome}",
-        trial=_CHOSEN,
-        configuration=kept.configuration,
+        reason=f"the certificate of campaign {campaign.id} {result.outcome}",
+        trial=_CANDIDATE,
+        configuration=winner.configuration,
         baseline=trials[BASELINE].configuration,
-        flags=kept.flags,
+        flags=winner.flags,
         baseline_flags=trials[BASELINE].flags,
-        confidence=found.confidence,
-        blocks=found.blocks,
-        ratio=found.ratio,
-        lower=found.lower,
-        upper=found.upper,
+        confidence=result.confidence,
+        blocks=result.blocks,
+        ratio=result.ratio,
+        lower=result.lower,
+        upper=result.upper,
         notes=answer.notes,
     )
-    event = writer.event("recommended", f"the certificate {found.outcome}")
-    hand.store.save_recommendation(stored.id, told, event)
+    event = writer.event("recommended", f"the certificate {result.outcome}")
+    hand.store.save_recommendation(verification.id, advice, event)
 
 
 def _tell(
     hand: Hand,
-    stored: Campaign,
+    verification: Campaign,
     campaign: Campaign,
     site: Site,
-    found: Verified,
+    result: Verified,
     request: int | None,
 ) -> None:
     """Write down what was found in the campaign that recommended it."""
-    said = f"{hand.by} verified it: the certificate {found.outcome} (campaign {stored.id})"
-    data = {"campaign": stored.id, "request": request, "elsewhere": site.other, **asdict(found)}
-    hand.store.add_event(campaign.id, NewEvent(datetime.now(UTC), EventKind.VERIFIED, said, data))
+    message = (
+        f"{hand.by} verified it: the certificate {result.outcome} (campaign {verification.id})"
+    )
+    data = {
+        "campaign": verification.id,
+        "request": request,
+        "elsewhere": site.other,
+        **asdict(result),
+    }
+    hand.store.add_event(
+        campaign.id, NewEvent(datetime.now(UTC), EventKind.VERIFIED, message, data)
+    )

@@ -20,7 +20,7 @@ _LONGEST_S = 30.0
 _PAUSE_S = 0.2
 _AT_WORK = (CampaignState.CREATED, CampaignState.RUNNING)
 
-#: What waits so many seconds.
+#: Waits for a number of seconds.
 pause = time.sleep
 
 

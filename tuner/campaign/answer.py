@@ -43,9 +43,9 @@ def recommendation(
     *,
     doubts: Sequence[str] = (),
 ) -> Recommendation:
-    """What the user is told. ``plan.step`` must be Finish; ``flags`` renders a configuration.
+    """The answer for the user. ``plan.step`` must be Finish; ``flags`` renders a configuration.
 
-    ``doubts``: sentences to be read with it, besides those of the guards.
+    ``doubts``: further caveats, besides those of the guards.
     """
     assert isinstance(plan.step, Finish)
     baseline = trials[BASELINE].configuration
@@ -53,7 +53,7 @@ def recommendation(
     if plan.step.finalist is None or certificate is None:
         return Recommendation(
             answer=Answer.NO_IMPROVEMENT,
-            reason=_nothing_left(trials, rules),
+            reason=_no_finalist_reason(trials, rules),
             trial=BASELINE,
             configuration=baseline,
             baseline=baseline,
@@ -62,16 +62,16 @@ def recommendation(
             confidence=_confidence(ALPHA),
             blocks=0,
         )
-    chosen = trials[plan.step.finalist].configuration
+    finalist = trials[plan.step.finalist].configuration
     certified = certificate.outcome is CertificateOutcome.CERTIFIED
     verdict = certificate.verdict
     return Recommendation(
         answer=Answer.RECOMMENDED if certified else Answer.NO_IMPROVEMENT,
         reason=_reason(certificate),
         trial=plan.step.finalist,
-        configuration=chosen,
+        configuration=finalist,
         baseline=baseline,
-        flags=flags(chosen),
+        flags=flags(finalist),
         baseline_flags=flags(baseline),
         confidence=_confidence(certificate.alpha),
         blocks=verdict.n,
@@ -83,9 +83,9 @@ def recommendation(
         threshold=verdict.threshold,
         components=_effects(certificate, rules),
         notes=(
-            *_contributions(plan.step, chosen, baseline),
-            *_risks(chosen, baseline, risks),
-            *_chosen_floor(rules),
+            *_contributions(plan.step, finalist, baseline),
+            *_risks(finalist, baseline, risks),
+            *_floor_note(rules),
             *_floors(certificate, rules),
             *_adjusted(plan),
             *(() if rules.compares else _others(plan.step)),
@@ -101,8 +101,8 @@ def _effects(certificate: Certificate, rules: Rules) -> dict[str, ComponentEffec
         lower, upper = math.exp(verdict.interval.lower), math.exp(verdict.interval.upper)
         return ComponentEffect(verdict.ratio, lower, upper, component.holds)
 
-    found = zip(rules.components, certificate.components, strict=True)
-    return {name: effect(component) for name, component in found}
+    verdicts = zip(rules.components, certificate.components, strict=True)
+    return {name: effect(component) for name, component in verdicts}
 
 
 def _reason(certificate: Certificate) -> str:
@@ -127,38 +127,40 @@ def _still_possible(step: Finish, certificate: Certificate) -> float:
 
 def _others(step: Finish) -> tuple[str, ...]:
     """What became of the other finalists."""
-    found = []
+    sentences = []
     for number, certificate in step.others.items():
         reason = _reason(certificate)
         if certificate.outcome is CertificateOutcome.CERTIFIED:
             reason = reason.removeprefix("certified: ")
-            found.append(f"trial {number} is certified too: {reason}")
+            sentences.append(f"trial {number} is certified too: {reason}")
         else:
-            found.append(f"trial {number}, another finalist: {reason}")
-    return tuple(found)
+            sentences.append(f"trial {number}, another finalist: {reason}")
+    return tuple(sentences)
 
 
-def measured_together(chosen: Configuration, baseline: Configuration) -> tuple[str, ...]:
+def measured_together(finalist: Configuration, baseline: Configuration) -> tuple[str, ...]:
     """What a certificate of several changed settings does not say."""
-    changed, _ = differences(baseline, chosen)
+    changed, _ = differences(baseline, finalist)
     if len(changed) < 2:
         return ()
     return ("these settings were measured together; which of them matter was not tested",)
 
 
-def _contributions(step: Finish, chosen: Configuration, baseline: Configuration) -> tuple[str, ...]:
+def _contributions(
+    step: Finish, finalist: Configuration, baseline: Configuration
+) -> tuple[str, ...]:
     """What each of several changed settings brings, as the model of the search has it."""
     if len(step.contributions) < 2:
-        return measured_together(chosen, baseline)
-    found = []
+        return measured_together(finalist, baseline)
+    sentences = []
     for each in step.contributions:
         low, high = each.gain - _SIDE * each.error, each.gain + _SIDE * each.error
         between = f"95% interval {interval(math.exp(low), math.exp(high))}"
         if low > 0.0:
-            found.append(f"without {each.name} {faster(math.exp(each.gain))} ({between})")
+            sentences.append(f"without {each.name} {faster(math.exp(each.gain))} ({between})")
         else:
-            found.append(f"without {each.name} no difference is shown ({between})")
-    return (f"what each setting brings, by the model of the search: {'; '.join(found)}",)
+            sentences.append(f"without {each.name} no difference is shown ({between})")
+    return (f"what each setting brings, by the model of the search: {'; '.join(sentences)}",)
 
 
 def _floors(certificate: Certificate, rules: Rules) -> tuple[str, ...]:
@@ -173,7 +175,7 @@ def _floors(certificate: Certificate, rules: Rules) -> tuple[str, ...]:
     )
 
 
-def _chosen_floor(rules: Rules) -> tuple[str, ...]:
+def _floor_note(rules: Rules) -> tuple[str, ...]:
     """How the floor came about, where nobody wrote it down."""
     return (f"the floor was chosen by the pilot: {rules.floor_reason}",) * bool(rules.floor_reason)
 
@@ -201,17 +203,18 @@ def _risks(configuration: Configuration, baseline: Configuration, risks: Risks) 
     )
 
 
-def _nothing_left(trials: Sequence[Trial], rules: Rules) -> str:
-    tried = [t for t in trials if t.race > 0]
+def _no_finalist_reason(trials: Sequence[Trial], rules: Rules) -> str:
+    configurations = [t for t in trials if t.race > 0]
     worth = percent(margin(rules.race.delta))
-    if not tried:
+    if not configurations:
         return (
             "the budget had no room for a block of the search and a certificate after the "
             "pilot, at this pace: give the campaign file a larger budget"
         )
-    pruned = sum(t.state is TrialState.PRUNED for t in tried)
-    failed = sum(t.state is TrialState.FAILED for t in tried)
-    parts = [f"none of {len(tried)} configurations tried looked {worth} faster than the baseline"]
+    pruned = sum(t.state is TrialState.PRUNED for t in configurations)
+    failed = sum(t.state is TrialState.FAILED for t in configurations)
+    count = len(configurations)
+    parts = [f"none of {count} configurations tried looked {worth} faster than the baseline"]
     if pruned:
         parts.append(f"{pruned} were dropped early")
     if failed:

@@ -44,13 +44,13 @@ def alpha_of(number: int) -> float:
     return ALPHA * FIRST_SHARE * (1.0 - FIRST_SHARE) ** (number - 1)
 
 
-def attempts(ended: Sequence[BlockTimes], scored: Sequence[BlockTimes]) -> tuple[Attempt, ...]:
-    """The attempts so far, in order. ``ended``: all blocks; ``scored``: the complete ones.
+def attempts(blocks: Sequence[BlockTimes], scored: Sequence[BlockTimes]) -> tuple[Attempt, ...]:
+    """The attempts so far, in order. ``blocks``: all blocks; ``scored``: the complete ones.
 
     The blocks of one attempt have one race number; its finalists are those of its first block.
     """
     first: dict[int, BlockTimes] = {}
-    for block in ended:
+    for block in blocks:
         if block.kind is BlockKind.CERTIFY:
             first.setdefault(block.race, block)
     complete: dict[int, list[BlockTimes]] = {race: [] for race in first}

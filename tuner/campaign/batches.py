@@ -51,8 +51,8 @@ def settled(
     groups = [list(group) for _, group in groupby(blocks, _batch)]
     places = list(dict.fromkeys(b.testbed for b in blocks if b.batch is not None))
     missing = _missing(groups[-1], failed, places)
-    kept = groups[:-1] if missing else groups
-    return [block for group in kept for block in _in_order(group)], missing
+    whole = groups[:-1] if missing else groups
+    return [block for group in whole for block in _in_order(group)], missing
 
 
 def again(missing: Sequence[Missing], rules: Rules, number: int, width: int) -> RunBatch:
@@ -78,7 +78,7 @@ def batch(first: RunBlock, blocks: Sequence[AnyBlock], rules: Rules, width: int)
     """``first`` and further blocks like it: one a testbed, but no more than may be measured at
     most. ``blocks``: those that decisions rest on.
     """
-    count = max(1, min(width, _left(first, blocks, rules)))
+    count = max(1, min(width, _blocks_left(first, blocks, rules)))
     trials = tuple(sorted(number for number in first.order if number != BASELINE))
     return RunBatch(
         tuple(
@@ -104,8 +104,8 @@ def _missing(
     group: Sequence[AnyBlock], failed: Collection[int], places: Sequence[str | None]
 ) -> list[Missing]:
     newest = {block.slot: block for block in group}
-    done = {block.slot for block in group if block.state is BlockState.COMPLETE}
-    gone = set(failed) | {BASELINE}
+    complete = {block.slot for block in group if block.state is BlockState.COMPLETE}
+    excluded = set(failed) | {BASELINE}
     return [
         Missing(
             _batch(block),
@@ -116,16 +116,16 @@ def _missing(
             _where([each for each in group if each.slot == slot], places),
         )
         for slot, block in sorted(newest.items())
-        if slot not in done and not gone >= set(block.order)
+        if slot not in complete and not excluded >= set(block.order)
     ]
 
 
-def _where(tried: Sequence[Block | BlockTimes], places: Sequence[str | None]) -> str | None:
+def _where(earlier: Sequence[Block | BlockTimes], places: Sequence[str | None]) -> str | None:
     """Where to measure a slot again: where it was, unless it has gone void there twice. Whether the
     testbed or a configuration is to blame, only another testbed can tell.
     """
-    voids = Counter(block.testbed for block in tried)
-    newest = tried[-1].testbed
+    voids = Counter(block.testbed for block in earlier)
+    newest = earlier[-1].testbed
     return newest if voids[newest] < 2 else min(places, key=lambda place: voids[place])
 
 
@@ -146,7 +146,7 @@ def elapsed_s(blocks: Sequence[Block]) -> float:
     return sum(block.duration_s for group in groups for block in _in_order(group))
 
 
-def _left(first: RunBlock, blocks: Sequence[AnyBlock], rules: Rules) -> int:
+def _blocks_left(first: RunBlock, blocks: Sequence[AnyBlock], rules: Rules) -> int:
     """How many more blocks of this kind there may be."""
     of_kind = [b for b in blocks if b.kind is first.kind and b.state is BlockState.COMPLETE]
     match first.kind:

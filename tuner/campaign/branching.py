@@ -12,7 +12,7 @@ from tuner.campaign.times import mean_differences
 from tuner.model import BASELINE, Block, Prior, Trial
 from tuner.states import TrialState
 
-_ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
+_FINAL_STATES = (TrialState.COMPLETE, TrialState.PRUNED)
 
 
 def priors(
@@ -28,15 +28,15 @@ def priors(
     and that set nothing but ``parameters`` (qualified names). Their differences are weighted by
     the new campaign's rules.
     """
-    measured = {name for b in blocks for m in b.measurements for name in m.components}
-    if measured != set(rules.components):
+    components = {name for b in blocks for m in b.measurements for name in m.components}
+    if components != set(rules.components):
         return []
-    found = mean_differences(blocks, rules.components, rules.weights)
+    means = mean_differences(blocks, rules.components, rules.weights)
     return [
-        Prior(trial.configuration, found[trial.number], f"{campaign}:{trial.number}")
+        Prior(trial.configuration, means[trial.number], f"{campaign}:{trial.number}")
         for trial in trials
         if trial.number != BASELINE
-        and trial.number in found
-        and trial.state in _ENDED
+        and trial.number in means
+        and trial.state in _FINAL_STATES
         and all(name in parameters for name, _ in trial.configuration)
     ]

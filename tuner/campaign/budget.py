@@ -11,14 +11,14 @@ from tuner.model import TimeUse
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class Cost:
     """What the blocks so far have cost, void ones included."""
 
     seconds: float
     measurements: int
 
     @classmethod
-    def of(cls, table: ScoreTable) -> Spent:
+    def of(cls, table: ScoreTable) -> Cost:
         return cls(table.seconds, table.measurements)
 
     @property

@@ -12,7 +12,7 @@ from tuner.campaign.attempts import Attempt
 from tuner.campaign.rules import FLOOR_ALPHA, Floors, Rules
 from tuner.campaign.scores import ScoreTable
 from tuner.campaign.steps import Finish
-from tuner.judge.adjustment import Fitted
+from tuner.judge.adjustment import DifferenceAdjustment
 from tuner.judge.certify import (
     Certificate,
     CertificateOutcome,
@@ -83,19 +83,19 @@ def best_certified(
     nor when all measurements (``outlook``, by trial) no longer expect so much of it. Every
     certificate holds at once, so that choosing among them costs nothing.
     """
-    found, least = None, math.inf
+    answer, least = None, math.inf
     for number, each in enumerate(attempts, start=1):
         best = each.best
         if best is None or not _certified(certificate := each.certificates[best]):
             continue
-        if found is None or (
+        if answer is None or (
             certificate.verdict.estimate <= least
-            and found.finalist is not None
-            and _replaces(outlook(best), outlook(found.finalist), delta)
+            and answer.finalist is not None
+            and _replaces(outlook(best), outlook(answer.finalist), delta)
         ):
-            found = Finish(best, certificate, attempt=number)
+            answer = Finish(best, certificate, attempt=number)
             least = certificate.verdict.interval.upper
-    return found
+    return answer
 
 
 def _replaces(later: Outlook, earlier: Outlook, delta: float) -> bool:
@@ -108,17 +108,17 @@ def _replaces(later: Outlook, earlier: Outlook, delta: float) -> bool:
     return more >= (worth if later.changes > earlier.changes else -worth)
 
 
-def can_narrow(answer: Finish, made: Sequence[Attempt], rules: Rules) -> bool:
+def can_narrow(answer: Finish, attempts: Sequence[Attempt], rules: Rules) -> bool:
     """Whether further fresh blocks may tell more of what is certified: its attempt may have more,
     and its gain is not known to within delta, or not every floor is shown.
     """
     if answer.certificate is None or answer.attempt is None:
         return False
     interval = answer.certificate.verdict.interval
-    known = interval.upper - interval.lower <= 2.0 * margin(rules.race.delta)
+    precise = interval.upper - interval.lower <= 2.0 * margin(rules.race.delta)
     floors = all(component.holds for component in answer.certificate.components)
-    fresh = len(made[answer.attempt - 1].blocks)
-    return fresh < rules.certify_blocks and not (known and floors)
+    fresh = len(attempts[answer.attempt - 1].blocks)
+    return fresh < rules.certify_blocks and not (precise and floors)
 
 
 def guards(table: ScoreTable, until: int | None = None) -> tuple[Guard, ...]:
@@ -127,23 +127,23 @@ def guards(table: ScoreTable, until: int | None = None) -> tuple[Guard, ...]:
     ``until``: look at the complete blocks up to this place in the table only. What is certified was
     judged by what was known then; to look again at every later block would find some alarm in time.
     """
-    found = table.differences()
-    kept = found.column <= (len(found.baseline) if until is None else until)
-    if not kept.any():
+    differences = table.differences()
+    inside = differences.column <= (len(differences.baseline) if until is None else until)
+    if not inside.any():
         return ()
-    baseline = found.baseline if until is None else found.baseline[: until + 1]
-    rows, row = np.unique(found.series[kept], return_inverse=True)
+    baseline = differences.baseline if until is None else differences.baseline[: until + 1]
+    rows, row = np.unique(differences.series[inside], return_inverse=True)
     size = (rows.size, baseline.size)
-    series = Series.of_entries(row, found.column[kept], found.value[kept], size)
-    return watch(series, baseline, twins=found.pilot[rows])
+    series = Series.of_entries(row, differences.column[inside], differences.value[inside], size)
+    return watch(series, baseline, twins=differences.pilot[rows])
 
 
 def guards_due(table: ScoreTable, at_once: int = 1) -> bool:
     """Whether to look at what the guards see: at a block of certification, and before that only at
     10, 20, 40, 80, ... complete blocks, with the last of those ``at_once`` that pass it.
 
-    Each look of its own is right as often as it says. Told at every block, warnings that further
-    blocks take back would come up in nearly half of all sound campaigns.
+    Each single look errs as rarely as it says. With a look after every block, nearly half of all
+    sound campaigns would show a warning that further blocks take back.
     """
     if table.scored and table.scored[-1].block.kind is BlockKind.CERTIFY:
         return True
@@ -161,7 +161,7 @@ def certification(
     rules: Rules,
     watched: Sequence[Guard],
     failed: Collection[int] = (),
-    adjustments: Mapping[int, Fitted] | None = None,
+    adjustments: Mapping[int, DifferenceAdjustment] | None = None,
 ) -> Certification:
     """Judge the finalists by the fresh blocks so far, on the terms that the guards leave.
 
@@ -173,7 +173,7 @@ def certification(
     """
     pairs = {f: paired(attempt.blocks, f) for f in attempt.finalists}
     opinions = {f: _second_opinion(pairs[f], rules, attempt.alpha) for f in attempt.finalists}
-    found = certify_several(
+    judgements = certify_several(
         pairs,
         rules.weights,
         floor=rules.race.floor,
@@ -184,9 +184,11 @@ def certification(
         floor_alpha=_floor_alpha(rules),
         adjustments=adjustments,
     )
-    certificates = {f: _unless_refused(c, watched) for f, c in found.items() if f not in failed}
-    known = (*watched, *(guard for f in certificates for guard in opinions[f]))
-    return Certification(certificates, known, _open(certificates, rules))
+    certificates = {
+        f: _unless_refused(c, watched) for f, c in judgements.items() if f not in failed
+    }
+    guards_of_all = (*watched, *(guard for f in certificates for guard in opinions[f]))
+    return Certification(certificates, guards_of_all, _open(certificates, rules))
 
 
 def single(
@@ -201,7 +203,7 @@ def single(
     """
     pairs = paired(fresh, configuration)
     opinion = _second_opinion(pairs, rules, alpha)
-    found = certify(
+    certificate = certify(
         pairs,
         rules.weights,
         floor=rules.race.floor,
@@ -211,7 +213,7 @@ def single(
         robust=suspect((*watched, *opinion)),
         floor_alpha=_floor_alpha(rules),
     )
-    return _unless_refused(found, watched), opinion
+    return _unless_refused(certificate, watched), opinion
 
 
 def _floor_alpha(rules: Rules) -> float | None:
@@ -225,11 +227,11 @@ def _open(certificates: Mapping[int, Certificate], rules: Rules) -> tuple[int, .
     blocks cannot change the advice.
     """
     certain = [c.least_improvement for c in certificates.values() if _certified(c)]
-    needed = max([rules.race.delta, *certain])
+    smallest = max([rules.race.delta, *certain])
     return tuple(
         finalist
         for finalist, c in certificates.items()
-        if c.outcome is CertificateOutcome.UNDECIDED and c.largest_compatible_improvement > needed
+        if c.outcome is CertificateOutcome.UNDECIDED and c.largest_compatible_improvement > smallest
     )
 
 
@@ -245,11 +247,11 @@ def _unless_refused(certificate: Certificate, watched: Sequence[Guard]) -> Certi
     return replace(certificate, outcome=CertificateOutcome.NOT_CERTIFIED, reason=reason)
 
 
-def suspect(known: Sequence[Guard]) -> bool:
+def suspect(guards: Sequence[Guard]) -> bool:
     """Whether a guard warns of what hurts the t-type test, so that a certificate needs the
     sign-flip test too.
     """
-    return any(g.kind in _HURT_T_TESTS and g.alarm is not Alarm.NONE for g in known)
+    return any(g.kind in _HURT_T_TESTS and g.alarm is not Alarm.NONE for g in guards)
 
 
 def _second_opinion(pairs: Sequence[PairedTimes], rules: Rules, alpha: float) -> tuple[Guard, ...]:

@@ -9,49 +9,49 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from search_spaces import Space
-from tuner.campaign.given import given_values
 from tuner.campaign.spec import CampaignSpec
+from tuner.campaign.spec_values import given_values
 from tuner.errors import SpecError
 from tuner.model import Configuration
 from tuner.services.kind import Preview
 
 
 def check_plan(
-    spec: CampaignSpec, spaces: Mapping[str, Space], known: Sequence[Preview | None]
+    spec: CampaignSpec, spaces: Mapping[str, Space], services: Sequence[Preview | None]
 ) -> None:
     """Raise SpecError, naming every mistake, unless a campaign has something valid to try.
 
-    ``known``: of each of its testbeds; None where nothing is.
+    ``services``: what is known of each of its testbeds; None where nothing is known.
     """
-    if wrong := [*_wrong_first(spec, spaces, known), *_nothing_to_try(spec, spaces)]:
+    if wrong := [*_wrong_first(spec, spaces, services), *_nothing_to_try(spec, spaces)]:
         raise SpecError("; ".join(dict.fromkeys(wrong)))
 
 
 def _wrong_first(
-    spec: CampaignSpec, spaces: Mapping[str, Space], known: Sequence[Preview | None]
+    spec: CampaignSpec, spaces: Mapping[str, Space], services: Sequence[Preview | None]
 ) -> Iterator[str]:
     """What is wrong with the given configurations: on any host, or on those whose limits are
     known.
     """
     parameters = {f"{part}.{name}" for part, space in spaces.items() for name in space.by_name}
     for where, values in given_values(spec):
-        for hosts in known:
+        for hosts in services:
             # A space of the campaign's own need not know all that will be found.
-            found = {} if hosts is None else hosts.initial
-            known_found = {name: value for name, value in found.items() if name in parameters}
-            configuration = Configuration.of({**known_found, **values})
+            own_settings = {} if hosts is None else hosts.initial
+            relevant = {name: value for name, value in own_settings.items() if name in parameters}
+            configuration = Configuration.of({**relevant, **values})
             for part, space in spaces.items():
                 own = configuration.part(part)
                 wrong = (
                     space.impossible(own) if hosts is None else space.violations(own, hosts.facts)
                 )
-                yield from (f"{where}: {part}: {said}" for said in wrong)
+                yield from (f"{where}: {part}: {problem}" for problem in wrong)
 
 
 def _nothing_to_try(spec: CampaignSpec, spaces: Mapping[str, Space]) -> Iterator[str]:
     sections = [spec.spaces[part] for part in spaces]
-    given = given_values(spec) or any(section.fix or section.presets for section in sections)
-    if not given and not any(space.searched for space in spaces.values()):
+    values = given_values(spec) or any(section.fix or section.presets for section in sections)
+    if not values and not any(space.searched for space in spaces.values()):
         yield (
             "spaces: nothing is searched, so that there is nothing to try; leave out 'only', or "
             "name parameters in it"

@@ -39,14 +39,14 @@ def estimates(several: Sequence[Sequence[float]], most: int | None) -> list[Esti
     places: dict[int, list[int]] = defaultdict(list)
     for place, differences in enumerate(several):
         places[len(differences)].append(place)
-    found: dict[int, Estimate] = {}
+    estimates: dict[int, Estimate] = {}
     for count, alike in places.items():
         m = moments(np.array([several[place] for place in alike], np.float64))
         low, high = bounds(m, threshold(ALPHA, most if most is None or count <= most else None))
         each = zip(alike, m.mean.tolist(), low.tolist(), high.tolist(), strict=True)
         for place, mean, lower, upper in each:
-            found[place] = Estimate(math.exp(mean), _exp(lower), _exp(upper))
-    return [found[place] for place in range(len(several))]
+            estimates[place] = Estimate(math.exp(mean), _exp(lower), _exp(upper))
+    return [estimates[place] for place in range(len(several))]
 
 
 def estimates_along(
@@ -55,12 +55,12 @@ def estimates_along(
     """See ``estimate``, after the first so many differences, for each of ``counts`` (1 or more)."""
     running, last = running_moments(differences), np.asarray(counts) - 1
     m = Moments(*(of[last] for of in (running.n, running.mean, running.variance)))
-    found = []
+    estimates = []
     for place, count in enumerate(counts):
         level = threshold(ALPHA, most if most is None or count <= most else None)
         low, high = bounds(Moments(m.n[place], m.mean[place], m.variance[place]), level)
-        found.append(Estimate(math.exp(m.mean[place]), _exp(float(low)), _exp(float(high))))
-    return found
+        estimates.append(Estimate(math.exp(m.mean[place]), _exp(float(low)), _exp(float(high))))
+    return estimates
 
 
 def _exp(value: float) -> float:
@@ -73,18 +73,18 @@ def comparisons(
     """How many times as long the tuned service takes as each reference: as found, and as
     recommended on the fresh blocks alone. Differences are paired by block, so drift cancels.
     """
-    found, recommended = _Compared("as found"), _Compared("as recommended")
-    chosen = None
+    baseline, recommended = _Compared("as found"), _Compared("as recommended")
+    finalist = None
     if recommendation is not None and recommendation.answer is Answer.RECOMMENDED:
-        chosen = recommendation.trial
+        finalist = recommendation.trial
     clients = 1
     for block in blocks:
         clients = max(clients, *(len(m.clients) for m in block.measurements), 1)
         if block.state is BlockState.COMPLETE:
-            found.take(block, BASELINE, rules)
-            if chosen is not None and block.kind is BlockKind.CERTIFY:
-                recommended.take(block, chosen, rules)
-    return [*found.told(clients), *recommended.told(clients)]
+            baseline.take(block, BASELINE, rules)
+            if finalist is not None and block.kind is BlockKind.CERTIFY:
+                recommended.take(block, finalist, rules)
+    return [*baseline.comparisons(clients), *recommended.comparisons(clients)]
 
 
 def stored_comparisons(campaign: Campaign, blocks: Iterable[Block]) -> list[Comparison]:
@@ -116,8 +116,8 @@ class _Compared:
             self._pairs[run.name].append(mine - other)
             self._caches[run.name].add(run.page_cache)
 
-    def told(self, clients: int) -> list[Comparison]:
-        """What was found, by reference; ``clients``: so many ran the service's workload."""
+    def comparisons(self, clients: int) -> list[Comparison]:
+        """The comparisons, by reference; ``clients``: how many ran the service's workload."""
         return [
             Comparison(
                 reference=name,

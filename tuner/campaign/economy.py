@@ -90,13 +90,13 @@ def _floors(outlook: Outlook, noise: Noise, rules: Rules, attempt: int, most: in
     """
     alpha = alpha_of(attempt) if rules.floors is Floors.STRICT else FLOOR_ALPHA
     room = margin(rules.race.floor)
-    found = np.ones(most - MIN_PAIRS + 1)
+    chances = np.ones(most - MIN_PAIRS + 1)
     for (mean, error), spread in zip(outlook.components, noise.components, strict=True):
         if spread > 0.0:
             effect = (room - mean) / math.hypot(spread, error)
             by_block = power_by(np.array([effect]), most, rules.certify_blocks, alpha)[0]
-            found = found * np.sqrt(by_block)
-    return found
+            chances = chances * np.sqrt(by_block)
+    return chances
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +124,8 @@ class Position:
     @property
     def fewest(self) -> int:
         """The blocks that the next attempt takes at the least."""
-        needed = fewest_pairs(alpha_of(self.attempt)) if self.suspect else 0
-        return max(MIN_PAIRS, needed)
+        smallest = fewest_pairs(alpha_of(self.attempt)) if self.suspect else 0
+        return max(MIN_PAIRS, smallest)
 
     def after_search(self, rules: Rules) -> float:
         """The arms left after one more block of the search."""
@@ -150,8 +150,8 @@ def next_move(view: View, rules: Rules, at: Position) -> Move:
     early = _large_step(best, rules, at) or _simpler(best, at)
     cheap = early and per_block * chance.mean_blocks <= _CHEAP * at.arms_left
     share = max(_FEWEST, rules.certify_share * at.total_arms / per_block)
-    needed = min(share, max(_FEWEST, math.ceil(1.3 * chance.mean_blocks)), rules.certify_blocks)
-    if at.can_search and at.after_search(rules) >= per_block * needed:
+    enough = min(share, max(_FEWEST, math.ceil(1.3 * chance.mean_blocks)), rules.certify_blocks)
+    if at.can_search and at.after_search(rules) >= per_block * enough:
         likely = chance.power >= _LIKELY
         better = best.gain + margin(rules.race.delta)
         if not likely or not (cheap or view.hope(better, new=at.may_add) <= _HOPELESS):
@@ -215,12 +215,12 @@ def _fresh_block(rules: Rules) -> int:
 def _certifiable(
     gain: float, like: Outlook, noise: Noise, rules: Rules, at: Position, blocks: float
 ) -> bool:
-    """Whether so many blocks would be enough to certify such a gain; the floors are those of what
-    it is ``like``.
+    """Whether this number of blocks would be enough to certify such a gain, with the floors of
+    ``like``.
     """
     most = int(min(blocks, rules.certify_blocks))
-    found = replace(like, gain=gain, error=0.0)
-    return chance_of(found, noise, rules, at.attempt, most, at.fewest).power >= _WORTH
+    outlook = replace(like, gain=gain, error=0.0)
+    return chance_of(outlook, noise, rules, at.attempt, most, at.fewest).power >= _WORTH
 
 
 def _worth(best: Outlook, certified: Outlook | None, rules: Rules) -> bool:

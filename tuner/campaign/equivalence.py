@@ -59,13 +59,13 @@ def effect_between(table: ScoreTable) -> TestbedEffect | None:
 
     The blocks of the search and of the certification are taken together.
     """
-    found: dict[int, dict[str, list[float]]] = {}
+    differences: dict[int, dict[str, list[float]]] = {}
     for one in table.scored:
         for trial in one.scores.keys() - {BASELINE}:
-            by_testbed = found.setdefault(trial, {})
+            by_testbed = differences.setdefault(trial, {})
             difference = one.scores[trial] - one.scores[BASELINE]
             by_testbed.setdefault(one.block.testbed or "", []).append(difference)
-    return between_testbeds(found)
+    return between_testbeds(differences)
 
 
 def as_found(bench: Bench) -> dict[str, str]:

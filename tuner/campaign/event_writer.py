@@ -1,4 +1,4 @@
-"""Tells what happens in a campaign: each thing is an event in the store, and then on the screen."""
+"""Writes the events of a campaign: each is stored, and then shown."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tuner.store import NewEvent, Store
 
 Data = Mapping[str, str | int | float | bool | None]
 
-#: Kinds of events that a campaign tells once, however often their cause is seen.
-_TOLD_ONCE = (
+#: Kinds of events that a campaign has once, however often their cause occurs.
+_ONCE_ONLY = (
     "guard",
     "shared-machine",
     "testbed-effect",
@@ -35,7 +35,7 @@ class EventWriter:
         self._once: list[tuple[str, Data]] | None = None
 
     def event(self, kind: str, message: str, data: Data | None = None) -> NewEvent:
-        """An event of now, to be stored with what it tells of."""
+        """An event at this moment, to be stored with its cause."""
         return NewEvent(self._now(), kind, message, data or {})
 
     def trial(self, trial: Trial) -> NewEvent:
@@ -55,14 +55,14 @@ class EventWriter:
         self.show(self._store.add_event(self._id, self.event(kind, message, data)))
 
     def once(self, kind: str, message: str, what: Data, more: Data | None = None) -> None:
-        """Tell of ``what`` unless this or an earlier run of the campaign has; ``more`` goes with
-        it.
+        """Store and show an event about ``what``, unless the campaign has one already; ``more``:
+        further data of it.
         """
         if self._once is None:
-            past = self._store.events(self._id, kinds=_TOLD_ONCE)
+            past = self._store.events(self._id, kinds=_ONCE_ONLY)
             self._once = [(e.kind, e.data) for e in past]
-        for told_kind, told in self._once:
-            if told_kind == kind and what.items() <= told.items():
+        for earlier_kind, earlier in self._once:
+            if earlier_kind == kind and what.items() <= earlier.items():
                 return
         data = {**what, **(more or {})}
         self._once.append((kind, data))

@@ -17,7 +17,7 @@ from tuner.store.pages import Pages
 from tuner.text import clean, moment
 
 #: What is found of a testbed, by the words for it in its event, with what separates its items.
-_FOUND = {
+_ITEMS = {
     "identity": ("programs", ", "),
     "facts": ("limits of its hosts", ", "),
     "hosts": ("hosts", "; "),
@@ -25,12 +25,14 @@ _FOUND = {
 #: What a verification says of a certificate that it confirms.
 _HOLDS = "holds"
 #: So many changes of hosts are named.
-_NAMED = 3
+_MOST_NAMED = 3
 
 
-def fingerprint(found: Mapping[str, str]) -> str:
+def fingerprint(testbed: Mapping[str, str]) -> str:
     """A short word for what was found of a testbed: equal where that was equal."""
-    text = "\n".join(found.get(key, "") for key in _FOUND if key == "identity" or found.get(key))
+    text = "\n".join(
+        testbed.get(key, "") for key in _ITEMS if key == "identity" or testbed.get(key)
+    )
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -43,9 +45,9 @@ def expired(store: Store, campaign: Campaign) -> str:
     later = pages.later_on_same_testbed(campaign)
     if later is None:
         return ""
-    found = pages.found_on_testbed([campaign.id, later.id])
-    changed = _changes(found.get(campaign.id, {}), found.get(later.id, {}))
-    if not changed or _verified(store, campaign, found.get(later.id, {})):
+    findings = pages.testbed_findings([campaign.id, later.id])
+    changed = _changes(findings.get(campaign.id, {}), findings.get(later.id, {}))
+    if not changed or _verified(store, campaign, findings.get(later.id, {})):
         return ""
     return (
         f"{Recommendation.EXPIRED}campaign {later.id} found this testbed with other "
@@ -63,42 +65,40 @@ def _verified(store: Store, campaign: Campaign, now: Mapping[str, str]) -> bool:
     if not here or here[-1].data["outcome"] != _HOLDS:
         return False
     verification = str(here[-1].data["campaign"])
-    then = Pages(store).found_on_testbed([verification]).get(verification, {})
+    then = Pages(store).testbed_findings([verification]).get(verification, {})
     return bool(then.get("identity")) and not _changes(then, now)
 
 
 def _changes(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """What is not as it was, a phrase each. What older releases did not store is not known to
-    differ.
-    """
-    found = []
-    for key, (what, separator) in _FOUND.items():
+    """The differences, a phrase each. What older releases did not store counts as equal."""
+    phrases = []
+    for key, (what, separator) in _ITEMS.items():
         old, new = (clean(each.get(key, "")).split(separator) for each in (then, now))
         if key == "hosts":
-            if said := _values_changed(old, new):
-                found.append(f"{what}: {said}")
+            if changed := _changed_values(old, new):
+                phrases.append(f"{what}: {changed}")
         elif old != new and "" not in (*old, *new):
             gained = [one for one in new if one not in old] or new
             lost = [one for one in old if one not in new] or old
-            found.append(f"{what} {separator.join(gained)}, not {separator.join(lost)}")
-    return found
+            phrases.append(f"{what} {separator.join(gained)}, not {separator.join(lost)}")
+    return phrases
 
 
-def _values_changed(old: Iterable[str], new: Iterable[str]) -> str:
-    """Which values differ, of what both looks have read: a later release may read more."""
+def _changed_values(old: Iterable[str], new: Iterable[str]) -> str:
+    """The values that differ, of those read both times: a later release may read more."""
     before, after = (dict(one.split(" = ", 1) for one in of if " = " in one) for of in (old, new))
-    said = [
+    phrases = [
         f"{what} {after[what]}, not {value}"
         for what, value in before.items()
         if what in after and after[what] != value
     ]
-    more = [f"and {len(said) - _NAMED} more"] if len(said) > _NAMED else []
-    return ", ".join((*said[:_NAMED], *more))
+    more = [f"and {len(phrases) - _MOST_NAMED} more"] if len(phrases) > _MOST_NAMED else []
+    return ", ".join((*phrases[:_MOST_NAMED], *more))
 
 
 def with_expiry(store: Store, campaign: Campaign) -> Campaign:
-    """The campaign with that its certificate has expired first among what must be read with it."""
-    said, answer = expired(store, campaign), campaign.recommendation
-    if not said or answer is None:
+    """The campaign, with the expiry of its certificate as its first caveat."""
+    reason, answer = expired(store, campaign), campaign.recommendation
+    if not reason or answer is None:
         return campaign
-    return replace(campaign, recommendation=replace(answer, notes=(said, *answer.notes)))
+    return replace(campaign, recommendation=replace(answer, notes=(reason, *answer.notes)))

@@ -1,5 +1,5 @@
-"""How a campaign stands for those who watch it from outside: from its rows and what was told, where
-the plan of the run is not at hand. Pure.
+"""How a campaign stands for those who watch it from outside: from its rows and events, without the
+plan of the run. Pure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _DROPPED = 5
 _STATES = {BlockKind.PILOT: "twin", BlockKind.SEARCH: "racing", BlockKind.CERTIFY: "finalist"}
 
 
-def seen_standing(
+def outside_standing(
     trials: Sequence[Trial],
     last: Block,
     estimates: Mapping[int, tuple[Estimate, int]],
@@ -31,19 +31,19 @@ def seen_standing(
     complete, and have measured the baseline.
     """
     arms = [number for number in sorted(set(last.order)) if number not in (BASELINE, incumbent)]
-    shown = [BASELINE, *((incumbent,) if incumbent != BASELINE else ()), *arms]
+    numbers = [BASELINE, *((incumbent,) if incumbent != BASELINE else ()), *arms]
     of = {trial.number: trial for trial in trials}
     baseline = of[BASELINE].configuration if BASELINE in of else None
     rows = []
-    for trial in (of[number] for number in shown if number in of):
-        known, count = estimates.get(trial.number, (None, 0))
+    for trial in (of[number] for number in numbers if number in of):
+        estimate, count = estimates.get(trial.number, (None, 0))
         state = _STATES[last.kind]
         if trial.number == BASELINE:
             state, count = "reference", blocks
         elif trial.number == incumbent and last.kind is BlockKind.SEARCH:
             state = "incumbent"
-        told = changes(baseline, trial.configuration) if baseline is not None else ""
-        rows.append(LiveTrial(trial.number, trial.origin, state, count, told, known))
+        difference = changes(baseline, trial.configuration) if baseline is not None else ""
+        rows.append(LiveTrial(trial.number, trial.origin, state, count, difference, estimate))
     out = (TrialState.PRUNED, TrialState.FAILED)
     dropped = [DroppedTrial(t.number, t.reason) for t in reversed(trials) if t.state in out]
     return Standing(
@@ -61,7 +61,7 @@ def seen_standing(
 
 
 def incumbent_after(events: Iterable[Event], incumbent: int = BASELINE) -> int:
-    """The incumbent after what was told, when it was ``incumbent`` before."""
+    """The incumbent after these events, when it was ``incumbent`` before."""
     for event in events:
         trial = event.data.get("trial")
         if event.kind == "trial-promoted" and isinstance(trial, int):

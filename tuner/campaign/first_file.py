@@ -70,9 +70,9 @@ class FirstFile:
 
     def _space(self, part: str) -> list[str]:
         keys = dict(self.spaces[part])
-        for key, found in (("presets", self.presets), ("allow_risk", self.risks)):
-            if found.get(part):
-                keys[key] = word_of(list(found[part]))
+        for key, values in (("presets", self.presets), ("allow_risk", self.risks)):
+            if values.get(part):
+                keys[key] = word_of(list(values[part]))
         return [f"  {part}:", *(f"    {key}: {value}" for key, value in keys.items())]
 
     def _statistics(self) -> list[str]:
@@ -96,15 +96,15 @@ def harmless_presets(space: Space, *, short: bool) -> list[str]:
     """The presets that set something, and nothing that puts more than speed at stake: whoever names
     a preset allows what it sets. ``short``: the first few only.
     """
-    found = [
+    names = [
         preset.name
         for preset in space.presets
         if preset.values and all(space[n].risk is Risk.PERFORMANCE for n in preset.values)
     ]
-    return found[:_FEW] if short else found
+    return names[:_FEW] if short else names
 
 
 def risks_of(space: Space) -> list[Risk]:
     """The risk classes of the settings that a space could search besides, in order."""
-    found = {p.risk for p in space.parameters} - {Risk.PERFORMANCE}
-    return [risk for risk in Risk if risk in found]
+    classes = {p.risk for p in space.parameters} - {Risk.PERFORMANCE}
+    return [risk for risk in Risk if risk in classes]

@@ -21,8 +21,8 @@ def tell_floor(writer: EventWriter, rules: Rules) -> None:
     """Write down, once, the floor of these rules if it was chosen."""
     if rules.floor_reason:
         more = {"reason": rules.floor_reason, "floors": str(rules.floors)}
-        said = f"floor: {rules.floor_reason}"
-        writer.once(EventKind.FLOOR_CHOSEN, said, {"floor": rules.race.floor}, more)
+        message = f"floor: {rules.floor_reason}"
+        writer.once(EventKind.FLOOR_CHOSEN, message, {"floor": rules.race.floor}, more)
 
 
 def stored_floor(store: Store, campaign: str, rules: Rules) -> Rules:
@@ -58,7 +58,7 @@ def floor_sentence(events: Iterable[Event]) -> str:
 
 
 def _choice(events: Iterable[Event]) -> Event | None:
-    """The event that tells of the choice. A campaign chooses once: what came first counts."""
+    """The event of the choice. A campaign chooses once: the first event counts."""
     return next((event for event in events if event.kind == EventKind.FLOOR_CHOSEN), None)
 
 

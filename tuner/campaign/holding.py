@@ -47,14 +47,14 @@ def _machine() -> str:
     return f"{boot}:{os.stat('/proc/self/ns/pid').st_ino}"
 
 
-class Held:
+class LeaseKeeper:
     """Leases of one campaign that are kept alive until ``close``."""
 
     def __init__(self, store: Store, leases: Sequence[Lease]) -> None:
         self._store = store
         self._leases = {lease.testbed: lease for lease in leases}
         self._campaign, self._limit_s = leases[0].campaign, leases[0].limit_s
-        self._lost: str | None = None
+        self._lost_testbed: str | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         self._thread.start()
@@ -65,9 +65,9 @@ class Held:
 
     def check(self) -> None:
         """Raise ConflictError when another process has taken over."""
-        if self._lost is not None:
+        if self._lost_testbed is not None:
             raise ConflictError(
-                f"testbed {self._lost} was taken over by another process, which heard "
+                f"testbed {self._lost_testbed} was taken over by another process, which heard "
                 f"nothing of this one for {self._limit_s:.0f} s"
             )
 
@@ -89,26 +89,28 @@ class Held:
                 self._store.give_back(lease)
 
     def _beat(self) -> None:
-        while self._lost is None and not self._stop.wait(self._limit_s / _BEATS):
+        while self._lost_testbed is None and not self._stop.wait(self._limit_s / _BEATS):
             try:
                 for lease in self._leases.values():
                     if not self._store.beat(lease):
-                        self._lost = lease.testbed
+                        self._lost_testbed = lease.testbed
             except StoreError as problem:
                 _log.warning("no sign of life could be given: %s", problem)
 
 
 @contextmanager
-def held(store: Store, campaign: str, testbeds: Sequence[str], limit_s: float) -> Iterator[Held]:
+def hold_testbeds(
+    store: Store, campaign: str, testbeds: Sequence[str], limit_s: float
+) -> Iterator[LeaseKeeper]:
     """Hold testbeds for a campaign, all or none. Raises ConflictError when another process uses
     one of them.
 
     ``limit_s``: without a sign of life for so long, another machine may take over.
     """
-    said = "the run was cut off; another process has taken over the testbed"
-    event = NewEvent(datetime.now(UTC), "block-void", said)
+    message = "the run was cut off; another process has taken over the testbed"
+    event = NewEvent(datetime.now(UTC), "block-void", message)
     leases = store.take_testbeds(campaign, testbeds, this_process(), limit_s, is_gone, event)
-    holding = Held(store, leases)
+    holding = LeaseKeeper(store, leases)
     try:
         yield holding
     finally:

@@ -18,11 +18,11 @@ from tuner.measure.workload import Workload
 from tuner.model import Aspect
 
 #: Fields of a space that explain, or that follow from others.
-_LEFT_OUT = frozenset(
+_EXPLANATORY = frozenset(
     {"about", "by_name", "evidence", "left_out", "order", "source", "title", "versions", "why"}
 )
 #: So many differences are named.
-_NAMED = 3
+_MOST_NAMED = 3
 
 
 def aspect(document: object) -> Aspect:
@@ -38,7 +38,7 @@ def aspects(
 
     ``spaces``: by component, after narrowing. ``testbed``: where it measures, as JSON.
     """
-    found = {f"space of the {name}": aspect(_plain(space)) for name, space in spaces.items()}
+    of_spaces = {f"space of the {name}": aspect(_plain(space)) for name, space in spaces.items()}
     race = asdict(rules.race)
     if rules.auto_floor:
         race["floor"] = "auto"
@@ -50,7 +50,7 @@ def aspects(
         "race": {**race, "resolution_s": 0.0},
     }
     return {
-        **found,
+        **of_spaces,
         "workload": aspect(_without_words(json.loads(workload.document))),
         "statistics": aspect(statistics),
         "testbed": aspect(testbed),
@@ -66,15 +66,15 @@ def programs(identity: str) -> dict[str, Aspect]:
     return {"programs": aspect({"identity": identity})}
 
 
-def differences(measured: Mapping[str, Aspect], now: Mapping[str, Aspect]) -> list[str]:
-    """What is not as it was when it was measured, a phrase for each aspect of both."""
-    told = []
-    for name in sorted(measured.keys() & now.keys()):
-        if measured[name].digest != now[name].digest:
-            paths = list(_paths("", measured[name].document, now[name].document))
-            more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
-            told.append(f"{name} ({', '.join(paths[:_NAMED])}{more})")
-    return told
+def differences(then: Mapping[str, Aspect], now: Mapping[str, Aspect]) -> list[str]:
+    """The aspects that differ from those it was measured with, a phrase each."""
+    phrases = []
+    for name in sorted(then.keys() & now.keys()):
+        if then[name].digest != now[name].digest:
+            paths = list(_paths("", then[name].document, now[name].document))
+            more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
+            phrases.append(f"{name} ({', '.join(paths[:_MOST_NAMED])}{more})")
+    return phrases
 
 
 def _paths(where: str, old: object, new: object) -> Iterator[str]:
@@ -104,8 +104,8 @@ def _plain(value: object) -> object:
     if isinstance(value, Expression):
         return value.text
     if is_dataclass(value):
-        kept = (f.name for f in fields(value) if f.name not in _LEFT_OUT)
-        return {name: _plain(getattr(value, name)) for name in kept}
+        names = (f.name for f in fields(value) if f.name not in _EXPLANATORY)
+        return {name: _plain(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, tuple):

@@ -51,10 +51,12 @@ class Judge:
         """What is taken off the finalist's fresh differences: fitted to what came before them."""
         key = attempt.number, finalist
         if key not in self._adjustments:
-            observed = self.table.observed((BlockKind.PILOT, BlockKind.SEARCH))
+            observations = self.table.observations((BlockKind.PILOT, BlockKind.SEARCH))
             numbers = [one.block.number for one in self.table.scored]
             first = next((n for n, block in enumerate(numbers) if block >= attempt.first), None)
-            before = observed.only(observed.block < (len(numbers) if first is None else first))
+            before = observations.only(
+                observations.block < (len(numbers) if first is None else first)
+            )
             self._adjustments[key] = fit_adjustment(
                 before,
                 rules.weights,
@@ -66,8 +68,8 @@ class Judge:
 
     def _first_certified(self, attempt: Attempt, rules: Rules) -> int | None:
         """The number of fresh blocks with which it was certified for the first time."""
-        looked, first = self._certified_at.get(attempt.number, (MIN_PAIRS - 1, None))
-        for blocks in range(looked + 1, len(attempt.blocks) + 1):
+        last, first = self._certified_at.get(attempt.number, (MIN_PAIRS - 1, None))
+        for blocks in range(last + 1, len(attempt.blocks) + 1):
             if first is None and self._certification(_cut(attempt, blocks), rules).certified:
                 first = blocks
         self._certified_at[attempt.number] = len(attempt.blocks), first

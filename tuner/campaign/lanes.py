@@ -12,7 +12,7 @@ from tuner.campaign.measuring import BlockRunner
 from tuner.campaign.steps import RunBlock
 from tuner.campaign.stopping import undisturbed
 from tuner.errors import CampaignHalted, TestbedError, TunerError
-from tuner.interruption import asked, check, finishing
+from tuner.interruption import check, finishing, is_asked
 from tuner.measure.workload import Workload
 from tuner.model import Event
 from tuner.records.standing import Observer, Standing
@@ -67,20 +67,20 @@ class Lane:
         """Restore and close, without the store: it may be what failed. Returns kinds of events with
         their sentences, and what failed.
         """
-        done: list[tuple[str, str]] = []
+        events: list[tuple[str, str]] = []
         failure: TunerError | None = None
         if self.bench is not None:
             try:
-                done += [("restored", said) for said in self.bench.target.restore(doing)]
+                events += [("restored", sentence) for sentence in self.bench.target.restore(doing)]
             except TunerError as problem:
                 failure = problem
         try:
             if (closed := self.site.testbed.close()) is not None:
-                done.append(("testbed-closed", closed))
+                events.append(("testbed-closed", closed))
         except TunerError as problem:
             failure = failure or problem
         self.is_back = failure is None
-        return done, failure
+        return events, failure
 
     def end_runs(self, campaign: str) -> None:
         """End the workload that runs on it; harmless when none does, or nobody answers."""
@@ -94,16 +94,16 @@ def assigned(steps: Sequence[RunBlock], lanes: Sequence[Lane]) -> list[Lane]:
     or else the next one that is free. ``lanes``: as many as blocks, at least.
     """
     free = list(lanes)
-    found: dict[int, Lane] = {}
+    lanes_by_step: dict[int, Lane] = {}
     for step in steps:
         lane = next((each for each in free if each.site.name == step.testbed), None)
         if lane is not None and step.testbed is not None:
-            found[step.number] = lane
+            lanes_by_step[step.number] = lane
             free.remove(lane)
     for step in steps:
-        if step.number not in found:
-            found[step.number] = free.pop(0)
-    return [found[step.number] for step in steps]
+        if step.number not in lanes_by_step:
+            lanes_by_step[step.number] = free.pop(0)
+    return [lanes_by_step[step.number] for step in steps]
 
 
 def at_once(
@@ -119,13 +119,13 @@ def at_once(
     as well then. What interrupts this thread (KeyboardInterrupt) halts them too, ends what runs on
     the testbeds, and is raised when all have ended; a patient interrupt lets the runs finish.
     """
-    ended: list[BaseException | None] = [None] * len(work)
+    endings: list[BaseException | None] = [None] * len(work)
 
     def do(place: int) -> None:
         try:
             work[place]()
         except BaseException as problem:  # whatever it is, whoever waits must hear of it
-            ended[place] = problem
+            endings[place] = problem
             if not isinstance(problem, TestbedError | CampaignHalted):
                 halt.set()
 
@@ -133,28 +133,28 @@ def at_once(
         threading.Thread(target=do, args=(place,), name=lane.site.label)
         for place, lane in enumerate(lanes)
     ]
-    begun: list[threading.Thread] = []
+    running: list[threading.Thread] = []
     try:
         with finishing():
             for thread in threads:
-                begun.append(thread)
+                running.append(thread)
                 thread.start()
             for thread in threads:
                 while thread.is_alive():
                     thread.join(_POLL_S)
                     check()
-                    if asked():
+                    if is_asked():
                         halt.set()
         check()
     except BaseException:
         halt.set()
         with undisturbed(say):
-            for thread, lane in zip(begun, lanes, strict=False):
+            for thread, lane in zip(running, lanes, strict=False):
                 while thread.is_alive():
                     lane.end_runs(campaign)
                     thread.join(_POLL_S)
         raise
-    return ended
+    return endings
 
 
 @dataclass(slots=True)
@@ -169,8 +169,8 @@ class Doings:
         """What goes on on one of them from now on; "" for nothing."""
         with self._lock:
             self._what[label] = what
-            told = "; ".join(f"{name}: {doing}" for name, doing in self._what.items() if doing)
-            self.observer.doing(told)
+            message = "; ".join(f"{name}: {doing}" for name, doing in self._what.items() if doing)
+            self.observer.doing(message)
 
 
 @dataclass(frozen=True, slots=True)

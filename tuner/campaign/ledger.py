@@ -24,7 +24,7 @@ class Ledger:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
         self._began = clock()
-        self._spent: dict[Account, float] = {"testbed": 0.0, "apply": 0.0, "workload": 0.0}
+        self._seconds: dict[Account, float] = {"testbed": 0.0, "apply": 0.0, "workload": 0.0}
         self._current: Account | None = None
         self._since = self._began
 
@@ -37,24 +37,24 @@ class Ledger:
         finally:
             self._switch(outer)
 
-    def spent_on(self, account: Account) -> float:
+    def seconds_on(self, account: Account) -> float:
         """Seconds charged to ``account`` so far, time of a block still open not counted."""
-        return self._spent[account]
+        return self._seconds[account]
 
     def total(self) -> TimeUse:
         """Everything so far."""
         self._switch(self._current)
         return TimeUse(
             wall_s=self.clock() - self._began,
-            testbed_s=self._spent["testbed"],
-            apply_s=self._spent["apply"],
-            workload_s=self._spent["workload"],
+            testbed_s=self._seconds["testbed"],
+            apply_s=self._seconds["apply"],
+            workload_s=self._seconds["workload"],
         )
 
     def _switch(self, account: Account | None) -> Account | None:
         now = self.clock()
         if self._current is not None:
-            self._spent[self._current] += now - self._since
+            self._seconds[self._current] += now - self._since
         outer, self._current, self._since = self._current, account, now
         return outer
 
@@ -85,14 +85,14 @@ class Ledgers:
         self.elapsed = Elapsed(clocks)
         self.each = [Ledger(clock) for clock in clocks]
         self.run = Ledger(self.elapsed)
-        self._written = TimeUse()
+        self._stored_use = TimeUse()
         self._lock = threading.Lock()
 
     def total(self) -> TimeUse:
         """Everything so far, accounts still open not counted."""
         return TimeUse(
             wall_s=self.run.total().wall_s,
-            testbed_s=self.run.spent_on("testbed"),
+            testbed_s=self.run.seconds_on("testbed"),
             apply_s=self._mean("apply"),
             workload_s=self._mean("workload"),
         )
@@ -101,9 +101,9 @@ class Ledgers:
     def writing(self) -> Iterator[TimeUse]:
         """What has come since this was last done without an error."""
         with self._lock:
-            use = self.total() - self._written
+            use = self.total() - self._stored_use
             yield use
-            self._written += use
+            self._stored_use += use
 
     def _mean(self, account: Account) -> float:
-        return sum(ledger.spent_on(account) for ledger in self.each) / len(self.each)
+        return sum(ledger.seconds_on(account) for ledger in self.each) / len(self.each)

@@ -87,18 +87,18 @@ class BlockRunner:
         event: MakeEvent,
         rules: Rules,
         *,
-        spent: Callable[[], AbstractContextManager[TimeUse]],
+        writing_use: Callable[[], AbstractContextManager[TimeUse]],
         testbed: str | None = None,
         failures: Failures | None = None,
         safe_point: Callable[[], None] = lambda: None,
         check_stop: Callable[[], None] = lambda: None,
     ) -> None:
-        """``spent``: what the campaign has spent, to write down. ``testbed``: its name.
+        """``writing_use``: what the campaign has spent, to write down. ``testbed``: its name.
         ``safe_point``: called between two arms; what it raises ends the block, as does what
         ``check_stop`` raises, before a workload run and after one that failed. A patient stop lets
         a workload run finish.
         """
-        self._spent_by_all = spent
+        self._writing_use = writing_use
         self._testbed = testbed
         self._safe_point = safe_point
         self._check_stop = check_stop
@@ -113,7 +113,7 @@ class BlockRunner:
         self._cut_off = 0
         self._loose = False
         self._remarked: set[str] = set()
-        self._usual = Usual.stored(store, campaign, testbed, rules)
+        self._usual = Usual.of_campaign(store, campaign, testbed, rules)
         self._beside = Beside(
             store, campaign, bench.references, ledger, observer, event, rules.seed, check_stop
         )
@@ -132,11 +132,11 @@ class BlockRunner:
         )
         arms = ", ".join("baseline" if n == BASELINE else f"trial {n}" for n in step.order)
         where = "" if step.batch is None else f" on {self._testbed}"
-        said = f"block {step.number}{where}: {arms}"
-        return block, self._event("block-started", said, {"block": step.number})
+        message = f"block {step.number}{where}: {arms}"
+        return block, self._event("block-started", message, {"block": step.number})
 
-    def run(self, step: RunBlock, trials: Mapping[int, Trial], begun: Event) -> None:
-        """Measure a block that was stored with the event ``begun``, and store how it ended.
+    def run(self, step: RunBlock, trials: Mapping[int, Trial], event: Event) -> None:
+        """Measure a block that was stored with ``event``, and store how it ended.
 
         Raises TestbedError when a host does not do its part or, for the second time in a row, does
         not answer; CampaignHalted when not even the baseline can be put back. The block is void
@@ -144,16 +144,16 @@ class BlockRunner:
         """
         began = self._ledger.clock()
         try:
-            self._observer.say(begun)
-            measured: dict[int, Measurement] = {}
+            self._observer.say(event)
+            measurements: dict[int, Measurement] = {}
             for position, number in enumerate(step.order):
                 if position:
                     self._safe_point()
                 self._beside.run(step, position)
-                if (found := self._arm(step, position, trials[number])) is not None:
-                    measured[number] = found
+                if (measurement := self._arm(step, position, trials[number])) is not None:
+                    measurements[number] = measurement
             self._beside.run(step, len(step.order))
-            self._measure_again(step, trials, measured)
+            self._measure_again(step, trials, measurements)
         except _BlockVoid as problem:
             self._end(step, BlockState.VOID, str(problem), began, problem.__cause__)
         except TransportError as problem:
@@ -179,14 +179,16 @@ class BlockRunner:
         problem: BaseException | None = None,
     ) -> None:
         seconds = self._ledger.clock() - began
-        said = f"block {step.number} {state}" + (
+        message = f"block {step.number} {state}" + (
             f": {reason}" if reason else f" in {seconds:.0f} s"
         )
         data = {"block": step.number, **({} if problem is None else evidence(problem))}
-        event = self._event(f"block-{state}", said, data)
-        with self._spent_by_all() as use:
-            ended = self._store.end_block(self._id, step.number, state, reason, seconds, event, use)
-        self._observer.say(ended)
+        event = self._event(f"block-{state}", message, data)
+        with self._writing_use() as use:
+            event_row = self._store.end_block(
+                self._id, step.number, state, reason, seconds, event, use
+            )
+        self._observer.say(event_row)
 
     def _arm(self, step: RunBlock, position: int, trial: Trial) -> Measurement | None:
         """Measure one arm; None when its configuration does not run."""
@@ -202,14 +204,14 @@ class BlockRunner:
         return measurement
 
     def _measure_again(
-        self, step: RunBlock, trials: Mapping[int, Trial], measured: dict[int, Measurement]
+        self, step: RunBlock, trials: Mapping[int, Trial], measurements: dict[int, Measurement]
     ) -> None:
-        """Measure the arms of a block again that others disturbed; ``measured``: by trial."""
+        """Measure the arms of a block again that others disturbed; ``measurements``: by trial."""
         again, limits = 0, self._usual.limits()
-        while (found := self._usual.disturbed(measured, limits, again)) is not None:
+        while (disturbed := self._usual.disturbed(measurements, limits, again)) is not None:
             self._safe_point()
             again += 1
-            trial, first = trials[found.trial], measured[found.trial]
+            trial, first = trials[disturbed.trial], measurements[disturbed.trial]
             measurement = self._run(step, len(step.order) - 1 + again, trial, f"r{again}")
             if measurement is None:
                 return
@@ -218,18 +220,18 @@ class BlockRunner:
                 "block": step.number,
                 "trial": trial.number,
                 "testbed": self._testbed,
-                found.covariate: found.value,
-                "limit": found.limit,
+                disturbed.covariate: disturbed.value,
+                "limit": disturbed.limit,
                 **{f"first_{name}_s": c.elapsed_s for name, c in first.components.items()},
             }
-            said = f"{who} measured again: {found.reason}; now {_seconds(measurement)}"
-            event = self._event(EventKind.MEASURED_AGAIN, said, data)
+            message = f"{who} measured again: {disturbed.reason}; now {_seconds(measurement)}"
+            event = self._event(EventKind.MEASURED_AGAIN, message, data)
             self._observer.say(
                 self._store.replace_measurement(self._id, step.number, measurement, event)
             )
             self._usual.again += 1
-            measured[trial.number] = measurement
-        self._usual.learn(measured.values())
+            measurements[trial.number] = measurement
+        self._usual.learn(measurements.values())
 
     def _run(
         self, step: RunBlock, position: int, trial: Trial, which: str = ""
@@ -254,7 +256,7 @@ class BlockRunner:
             self._observer.doing(f"{who}: {what}")
 
         started = datetime.now(UTC)
-        apply_before, workload_before = self._spent()
+        apply_before, workload_before = self._apply_and_workload_s()
         with self._ledger.on("apply"):
             if self._loose:
                 # What a lost connection left going must not go on beside this arm.
@@ -279,7 +281,7 @@ class BlockRunner:
                 )
             self._check_lives(lives)
             diagnostics = self._diagnosed(watch, report)
-        apply_after, workload_after = self._spent()
+        apply_after, workload_after = self._apply_and_workload_s()
         return Measurement(
             trial=trial.number,
             position=position,
@@ -316,8 +318,8 @@ class BlockRunner:
         when the counters refute the run.
         """
         try:
-            found = watch.end(report.written_bytes)
-            return {"engine_cpu_s": report.cpu_s, **report.counted, **found}
+            counters = watch.end(report.written_bytes)
+            return {"engine_cpu_s": report.cpu_s, **report.counted, **counters}
         finally:
             for about in sorted(watch.remarks.keys() - self._remarked):
                 event = self._event("diagnostics", watch.remarks[about], {"about": about})
@@ -331,8 +333,8 @@ class BlockRunner:
         with self._ledger.on("apply"):
             self._bench.make_cold()
 
-    def _spent(self) -> tuple[float, float]:
-        return self._ledger.spent_on("apply"), self._ledger.spent_on("workload")
+    def _apply_and_workload_s(self) -> tuple[float, float]:
+        return self._ledger.seconds_on("apply"), self._ledger.seconds_on("workload")
 
     def _configuration_failed(self, trial: Trial, problem: ConfigurationError) -> None:
         if trial.number == BASELINE:
@@ -353,8 +355,8 @@ class BlockRunner:
             self._fail(trial, f"the workload failed {failures} times: {problem}", problem)
 
     def _fail(self, trial: Trial, reason: str, problem: TunerError) -> None:
-        said = f"trial {trial.number} failed: {reason}"
-        event = self._event("trial-failed", said, {"trial": trial.number, **evidence(problem)})
+        message = f"trial {trial.number} failed: {reason}"
+        event = self._event("trial-failed", message, {"trial": trial.number, **evidence(problem)})
         with self._failures.lock:
             if not self._failures.is_new(trial.number):
                 return  # on another testbed, at the same time

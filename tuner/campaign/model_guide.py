@@ -13,9 +13,9 @@ from tuner.judge.score import margin
 from tuner.model import BASELINE, Configuration, Prior, Trial
 from tuner.propose.encoding import Tunable
 from tuner.propose.outlook import Contribution, Outlook
-from tuner.propose.proposer import Proposal, Proposer, Told
+from tuner.propose.proposer import Observation, Proposal, Proposer
 from tuner.propose.search import Aims, Search
-from tuner.propose.tried import Arm, Tried
+from tuner.propose.search_trials import Arm, SearchTrial
 from tuner.states import TrialState
 
 _MODEL = "model"
@@ -25,35 +25,35 @@ _MODEL = "model"
 class ModelGuide:
     """Looks at a campaign through the model of effects.
 
-    ``named``: what the campaign wants tried first. ``proposer``: proposes new configurations
+    ``first``: what the campaign tries first. ``proposer``: proposes new configurations
     instead of the model, None where the model does.
     """
 
     tunables: Mapping[str, Tunable]
     baseline: Configuration
     rules: Rules
-    named: Sequence[Proposal] = ()
+    first: Sequence[Proposal] = ()
     priors: Sequence[Prior] = ()
     proposer: Proposer | None = None
     _arms: list[Arm] = field(default_factory=list)
-    _taken: int = 0
+    _blocks_read: int = 0
     _view: _ModelView | None = None
-    _asked: tuple[object, ...] = ()
+    _view_key: tuple[object, ...] = ()
 
     def look(
         self, trials: Sequence[Trial], table: ScoreTable, out: Collection[int], floor: float
     ) -> _ModelView:
         """See Guide.look."""
-        asked = (len(trials), len(table.scored), frozenset(out), _states(trials), floor)
-        if self._view is None or asked != self._asked:
-            for place, one in enumerate(table.scored[self._taken :], start=self._taken):
+        key = (len(trials), len(table.scored), frozenset(out), _states(trials), floor)
+        if self._view is None or key != self._view_key:
+            for place, one in enumerate(table.scored[self._blocks_read :], start=self._blocks_read):
                 times = one.block.times_s
                 self._arms += [
                     Arm(number, place, tuple(map(math.log, seconds)))
                     for number, seconds in times.items()
                 ]
-            self._taken = len(table.scored)
-            self._asked = asked
+            self._blocks_read = len(table.scored)
+            self._view_key = key
             self._view = _ModelView(self, trials, table, out, self._arms, floor)
         return self._view
 
@@ -79,9 +79,11 @@ class _ModelView:
         self._trials = trials
         self._means = table.means()
         rules = guide.rules
-        gone = (TrialState.FAILED, TrialState.CANCELLED)
-        known = [
-            Tried(t.number, t.configuration, failed=t.state in gone, out=t.number in out)
+        out_of_search = (TrialState.FAILED, TrialState.CANCELLED)
+        of_campaign = [
+            SearchTrial(
+                t.number, t.configuration, failed=t.state in out_of_search, out=t.number in out
+            )
             for t in trials
         ]
         least = margin(rules.race.delta)
@@ -97,18 +99,18 @@ class _ModelView:
         self._search = Search(
             guide.tunables,
             guide.baseline,
-            [*known, *prior_trials],
+            [*of_campaign, *prior_trials],
             [*arms, *prior_arms],
             aims,
             f"{rules.seed}:{len(table.scored)}",
         )
-        self._measured = bool(arms)
+        self._has_arms = bool(arms)
 
     @property
     def best(self) -> Outlook | None:
         """See View.best. Worked out when it is asked for: most of a look is spent on it."""
-        found = self._search.best() if self._measured else None
-        return found if found is not None and found.gain > 0.0 else None
+        outlook = self._search.best() if self._has_arms else None
+        return outlook if outlook is not None and outlook.gain > 0.0 else None
 
     @property
     def noise(self) -> Noise:
@@ -132,37 +134,43 @@ class _ModelView:
         """See View.picks."""
         numbers = {t.configuration: t.number for t in reversed(self._trials)}
         most = count if most_new is None else min(count, most_new)
-        named = [each for each in self._guide.named if each.configuration not in numbers][:most]
-        if len(named) == count:
-            return [*named]
-        wanted = {each.configuration for each in named}
-        left = most - len(named)
-        found: list[Pick] = [*named]
+        first = [each for each in self._guide.first if each.configuration not in numbers][:most]
+        if len(first) == count:
+            return [*first]
+        first_configurations = {each.configuration for each in first}
+        room = most - len(first)
+        picks: list[Pick] = [*first]
         if self._guide.proposer is None:
-            chosen = self._search.arms(count - len(named), new=left)
-            found += [
-                numbers.get(each, Proposal(each, _MODEL)) for each in chosen if each not in wanted
+            best = self._search.arms(count - len(first), new=room)
+            picks += [
+                numbers.get(each, Proposal(each, _MODEL))
+                for each in best
+                if each not in first_configurations
             ]
-            return found
-        told = [Told(t.configuration, self._told(t)) for t in self._trials]
-        told += [Told(each, None) for each in wanted]
-        told += [Told(p.configuration, p.difference, prior=True) for p in self._priors]
+            return picks
+        observations = [Observation(t.configuration, self._difference(t)) for t in self._trials]
+        observations += [Observation(each, None) for each in first_configurations]
+        observations += [
+            Observation(p.configuration, p.difference, prior=True) for p in self._priors
+        ]
         leader = self._search.arms(1, new=0)
-        found += [numbers[each] for each in leader if each in numbers and each not in wanted]
-        return [*found, *self._guide.proposer.propose(min(left, count - len(found)), told)]
+        picks += [
+            numbers[each] for each in leader if each in numbers and each not in first_configurations
+        ]
+        return [*picks, *self._guide.proposer.propose(min(room, count - len(picks)), observations)]
 
-    def _told(self, trial: Trial) -> float | None:
+    def _difference(self, trial: Trial) -> float | None:
         return 0.0 if trial.number == BASELINE else self._means.get(trial.number)
 
 
 def _prior_arms(
     priors: Sequence[Prior], first: int, components: int
-) -> tuple[list[Tried], list[Arm]]:
+) -> tuple[list[SearchTrial], list[Arm]]:
     """What an earlier campaign found, as a block of its own for each configuration."""
-    tried, arms = [], []
+    trials, arms = [], []
     for number, prior in enumerate(priors):
         trial, block = first + number, -1 - number
-        tried.append(Tried(trial, prior.configuration))
+        trials.append(SearchTrial(trial, prior.configuration))
         arms.append(Arm(BASELINE, block, (0.0,) * components))
         arms.append(Arm(trial, block, (prior.difference,) * components))
-    return tried, arms
+    return trials, arms

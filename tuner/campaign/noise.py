@@ -39,10 +39,10 @@ def noise_of(table: ScoreTable, events: Iterable[Event], rules: Rules) -> NoiseR
     first: dict[tuple[object, object], list[float]] = {}
     for event in events:
         times = [event.data.get(f"first_{name}_s") for name in rules.components]
-        known = [math.log(t) for t in times if isinstance(t, int | float) and t > 0.0]
-        if len(known) == len(times):
+        logs_of_arm = [math.log(t) for t in times if isinstance(t, int | float) and t > 0.0]
+        if len(logs_of_arm) == len(times):
             # Of one that was measured again twice, the first time counts.
-            first.setdefault((event.data.get("block"), event.data.get("trial")), known)
+            first.setdefault((event.data.get("block"), event.data.get("trial")), logs_of_arm)
     arms = [
         (trial, place, [math.log(t) for t in times], (one.block.number, trial))
         for place, one in enumerate(table.scored)
@@ -52,8 +52,8 @@ def noise_of(table: ScoreTable, events: Iterable[Event], rules: Rules) -> NoiseR
         return None
     trials, places, logs, keys = zip(*arms, strict=True)
     before = [first.get(key, own) for key, own in zip(keys, logs, strict=True)]
-    fitted = fit_adjustment(
-        table.observed(tuple(BlockKind)),
+    adjustment = fit_adjustment(
+        table.observations(tuple(BlockKind)),
         rules.weights,
         components=rules.components,
         seed=rules.seed,
@@ -64,5 +64,5 @@ def noise_of(table: ScoreTable, events: Iterable[Event], rules: Rules) -> NoiseR
         np.array(logs, np.float64),
         np.array(before, np.float64),
         rules.weights,
-        fitted,
+        adjustment,
     )

@@ -35,7 +35,7 @@ class Notes:
         self._planner = planner
         self._writer = writer
         self._together = together
-        self._told: int | None = None
+        self._last_finalist: int | None = None
 
     def write(self, trials: Sequence[Trial], now: Plan, rules: Rules, target: Target) -> None:
         """Write down all that is new in a plan."""
@@ -66,8 +66,8 @@ class Notes:
             if decision.action is Action.PROMOTE and decision.trial == now.incumbent
         ]
         if self._together or reasons:
-            said = ": ".join([f"trial {now.incumbent} is the incumbent", *reasons])
-            self._writer.once("trial-promoted", said, {"trial": now.incumbent})
+            message = ": ".join([f"trial {now.incumbent} is the incumbent", *reasons])
+            self._writer.once("trial-promoted", message, {"trial": now.incumbent})
 
     def _tell_pilot(self, trials: Sequence[Trial], now: Plan) -> None:
         """Once the pilot has ended: say what it found, and let the twin go."""
@@ -79,10 +79,10 @@ class Notes:
         for warning in pilot.warnings:
             self._writer.tell("pilot-warning", f"pilot: {warning}")
         reason = f"the pilot is over: {pilot.outcome}"
-        said = f"pilot {pilot.outcome}: {pilot.outlook.reason}; baseline {pilot.verdict.reason}"
+        message = f"pilot {pilot.outcome}: {pilot.outlook.reason}; baseline {pilot.verdict.reason}"
         event = self._writer.event(
             "pilot",
-            said,
+            message,
             {
                 "outcome": str(pilot.outcome),
                 "blocks": pilot.verdict.n,
@@ -118,24 +118,28 @@ class Notes:
         self, trials: Sequence[Trial], now: Plan, rules: Rules, target: Target
     ) -> None:
         """An answer that others can have while the search goes on."""
-        if now.answer is None or now.answer.finalist == self._told or isinstance(now.step, Finish):
+        if (
+            now.answer is None
+            or now.answer.finalist == self._last_finalist
+            or isinstance(now.step, Finish)
+        ):
             return
         here = replace(now, step=now.answer)
-        found = recommendation(here, trials, rules, target.flags, target.risks)
-        stored = self._store.campaign(self._id).recommendation
-        self._told = now.answer.finalist
-        if stored is not None and stored.trial == found.trial:
+        advice = recommendation(here, trials, rules, target.flags, target.risks)
+        earlier = self._store.campaign(self._id).recommendation
+        self._last_finalist = now.answer.finalist
+        if earlier is not None and earlier.trial == advice.trial:
             return
-        said = f"trial {found.trial} {found.reason}; the search goes on"
-        event = self._writer.event("certified", said, {"trial": found.trial})
-        self._writer.show(self._store.save_recommendation(self._id, found, event))
+        message = f"trial {advice.trial} {advice.reason}; the search goes on"
+        event = self._writer.event("certified", message, {"trial": advice.trial})
+        self._writer.show(self._store.save_recommendation(self._id, advice, event))
 
     def answer(self, now: Plan, rules: Rules, target: Target) -> None:
         """Write down the answer. ``now.step`` must be Finish."""
         trials = self._store.trials(self._id)
         effect = effect_between(self._planner.table) if self._together else None
         doubts = (effect.reason,) if effect is not None and effect.shown else ()
-        found = recommendation(now, trials, rules, target.flags, target.risks, doubts=doubts)
-        said = f"{found.answer.replace('_', ' ')}: {found.reason}"
-        event = self._writer.event("recommendation", said)
-        self._writer.show(self._store.save_recommendation(self._id, found, event))
+        advice = recommendation(now, trials, rules, target.flags, target.risks, doubts=doubts)
+        message = f"{advice.answer.replace('_', ' ')}: {advice.reason}"
+        event = self._writer.event("recommendation", message)
+        self._writer.show(self._store.save_recommendation(self._id, advice, event))

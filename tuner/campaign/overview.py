@@ -1,4 +1,4 @@
-"""What is told of a stored campaign, however long it is.
+"""The summary of a stored campaign, however long it is.
 
 Its newest blocks are read whole; of all others the times alone, in pieces, since rows take several
 times the memory of what is kept of them.
@@ -106,10 +106,10 @@ def _numbers(store: Store, campaign: Campaign, rules: Rules, newest: Sequence[Bl
     table = ScoreTable(rules.components, rules.weights, keep_times=False)
     read_on(table, store, campaign.id)
     started = Pages(store).baseline_started(campaign.id)
-    known = against_baseline(table, rules, BlockKind.SEARCH)
+    rows = against_baseline(table, rules, BlockKind.SEARCH)
     effect = effect_between(table)
     return Numbers(
-        estimates={trial: estimate for trial, (estimate, _) in known.items()},
+        estimates={trial: estimate for trial, (estimate, _) in rows.items()},
         drift=[point.ratio for point in drift(table, started)],
         clients=client_ratios(newest, rules),
         testbeds_differ=effect.reason if effect is not None and effect.shown else "",

@@ -3,7 +3,7 @@ the search, for people. Nothing is decided by it, and it certifies nothing. Pure
 
 The effect of a value is that of setting it instead of the baseline's, averaged over the company in
 which the campaign measured: the partial dependence on it. Its interval is the model's posterior.
-What a parameter does at most is told from the measurements alone: the prior
+The largest effect that a parameter can have follows from the measurements alone: the prior
 believes in small effects, and would call inert what was hardly tried. For a normal prior of
 variance p and a posterior of mean m and variance s, they are worth a mean of m / (1 - s / p) and a
 variance of s / (1 - s / p).
@@ -34,7 +34,7 @@ from tuner.records.parameter_effects import (
 
 #: Arms that the model is fitted to, at most: of more, blocks are taken evenly.
 MOST_ARMS = 2000
-#: Values of a parameter that are told, at most.
+#: Values of a parameter that are shown, at most.
 _MOST_LEVELS = 24
 #: Standard deviations to each side of a 95% interval.
 _SIDE = 1.96
@@ -42,7 +42,7 @@ _SIDE = 1.96
 _PAIRS_ERROR = 0.05
 #: A first guess of the variance of a component's log time in one run, as the search's own.
 _NOISE = 0.1**2
-#: Largest log difference that is told; nobody reads larger ones.
+#: Largest log difference that is shown; nobody reads larger ones.
 _LARGEST = 50.0
 
 
@@ -69,22 +69,22 @@ def parameter_effects(
     used = _evenly(scored)
     arms = sum(map(len, used))
     baseline = trials[BASELINE].configuration if trials else Configuration()
-    known = sorted({n for block in used for n in block if n < len(trials)})
+    numbers = sorted({n for block in used for n in block if n < len(trials)})
     configurations = list(
-        dict.fromkeys(c for n in known if (c := trials[n].configuration) != baseline)
+        dict.fromkeys(c for n in numbers if (c := trials[n].configuration) != baseline)
     )
     if not configurations:
         reason = "nothing but the baseline has been measured"
         return ParameterEffects(len(used), len(scored), arms, (), (), reason)
-    fit = _fitted(tunables, trials, used, configurations, weights)
-    found = [
+    fit = _fit_of(tunables, trials, used, configurations, weights)
+    effects = [
         effect
         for number, axis in enumerate(fit.encoding.axes)
         if (effect := _parameter(fit, number, axis, margin(delta))) is not None
     ]
     order = list(Standing)
-    found.sort(key=lambda e: (order.index(e.standing), *_rank(e)))
-    return ParameterEffects(len(used), len(scored), arms, tuple(found), tuple(_pairs(fit)))
+    effects.sort(key=lambda e: (order.index(e.standing), *_rank(e)))
+    return ParameterEffects(len(used), len(scored), arms, tuple(effects), tuple(_pairs(fit)))
 
 
 def _rank(effect: ParameterEffect) -> tuple[float, str]:
@@ -103,7 +103,7 @@ def _evenly(scored: Sequence[Mapping[int, float]]) -> Sequence[Mapping[int, floa
     return [scored[int(place)] for place in places]
 
 
-def _fitted(
+def _fit_of(
     tunables: Mapping[str, Tunable],
     trials: Sequence[Trial],
     used: Sequence[Mapping[int, float]],
@@ -132,13 +132,13 @@ def _fitted(
 def _parameter(fit: _Fit, number: int, axis: Axis, least: float) -> ParameterEffect | None:
     """One parameter; None where no value but the baseline's was measured."""
     baseline = fit.encoding.baseline.as_dict().get(axis.name)
-    tried: Counter[Value | None] = Counter()
+    counts: Counter[Value | None] = Counter()
     for configuration, arms in fit.arms.items():
-        tried[_level(axis, configuration.as_dict().get(axis.name))] += arms
-    if not set(tried) - {_level(axis, baseline)}:
+        counts[_level(axis, configuration.as_dict().get(axis.name))] += arms
+    if not set(counts) - {_level(axis, baseline)}:
         return None
-    tried.setdefault(_level(axis, baseline), 0)
-    values = _shown(axis, tried, _level(axis, baseline))
+    counts.setdefault(_level(axis, baseline), 0)
+    values = _levels_to_show(axis, counts, _level(axis, baseline))
     features = np.zeros((len(values), fit.encoding.width))
     features[:, fit.encoding.groups[number]] = [axis.features(value) for value in values]
     score = fit.model.outputs[0]
@@ -146,7 +146,7 @@ def _parameter(fit: _Fit, number: int, axis: Axis, least: float) -> ParameterEff
     prior = float(score.variances[number]) * (features**2).sum(axis=1)
     numbers = [value for value in values if axis.knots.size and _is_number(value)]
     levels = tuple(
-        Level(value, _estimate(m, v), tried[value], _at(axis, value, numbers))
+        Level(value, _estimate(m, v), counts[value], _at(axis, value, numbers))
         for value, m, v in zip(values, mean, variance, strict=True)
     )
     clear = any(level.estimate.lower > 1.0 or level.estimate.upper < 1.0 for level in levels)
@@ -167,11 +167,11 @@ def _averaged(fit: _Fit, number: int, features: Floats) -> Floats:
     others = shares @ encoding.features(list(fit.arms))
     mixed = np.tile(others, (len(features), 1))
     mixed[:, group] = features[:, group]
-    found = [features, np.zeros((len(features), len(fit.model.repeated)))]
+    columns_of = [features, np.zeros((len(features), len(fit.model.repeated)))]
     for pair in fit.model.pairs:
         columns = encoding.interaction(mixed, pair)
-        found.append(columns if number in encoding.pairs[pair] else np.zeros_like(columns))
-    return np.hstack(found)
+        columns_of.append(columns if number in encoding.pairs[pair] else np.zeros_like(columns))
+    return np.hstack(columns_of)
 
 
 def _level(axis: Axis, value: Value | None) -> Value | None:
@@ -183,17 +183,17 @@ def _is_number(value: Value | None) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _shown(
-    axis: Axis, tried: Mapping[Value | None, int], baseline: Value | None
+def _levels_to_show(
+    axis: Axis, counts: Mapping[Value | None, int], baseline: Value | None
 ) -> list[Value | None]:
     """Numbers in order, the two ends and the baseline's among them; words; then "not set"."""
-    numbers = sorted(v for v in tried if isinstance(v, int) and not isinstance(v, bool))
+    numbers = sorted(v for v in counts if isinstance(v, int) and not isinstance(v, bool))
     if len(numbers) > _MOST_LEVELS:
         places = np.linspace(0, len(numbers) - 1, _MOST_LEVELS).round().astype(int)
-        kept = {numbers[int(place)] for place in places}
-        numbers = [number for number in numbers if number in kept or number == baseline]
-    words = sorted((v for v in tried if isinstance(v, str | bool)), key=str)
-    return [*numbers, *words, *([None] if None in tried else [])]
+        few = {numbers[int(place)] for place in places}
+        numbers = [number for number in numbers if number in few or number == baseline]
+    words = sorted((v for v in counts if isinstance(v, str | bool)), key=str)
+    return [*numbers, *words, *([None] if None in counts else [])]
 
 
 def _at(axis: Axis, value: Value | None, numbers: Sequence[Value | None]) -> float | None:
@@ -210,13 +210,13 @@ def _at(axis: Axis, value: Value | None, numbers: Sequence[Value | None]) -> flo
 
 def _most(mean: Floats, variance: Floats, prior: Floats) -> float:
     """The largest log difference that the measurements alone allow any of some values; infinite
-    where they tell no more than the prior.
+    where they add nothing to the prior.
     """
-    told = 1.0 - variance[prior > 0.0] / prior[prior > 0.0]
-    if not told.size or told.min() < 1e-6:
+    information = 1.0 - variance[prior > 0.0] / prior[prior > 0.0]
+    if not information.size or information.min() < 1e-6:
         return math.inf
-    alone = mean[prior > 0.0] / told
-    return float((np.abs(alone) + _SIDE * np.sqrt(variance[prior > 0.0] / told)).max())
+    alone = mean[prior > 0.0] / information
+    return float((np.abs(alone) + _SIDE * np.sqrt(variance[prior > 0.0] / information)).max())
 
 
 def _estimate(mean: float, variance: float) -> Estimate:
@@ -232,7 +232,7 @@ def _pairs(fit: _Fit) -> list[PairEffect]:
     """The pairs whose interaction is clear, the largest first."""
     encoding, model, score = fit.encoding, fit.model, fit.model.outputs[0]
     start = encoding.width + len(model.repeated)
-    found = []
+    effects = []
     empty = np.zeros((1, encoding.width))
     for pair in model.pairs:
         width = encoding.interaction(empty, pair).shape[1]
@@ -243,8 +243,8 @@ def _pairs(fit: _Fit) -> list[PairEffect]:
         if float(chdtrc(width, strength)) * len(encoding.pairs) > _PAIRS_ERROR:
             continue
         if (effect := _pair(fit, pair, of)) is not None:
-            found.append(effect)
-    return sorted(found, key=lambda e: -abs(math.log(e.estimate.ratio)))
+            effects.append(effect)
+    return sorted(effects, key=lambda e: -abs(math.log(e.estimate.ratio)))
 
 
 def _pair(fit: _Fit, pair: int, of: slice) -> PairEffect | None:
@@ -253,14 +253,14 @@ def _pair(fit: _Fit, pair: int, of: slice) -> PairEffect | None:
     """
     encoding, score = fit.encoding, fit.model.outputs[0]
     axes = [encoding.axes[number] for number in encoding.pairs[pair]]
-    tried: Counter[tuple[Value | None, ...]] = Counter()
+    counts: Counter[tuple[Value | None, ...]] = Counter()
     example: dict[tuple[Value | None, ...], Configuration] = {}
     for configuration, arms in fit.arms.items():
         values = configuration.as_dict()
         both = tuple(_level(axis, values.get(axis.name)) for axis in axes)
-        tried[both] += arms
+        counts[both] += arms
         example.setdefault(both, configuration)
-    combinations = list(tried)
+    combinations = list(counts)
     columns = encoding.interaction(
         encoding.features([example[both] for both in combinations]), pair
     )
@@ -275,5 +275,5 @@ def _pair(fit: _Fit, pair: int, of: slice) -> PairEffect | None:
         (axes[0].name, axes[1].name),
         (first, second),
         _estimate(float(mean[best]), float(variance[best])),
-        tried[first, second],
+        counts[first, second],
     )

@@ -24,16 +24,16 @@ class PilotPlan:
 
     twin: int | None
     more: bool
-    found: Pilot | None
+    assessment: Pilot | None
 
     @property
-    def refused(self) -> str | None:
+    def refusal(self) -> str | None:
         """Why the campaign had better not start, a sentence; None when no reason is found against
         it.
         """
-        if self.found is None or self.found.outcome is not PilotOutcome.REFUSED:
+        if self.assessment is None or self.assessment.outcome is not PilotOutcome.REFUSED:
             return None
-        return "; ".join(self.found.refusals)
+        return "; ".join(self.assessment.refusals)
 
 
 def plan_pilot(
@@ -47,10 +47,12 @@ def plan_pilot(
     if rules is None or twin is None:
         return PilotPlan(twin, False, None)
     pairs = [_pair(block, twin) for block in blocks if _counts(block)]
-    found = assess_pilot(pairs, rules) if len(pairs) >= MIN_PAIRS else None
-    begun = any(block.kind is not BlockKind.PILOT for block in blocks)
-    undecided = found is None or found.outcome is PilotOutcome.UNDECIDED
-    return PilotPlan(twin, undecided and not begun and len(pairs) < rules.max_blocks, found)
+    assessment = assess_pilot(pairs, rules) if len(pairs) >= MIN_PAIRS else None
+    search_began = any(block.kind is not BlockKind.PILOT for block in blocks)
+    undecided = assessment is None or assessment.outcome is PilotOutcome.UNDECIDED
+    return PilotPlan(
+        twin, undecided and not search_began and len(pairs) < rules.max_blocks, assessment
+    )
 
 
 def _counts(block: BlockTimes) -> bool:

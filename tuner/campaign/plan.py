@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from tuner.campaign import named
+from tuner.campaign import named_comparison
 from tuner.campaign.attempts import Attempt, attempts
 from tuner.campaign.batches import AnyBlock, again, batch, settled
-from tuner.campaign.budget import Spent
+from tuner.campaign.budget import Cost
 from tuner.campaign.certifying import (
     Certification,
     best_certified,
@@ -95,8 +95,8 @@ class Planner:
     ) -> Plan:
         """What to do next on so many testbeds at once: ``plan``, with RunBatch for RunBlock."""
         failed = _failed(trials)
-        known, missing = settled(blocks, failed)
-        now = self._plan(trials, known, failed, len(known), testbeds)
+        whole, missing = settled(blocks, failed)
+        now = self._plan(trials, whole, failed, len(whole), testbeds)
         most = MAX_VOID_IN_A_ROW * self.rules.testbeds
         if (reason := _void_reason(blocks[earlier_blocks:], failed, most)) is not None:
             return replace(now, step=Halt(reason))
@@ -105,7 +105,7 @@ class Planner:
             number = blocks[-1].number + 1
             return replace(now, step=again(missing, self.rules, number, testbeds), phase=phase)
         if isinstance(now.step, RunBlock):
-            return replace(now, step=batch(now.step, known, self.rules, testbeds))
+            return replace(now, step=batch(now.step, whole, self.rules, testbeds))
         return now
 
     def _plan(
@@ -117,12 +117,12 @@ class Planner:
         testbeds: int = 1,
     ) -> Plan:
         table = self.table
-        table.extend(blocks[len(table.ended) :])
+        table.extend(blocks[len(table.ended_blocks) :])
         if self._pilot is None or self._pilot.more:
-            self._pilot = plan_pilot(trials, table.ended, self.rules.pilot)
+            self._pilot = plan_pilot(trials, table.ended_blocks, self.rules.pilot)
         # A pilot that was over once stays so, and need not be judged again.
         if not self._pilot.more:
-            self.rules = settled_rules(self.rules, self._pilot.found)
+            self.rules = settled_rules(self.rules, self._pilot.assessment)
         advance(self._replay, trials, table, self.rules, failed)
         state = _State(
             trials,
@@ -157,56 +157,56 @@ class _State:
     def next(self, earlier_blocks: int) -> Plan:
         table, rules = self.table, self.rules
         here = self._here()
-        if (reason := _void_reason(table.ended[earlier_blocks:], self.failed)) is not None:
+        if (reason := _void_reason(table.ended_blocks[earlier_blocks:], self.failed)) is not None:
             return replace(here, step=Halt(reason))
         if self.pilot.more and self.pilot.twin is not None:
             step = self._block(BlockKind.PILOT, 0, (self.pilot.twin,))
             return replace(here, step=step, phase=Phase.PILOT, live=(self.pilot.twin,))
-        if here.race == 0 and self.pilot.refused is not None and not rules.pilot_override:
+        if here.race == 0 and self.pilot.refusal is not None and not rules.pilot_override:
             advice = "; to go on all the same, resume with --override-pilot"
-            reason = f"the pilot advises against: {self.pilot.refused}{advice}"
+            reason = f"the pilot advises against: {self.pilot.refusal}{advice}"
             return replace(here, step=Halt(reason))
         if guards_due(table, rules.testbeds):
             here = replace(here, guards=guards(table))
         if rules.compares:
             return self._compare(here)
-        made = attempts(table.ended, [one.block for one in table.scored])
-        stands = [self.judge.standing(each, rules, self.failed) for each in made]
-        here = self._answered(here, made, stands)
-        if made and (open_ := self._open(made[-1], stands[-1])):
-            step = self._block(BlockKind.CERTIFY, made[-1].race, open_)
+        all_attempts = attempts(table.ended_blocks, [one.block for one in table.scored])
+        stands = [self.judge.standing(each, rules, self.failed) for each in all_attempts]
+        here = self._with_certificates(here, all_attempts, stands)
+        if all_attempts and (open_ := self._open(all_attempts[-1], stands[-1])):
+            step = self._block(BlockKind.CERTIFY, all_attempts[-1].race, open_)
             return replace(here, step=step, phase=Phase.CERTIFY, live=open_)
         if here.answer is not None and rules.stop_certified:
-            return self._end(here, made, stands)
-        if (left := self._cut_off()) and self._arms_left() >= 1 + len(left):
-            step = self._block(BlockKind.SEARCH, here.race, left)
-            return replace(here, step=step, live=left)
-        return self._move(here, made, stands)
+            return self._end(here, all_attempts, stands)
+        if (cut_off := self._cut_off()) and self._arms_left() >= 1 + len(cut_off):
+            step = self._block(BlockKind.SEARCH, here.race, cut_off)
+            return replace(here, step=step, live=cut_off)
+        return self._move(here, all_attempts, stands)
 
     def _compare(self, here: Plan) -> Plan:
         """Measure given configurations until enough is known of each, or the budget is used up."""
-        made = attempts(self.table.ended, [one.block for one in self.table.scored])
-        if not made:
+        all_attempts = attempts(self.table.ended_blocks, [one.block for one in self.table.scored])
+        if not all_attempts:
             groups = tuple([tuple(self.compared)] * self.testbeds)
             step = Explore(here.race + 1, self.table.newest + 1, BlockKind.CERTIFY, groups)
             return replace(here, step=step, phase=Phase.CERTIFY)
-        stands = named.judged(made[0], self.rules, here.guards)
-        here, found = replace(here, guards=stands.guards), stands.certificates
-        open_ = named.still_open(found, self.rules, self.failed)
-        few = len(made[0].blocks) < MIN_PAIRS
+        stands = named_comparison.judge(all_attempts[0], self.rules, here.guards)
+        here, certificates = replace(here, guards=stands.guards), stands.certificates
+        open_ = named_comparison.still_open(certificates, self.rules, self.failed)
+        few = len(all_attempts[0].blocks) < MIN_PAIRS
         if open_ and (few or self._fits(1 + len(open_))):
-            block = self._block(BlockKind.CERTIFY, made[0].race, open_)
+            block = self._block(BlockKind.CERTIFY, all_attempts[0].race, open_)
             return replace(here, step=block, phase=Phase.CERTIFY, live=open_)
-        end = named.finish(found, self.failed)
+        end = named_comparison.finish(certificates, self.failed)
         return replace(here, step=end, phase=Phase.DONE, live=(), certificate=end.certificate)
 
     def _here(self) -> Plan:
         """How things stand, without a step yet."""
         race = self._race()
         live: tuple[int, ...] = ()
-        if self.table.ended:
-            measured = set(self.table.ended[-1].order) - {BASELINE} - self.failed
-            live = tuple(sorted(measured - self.replay.endings.keys()))
+        if self.table.ended_blocks:
+            arms = set(self.table.ended_blocks[-1].order) - {BASELINE} - self.failed
+            live = tuple(sorted(arms - self.replay.endings.keys()))
         return Plan(
             Halt(""),
             Phase.SEARCH,
@@ -215,20 +215,20 @@ class _State:
             live,
             dict(self.replay.endings),
             self.replay.decisions,
-            pilot=self.pilot.found,
+            pilot=self.pilot.assessment,
         )
 
-    def _answered(
-        self, here: Plan, made: Sequence[Attempt], stands: Sequence[Certification]
+    def _with_certificates(
+        self, here: Plan, all_attempts: Sequence[Attempt], stands: Sequence[Certification]
     ) -> Plan:
         """With the certificates: of the newest attempt, and the best that is certified so far."""
-        if not made:
+        if not all_attempts:
             return here
         newest = stands[-1]
         here = replace(here, guards=newest.guards)
         if self.rules.adjust:
-            first = made[-1].finalists[0]
-            adjustment = self.judge.adjustment(made[-1], first, self.rules)
+            first = all_attempts[-1].finalists[0]
+            adjustment = self.judge.adjustment(all_attempts[-1], first, self.rules)
             here = replace(here, adjustment=adjustment)
         if newest.best is not None:
             here = replace(here, certificate=newest.certificates[newest.best])
@@ -253,9 +253,9 @@ class _State:
 
     def _race(self) -> int:
         """The newest round that has a block."""
-        return max((block.race for block in self.table.ended), default=0)
+        return max((block.race for block in self.table.ended_blocks), default=0)
 
-    def _known(self) -> Sequence[Trial]:
+    def _trials_of_rounds(self) -> Sequence[Trial]:
         """The trials of the rounds so far. Those of a round that was cut off before its first block
         are left out: it is planned once more, as if they were not there.
         """
@@ -264,31 +264,33 @@ class _State:
 
     def _cut_off(self) -> tuple[int, ...]:
         """What is left to measure of a newest block of the search that went void."""
-        if not self.table.ended:
+        if not self.table.ended_blocks:
             return ()
-        newest = self.table.ended[-1]
+        newest = self.table.ended_blocks[-1]
         if newest.kind is not BlockKind.SEARCH or newest.state is not BlockState.VOID:
             return ()
-        gone = {BASELINE, *self.failed, *self.replay.endings}
-        return tuple(sorted(number for number in newest.order if number not in gone))
+        out = {BASELINE, *self.failed, *self.replay.endings}
+        return tuple(sorted(number for number in newest.order if number not in out))
 
-    def _move(self, here: Plan, made: Sequence[Attempt], stands: Sequence[Certification]) -> Plan:
+    def _move(
+        self, here: Plan, all_attempts: Sequence[Attempt], stands: Sequence[Certification]
+    ) -> Plan:
         """Search on, begin an attempt, or finish."""
         rules, view = self.rules, self._view()
         here = replace(here, best=view.best)
         certified, wide = None, False
         if here.answer is not None and here.answer.finalist is not None:
             certified = view.outlook(self.trials[here.answer.finalist])
-            wide = can_narrow(here.answer, made, rules)
+            wide = can_narrow(here.answer, all_attempts, rules)
 
         picks = view.picks(rules.arms * self.testbeds, self._most_new())
-        spent = Spent.of(self.table)
+        cost = Cost.of(self.table)
         position = Position(
-            attempt=len(made) + 1,
+            attempt=len(all_attempts) + 1,
             certified=certified,
             wide=wide,
-            arms_left=spent.arms_left(rules),
-            total_arms=spent.total_arms(rules),
+            arms_left=cost.arms_left(rules),
+            total_arms=cost.total_arms(rules),
             can_search=any(map(self._worth_a_block, picks)),
             may_add=self._most_new() != 0,
             searched=here.race > 0,
@@ -303,17 +305,17 @@ class _State:
                 return replace(here, step=step)
             case Move.CERTIFY:
                 if not (finalists := self._finalists(view)):
-                    return self._end(here, made, stands)
+                    return self._end(here, all_attempts, stands)
                 groups = tuple([finalists] * self.testbeds)
                 step = Explore(here.race + 1, number, BlockKind.CERTIFY, groups)
                 return replace(here, step=step, phase=Phase.CERTIFY)
             case Move.NARROW:
                 assert here.answer is not None
-                again, race = _again(here.answer, made)
+                again, race = _again(here.answer, all_attempts)
                 block = self._block(BlockKind.CERTIFY, race, again)
                 return replace(here, step=block, phase=Phase.CERTIFY, live=again)
             case Move.FINISH:
-                return self._end(here, made, stands)
+                return self._end(here, all_attempts, stands)
 
     def _worth_a_block(self, pick: Pick) -> bool:
         """Whether it is new or has had fewer blocks than a trial may take. One that was promoted
@@ -329,29 +331,30 @@ class _State:
         configuration may be added, they are trials all.
         """
         assert view.best is not None
-        known = self._known()
-        numbers = {t.configuration: t.number for t in reversed(known)}
+        trials = self._trials_of_rounds()
+        numbers = {t.configuration: t.number for t in reversed(trials)}
         best = view.best.configuration
-        found: list[Pick] = []
+        picks: list[Pick] = []
         if best in numbers or self._most_new() != 0:
-            found.append(numbers.get(best, Proposal(best, "model")))
-        if found and self.rules.finalists == 1:
-            return tuple(found)
+            picks.append(numbers.get(best, Proposal(best, "model")))
+        if picks and self.rules.finalists == 1:
+            return tuple(picks)
         out = {BASELINE, *self.failed, *self.replay.endings, self.pilot.twin}
-        others = [view.outlook(t) for t in known if t.number not in out]
+        others = [view.outlook(t) for t in trials if t.number not in out]
         others.sort(key=lambda each: -each.gain * each.feasible)
         least = margin(self.rules.race.delta)
         for each in others:
-            if (not found or each.gain >= least) and each.configuration != best:
-                found.append(numbers[each.configuration])
-        return tuple(found[: self.rules.finalists])
+            if (not picks or each.gain >= least) and each.configuration != best:
+                picks.append(numbers[each.configuration])
+        return tuple(picks[: self.rules.finalists])
 
-    def _end(self, here: Plan, made: Sequence[Attempt], stands: Sequence[Certification]) -> Plan:
+    def _end(
+        self, here: Plan, all_attempts: Sequence[Attempt], stands: Sequence[Certification]
+    ) -> Plan:
         """The answer: what is certified, or else the attempt that came nearest."""
-        if self.table.ended and not self.table.scored:
-            reason = (
-                f"not one block could be completed; the last one: {self.table.ended[-1].reason}"
-            )
+        if self.table.ended_blocks and not self.table.scored:
+            last = self.table.ended_blocks[-1]
+            reason = f"not one block could be completed; the last one: {last.reason}"
             return replace(here, step=Halt(reason))
         every = {
             finalist: certificate
@@ -365,21 +368,23 @@ class _State:
         others = {f: c for f, c in every.items() if f != step.finalist}
         step = replace(step, others=others)
         if step.finalist is not None:
-            brought = self._view().contributions(self.trials[step.finalist])
-            step = replace(step, contributions=tuple(brought))
+            contributions = self._view().contributions(self.trials[step.finalist])
+            step = replace(step, contributions=tuple(contributions))
         return replace(here, step=step, phase=Phase.DONE, live=(), certificate=step.certificate)
 
     def _view(self) -> View:
         out = {n for n, ending in self.replay.endings.items()}
-        return self.guide.look(self._known(), self.table, out, self.rules.race.floor)
+        return self.guide.look(self._trials_of_rounds(), self.table, out, self.rules.race.floor)
 
     def _most_new(self) -> int | None:
         if self.rules.max_trials is None:
             return None
-        return max(0, self.rules.max_trials - sum(trial.race > 0 for trial in self._known()))
+        return max(
+            0, self.rules.max_trials - sum(trial.race > 0 for trial in self._trials_of_rounds())
+        )
 
     def _arms_left(self) -> float:
-        return Spent.of(self.table).arms_left(self.rules)
+        return Cost.of(self.table).arms_left(self.rules)
 
     def _fits(self, arms: int) -> bool:
         return self._arms_left() >= arms * self.testbeds
@@ -392,11 +397,11 @@ def _failed(trials: Sequence[Trial]) -> set[int]:
     return {t.number for t in trials if t.state in (TrialState.FAILED, TrialState.CANCELLED)}
 
 
-def _again(answer: Finish, made: Sequence[Attempt]) -> tuple[tuple[int, ...], int]:
+def _again(answer: Finish, all_attempts: Sequence[Attempt]) -> tuple[tuple[int, ...], int]:
     """What is certified, to be measured again, and the race of the attempt that certified it."""
     assert answer.finalist is not None
     assert answer.attempt is not None
-    return (answer.finalist,), made[answer.attempt - 1].race
+    return (answer.finalist,), all_attempts[answer.attempt - 1].race
 
 
 def _dealt(picks: Sequence[Pick], groups: int) -> tuple[tuple[Pick, ...], ...]:

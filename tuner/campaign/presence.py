@@ -1,4 +1,4 @@
-"""Who runs which campaign where, as far as can be told from this machine.
+"""Who runs which campaign where, as far as this machine can tell.
 
 Owns what follows from leases, their ages and what is known of processes here (pure), and the one
 look at the database that it follows from.
@@ -26,47 +26,47 @@ from tuner.store.queue import Queue
 
 def status(store: Store) -> Status:
     """Everything that runs or waits now."""
-    queue = Queue.found(store)
+    queue = Queue.find(store)
     runs = [] if queue is None else queue.runs()
     workers = [] if queue is None else queue.workers()
-    found = store.running(named={run.campaign for run in runs})
-    return seen(found, runs, workers, is_gone, datetime.now(UTC))
+    running = store.running(others={run.campaign for run in runs})
+    return status_of(running, runs, workers, is_gone, datetime.now(UTC))
 
 
 def absence(store: Store, campaign: str) -> Absence | None:
-    """Why a campaign does not go on, though it runs by its state; None when nothing is amiss."""
-    found = store.running()
+    """Why a campaign whose state is running does not go on; None when it does."""
+    running = store.running()
     this = Running(
-        [each for each in found.campaigns if each.id == campaign],
-        [lease for lease in found.leases if lease.campaign == campaign],
+        [each for each in running.campaigns if each.id == campaign],
+        [lease for lease in running.leases if lease.campaign == campaign],
         {},
     )
-    told = seen(this, (), (), is_gone, datetime.now(UTC)).absence(campaign)
+    reason = status_of(this, (), (), is_gone, datetime.now(UTC)).absence(campaign)
     # Only then it matters what waits.
-    return None if told is None else status(store).absence(campaign)
+    return None if reason is None else status(store).absence(campaign)
 
 
-def seen(
-    found: Running,
+def status_of(
+    rows_read: Running,
     runs: Sequence[QueuedRun],
     workers: Sequence[WorkerProcess],
-    gone: Callable[[Holder], bool],
+    has_ended: Callable[[Holder], bool],
     now: datetime,
 ) -> Status:
-    """What follows from rows. ``runs``: of the queue; ``gone``: whether a process is known to have
-    ended; ``now``: for campaigns that nobody holds a testbed for.
+    """What follows from rows. ``runs``: of the queue; ``has_ended``: whether a process is
+    known to have ended; ``now``: for campaigns that nobody holds a testbed for.
     """
-    names = {campaign.id: campaign for campaign in found.campaigns}
-    taken = {queue for worker in workers for queue in worker.queues}
+    names = {campaign.id: campaign for campaign in rows_read.campaigns}
+    served = {queue for worker in workers for queue in worker.queues}
     return Status(
-        running=_running(found, {run.campaign for run in runs}, gone, now),
+        running=_running(rows_read, {run.campaign for run in runs}, has_ended, now),
         waiting=tuple(
             WaitingCampaign(
                 campaign=run.campaign,
                 name=names[run.campaign].name if run.campaign in names else "",
                 queue=run.queue,
                 testbeds=run.testbeds,
-                taken_from=run.queue in taken,
+                taken_from=run.queue in served,
             )
             for run in runs
             if not run.taken
@@ -80,7 +80,7 @@ def seen(
                 concurrency=worker.concurrency,
                 campaigns=tuple(run.campaign for run in runs if run.worker == worker.id),
                 since=worker.started,
-                presence=_presence(worker.holder, worker.beat_age_s, worker.limit_s, gone),
+                presence=_presence(worker.holder, worker.beat_age_s, worker.limit_s, has_ended),
                 heard_s=worker.beat_age_s,
             )
             for worker in workers
@@ -89,18 +89,21 @@ def seen(
 
 
 def _running(
-    found: Running, queued: Collection[str], gone: Callable[[Holder], bool], now: datetime
+    rows_read: Running,
+    queued: Collection[str],
+    has_ended: Callable[[Holder], bool],
+    now: datetime,
 ) -> tuple[RunningCampaign, ...]:
-    campaigns = {campaign.id: campaign for campaign in found.campaigns}
+    campaigns = {campaign.id: campaign for campaign in rows_read.campaigns}
     rows = []
-    for lease in found.leases:
-        campaign, asked = campaigns[lease.campaign], found.requests.get(lease.campaign)
+    for lease in rows_read.leases:
+        campaign, request = campaigns[lease.campaign], rows_read.requests.get(lease.campaign)
         rows.append(
             RunningCampaign(
                 campaign=campaign.id,
                 name=campaign.name,
                 state=campaign.state,
-                presence=_presence(lease.holder, lease.beat_age_s, lease.limit_s, gone),
+                presence=_presence(lease.holder, lease.beat_age_s, lease.limit_s, has_ended),
                 heard_s=lease.beat_age_s,
                 testbed=lease.testbed,
                 host=lease.holder.host,
@@ -108,11 +111,11 @@ def _running(
                 since=lease.taken,
                 limit_s=lease.limit_s,
                 queued=campaign.id in queued,
-                wish=None if asked is None else asked.wish,
-                asked_by="" if asked is None else asked.asked_by,
+                wish=None if request is None else request.wish,
+                asked_by="" if request is None else request.asked_by,
             )
         )
-    held = {lease.campaign for lease in found.leases}
+    leased = {lease.campaign for lease in rows_read.leases}
     rows += [
         RunningCampaign(
             campaign=campaign.id,
@@ -123,15 +126,15 @@ def _running(
             heard_s=max(0.0, (now - campaign.updated).total_seconds()),
             queued=campaign.id in queued,
         )
-        for campaign in found.campaigns
-        if campaign.state is CampaignState.RUNNING and campaign.id not in held
+        for campaign in rows_read.campaigns
+        if campaign.state is CampaignState.RUNNING and campaign.id not in leased
     ]
     return tuple(rows)
 
 
 def _presence(
-    holder: Holder, heard_s: float, limit_s: float, gone: Callable[[Holder], bool]
+    holder: Holder, heard_s: float, limit_s: float, has_ended: Callable[[Holder], bool]
 ) -> Presence:
-    if gone(holder):
+    if has_ended(holder):
         return Presence.DIED
     return Presence.SILENT if heard_s > limit_s else Presence.ALIVE

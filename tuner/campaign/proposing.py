@@ -1,15 +1,15 @@
-"""What a campaign is to try: what its specification names, and who proposes the rest."""
+"""The configurations to try: those of the specification, and who proposes the rest."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from tuner.campaign.equivalence import Facts
-from tuner.campaign.given import given_values
 from tuner.campaign.model_guide import ModelGuide
-from tuner.campaign.named import ORIGIN
+from tuner.campaign.named_comparison import ORIGIN
 from tuner.campaign.rules import Rules
 from tuner.campaign.spec import CampaignSpec
+from tuner.campaign.spec_values import given_values
 from tuner.errors import SpecError
 from tuner.model import Configuration, Prior
 from tuner.propose.encoding import Tunable
@@ -35,33 +35,33 @@ def guide_of(
         name: Tunable(part.space, facts[name], part.initial) for name, part in target.parts.items()
     }
     strategy = proposer(spec.search.sampler, tunables, spec.seed)
-    named = named_first(target, facts, spec)
-    return ModelGuide(tunables, target.baseline, rules, named, priors, strategy)
+    first = first_proposals(target, facts, spec)
+    return ModelGuide(tunables, target.baseline, rules, first, priors, strategy)
 
 
-def named_first(target: Target, facts: Facts, spec: CampaignSpec) -> list[Proposal]:
-    """What the specification wants tried first, its presets before all. Raises SpecError when a
+def first_proposals(target: Target, facts: Facts, spec: CampaignSpec) -> list[Proposal]:
+    """The first configurations to try, its presets before all. Raises SpecError when a
     configuration does not fit its host.
     """
-    wanted: dict[Configuration, Proposal] = {}
+    proposals: dict[Configuration, Proposal] = {}
     for configuration, origin in (*_presets(target, facts, spec), *_first(target, facts, spec)):
         if configuration != target.baseline:
-            wanted.setdefault(configuration, Proposal(configuration, origin))
-    return list(wanted.values())
+            proposals.setdefault(configuration, Proposal(configuration, origin))
+    return list(proposals.values())
 
 
 def compared(target: Target, facts: Facts, spec: CampaignSpec) -> list[Proposal]:
     """The configurations of a comparison, in the order of the file; none for a search. Raises
     SpecError when one does not fit its host, is the baseline, or is another one by its values.
     """
-    found: dict[Configuration, Proposal] = {target.baseline: Proposal(target.baseline, "")}
+    proposals: dict[Configuration, Proposal] = {target.baseline: Proposal(target.baseline, "")}
     for name in spec.compare:
         configuration = _over_baseline(target, facts, f"compare.{name}", spec)
-        if configuration in found:
-            same = found[configuration].origin.removeprefix(ORIGIN) or "the baseline"
+        if configuration in proposals:
+            same = proposals[configuration].origin.removeprefix(ORIGIN) or "the baseline"
             raise SpecError(f"compare.{name}: it is the same as {same}")
-        found[configuration] = Proposal(configuration, f"{ORIGIN}{name}")
-    return list(found.values())[1:]
+        proposals[configuration] = Proposal(configuration, f"{ORIGIN}{name}")
+    return list(proposals.values())[1:]
 
 
 def _over_baseline(target: Target, facts: Facts, where: str, spec: CampaignSpec) -> Configuration:

@@ -19,7 +19,7 @@ from tuner.judge.race import Action, Decision, RaceTable, decide_on
 from tuner.model import BASELINE, BlockKind, BlockTimes, Trial
 from tuner.states import BlockState, TrialState
 
-_ENDED = (TrialState.PRUNED, TrialState.COMPLETE)
+_FINAL_STATES = (TrialState.PRUNED, TrialState.COMPLETE)
 
 
 @dataclass(slots=True)
@@ -40,8 +40,8 @@ class Replay:
         baseline.
         """
         means = table.means()
-        left = [n for n in self.promoted if n not in self.endings and n not in failed]
-        return min(left, key=lambda number: (means[number], number), default=BASELINE)
+        candidates = [n for n in self.promoted if n not in self.endings and n not in failed]
+        return min(candidates, key=lambda number: (means[number], number), default=BASELINE)
 
 
 def advance(
@@ -56,24 +56,26 @@ def advance(
     The first time, what has ended is taken as it is stored, and every other trial is judged by all
     that was measured of it: had it been ended before, that would be stored.
     """
-    new = table.ended[replay.replayed :]
+    new = table.ended_blocks[replay.replayed :]
     if not new:
         return
     if not replay.replayed:
         replay.endings = {
-            t.number: Ending(t.state, t.reason) for t in trials if t.state in _ENDED and t.race > 0
+            t.number: Ending(t.state, t.reason)
+            for t in trials
+            if t.state in _FINAL_STATES and t.race > 0
         }
         rounds = [{n for block in new if _counts(block) for n in block.times_s}]
     else:
         rounds = [set(block.times_s) for block in new if _counts(block)]
-    for measured in rounds:
-        live = sorted(measured - {BASELINE} - replay.endings.keys() - set(failed))
+    for arms in rounds:
+        live = sorted(arms - {BASELINE} - replay.endings.keys() - set(failed))
         replay.decisions = tuple(
             decision for number in live for decision in _decide(number, table, rules)
         )
         for decision in replay.decisions:
             _follow(replay, decision, rules)
-    replay.replayed = len(table.ended)
+    replay.replayed = len(table.ended_blocks)
 
 
 def _counts(block: BlockTimes) -> bool:

@@ -1,6 +1,6 @@
 """Measures the references of a campaign: once a block, anywhere among its arms, never one of them.
 
-A reference that fails is told and voids nothing: no decision rests on it.
+A reference that fails is reported and voids nothing: no decision rests on it.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ class Beside:
         for number, reference in enumerate(self._references):
             place = draw.randrange(len(step.order) + 1)
             due = (step.number - 1) % reference.plan.every == 0
-            if due and place == position and not self._left_out(reference):
+            if due and place == position and not self._is_left_out(reference):
                 self._measure(step, position, number, reference)
 
-    def _left_out(self, reference: Reference) -> bool:
+    def _is_left_out(self, reference: Reference) -> bool:
         return self._failures.get(reference.plan.name, 0) >= _MOST_FAILURES
 
     def _measure(self, step: RunBlock, position: int, number: int, reference: Reference) -> None:
         name = reference.plan.name
-        started, before_s = datetime.now(UTC), self._ledger.spent_on("workload")
+        started, before_s = datetime.now(UTC), self._ledger.seconds_on("workload")
         seed = workload_seed(self._seed, step.number)
         self._check_stop()
         try:
@@ -89,7 +89,7 @@ class Beside:
             name,
             position,
             started,
-            self._ledger.spent_on("workload") - before_s,
+            self._ledger.seconds_on("workload") - before_s,
             report.components,
             page_cache,
             report.engine_sha256,
@@ -106,8 +106,8 @@ class Beside:
     def _failed(self, step: RunBlock, reference: Reference, problem: WorkloadError) -> None:
         name = reference.plan.name
         self._failures[name] = self._failures.get(name, 0) + 1
-        said = f"block {step.number}, {name}: {problem}"
-        if self._left_out(reference):
-            said += f"; {name} is left out for the rest of this run"
-        event = self._event("reference-failed", said, {"block": step.number, "reference": name})
+        message = f"block {step.number}, {name}: {problem}"
+        if self._is_left_out(reference):
+            message += f"; {name} is left out for the rest of this run"
+        event = self._event("reference-failed", message, {"block": step.number, "reference": name})
         self._observer.say(self._store.add_event(self._id, event))

@@ -25,7 +25,7 @@ class Usual:
     again: int = 0
 
     @classmethod
-    def stored(cls, store: Store, campaign: str, testbed: str | None, rules: Rules) -> Usual:
+    def of_campaign(cls, store: Store, campaign: str, testbed: str | None, rules: Rules) -> Usual:
         """As it was when the campaign's last block on this testbed ended."""
         usual = cls()
         for block in store.block_times(campaign, rules.components):
@@ -54,5 +54,5 @@ class Usual:
             limits,
             again=again,
             again_in_all=self.again,
-            measured_in_all=len(self.earlier) + len(arms),
+            runs_in_all=len(self.earlier) + len(arms),
         )

@@ -36,22 +36,22 @@ def blocks_so_far(
 
 
 def check_identity(
-    store: Store, campaign: str, now: Mapping[str, Aspect], *, measured: bool
+    store: Store, campaign: str, now: Mapping[str, Aspect], *, has_measurements: bool
 ) -> None:
     """Whether this is what the campaign was measured with, which is noted when it is new.
 
-    ``measured``: there are measurements. Raises ConflictError, naming what differs.
+    ``has_measurements``: there are measurements. Raises ConflictError, naming what differs.
     """
-    if not measured:
+    if not has_measurements:
         store.set_measured_with(campaign, now)
         return
-    stored = store.measured_with(campaign)
-    if changed := differences(stored, now):
+    earlier = store.measured_with(campaign)
+    if changed := differences(earlier, now):
         raise ConflictError(
             f"campaign {campaign} was measured with something else: {'; '.join(changed)}; put "
             f"it back, or begin a new one from it with 'fstune branch {campaign} FILE'"
         )
-    new = {name: aspect for name, aspect in now.items() if name not in stored}
+    new = {name: aspect for name, aspect in now.items() if name not in earlier}
     store.set_measured_with(campaign, new)
 
 

@@ -27,12 +27,12 @@ def trials_and_blocks(
             if isinstance(pick, int):
                 order.append(pick)
                 continue
-            found = pick.configuration
-            if found not in numbers:
-                number = numbers[found] = len(trials) + len(new)
-                state, options = TrialState.RUNNING, flags(found)
-                new.append(Trial(number, found, step.race, pick.origin, state, options))
-            order.append(numbers[found])
+            configuration = pick.configuration
+            if configuration not in numbers:
+                number = numbers[configuration] = len(trials) + len(new)
+                state, options = TrialState.RUNNING, flags(configuration)
+                new.append(Trial(number, configuration, step.race, pick.origin, state, options))
+            order.append(numbers[configuration])
         blocks.append(
             RunBlock.shuffled(
                 seed,

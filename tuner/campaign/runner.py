@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from tuner.campaign.equivalence import Facts, as_found, check_alike, least_facts
 from tuner.campaign.event_writer import EventWriter
 from tuner.campaign.floors import stored_floor
-from tuner.campaign.holding import Held
+from tuner.campaign.holding import LeaseKeeper
 from tuner.campaign.identity import programs
 from tuner.campaign.lanes import Doings, Lane, LaneObserver, Site, Stopped, assigned, at_once
 from tuner.campaign.ledger import Ledgers
@@ -60,7 +60,7 @@ class Runner:
     """One run of a campaign, new or resumed.
 
     ``sites``: where it measures, as many as the specification names. ``aspects``: what it measures
-    with, held to what was measured before. ``held``: the testbeds, by this process.
+    with, held to what was measured before. ``leases``: on the testbeds, kept by this process.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Runner:
         observer: Observer,
         *,
         aspects: Mapping[str, Aspect] | None = None,
-        held: Held | None = None,
+        leases: LeaseKeeper | None = None,
         pilot_only: bool = False,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -83,7 +83,7 @@ class Runner:
         self._workload = workload
         self._rules = stored_floor(store, campaign, rules_of(spec, workload))
         self._aspects = aspects or {}
-        self._held = held
+        self._leases = leases
         self._observer = observer
         self._doing = observer.doing
         self._writer = EventWriter(store, campaign, observer, now)
@@ -115,8 +115,8 @@ class Runner:
         try:
             self._void_cut_off()
             new = self._store.campaign(self._id).state is CampaignState.CREATED
-            said = "campaign started" if new else "campaign resumed"
-            self._writer.move(CampaignState.RUNNING, "", "campaign-started", said)
+            text = "campaign started" if new else "campaign resumed"
+            self._writer.move(CampaignState.RUNNING, "", "campaign-started", text)
             self._blocks = blocks_so_far(self._store, self._id, self._rules, self._workload)
             self._earlier_blocks = len(self._blocks)
             self._check_identity(self._aspects)
@@ -125,8 +125,8 @@ class Runner:
             self._conduct()
         except KeyboardInterrupt as stop:
             state, reason = CampaignState.PAUSED, f"stopped by {str(stop) or 'Ctrl-C'}"
-        except StopRequested as asked:
-            state, reason = asked.state, str(asked)
+        except StopRequested as request:
+            state, reason = request.state, str(request)
         except TunerError as problem:
             state, reason, error = CampaignState.FAILED, str(problem), problem
         except BaseException as problem:
@@ -146,40 +146,41 @@ class Runner:
             restored: list[str] = []
             failure: TunerError | None = None
             with self._ledgers.run.on("testbed"):
-                left = [lane for lane in self._lanes if not lane.is_back]
-                ends = [(lane, lane.give_back(self._doing)) for lane in left]
+                lanes = [lane for lane in self._lanes if not lane.is_back]
+                ends = [(lane, lane.give_back(self._doing)) for lane in lanes]
             self._doing("")
-            for lane, (done, problem) in ends:
-                restored += self._tell_restored(lane, done, problem)
+            for lane, (events, problem) in ends:
+                restored += self._tell_restored(lane, events, problem)
                 failure = failure or problem
             if self._store.campaign(self._id).state is not CampaignState.RUNNING:
                 return ()  # stopped before it had begun
-            if self._held is not None and self._held.superseded():
+            if self._leases is not None and self._leases.superseded():
                 return ()  # the campaign goes on elsewhere, and what is stored is of that run
             self._void_cut_off()
             with self._ledgers.writing() as use:
                 self._store.add_time_use(self._id, use)
-            asked = self._store.request(self._id)
-            if state is CampaignState.PAUSED and asked is not None and asked.wish is Wish.CANCEL:
+            request = self._store.request(self._id)
+            cancels = request is not None and request.wish is Wish.CANCEL
+            if state is CampaignState.PAUSED and cancels:
                 state = CampaignState.CANCELLED  # asked after the run had begun to end
             kind = f"campaign-{state}"
-            said = f"campaign {state}: {reason}" if reason else f"campaign {state}"
-            self._writer.move(state, reason, kind, said, {} if error is None else evidence(error))
+            text = f"campaign {state}: {reason}" if reason else f"campaign {state}"
+            self._writer.move(state, reason, kind, text, {} if error is None else evidence(error))
         if failure is not None:
-            said = f"{failure}; {putting_back(self._id, state)}"
-            raise TestbedError(said, failure.details) from failure
+            text = f"{failure}; {putting_back(self._id, state)}"
+            raise TestbedError(text, failure.details) from failure
         return tuple(restored)
 
     def _tell_restored(
-        self, lane: Lane, done: Sequence[tuple[str, str]], failure: TunerError | None
+        self, lane: Lane, events: Sequence[tuple[str, str]], failure: TunerError | None
     ) -> list[str]:
         """Tell what was put back on a testbed, and what could not be; returns the sentences."""
-        sentences = [f"{self._on(lane)}{sentence}" for _, sentence in done]
-        for (kind, _), sentence in zip(done, sentences, strict=True):
+        sentences = [f"{self._on(lane)}{sentence}" for _, sentence in events]
+        for (kind, _), sentence in zip(events, sentences, strict=True):
             self._writer.tell(kind, sentence, self._which(lane))
         if failure is not None:
-            said = f"{self._on(lane)}not everything could be put back: {failure}"
-            self._writer.tell("restore-failed", said, {**self._which(lane), **evidence(failure)})
+            text = f"{self._on(lane)}not everything could be put back: {failure}"
+            self._writer.tell("restore-failed", text, {**self._which(lane), **evidence(failure)})
         return sentences
 
     def _on(self, lane: Lane) -> str:
@@ -197,8 +198,8 @@ class Runner:
         self._store.void_running_blocks(self._id, "the run was cut off", void)
 
     def _check_identity(self, now: Mapping[str, Aspect]) -> None:
-        measured = any(block.times_s for block in self._blocks)
-        check_identity(self._store, self._id, now, measured=measured)
+        has_measurements = any(block.times_s for block in self._blocks)
+        check_identity(self._store, self._id, now, has_measurements=has_measurements)
 
     def _check_halt(self) -> None:
         """Raise Stopped when work on another testbed, or a stop signal, ends the run, and
@@ -211,41 +212,43 @@ class Runner:
     def _safe_point(self) -> None:
         """Where a run may end: somebody may have asked for it, or taken over."""
         self._check_halt()
-        if self._held is not None:
-            self._held.check()
-        if (asked := self._store.request(self._id)) is not None:
-            raise StopRequested(asked)
+        if self._leases is not None:
+            self._leases.check()
+        if (request := self._store.request(self._id)) is not None:
+            raise StopRequested(request)
 
     def _open(self) -> None:
         """Make the testbeds ready. One of several that cannot be is lost; the last one raises."""
         for lane in self._lanes:
             with self._ledgers.run.on("testbed"):
                 if lane.site.testbed.claim(self._id):
-                    said = "the testbed is brought up for this campaign"
-                    self._writer.tell("testbed-owned", f"{self._on(lane)}{said}", self._which(lane))
+                    text = "the testbed is brought up for this campaign"
+                    self._writer.tell("testbed-owned", f"{self._on(lane)}{text}", self._which(lane))
                 try:
                     lane.open(self._workload, self._lane_observer(lane).doing)
                 except TestbedError as problem:
                     if not self._together:
                         raise
                     self._lose(lane, problem)
-        self._target = self._opened()[0].target
+        self._target = self._benches()[0].target
 
-    def _opened(self) -> list[Bench]:
+    def _benches(self) -> list[Bench]:
         """The benches of the testbeds that can be used. Raises what the last was lost for."""
-        found = [lane.bench for lane in self._lanes if lane.lost is None and lane.bench is not None]
-        if not found:
+        benches = [
+            lane.bench for lane in self._lanes if lane.lost is None and lane.bench is not None
+        ]
+        if not benches:
             raise next(lane.lost for lane in reversed(self._lanes) if lane.lost is not None)
-        return found
+        return benches
 
     def _lose(self, lane: Lane, problem: TunerError) -> None:
         """Go on without a testbed, which is put back as far as that is possible now."""
         lane.lost = problem
-        said = f"{self._on(lane)}not used any more: {problem}"
-        self._writer.tell("testbed-lost", said, {**self._which(lane), **evidence(problem)})
+        text = f"{self._on(lane)}not used any more: {problem}"
+        self._writer.tell("testbed-lost", text, {**self._which(lane), **evidence(problem)})
         with self._ledgers.run.on("testbed"):
-            done, failure = lane.give_back(self._doing)
-        self._tell_restored(lane, done, failure)
+            events, failure = lane.give_back(self._doing)
+        self._tell_restored(lane, events, failure)
 
     def _lane_observer(self, lane: Lane) -> Observer:
         if not self._together:
@@ -257,8 +260,8 @@ class Runner:
         lanes = [lane for lane in self._lanes if lane.lost is None]
         targets = {lane.site.label: lane.bench.target for lane in lanes if lane.bench is not None}
         check_alike(targets)
-        if len(self._spec.places) > 1 and (said := self._spec.places[0].way.several):
-            self._writer.once("shared-machine", f"warn: {said}", {})
+        if len(self._spec.places) > 1 and (text := self._spec.places[0].way.several):
+            self._writer.once("shared-machine", f"warn: {text}", {})
         self._facts = least_facts(targets)
         self._check_identity(programs(self._target.identity))
         self._failures = failures = Failures()
@@ -266,9 +269,9 @@ class Runner:
             bench = lane.bench
             assert bench is not None
             identity = bench.target.identity
-            said = f"{self._on(lane)}testbed ready: {identity}"
+            text = f"{self._on(lane)}testbed ready: {identity}"
             data = {**self._which(lane), **as_found(bench)}
-            self._writer.tell("testbed-ready", said, data)
+            self._writer.tell("testbed-ready", text, data)
             bench.engine.clean_leftovers(self._id)
             for reference in bench.references:
                 reference.clean_leftovers(self._id)
@@ -280,34 +283,34 @@ class Runner:
                 self._lane_observer(lane),
                 self._writer.event,
                 self._rules,
-                spent=self._ledgers.writing,
+                writing_use=self._ledgers.writing,
                 testbed=lane.site.name,
                 failures=failures,
                 safe_point=self._safe_point,
                 check_stop=self._check_halt,
             )
-        found = self._target.baseline
+        baseline = self._target.baseline
         try:
             event = self._writer.event("baseline", "the baseline is the configuration as found")
-            stored = self._store.set_baseline(self._id, found, event)
+            event_row = self._store.set_baseline(self._id, baseline, event)
         except ConflictError as problem:
             raise ConflictError(
                 f"{problem}: the testbed is not as it was; put it back or begin a new campaign"
             ) from problem
-        if stored is not None:
-            self._observer.say(stored)
+        if event_row is not None:
+            self._observer.say(event_row)
         trials = self._store.trials(self._id)
-        flags = self._target.flags(found)
-        references = [Trial(BASELINE, found, 0, "as found", TrialState.RUNNING, flags)]
+        flags = self._target.flags(baseline)
+        references = [Trial(BASELINE, baseline, 0, "as found", TrialState.RUNNING, flags)]
         if self._rules.pilot is not None:
-            twin = Trial(BASELINE + 1, found, 0, TWIN_ORIGIN, TrialState.RUNNING, flags)
+            twin = Trial(BASELINE + 1, baseline, 0, TWIN_ORIGIN, TrialState.RUNNING, flags)
             references.append(twin)
         if not trials:
             self._add(references)
-        priors = stored_priors(self._store, self._id, found)
+        priors = stored_priors(self._store, self._id, baseline)
         guide = guide_of(self._target, self._facts, self._spec, self._rules, priors)
-        given = compared(self._target, self._facts, self._spec)
-        self._planner = Planner(self._rules, guide, given)
+        configurations = compared(self._target, self._facts, self._spec)
+        self._planner = Planner(self._rules, guide, configurations)
         self._notes = Notes(
             self._store, self._id, self._planner, self._writer, together=self._together
         )
@@ -366,25 +369,25 @@ class Runner:
         self._failures.testbeds = len(available)
         lanes = assigned(steps, available)
         self._safe_point()
-        begun = self._begin(lanes, steps)
+        events = self._begin(lanes, steps)
         of = {trial.number: trial for trial in trials}
         work = [
             partial(lane.blocks.run, step, of, event)
-            for lane, step, event in zip(lanes, steps, begun, strict=True)
+            for lane, step, event in zip(lanes, steps, events, strict=True)
             if lane.blocks is not None
         ]
         if self._together:
-            ended = at_once(lanes, work, self._halt, self._id, self._doing)
+            endings = at_once(lanes, work, self._halt, self._id, self._doing)
         else:
             work[0]()
-            ended = [None]
+            endings = [None]
         self._ledgers.elapsed.meet()
         # A block that has ended never changes: only the new ones need to be read.
         last = self._blocks[-1].number if self._blocks else 0
         new = self._store.block_times(self._id, self._rules.components, after=last)
         self._blocks += new
         if self._together:
-            self._look_at(lanes, ended, {block.number: block for block in new}, steps)
+            self._look_at(lanes, endings, {block.number: block for block in new}, steps)
 
     def _begin(self, lanes: Sequence[Lane], steps: Sequence[RunBlock]) -> list[Event]:
         """Store the blocks: all or none, so that a batch is never begun in part."""
@@ -394,8 +397,8 @@ class Runner:
             if lane.blocks is not None
         ]
         leases = []
-        if self._held is not None:
-            leases = [self._held.lease(lane.site.name) for lane in lanes if lane.site.name]
+        if self._leases is not None:
+            leases = [self._leases.lease(lane.site.name) for lane in lanes if lane.site.name]
         if not self._together:
             (block, event), lease = blocks[0], next(iter(leases), None)
             return [self._store.begin_block(self._id, block, event, lease)]
@@ -404,26 +407,26 @@ class Runner:
     def _look_at(
         self,
         lanes: Sequence[Lane],
-        ended: Sequence[BaseException | None],
+        endings: Sequence[BaseException | None],
         blocks: Mapping[int, BlockTimes],
         steps: Sequence[RunBlock],
     ) -> None:
         """What became of blocks that were measured at once: a testbed that does not do its part is
         lost, anything else ends the run.
         """
-        for problem in ended:
+        for problem in endings:
             if problem is not None and not isinstance(
                 problem, TestbedError | CampaignHalted | Stopped
             ):
                 raise problem
-        for lane, step, problem in zip(lanes, steps, ended, strict=True):
+        for lane, step, problem in zip(lanes, steps, endings, strict=True):
             block = blocks[step.number]
             lane.voids = lane.voids + 1 if block.state is BlockState.VOID else 0
             if isinstance(problem, TestbedError | CampaignHalted):
                 self._lose(lane, problem)
             elif lane.voids >= MAX_VOID_IN_A_ROW:
-                said = f"{lane.voids} blocks in a row went void; the last one: {block.reason}"
-                self._lose(lane, CampaignHalted(f"the campaign halted: {said}"))
+                text = f"{lane.voids} blocks in a row went void; the last one: {block.reason}"
+                self._lose(lane, CampaignHalted(f"the campaign halted: {text}"))
 
     def _explore(self, step: Explore, trials: Sequence[Trial]) -> None:
         """Store the new configurations of a round, then measure its blocks."""

@@ -15,7 +15,7 @@ from statistics import fmean
 import numpy as np
 import numpy.typing as npt
 
-from tuner.judge.observations import Observed
+from tuner.judge.observations import Observations
 from tuner.judge.score import checked_weights, log_times
 from tuner.measure.covariates import covariate_row
 from tuner.model import BASELINE, COVARIATES, Block, BlockKind, BlockTimes
@@ -88,7 +88,7 @@ class ScoreTable:
         self.components = tuple(components)
         self._weights = checked_weights(weights, len(self.components)).tolist()
         #: Every block taken in, void ones too.
-        self.ended: list[BlockTimes] = []
+        self.ended_blocks: list[BlockTimes] = []
         #: The complete ones.
         self.scored: list[ScoredBlock] = []
         #: Measuring time and measurements of all blocks.
@@ -147,14 +147,14 @@ class ScoreTable:
 
     def means(self) -> dict[int, float]:
         """Mean log time ratio to the baseline of every trial of the search."""
-        found = {}
+        means = {}
         for trial, values in self._pairs[BlockKind.SEARCH].items():
             count, mean = self._means.get(trial, (0, 0.0))
             if count != len(values):
                 mean = fmean(values)
                 self._means[trial] = (len(values), mean)
-            found[trial] = mean
-        return found
+            means[trial] = mean
+        return means
 
     def logs(
         self, trials: Sequence[int], until: int | None = None, kind: BlockKind = BlockKind.SEARCH
@@ -164,18 +164,18 @@ class ScoreTable:
         ``until``.
         """
         arrays = {trial: self._where(kind, trial) for trial in trials}
-        heard = [at for t, (at, _) in arrays.items() if t != BASELINE]
-        columns = np.unique(np.concatenate(heard)) if heard else np.empty(0, np.int64)
+        places = [at for t, (at, _) in arrays.items() if t != BASELINE]
+        columns = np.unique(np.concatenate(places)) if places else np.empty(0, np.int64)
         columns = columns if until is None else columns[columns <= until]
-        known = self._all_logs()
-        found = np.full((len(trials), len(columns), len(self.components)), np.nan)
+        all_logs = self._all_logs()
+        logs = np.full((len(trials), len(columns), len(self.components)), np.nan)
         for row, trial in enumerate(trials):
             at, of = arrays[trial]
             place = np.searchsorted(columns, at)
             inside = place < len(columns)
             inside[inside] = columns[place[inside]] == at[inside]
-            found[row, place[inside]] = known[of[inside]]
-        return found, columns
+            logs[row, place[inside]] = all_logs[of[inside]]
+        return logs, columns
 
     def blocks_of(self, trial: int, kind: BlockKind = BlockKind.SEARCH) -> list[int]:
         """The numbers of the complete blocks behind the ``pairs`` of a trial."""
@@ -202,7 +202,7 @@ class ScoreTable:
             np.array([one.scores[BASELINE] for one in self.scored]),
         )
 
-    def observed(self, kinds: Collection[BlockKind]) -> Observed:
+    def observations(self, kinds: Collection[BlockKind]) -> Observations:
         """What an adjustment is fitted to, or used on: every arm but the baseline's of these kinds
         of blocks, by kind and trial; ``block`` is the place in ``scored``. Only of a table that
         keeps times.
@@ -220,7 +220,7 @@ class ScoreTable:
                 mine.append(arms)
                 reference.append(base_arms[np.searchsorted(of_base, at)])
         own, base = _joined(mine), _joined(reference)
-        return Observed(
+        return Observations(
             _joined(trials),
             _joined(places),
             logs[own] - logs[base],
@@ -247,8 +247,8 @@ class ScoreTable:
         total = logs[:, 0] * self._weights[0]
         for number, weight in enumerate(self._weights[1:], start=1):
             total = total + logs[:, number] * weight
-        found: list[float] = total[::-1].tolist()
-        return found
+        scores: list[float] = total[::-1].tolist()
+        return scores
 
     def _all_logs(self) -> Floats:
         if len(self._logs) > 1:
@@ -261,7 +261,9 @@ class ScoreTable:
         return self._covariates[0] if self._covariates else np.empty((0, len(COVARIATES)))
 
     def _count_in(self, block: BlockTimes) -> None:
-        self.ended.append(block if self._keep_times else replace(block, times_s={}, covariates={}))
+        self.ended_blocks.append(
+            block if self._keep_times else replace(block, times_s={}, covariates={})
+        )
         self.seconds += block.duration_s
         self.measurements += len(block.times_s)
         number, last = block.number, self.last_block
@@ -272,19 +274,19 @@ class ScoreTable:
 
     def _take_in(self, block: BlockTimes, scores: list[float]) -> None:
         """``scores``: those to come, the next one last."""
-        found = {trial: scores.pop() for trial in block.times_s}
+        own = {trial: scores.pop() for trial in block.times_s}
         place, of_kind = len(self.scored), self._arms[block.kind]
-        for arm, trial in enumerate(found, start=self._count):
+        for arm, trial in enumerate(own, start=self._count):
             columns, arms = of_kind[trial]
             columns.append(place)
             arms.append(arm)
-        self._count += len(found)
-        pairs, base = self._pairs[block.kind], found[BASELINE]
-        for trial, score in found.items():
+        self._count += len(own)
+        pairs, base = self._pairs[block.kind], own[BASELINE]
+        for trial, score in own.items():
             if trial != BASELINE:
                 pairs[trial].append(score - base)
-        kept = self.ended[-1]
-        self.scored.append(ScoredBlock(kept, found))
+        newest = self.ended_blocks[-1]
+        self.scored.append(ScoredBlock(newest, own))
 
 
 def _covariates(blocks: Sequence[BlockTimes]) -> Floats:

@@ -68,24 +68,24 @@ class SpaceSection(Section):
     presets: tuple[str, ...] = ()
 
 
-def _named(value: object) -> object:
+def _as_section(value: object) -> object:
     return {"name": value} if isinstance(value, str) else value
 
 
-NamedSpace = Annotated[SpaceSection, BeforeValidator(_named)]
+NamedSpace = Annotated[SpaceSection, BeforeValidator(_as_section)]
 
 
-def _given(value: object) -> object:
+def _without_nulls(value: object) -> object:
     """Campaigns of earlier releases are stored with a null for a part that was left alone."""
     if not isinstance(value, dict):
         return value
-    left_alone = [part for part in part_order() if part in value and value[part] is None]
-    return {part: space for part, space in value.items() if part not in left_alone}
+    untouched = [part for part in part_order() if part in value and value[part] is None]
+    return {part: space for part, space in value.items() if part not in untouched}
 
 
 #: Which parameters may be changed: a packaged search space or a file for each part of the service.
 #: A part without one keeps the settings that it was found with.
-Spaces = Annotated[dict[str, NamedSpace], BeforeValidator(_given)]
+Spaces = Annotated[dict[str, NamedSpace], BeforeValidator(_without_nulls)]
 
 
 class WorkloadSection(Section):
@@ -95,7 +95,7 @@ class WorkloadSection(Section):
     scale: float = Field(default=1.0, gt=0.0, le=1e6)
 
 
-NamedWorkload = Annotated[WorkloadSection, BeforeValidator(_named)]
+NamedWorkload = Annotated[WorkloadSection, BeforeValidator(_as_section)]
 
 
 #: Words of campaign files of earlier releases, which are stored with their campaigns.
@@ -114,10 +114,10 @@ class SearchSection(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _renamed(cls, given: object) -> object:
-        if not isinstance(given, dict):
-            return given
-        return {_FORMER.get(str(name), name): value for name, value in given.items()}
+    def _with_new_names(cls, document: object) -> object:
+        if not isinstance(document, dict):
+            return document
+        return {_FORMER.get(str(name), name): value for name, value in document.items()}
 
 
 class BudgetSection(Section):
@@ -223,19 +223,19 @@ class CampaignSpec(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_pilot(cls, given: object) -> object:
+    def _without_pilot(cls, document: object) -> object:
         """A comparison has nothing to plan, so that it has a pilot only if it names one."""
-        if isinstance(given, dict) and given.get("compare") and "pilot" not in given:
-            return {**given, "pilot": {"blocks": 0}}
-        return given
+        if isinstance(document, dict) and document.get("compare") and "pilot" not in document:
+            return {**document, "pilot": {"blocks": 0}}
+        return document
 
     @model_validator(mode="after")
     def _compares_or_searches(self) -> CampaignSpec:
         if not self.compare:
             return self
         presets = any(section.presets for section in self.spaces.values())
-        for key, given in (("first", self.first), ("presets", presets)):
-            if given:
+        for key, value in (("first", self.first), ("presets", presets)):
+            if value:
                 raise ValueError(f"compare: it searches nothing, so that it takes no {key}")
         if self.statistics.adjust:
             raise ValueError("compare: what others did is learnt in a search; leave out adjust")
@@ -261,7 +261,9 @@ class CampaignSpec(Section):
 
     @field_validator("references")
     @classmethod
-    def _told_apart(cls, references: tuple[ReferenceSection, ...]) -> tuple[ReferenceSection, ...]:
+    def _distinct_references(
+        cls, references: tuple[ReferenceSection, ...]
+    ) -> tuple[ReferenceSection, ...]:
         names = [reference.name for reference in references]
         if len(set(names)) < len(names):
             raise ValueError("two references have the same name")
@@ -273,8 +275,8 @@ class CampaignSpec(Section):
             raise ValueError("name one, 'testbed: ...', or several, 'testbeds: [...]'")
         if len({place.key for place in self.testbeds}) > 1:
             raise ValueError("testbeds: name testbeds of one kind only")
-        named = [name for place in self.testbeds if (name := place.named) is not None]
-        if len(set(named)) < len(named):
+        names = [name for place in self.testbeds if (name := place.own_name) is not None]
+        if len(set(names)) < len(names):
             raise ValueError("testbeds: two of them are the same")
         return self
 
@@ -315,16 +317,16 @@ def by_part(spaces: Mapping[str, SpaceSection], kind: Kind) -> dict[str, SpaceSe
     """The spaces in the order of the service's parts. Raises the error of a part that it has not,
     or that is missing.
     """
-    known = part_order() if kind.parts is None else kind.parts
-    for part in [part for part in spaces if part not in known]:
-        nearest = difflib.get_close_matches(part, known, n=1)
-        hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
+    parts = part_order() if kind.parts is None else kind.parts
+    for part in [part for part in spaces if part not in parts]:
+        nearest = difflib.get_close_matches(part, parts, n=1)
+        hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(parts)}"
         raise wrong_key(part, f"{_not_for_campaigns(spaces[part].name)}unknown key; {hint}")
     for part in sorted(kind.required - spaces.keys()):
         raise wrong_key(part, "missing")
     if not spaces:
-        raise ValueError(f"name the search space of a part: {', '.join(known)}")
-    return {part: spaces[part] for part in known if part in spaces}
+        raise ValueError(f"name the search space of a part: {', '.join(parts)}")
+    return {part: spaces[part] for part in parts if part in spaces}
 
 
 def read_spec(path: Path) -> CampaignSpec:
@@ -351,19 +353,19 @@ def _unknown_names(document: Mapping[str, object], directory: Path) -> list[str]
     be read.
     """
 
-    def named(section: object) -> str:
+    def name_of(section: object) -> str:
         name = section.get("name") if isinstance(section, dict) else section
         return _resolved(name, directory) if isinstance(name, str) else ""
 
     wrong = []
-    if workload := named(document.get("workload")):
+    if workload := name_of(document.get("workload")):
         try:
             workloads.load(workload)
         except workloads.SpecError as problem:
             wrong.append(f"workload {workload}: {problem}")
     sections = document.get("spaces")
     for component, section in sections.items() if isinstance(sections, dict) else ():
-        if component in part_order() and (space := named(section)):
+        if component in part_order() and (space := name_of(section)):
             try:
                 search_spaces.load(space)
             except SpaceError as problem:
@@ -384,8 +386,8 @@ def _with_resolved_paths(spec: CampaignSpec, directory: Path) -> CampaignSpec:
     def place(section: TestbedSection) -> TestbedSection:
         return section.of(section.way.resolve(section.section, directory))
 
-    found = {"spaces": spaces, "workload": workload}
-    return spec.at([place(section) for section in spec.places]).model_copy(update=found)
+    update = {"spaces": spaces, "workload": workload}
+    return spec.at([place(section) for section in spec.places]).model_copy(update=update)
 
 
 def _not_for_campaigns(name: str) -> str:
@@ -403,8 +405,10 @@ def load_space(section: SpaceSection, component: str) -> Space:
     try:
         space = search_spaces.load(section.name)
         if space.component != component:
-            said = f"{_not_for_campaigns(section.name)}{space.name} is a space of {space.component}"
-            raise SpecError(f"spaces.{component}: {said}")
+            message = (
+                f"{_not_for_campaigns(section.name)}{space.name} is a space of {space.component}"
+            )
+            raise SpecError(f"spaces.{component}: {message}")
         narrowed = space.narrow(
             only=section.only,
             also=section.also,
@@ -424,10 +428,10 @@ def stored_spaces(text: str, *, files: bool = True) -> dict[str, Space]:
     Of a campaign of a server only the names of its spaces are known.
     """
     try:
-        named = {p: section["name"] for p, section in json.loads(text)["spaces"].items() if section}
-        if not files and not set(named.values()) <= set(search_spaces.names()):
+        names = {p: section["name"] for p, section in json.loads(text)["spaces"].items() if section}
+        if not files and not set(names.values()) <= set(search_spaces.names()):
             return {}
-        return {part: search_spaces.load(name) for part, name in named.items()}
+        return {part: search_spaces.load(name) for part, name in names.items()}
     except (SpaceError, ValueError, TypeError, KeyError, AttributeError):
         return {}
 
@@ -436,11 +440,11 @@ def _with_presets(space: Space, section: SpaceSection) -> Space:
     """The space with the risky parameters of the presets asked for searched too: whoever names a
     preset allows what it sets, alone and in other company.
     """
-    named = {
+    parameters = {
         name
         for preset in space.presets
         if preset.name in section.presets
         for name in preset.values
         if space[name].risk is not Risk.PERFORMANCE and space[name].fixed is None
     }
-    return space.searching(named)
+    return space.searching(parameters)

@@ -8,7 +8,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 
-from tuner.campaign.budget import Spent
+from tuner.campaign.budget import Cost
 from tuner.campaign.comparing import estimates
 from tuner.campaign.rules import Rules
 from tuner.campaign.scores import ScoreTable
@@ -19,7 +19,7 @@ from tuner.records.estimate import Estimate
 from tuner.records.standing import Candidate, DroppedTrial, LiveTrial, Standing
 from tuner.states import TrialState
 
-_DROPPED_SHOWN = 5
+_MOST_DROPPED = 5
 #: Standard deviations on each side of the mean that hold 95% of a normal distribution.
 _NORMAL_95 = 1.96
 
@@ -32,10 +32,10 @@ def against_baseline(
     """
     pairs = table.pairs(kind)
     most = rules.certify_blocks if kind is BlockKind.CERTIFY else rules.race.max_blocks
-    wanted = list(pairs) if trials is None else [trial for trial in trials if trial in pairs]
-    values = [pairs[trial] for trial in wanted]
-    known = zip(wanted, estimates(values, most), values, strict=True)
-    return {trial: (estimate, len(of)) for trial, estimate, of in known}
+    numbers = list(pairs) if trials is None else [trial for trial in trials if trial in pairs]
+    values = [pairs[trial] for trial in numbers]
+    rows = zip(numbers, estimates(values, most), values, strict=True)
+    return {trial: (estimate, len(of)) for trial, estimate, of in rows}
 
 
 def standing(
@@ -49,15 +49,15 @@ def standing(
     kind = BlockKind.CERTIFY if plan.phase is Phase.CERTIFY else BlockKind.SEARCH
     if plan.phase is Phase.PILOT:
         kind = BlockKind.PILOT
-    shown = _shown(trials, plan)
-    estimates = against_baseline(table, rules, kind, [trial.number for trial in shown])
-    spent = Spent.of(table)
-    left_s = spent.left_s(use, rules)
+    visible = _visible_trials(trials, plan)
+    estimates = against_baseline(table, rules, kind, [trial.number for trial in visible])
+    cost = Cost.of(table)
+    remaining_s = cost.left_s(use, rules)
     rows = [
         _row(t, plan, estimates, trials[BASELINE].configuration)
         if t.number != BASELINE
         else _baseline_row(t, sum(one.block.kind is kind for one in table.scored))
-        for t in shown
+        for t in visible
     ]
     dropped = (
         DroppedTrial(t.number, t.reason)
@@ -66,18 +66,18 @@ def standing(
     )
     return Standing(
         race=plan.race,
-        block=table.ended[-1].number if table.ended else 0,
+        block=table.ended_blocks[-1].number if table.ended_blocks else 0,
         expected_blocks=None,
-        measurements=spent.measurements,
-        budget=rules.budget_measurements or _expected(spent, rules.budget_s),
+        measurements=cost.measurements,
+        budget=rules.budget_measurements or _expected(cost, rules.budget_s),
         elapsed_s=use.wall_s,
-        expected_left_s=left_s,
+        expected_left_s=remaining_s,
         kind=kind,
         rows=tuple(rows),
         best=_best(plan, trials),
         certified=None if plan.answer is None else plan.answer.finalist,
         estimated=rules.budget_measurements is None,
-        dropped=tuple(islice(dropped, _DROPPED_SHOWN)),
+        dropped=tuple(islice(dropped, _MOST_DROPPED)),
     )
 
 
@@ -86,18 +86,20 @@ def _best(plan: Plan, trials: Sequence[Trial]) -> Candidate | None:
         return None
     gain, reach = plan.best.gain, _NORMAL_95 * plan.best.error
     estimate = Estimate(math.exp(-gain), math.exp(-gain - reach), math.exp(reach - gain))
-    found = plan.best.configuration
-    return Candidate(found, changes(trials[BASELINE].configuration, found), estimate)
+    configuration = plan.best.configuration
+    return Candidate(
+        configuration, changes(trials[BASELINE].configuration, configuration), estimate
+    )
 
 
-def _expected(spent: Spent, budget_s: float) -> int | None:
+def _expected(cost: Cost, budget_s: float) -> int | None:
     """How many measurements the budget allows at the pace so far; None before the first one."""
-    if spent.measurements == 0 or spent.seconds <= 0.0:
+    if cost.measurements == 0 or cost.seconds <= 0.0:
         return None
-    return max(spent.measurements, round(spent.measurements * budget_s / spent.seconds))
+    return max(cost.measurements, round(cost.measurements * budget_s / cost.seconds))
 
 
-def _shown(trials: Sequence[Trial], plan: Plan) -> list[Trial]:
+def _visible_trials(trials: Sequence[Trial], plan: Plan) -> list[Trial]:
     """The baseline, the incumbent, then the others in the race."""
     first = [BASELINE] if plan.incumbent == BASELINE else [BASELINE, plan.incumbent]
     others = [number for number in plan.live if number not in first]
@@ -105,7 +107,7 @@ def _shown(trials: Sequence[Trial], plan: Plan) -> list[Trial]:
 
 
 def _baseline_row(baseline: Trial, blocks: int) -> LiveTrial:
-    """What all others are compared with: in so many blocks."""
+    """The row of the baseline, which was measured in this number of blocks."""
     return LiveTrial(BASELINE, baseline.origin, "reference", blocks, "")
 
 
@@ -115,10 +117,10 @@ def _row(
     estimates: Mapping[int, tuple[Estimate, int]],
     baseline: Configuration,
 ) -> LiveTrial:
-    known, count = estimates.get(trial.number, (None, 0))
+    estimate, count = estimates.get(trial.number, (None, 0))
     states = {Phase.PILOT: "twin", Phase.SEARCH: "searched"}
     state = states.get(plan.phase, "finalist")
     if trial.number == plan.incumbent and plan.phase is Phase.SEARCH:
         state = "incumbent"
-    told = changes(baseline, trial.configuration)
-    return LiveTrial(trial.number, trial.origin, state, count, told, known)
+    difference = changes(baseline, trial.configuration)
+    return LiveTrial(trial.number, trial.origin, state, count, difference, estimate)

@@ -35,23 +35,23 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
     process has died is ended here; whatever it left on its testbed stays there. One that waits for
     a worker is taken off the queue. Raises ConflictError when there is nothing to end.
     """
-    queue = Queue.found(store)
+    queue = Queue.find(store)
     if campaign.state is CampaignState.RUNNING:
         if in_use(store, campaign.id):
-            said = f"asked to {wish} from {asked_by}"
-            event = NewEvent(now, _REQUESTED[wish], said, {"from": asked_by})
+            message = f"asked to {wish} from {asked_by}"
+            event = NewEvent(now, _REQUESTED[wish], message, {"from": asked_by})
             store.ask(campaign.id, Request(wish, asked_by, now), event)
             return f"campaign {campaign.id} will {wish} at the next safe point"
         cut_off = "its process died"
         if queue is not None:
-            queue.withdraw(campaign.id, _off_queue(asked_by, now), taken=True)
+            queue.withdraw(campaign.id, _off_queue(asked_by, now), from_worker=True)
         store.void_running_blocks(campaign.id, cut_off, NewEvent(now, "block-void", cut_off))
         _end(store, campaign, wish, f"{wish} asked from {asked_by} after its process died", now)
-        left = "what it left on its testbed is still there"
+        rest = "what it left on its testbed is still there"
         todo = f"; 'fstune resume {campaign.id}' puts it back" if wish is Wish.PAUSE else ""
-        return f"campaign {campaign.id} is {_ENDS[wish][0]}; {left}{todo}"
-    waited = queue is not None and queue.withdraw(campaign.id, _off_queue(asked_by, now))
-    if wish is Wish.PAUSE and waited:
+        return f"campaign {campaign.id} is {_ENDS[wish][0]}; {rest}{todo}"
+    was_queued = queue is not None and queue.withdraw(campaign.id, _off_queue(asked_by, now))
+    if wish is Wish.PAUSE and was_queued:
         todo = f"'fstune resume {campaign.id} --queue' puts it there again"
         return f"campaign {campaign.id} is off the queue; {todo}"
     if wish is Wish.PAUSE or campaign.state in OVER:
@@ -61,12 +61,12 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
 
 
 def in_use(store: Store, campaign: str, testbeds: Collection[str] = ()) -> bool:
-    """Whether a living process runs a campaign, as far as can be told from here, or uses one of
+    """Whether a living process runs a campaign, as far as this machine can tell, or uses one of
     these testbeds.
     """
     leases = store.leases()
-    held = [each for each in leases if each.testbed in testbeds or each.campaign == campaign]
-    return any(each.beat_age_s <= each.limit_s and not is_gone(each.holder) for each in held)
+    leased = [each for each in leases if each.testbed in testbeds or each.campaign == campaign]
+    return any(each.beat_age_s <= each.limit_s and not is_gone(each.holder) for each in leased)
 
 
 def _off_queue(asked_by: str, now: datetime) -> NewEvent:

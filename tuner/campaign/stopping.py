@@ -26,30 +26,30 @@ Handler = Callable[[int, FrameType | None], object] | int | None
 
 
 @contextmanager
-def stop_signals(say: Callable[[str], None] = lambda said: None) -> Iterator[None]:
+def stop_signals(say: Callable[[str], None] = lambda message: None) -> Iterator[None]:
     """Turn stop signals into KeyboardInterrupt, so that one path cleans up for all of them.
 
     The first Ctrl-C lets a run of the workload that is under way finish; a second one, and every
     other stop signal, does not. ``say``: is told of each at once, in the signal handler: it must
     not wait for a lock that the main thread may hold.
     """
-    last_s, asked, stopping = float("-inf"), False, False
+    last_s, is_patient, stopping = float("-inf"), False, False
 
     def stop(number: int, frame: FrameType | None) -> None:
-        nonlocal last_s, asked, stopping
+        nonlocal last_s, is_patient, stopping
         now_s = time.monotonic()
         if now_s - last_s < _SAME_REQUEST_S and (stopping or number == signal.SIGINT):
             return  # the same request: it must not interrupt the answer to the one before
         last_s = now_s
         name = signal.Signals(number).name
-        if not asked and number == signal.SIGINT and is_finishing():
-            asked = True
+        if not is_patient and number == signal.SIGINT and is_finishing():
+            is_patient = True
             say(f"{name}: {FINISHING}")
             interrupt_patiently(name)
             return
         if not stopping:
             say(f"{name}: {STOPPING}")
-        asked = stopping = True
+        is_patient = stopping = True
         interrupt(name)
 
     with _handling(stop):
@@ -61,7 +61,7 @@ def stop_signals(say: Callable[[str], None] = lambda said: None) -> Iterator[Non
 
 @contextmanager
 def undisturbed(say: Callable[[str], None]) -> Iterator[None]:
-    """Hold stop signals off while the testbed is put back; ``say`` is told of each."""
+    """Hold stop signals off while the testbed is put back; ``say`` gets a message for each."""
 
     def hold_off(number: int, frame: FrameType | None) -> None:
         say(f"{signal.Signals(number).name}: putting the testbed back first; this takes seconds")

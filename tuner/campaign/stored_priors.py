@@ -16,31 +16,35 @@ from tuner.store import Store
 
 def stored_priors(store: Store, campaign: str, baseline: Configuration) -> list[Prior]:
     """What earlier campaigns found, as differences to ``baseline``, that of this campaign."""
-    found = store.priors(campaign)
+    priors = store.priors(campaign)
     baselines: dict[str, Configuration] = {}
-    for earlier in {_campaign(prior) for prior in found}:
+    for earlier in {_campaign(prior) for prior in priors}:
         try:
             trials = store.trials(earlier)
         except NotFoundError:
             continue
         if trials:
             baselines[earlier] = trials[BASELINE].configuration
-    return compared_with(baseline, found, baselines)
+    return compared_with(baseline, priors, baselines)
 
 
 def compared_with(
-    baseline: Configuration, found: Sequence[Prior], baselines: Mapping[str, Configuration]
+    baseline: Configuration, priors: Sequence[Prior], baselines: Mapping[str, Configuration]
 ) -> list[Prior]:
     """Priors as differences to ``baseline``; without those of campaigns that never compared with
     it, and without the baseline itself. ``baselines``: of the earlier campaigns, by identifier.
     """
-    shifts = {earlier: 0.0 for earlier, known in baselines.items() if known == baseline}
-    for prior in found:
+    shifts = {
+        earlier: 0.0
+        for earlier, earlier_baseline in baselines.items()
+        if earlier_baseline == baseline
+    }
+    for prior in priors:
         if prior.configuration == baseline and _campaign(prior) in baselines:
             shifts.setdefault(_campaign(prior), prior.difference)
     return [
         replace(prior, difference=prior.difference - shifts[_campaign(prior)])
-        for prior in found
+        for prior in priors
         if _campaign(prior) in shifts and prior.configuration != baseline
     ]
 

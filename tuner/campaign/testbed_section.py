@@ -54,7 +54,7 @@ class TestbedSection(_Keys):
         return getattr(self, self.key)
 
     @property
-    def named(self) -> str | None:
+    def own_name(self) -> str | None:
         """What tells it from others of its kind; None for one that is the campaign's own."""
         return self.way.name(self.section)
 

@@ -18,8 +18,8 @@ from tuner.states import CampaignState
 from tuner.store import Store
 from tuner.store.pages import Pages
 
-#: So many of the newest campaigns with an answer are looked at, and so many similar ones used.
-_LOOKED_AT, _USED = 100, 5
+#: The newest campaigns with an answer that are looked at, and the similar ones that are used.
+_MOST_CAMPAIGNS, _MOST_SIMILAR = 100, 5
 
 
 def warm_start(
@@ -36,19 +36,19 @@ def warm_start(
     """
     if spec.warm_start != "auto" or spec.compare:
         return [], []
-    found: dict[Configuration, Prior] = {}
+    newest: dict[Configuration, Prior] = {}
     used: list[str] = []
-    for old in Pages(store).answered(_LOOKED_AT):
-        if len(used) == _USED:
+    for old in Pages(store).with_answer(_MOST_CAMPAIGNS):
+        if len(used) == _MOST_SIMILAR:
             break
         if not _similar(store, old, spec, aspects):
             continue
         trials, blocks = store.trials(old.id), store.blocks(old.id)
-        if told := priors(old.id, trials, blocks, rules, parameters):
+        if of_campaign := priors(old.id, trials, blocks, rules, parameters):
             used.append(old.id)
-            for prior in told:
-                found.setdefault(prior.configuration, prior)
-    return list(found.values()), used
+            for prior in of_campaign:
+                newest.setdefault(prior.configuration, prior)
+    return list(newest.values()), used
 
 
 def _similar(
@@ -60,11 +60,11 @@ def _similar(
         other = CampaignSpec.from_json(old.spec)
     except SpecError:
         return False  # of another release, or of a kind of service that is not installed
-    named = {part: section.name for part, section in other.spaces.items()}
-    measured = store.measured_with(old.id).get("workload")
+    spaces = {part: section.name for part, section in other.spaces.items()}
+    earlier = store.measured_with(old.id).get("workload")
     return (
-        named == {part: section.name for part, section in spec.spaces.items()}
+        spaces == {part: section.name for part, section in spec.spaces.items()}
         and other.places[0].key == spec.places[0].key
-        and measured is not None
-        and measured.digest == aspects["workload"].digest
+        and earlier is not None
+        and earlier.digest == aspects["workload"].digest
     )

@@ -17,7 +17,7 @@ from tuner.campaign.overview import beside, overview
 from tuner.campaign.presence import absence
 from tuner.campaign.rules import stored_rules
 from tuner.campaign.spec import stored_spaces
-from tuner.campaign.stored_named import stored_named
+from tuner.campaign.stored_comparison import stored_comparison
 from tuner.cli.ending import no_answer
 from tuner.cli.options import (
     CampaignReference,
@@ -31,13 +31,13 @@ from tuner.cli.output import AsJson
 from tuner.cli.say import say
 from tuner.errors import NO_IMPROVEMENT, SpecError
 from tuner.formats.form import Part
-from tuner.formats.registry import FORMATS, written
+from tuner.formats.registry import FORMATS, render
 from tuner.judge.noise_records import NoiseReport
 from tuner.model import Answer, Campaign
-from tuner.page.known import Filters, known_json, known_page, known_recommendations
+from tuner.page.recommendations import Filters, known_json, known_page, known_recommendations
 from tuner.page.why import why
 from tuner.records.comparison import Comparison
-from tuner.report.json_documents import shown_json
+from tuner.report.json_documents import campaign_json
 from tuner.report.noise import noise_document
 from tuner.report.recommend import (
     RecommendationDocument,
@@ -50,7 +50,7 @@ from tuner.states import EventKind
 from tuner.store import Store
 from tuner.store.pages import Pages
 
-_EVENTS_SHOWN = 12
+_MOST_EVENTS = 12
 #: Recommendations that are listed at most.
 _LISTED = 100
 
@@ -81,37 +81,37 @@ def show_campaign(
         from tuner.cli import remote
 
         remote.show_campaign(
-            address, campaign, _EVENTS_SHOWN, everything=everything, as_json=as_json
+            address, campaign, _MOST_EVENTS, everything=everything, as_json=as_json
         )
         return
     with open_store(state_dir, database) as store:
-        found = with_expiry(store, store.campaign(campaign))
-        view = overview(store, found)
-        absent = absence(store, found.id)
+        record = with_expiry(store, store.campaign(campaign))
+        view = overview(store, record)
+        absent = absence(store, record.id)
         stalled = "" if absent is None else absent.sentence()
         if as_json:
-            trials, estimates = store.trials(found.id), view.numbers.estimates
-            named, noise = stored_named(store, found, trials), _noise(store, found)
+            trials, estimates = store.trials(record.id), view.numbers.estimates
+            comparison, noise = stored_comparison(store, record, trials), _noise(store, record)
             document = None if noise is None else noise_document(*noise)
-            say(shown_json(found, trials, estimates, stalled, named, document))
+            say(campaign_json(record, trials, estimates, stalled, comparison, document))
             return
-        noise = _noise(store, found) if everything else None
+        noise = _noise(store, record) if everything else None
         page = campaign_page(
-            found,
-            store.trials(found.id),
+            record,
+            store.trials(record.id),
             view.newest,
-            Pages(store).events(found.id, 0, last=_EVENTS_SHOWN),
+            Pages(store).events(record.id, 0, last=_MOST_EVENTS),
             estimates=view.numbers.estimates,
             drift=view.numbers.drift,
             references=view.references,
-            named=stored_named(store, found),
+            comparison=stored_comparison(store, record),
             clients=view.numbers.clients,
             testbeds_differ=view.numbers.testbeds_differ,
             counts=view.counts,
             absence=stalled,
-            why=_why(store, found),
+            why=_why(store, record),
             everything=everything,
-            floor=floor_sentence(store.events(found.id, kinds=[EventKind.FLOOR_CHOSEN])),
+            floor=floor_sentence(store.events(record.id, kinds=[EventKind.FLOOR_CHOSEN])),
             noise=None if noise is None else noise[0],
         )
         show(Console(), page)
@@ -123,10 +123,10 @@ def _noise(store: Store, campaign: Campaign) -> tuple[NoiseReport, tuple[str, ..
     """
     try:
         rules = stored_rules(campaign)
-        found = campaign_noise(store, campaign.id, rules)
+        report = campaign_noise(store, campaign.id, rules)
     except (SpecError, KeyError):
         return None
-    return None if found is None else (found, rules.components)
+    return None if report is None else (report, rules.components)
 
 
 def recommend(
@@ -190,21 +190,21 @@ def recommend(
     if (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
 
-        told = remote.recommendation(address, campaign)
+        answer = remote.recommendation(address, campaign)
     else:
-        told = _stored_recommendation(campaign, state_dir, database)
-    found, document, references, sentences = told
-    assert found.recommendation is not None
+        answer = _stored_recommendation(campaign, state_dir, database)
+    record, document, references, sentences = answer
+    assert record.recommendation is not None
     if component is not None and form in (Format.TEXT, Format.JSON, Format.FLAGS):
         raise SpecError(f"--component: the format {form} is of all parts; see docs/formats.md")
     match form:
         case Format.TEXT:
             page = recommendation_page(
-                found,
-                found.recommendation,
+                record,
+                record.recommendation,
                 client=document.client,
                 references=references,
-                spaces=stored_spaces(found.spec),
+                spaces=stored_spaces(record.spec),
                 why=sentences,
                 verbose=verbose,
             )
@@ -212,12 +212,12 @@ def recommend(
         case Format.JSON:
             say(document.json_text())
         case Format.FLAGS:
-            say(recommendation_flags(found.recommendation), nl=False)
+            say(recommendation_flags(record.recommendation), nl=False)
         case _:
-            _print_written(form, found, component)
-    if form not in (Format.TEXT, Format.JSON) and found.recommendation.expired:
-        say(f"fstune: {found.recommendation.expired}", err=True)
-    if found.recommendation.answer is Answer.NO_IMPROVEMENT:
+            _print_rendering(form, record, component)
+    if form not in (Format.TEXT, Format.JSON) and record.recommendation.expired:
+        say(f"fstune: {record.recommendation.expired}", err=True)
+    if record.recommendation.answer is Answer.NO_IMPROVEMENT:
         raise typer.Exit(NO_IMPROVEMENT)
 
 
@@ -233,24 +233,24 @@ def _list_all(
     if (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
 
-        found = remote.known(address, filters, _LISTED)
+        rows = remote.recommendations(address, filters, _LISTED)
     else:
         with open_store(state_dir, database) as store:
-            found = known_recommendations(store, filters, _LISTED)
+            rows = known_recommendations(store, filters, _LISTED)
     if form is Format.JSON:
-        say(known_json(found))
-    elif not found:
+        say(known_json(rows))
+    elif not rows:
         say("No certified recommendation fits.")
     else:
-        show(Console(), known_page(found))
+        show(Console(), known_page(rows))
 
 
-def _print_written(form: Format, found: Campaign, component: str | None) -> None:
+def _print_rendering(form: Format, record: Campaign, component: str | None) -> None:
     """Print the settings as a file or commands. What must be known besides is not in the text."""
-    answer, spaces = found.recommendation, stored_spaces(found.spec)
+    answer, spaces = record.recommendation, stored_spaces(record.spec)
     assert answer is not None
-    kept = answer.answer is Answer.NO_IMPROVEMENT
-    flags = answer.baseline_flags if kept else answer.flags
+    no_gain = answer.answer is Answer.NO_IMPROVEMENT
+    flags = answer.baseline_flags if no_gain else answer.flags
     if component is not None and component not in flags:
         raise SpecError(f"--component {component}: it is none of {', '.join(flags)}")
     parts = [
@@ -258,8 +258,8 @@ def _print_written(form: Format, found: Campaign, component: str | None) -> None
         for name, words in flags.items()
         if name in spaces and component in (None, name)
     ]
-    result = written(form, parts)
-    if kept:
+    result = render(form, parts)
+    if no_gain:
         say("fstune: no improvement found: these options are in force; keep them", err=True)
     for sentence in (*result.left_out, result.mind):
         say(f"fstune: {sentence}", err=True)
@@ -270,17 +270,17 @@ def _stored_recommendation(
     campaign: str, state_dir: Path | None, database: str | None
 ) -> tuple[Campaign, RecommendationDocument, Sequence[Comparison], Sequence[str]]:
     with open_store(state_dir, database) as store:
-        found = store.campaign(campaign)
-        found = with_expiry(store, found)
-        client = store.measured(found.id)
-        references, sentences = beside(store, found), _why(store, found)
-        if found.recommendation is None:
-            absent = absence(store, found.id)
-            raise no_answer(found, "" if absent is None else absent.sentence())
+        record = store.campaign(campaign)
+        record = with_expiry(store, record)
+        client = store.measured_programs(record.id)
+        references, sentences = beside(store, record), _why(store, record)
+        if record.recommendation is None:
+            absent = absence(store, record.id)
+            raise no_answer(record, "" if absent is None else absent.sentence())
     document = recommendation_document(
-        found, found.recommendation, client=client, references=references, why=sentences
+        record, record.recommendation, client=client, references=references, why=sentences
     )
-    return found, document, references, sentences
+    return record, document, references, sentences
 
 
 def _why(store: Store, campaign: Campaign) -> Sequence[str]:

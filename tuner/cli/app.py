@@ -174,10 +174,10 @@ class _Commands(UserDict[str, Any]):
     """The commands themselves by name, each imported when it is first looked up."""
 
     def __getitem__(self, name: str) -> Any:
-        found = self.data[name]
-        if isinstance(found, _Listed):
-            found = self.data[name] = _imported(name, found.where)
-        return found
+        command = self.data[name]
+        if isinstance(command, _Listed):
+            command = self.data[name] = _load(name, command.where)
+        return command
 
 
 class _Group(TyperGroup):
@@ -202,14 +202,14 @@ class _Group(TyperGroup):
         return name, None if name is None else self.commands[name], rest
 
 
-def _imported(name: str, where: str) -> Any:
+def _load(name: str, where: str) -> Any:
     module, _, attribute = where.partition(":")
-    found = getattr(import_module(module), attribute)
+    value = getattr(import_module(module), attribute)
     alone = typer.Typer(rich_markup_mode="rich")
-    if isinstance(found, typer.Typer):
-        alone.add_typer(found, name=name)
+    if isinstance(value, typer.Typer):
+        alone.add_typer(value, name=name)
     else:
-        alone.command(name)(found)
+        alone.command(name)(value)
     command = typer.main.get_group(alone).commands[name]
     for one in (command, *getattr(command, "commands", {}).values()):
         one.help = _flowing(one.help or "")
@@ -240,8 +240,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
         say(f"fstune {tuner.__version__}")
         raise typer.Exit
 

@@ -98,9 +98,9 @@ def apply(
             for line in application_lines([application]):
                 say(line)
         else:
-            found = store.campaign(campaign)
-            site = Site.of(found, hand.state_directory, testbed)
-            plan, planned = make_plan(hand, found, site, stepwise=step)
+            record = store.campaign(campaign)
+            site = Site.of(record, hand.state_directory, testbed)
+            plan, planned = make_plan(hand, record, site, stepwise=step)
             for line in plan_lines(plan):
                 say(line)
             if planned is None:
@@ -111,17 +111,17 @@ def apply(
                 return
         _agree(yes, "Apply it?")
         with _interruptible():
-            done = carry_out(renamed(hand, application), application)
-    say(f"applied: {done.id}; to undo it: fstune rollback {done.id}")
+            result = carry_out(renamed(hand, application), application)
+    say(f"applied: {result.id}; to undo it: fstune rollback {result.id}")
 
 
 def _finish(hand: Hand, application: Application) -> None:
     """Finish an application that was cut off. ConflictError when it is not in force then."""
     with _interruptible():
-        done = finish(hand, application)
-    if done.state is not ApplicationState.APPLIED:
-        raise ConflictError(f"{done.id} was cut off, and is undone: it is {done.state}")
-    say(f"{done.id} is in force; to undo it: fstune rollback {done.id}")
+        result = finish(hand, application)
+    if result.state is not ApplicationState.APPLIED:
+        raise ConflictError(f"{result.id} was cut off, and is undone: it is {result.state}")
+    say(f"{result.id} is in force; to undo it: fstune rollback {result.id}")
 
 
 def rollback(
@@ -147,11 +147,11 @@ def rollback(
             say(line)
         _agree(yes, "Roll it back?")
         with _interruptible():
-            done = roll_back(renamed(hand, application), application)
-    if done.state is ApplicationState.ROLLED_BACK and done.reason:
-        say(f"{done.state}: {done.reason}")
+            result = roll_back(renamed(hand, application), application)
+    if result.state is ApplicationState.ROLLED_BACK and result.reason:
+        say(f"{result.state}: {result.reason}")
         return
-    say(f"{done.state}: what was in effect before {done.id} is in effect")
+    say(f"{result.state}: what was in effect before {result.id} is in effect")
 
 
 def verify(
@@ -180,25 +180,25 @@ def verify(
         return
     with open_store(state_dir, database) as store:
         hand = Hand(store, state_directory(state_dir), _who(), _tell)
-        application = _meant(store, reference, testbed)
-        found = store.campaign(reference if application is None else application.campaign)
-        with _interruptible(), telling_failure(hand, found.id, request):
-            answer = recommended(found)
+        application = _to_verify(store, reference, testbed)
+        record = store.campaign(reference if application is None else application.campaign)
+        with _interruptible(), telling_failure(hand, record.id, request):
+            answer = recommended(record)
             before, after = answer.baseline, answer.configuration
             if testbed is not None or application is None:
-                site = Site.of(found, hand.state_directory, testbed, measures=True)
-                application = _in_force_at(store, found, site)
+                site = Site.of(record, hand.state_directory, testbed, measures=True)
+                application = _in_force_at(store, record, site)
             else:
-                site = Site.stored(found, application, hand.state_directory, measures=True)
+                site = Site.of_application(record, application, hand.state_directory, measures=True)
             if application is not None:
                 check_certified(application, answer)
                 before, after = application.before, application.after
-            stored, result = measure_again(
-                hand, found, answer, before, after, site, blocks, request=request
+            verification, result = measure_again(
+                hand, record, answer, before, after, site, blocks, request=request
             )
     for line in verified_lines(result):
         say(line)
-    say(f"The measurements: fstune show {stored.id}")
+    say(f"The measurements: fstune show {verification.id}")
     if result.outcome is not VerifyOutcome.HOLDS:
         raise typer.Exit(NO_IMPROVEMENT)
 
@@ -219,27 +219,27 @@ def applications(
 
 def _application(store: Store, reference: str) -> Application:
     """The application that is meant. Raises NotFoundError."""
-    kept = Applications(store)
+    records = Applications(store)
     if is_application_id(reference):
-        return kept.get(reference)
+        return records.get(reference)
     campaign = None if reference == "last" else store.campaign(reference).id
-    found = kept.in_force(campaign=campaign)
-    if not found:
+    in_force = records.in_force(campaign=campaign)
+    if not in_force:
         raise NotFoundError(f"{nothing_of(reference)} is in force; see 'fstune applications'")
-    return found[0]
+    return in_force[0]
 
 
-def _meant(store: Store, reference: str, testbed: Path | None) -> Application | None:
+def _to_verify(store: Store, reference: str, testbed: Path | None) -> Application | None:
     """The application to verify: the one that is named, else the newest in force, of the campaign
     that is named. Raises NotFoundError; SpecError for an application with a testbed file.
     """
-    kept = Applications(store)
+    records = Applications(store)
     if is_application_id(reference):
         if testbed is not None:
             raise SpecError("--testbed: an application is verified where it was applied")
-        return kept.get(reference)
+        return records.get(reference)
     campaign = None if reference == "last" else store.campaign(reference).id
-    in_force = kept.in_force(campaign=campaign)
+    in_force = records.in_force(campaign=campaign)
     return next((one for one in in_force if one.state is ApplicationState.APPLIED), None)
 
 
@@ -270,8 +270,8 @@ def _interruptible() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as stop:
-        said = "stopped; see 'fstune applications' for what is in force"
-        say(f"fstune: {said}", err=True)
+        message = "stopped; see 'fstune applications' for what is in force"
+        say(f"fstune: {message}", err=True)
         raise typer.Exit(INTERRUPTED) from stop
 
 
@@ -282,6 +282,6 @@ def _who() -> str:
     return f"{name} (sudo by {became})" if became and became != name else name
 
 
-def _tell(said: str) -> None:
-    if said:
-        say(f"{datetime.now(UTC):%H:%M:%S} {said}", err=True)
+def _tell(message: str) -> None:
+    if message:
+        say(f"{datetime.now(UTC):%H:%M:%S} {message}", err=True)

@@ -49,13 +49,13 @@ def export(
         remote.export(address, campaign, file)
         return
     with open_store(state_dir, database) as store:
-        found = store.campaign(campaign)
+        record = store.campaign(campaign)
         if str(file) == "-":
             with _standard_output() as output:
-                write_campaign(store, found.id, output)
+                write_campaign(store, record.id, output)
             return
-        rows = export_campaign(store, found.id, file)
-    say(f"campaign {found.id}: {rows} rows written to {file}")
+        rows = export_campaign(store, record.id, file)
+    say(f"campaign {record.id}: {rows} rows written to {file}")
 
 
 @contextmanager

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 from rich.console import Console, RenderableType
 
-from tuner.campaign.given import compared_values, first_values
 from tuner.campaign.rules import rules_of
 from tuner.campaign.spec import read_spec
+from tuner.campaign.spec_values import compared_values, first_values
 from tuner.cli.options import StateDir, state_directory
 from tuner.compose import Prepared, prepare
 from tuner.errors import ConflictError, SpecError
@@ -77,32 +77,34 @@ def _page(prepared: Prepared) -> RenderableType:
     )
 
 
-def _show_hosts(file: Path, found: Rehearsal, prepared: Prepared, console: Console) -> None:
+def _show_hosts(file: Path, rehearsal: Rehearsal, prepared: Prepared, console: Console) -> None:
     """Show what was found on the hosts of a testbed, and what would be run there. Raises
     ConflictError or SpecError when the campaign would be refused.
     """
     console.print()
-    show(console, findings_page(found.findings))
-    refused = refusal(found, prepared)
-    if found.target is None:
-        raise ConflictError(f"{file}: the campaign would be refused: {refused}")
-    console.print(f"\nCommands that would change something on {clean(found.name)}", style="bold")
-    show(console, commands_page(found.commands))
-    if refused is not None:
-        raise SpecError(f"{file}: {refused}")
+    show(console, findings_page(rehearsal.findings))
+    reason = refusal(rehearsal, prepared)
+    if rehearsal.target is None:
+        raise ConflictError(f"{file}: the campaign would be refused: {reason}")
+    console.print(
+        f"\nCommands that would change something on {clean(rehearsal.name)}", style="bold"
+    )
+    show(console, commands_page(rehearsal.commands))
+    if reason is not None:
+        raise SpecError(f"{file}: {reason}")
 
 
-def refusal(found: Rehearsal, prepared: Prepared) -> str | None:
+def refusal(rehearsal: Rehearsal, prepared: Prepared) -> str | None:
     """Why a campaign would be refused on a testbed that was looked at, None when it would not."""
     from tuner.campaign.equivalence import least_facts
-    from tuner.campaign.proposing import compared, named_first
+    from tuner.campaign.proposing import compared, first_proposals
 
-    if found.target is None:
-        return "; ".join(f"{f.host}: {f.message}" for f in found.findings if f.refuses)
-    facts = least_facts({found.name: found.target})
+    if rehearsal.target is None:
+        return "; ".join(f"{f.host}: {f.message}" for f in rehearsal.findings if f.refuses)
+    facts = least_facts({rehearsal.name: rehearsal.target})
     try:
-        named_first(found.target, facts, prepared.spec)
-        compared(found.target, facts, prepared.spec)
+        first_proposals(rehearsal.target, facts, prepared.spec)
+        compared(rehearsal.target, facts, prepared.spec)
     except SpecError as problem:
         return str(problem)
     return None

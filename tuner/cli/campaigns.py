@@ -102,12 +102,12 @@ def pilot(
         raise SpecError(f"{file}: pilot.blocks is 0; give it blocks")
     with open_or_make_store(directory, database) as store:
         campaign = _guided(store, prepared)
-        outcome, found = _conduct(store, campaign, prepared, log, quiet=quiet, pilot_only=True)
-    if found is not None:
-        show(Console(), pilot_page(found))
+        outcome, result = _conduct(store, campaign, prepared, log, quiet=quiet, pilot_only=True)
+    if result is not None:
+        show(Console(), pilot_page(result))
     if outcome.error is not None:
         raise outcome.error
-    if found is None or found.outcome is PilotOutcome.UNDECIDED:
+    if result is None or result.outcome is PilotOutcome.UNDECIDED:
         raise typer.Exit(INTERRUPTED)
     say(f"fstune: go on with: fstune resume {campaign.id}", err=True)
 
@@ -130,18 +130,18 @@ def resume(
         return
     directory = state_directory(state_dir)
     with open_store(state_dir, database) as store:
-        found = store.campaign(campaign)
-        refuse_verification(store, found.id)
+        record = store.campaign(campaign)
+        refuse_verification(store, record.id)
         if queue:
-            to_queue(store, lambda: found, directory, server, override_pilot=override_pilot)
+            to_queue(store, lambda: record, directory, server, override_pilot=override_pilot)
             return
-        if found.state in OVER:
+        if record.state in OVER:
             raise ConflictError(
-                f"campaign {found.id} is {found.state}; see 'fstune show {found.id}'"
+                f"campaign {record.id} is {record.state}; see 'fstune show {record.id}'"
             )
-        spec = _overriding(CampaignSpec.from_json(found.spec), override_pilot)
-        prepared = prepare(spec, directory, owned=_own_cells(store, found))
-        _tell_end(store, _conduct(store, found, prepared, log, quiet=quiet)[0])
+        spec = _overriding(CampaignSpec.from_json(record.spec), override_pilot)
+        prepared = prepare(spec, directory, owned=_own_cells(store, record))
+        _tell_end(store, _conduct(store, record, prepared, log, quiet=quiet)[0])
 
 
 def branch(
@@ -169,17 +169,17 @@ def branch(
     with open_store(state_dir, database) as store:
         old = store.campaign(campaign)
 
-        def begun() -> Campaign:
+        def begin() -> Campaign:
             rules = rules_of(prepared.spec, prepared.workload)
             trials, blocks = store.trials(old.id), store.blocks(old.id)
-            found = priors(old.id, trials, blocks, rules, prepared.parameters)
-            say(f"fstune: {len(found)} trials of {old.id} guide the search", err=True)
-            return _created(store, prepared.spec, found)
+            guidance = priors(old.id, trials, blocks, rules, prepared.parameters)
+            say(f"fstune: {len(guidance)} trials of {old.id} guide the search", err=True)
+            return _create(store, prepared.spec, guidance)
 
         if queue:
-            to_queue(store, begun, directory, server)
+            to_queue(store, begin, directory, server)
             return
-        _tell_end(store, _conduct(store, begun(), prepared, log, quiet=quiet)[0])
+        _tell_end(store, _conduct(store, begin(), prepared, log, quiet=quiet)[0])
 
 
 def _prepared(file: Path, directory: Path, override_pilot: bool) -> Prepared:
@@ -201,16 +201,16 @@ def _guided(store: Store, prepared: Prepared) -> Campaign:
     """A new campaign, with what similar ones have found where its file asks for that."""
     spec = prepared.spec
     rules = rules_of(spec, prepared.workload)
-    found, used = warm_start(store, spec, rules, prepared.aspects, prepared.parameters)
+    guidance, used = warm_start(store, spec, rules, prepared.aspects, prepared.parameters)
     if spec.warm_start == "auto":
         of = f" of {', '.join(used)}" if used else ": no finished campaign here is similar"
-        say(f"fstune: {len(found)} trials{of} guide the search", err=True)
-    return _created(store, spec, found)
+        say(f"fstune: {len(guidance)} trials{of} guide the search", err=True)
+    return _create(store, spec, guidance)
 
 
-def _created(store: Store, spec: CampaignSpec, found: Sequence[Prior] = ()) -> Campaign:
+def _create(store: Store, spec: CampaignSpec, guidance: Sequence[Prior] = ()) -> Campaign:
     now = datetime.now(UTC)
-    return store.create_campaign(spec.name, spec.to_json(), spec.seed, now, priors=found)
+    return store.create_campaign(spec.name, spec.to_json(), spec.seed, now, priors=guidance)
 
 
 def _conduct(
@@ -240,10 +240,10 @@ def _conduct(
         )
 
 
-def _acknowledge(said: str) -> None:
+def _acknowledge(message: str) -> None:
     """Answer a stop signal at once; not by way of a stream, which may be in use just now."""
     with suppress(OSError):
-        os.write(2, f"fstune: {said}\n".encode())
+        os.write(2, f"fstune: {message}\n".encode())
 
 
 def _tell_end(store: Store, outcome: Outcome) -> None:

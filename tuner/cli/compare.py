@@ -32,8 +32,8 @@ _REFERENCE: Final = re.compile(r"(?P<campaign>[^:/\s]+):(?P<trial>\d+)")
 _CLASSIC_WIDTH: Final = 74
 #: Nothing that is measured is beyond these, and squares of what is within are still numbers.
 _SMALLEST, _LARGEST = 1e-100, 1e100
-_LINES_NAMED: Final = 5
-_SHOWN: Final = 40
+_MOST_LINES: Final = 5
+_MOST_SHOWN: Final = 40
 #: Millions of numbers. A device that never ends, named by mistake, ends here.
 _MOST_BYTES: Final = 64 << 20
 
@@ -94,16 +94,16 @@ def compare_command(load_trial: TrialLoader) -> Callable[..., None]:
         def load(campaign: str, trial: int) -> Sample:
             return load_trial(campaign, trial, state_dir, database)
 
-        found = [_sample(name, column, load) for name in names]
+        numbers = [_sample(name, column, load) for name in names]
         result = None
         if ministat:
-            result = classic(found, confidence=confidence, edition=edition, corrected=holm)
+            result = classic(numbers, confidence=confidence, edition=edition, corrected=holm)
         if result is not None and not json:
             width = _classic_width()
             text = classic_text(result, plot=plot, width=width, separate=separate)
             say(text, nl=False)
             return
-        compared = compare(found, confidence=confidence, corrected=holm)
+        compared = compare(numbers, confidence=confidence, corrected=holm)
         if json:
             say(compare_document(compared, result).json_text(), nl=False)
         else:
@@ -130,17 +130,19 @@ def read_numbers(lines: Iterable[str], name: str, column: int = 1) -> tuple[floa
             continue
         value = _number(columns[column - 1])
         if value is None:
-            bad.append((number, f"{columns[column - 1][:_SHOWN]!r} is not a number"))
+            bad.append((number, f"{columns[column - 1][:_MOST_SHOWN]!r} is not a number"))
         elif value and not _SMALLEST <= abs(value) <= _LARGEST:
             limits = f"{_SMALLEST:g} to {_LARGEST:g}"
-            bad.append((number, f"{columns[column - 1][:_SHOWN]!r} is not of a size from {limits}"))
+            bad.append(
+                (number, f"{columns[column - 1][:_MOST_SHOWN]!r} is not of a size from {limits}")
+            )
         else:
             values.append(value)
     if bad:
         first, what = bad[0]
         rest = [str(line) for line, _ in bad[1:]]
-        named = ", ".join(rest[:_LINES_NAMED]) + (", ..." if len(rest) > _LINES_NAMED else "")
-        also = f" (as bad: line {named})" if rest else ""
+        lines_text = ", ".join(rest[:_MOST_LINES]) + (", ..." if len(rest) > _MOST_LINES else "")
+        also = f" (as bad: line {lines_text})" if rest else ""
         raise SpecError(f"{name}, line {first}: {what}{also}; mend it or put a # before it")
     if len(values) < MIN_VALUES:
         raise SpecError(f"{name}: {len(values)} numbers, at least {MIN_VALUES} needed")

@@ -20,20 +20,20 @@ def campaigns(ctx: Any, incomplete: str) -> list[str]:
     from tuner.store import Store, holds_one
     from tuner.store.pages import Pages
 
-    found = ["last"]
+    words = ["last"]
     with suppress(Exception):
-        given: Path | None = ctx.params.get("state_dir")
-        directory = Settings().state_dir if given is None else Path(given)
+        state_dir: Path | None = ctx.params.get("state_dir")
+        directory = Settings().state_dir if state_dir is None else Path(state_dir)
         elsewhere = ctx.params.get("server") or ctx.params.get("database")
-        if given is None:
+        if state_dir is None:
             elsewhere = elsewhere or Settings().database_url or ClientSettings().server
         if not elsewhere and holds_one(directory):
             with Store.open(directory) as store:
                 newest = Pages(store).campaigns(_MOST)
-            found += [campaign.id for campaign in newest]
+            words += [campaign.id for campaign in newest]
             names = [campaign.name for campaign in newest]
-            found += [name for name in names if " " not in name and names.count(name) == 1]
-    return _beginning(found, incomplete)
+            words += [name for name in names if " " not in name and names.count(name) == 1]
+    return _beginning(words, incomplete)
 
 
 def spaces(incomplete: str) -> list[str]:
@@ -47,10 +47,10 @@ def parameters(ctx: Any, incomplete: str) -> list[str]:
     """Parameters of the space that was named before."""
     import search_spaces
 
-    found: list[str] = []
+    names: list[str] = []
     with suppress(Exception):
-        found = list(search_spaces.load(ctx.params["name"]).by_name)
-    return _beginning(found, incomplete)
+        names = list(search_spaces.load(ctx.params["name"]).by_name)
+    return _beginning(names, incomplete)
 
 
 def workloads(incomplete: str) -> list[str]:

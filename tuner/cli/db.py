@@ -25,31 +25,31 @@ def upgrade(state_dir: StateDir = None, database: Database = None) -> None:
     A file of the state directory is copied before anything changes; of PostgreSQL, take a backup
     yourself ('fstune db backup').
     """
-    done = upgrade_database(state_directory(state_dir), database_address(database), is_gone)
-    if done.copy is not None:
-        say(f"what was there before is in {done.copy}")
-    if done.before is None:
-        say(f"{done.where}: made, revision {done.after}")
-    elif done.before == done.after:
-        say(f"{done.where}: revision {done.after}, nothing to do")
+    result = upgrade_database(state_directory(state_dir), database_address(database), is_gone)
+    if result.copy is not None:
+        say(f"what was there before is in {result.copy}")
+    if result.before is None:
+        say(f"{result.where}: made, revision {result.after}")
+    elif result.before == result.after:
+        say(f"{result.where}: revision {result.after}, nothing to do")
     else:
-        say(f"{done.where}: revision {done.before} is now {done.after}")
-    if done.queue:
-        say(f"{done.where}: the queue of the workers is up to date")
+        say(f"{result.where}: revision {result.before} is now {result.after}")
+    if result.queue:
+        say(f"{result.where}: the queue of the workers is up to date")
 
 
 @app.command()
 def check(state_dir: StateDir = None, database: Database = None) -> None:
     """Check that the database is sound: its revision, its files, and what it says of campaigns."""
     with open_store(state_dir, database) as store:
-        found = problems(store)
+        sentences = problems(store)
         campaigns = len(store.campaigns())
         where = store.where
-    for problem in found:
+    for problem in sentences:
         say(problem)
-    if found:
+    if sentences:
         raise StoreError(
-            f"{where}: {len(found)} problems; put back a backup, or ask with this output"
+            f"{where}: {len(sentences)} problems; put back a backup, or ask with this output"
         )
     say(f"{where}: sound, {campaigns} campaign{'' if campaigns == 1 else 's'}")
 

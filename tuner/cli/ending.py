@@ -10,12 +10,12 @@ from rich.console import Console
 
 from tuner.campaign.overview import beside
 from tuner.campaign.spec import stored_spaces
-from tuner.campaign.stored_named import stored_named
+from tuner.campaign.stored_comparison import stored_comparison
 from tuner.cli.say import say
 from tuner.errors import INTERRUPTED, NotFoundError, TunerError
 from tuner.model import Block, Campaign, Trial
 from tuner.records.comparison import Comparison
-from tuner.records.named import NamedComparison
+from tuner.records.named_comparison import NamedComparison
 from tuner.report.summary import Effort, campaign_summary
 from tuner.report.tables import show
 from tuner.states import BlockState, CampaignState
@@ -24,16 +24,16 @@ from tuner.store.pages import Pages
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CampaignEnd:
     """A campaign that does not run any more, or not now."""
 
     campaign: Campaign
     effort: Effort
     references: Sequence[Comparison] = ()
-    named: NamedComparison | None = None
+    comparison: NamedComparison | None = None
 
 
-def stored_end(store: Store, campaign: Campaign) -> Ended:
+def stored_end(store: Store, campaign: Campaign) -> CampaignEnd:
     """The end of a campaign of a store."""
     counts = Pages(store).block_counts(campaign.id)
 
@@ -46,7 +46,9 @@ def stored_end(store: Store, campaign: Campaign) -> Ended:
         measurements=sum(count.measurements for count in counts),
         void_blocks=number(BlockState.VOID),
     )
-    return Ended(campaign, effort, beside(store, campaign), stored_named(store, campaign))
+    return CampaignEnd(
+        campaign, effort, beside(store, campaign), stored_comparison(store, campaign)
+    )
 
 
 def effort_of(trials: Sequence[Trial], blocks: Sequence[Block], measurements: int) -> Effort:
@@ -60,20 +62,20 @@ def effort_of(trials: Sequence[Trial], blocks: Sequence[Block], measurements: in
 
 
 def tell_end(
-    ended: Ended, restored: Sequence[str], error: TunerError | None, options: str = ""
+    end: CampaignEnd, restored: Sequence[str], error: TunerError | None, options: str = ""
 ) -> None:
     """Print the last page, then end as the campaign did: raises its error, or typer.Exit unless it
     finished. ``options``: those that name the place of the campaign, for the command that goes on.
     """
-    campaign = ended.campaign
+    campaign = end.campaign
     page = campaign_summary(
         campaign,
         campaign.recommendation,
-        effort=ended.effort,
+        effort=end.effort,
         restored=restored,
-        references=ended.references,
+        references=end.references,
         spaces=stored_spaces(campaign.spec),
-        named=ended.named,
+        comparison=end.comparison,
     )
     show(Console(), page)
     if error is not None:

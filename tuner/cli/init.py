@@ -83,18 +83,18 @@ class _Files:
 
 def _init(files: _Files, asker: Asker, directory: Path, name: str | None) -> None:
     replace = {files.campaign.name: files.free(asker, files.campaign)}
-    found = asker.ask(_START, lambda word: _start(word, directory), **_offer(directory))
-    begun = found.begin(asker, files.testbed, directory)
-    if begun.file is not None:
+    start = asker.ask(_START, lambda word: _start(word, directory), **_offer(directory))
+    beginning = start.begin(asker, files.testbed, directory)
+    if beginning.file is not None:
         replace[files.testbed.name] = files.free(asker, files.testbed)
-    written, choices = _filled(begun, asker, name)
-    texts = {files.campaign.name: written.text()}
-    if begun.file is not None:
-        texts[files.testbed.name] = begun.file
+    first_file, choices = _fill(beginning, asker, name)
+    texts = {files.campaign.name: first_file.text()}
+    if beginning.file is not None:
+        texts[files.testbed.name] = beginning.file
     with prepared_files(texts, files.campaign.parent) as place:
         prepared, rehearsals = _checked(place / files.campaign.name, directory, asker)
         put_in_place(place, replace, files.campaign.parent)
-    _tell(files, [Choice("start", found.name, found.title), *begun.choices, *choices], texts)
+    _tell(files, [Choice("start", start.name, start.title), *beginning.choices, *choices], texts)
     _tell_next(files.campaign, prepared, rehearsals)
 
 
@@ -110,28 +110,28 @@ def _offer(directory: Path) -> dict[str, Any]:
 
 
 def _start(word: str, directory: Path) -> Start:
-    known = starts()
-    if word not in known:
-        raise ValueError(f"{word!r}: choose one of {', '.join(known)}")
-    if (why_not := known[word].unavailable(directory)) is not None:
+    all_starts = starts()
+    if word not in all_starts:
+        raise ValueError(f"{word!r}: choose one of {', '.join(all_starts)}")
+    if (why_not := all_starts[word].unavailable(directory)) is not None:
         raise ValueError(f"{word}: not possible on this machine: {why_not}")
-    return known[word]
+    return all_starts[word]
 
 
-def _filled(begun: Draft, asker: Asker, name: str | None) -> tuple[FirstFile, list[Choice]]:
+def _fill(beginning: Draft, asker: Asker, name: str | None) -> tuple[FirstFile, list[Choice]]:
     """Ask what every campaign is asked for."""
-    time_s, time = asker.ask(_TIME, _duration, default=begun.wall_time)
+    time_s, time = asker.ask(_TIME, _duration, default=beginning.wall_time)
     short = time_s < SHORT_S
     workload = asker.ask(
         _WORKLOAD,
         _workload,
-        default=begun.workload,
+        default=beginning.workload,
         known=f"Packaged: {', '.join(workloads.packaged())}.",
     )
-    spaces = {part: search_spaces.load(keys["name"]) for part, keys in begun.spaces.items()}
+    spaces = {part: search_spaces.load(keys["name"]) for part, keys in beginning.spaces.items()}
     guesses = {part: harmless_presets(space, short=short) for part, space in spaces.items()}
     presets = guesses if any(guesses.values()) and asker.ask(_PRESETS, _yes) else {}
-    risks = _asked_risks(spaces, asker)
+    risks = _ask_risks(spaces, asker)
     choices = [
         Choice("time", time, "a pilot says at the beginning how small a gain that can show"),
         Choice("workload", workload, "what it measures is what the answer is about"),
@@ -148,26 +148,26 @@ def _filled(begun: Draft, asker: Asker, name: str | None) -> tuple[FirstFile, li
             "settings of other classes stay as they are unless you say so with --allow-risk",
         ),
     ]
-    written = FirstFile(
-        name=name or begun.name,
-        section=begun.section,
-        says=begun.says,
-        spaces=begun.spaces,
+    first_file = FirstFile(
+        name=name or beginning.name,
+        section=beginning.section,
+        says=beginning.says,
+        spaces=beginning.spaces,
         workload=workload,
         wall_time=time,
         wall_time_s=time_s,
         presets=presets,
         risks=risks,
     )
-    return written, choices
+    return first_file, choices
 
 
 def _duration(text: str) -> tuple[float, str]:
     try:
         return TypeAdapter(Duration).validate_python(text), text.strip()
     except ValidationError as problem:
-        said = problem.errors()[0]["msg"].removeprefix("Value error, ")
-        raise ValueError(f"{text!r}: {said}") from None
+        message = problem.errors()[0]["msg"].removeprefix("Value error, ")
+        raise ValueError(f"{text!r}: {message}") from None
 
 
 def _workload(text: str) -> str:
@@ -186,7 +186,7 @@ def _yes(text: str) -> bool:
     return words[text.lower()]
 
 
-def _asked_risks(spaces: Mapping[str, Space], asker: Asker) -> dict[str, list[str]]:
+def _ask_risks(spaces: Mapping[str, Space], asker: Asker) -> dict[str, list[str]]:
     of = {part: risks_of(space) for part, space in spaces.items()}
     there = [risk for risk in Risk if any(risk in each for each in of.values())]
     if not there:
@@ -196,12 +196,12 @@ def _asked_risks(spaces: Mapping[str, Space], asker: Asker) -> dict[str, list[st
         words = text.replace(",", " ").split()
         wrong = [word for word in words if word not in [*map(str, there), "none"]]
         if wrong:
-            known = ", ".join(map(str, there))
-            raise ValueError(f"{wrong[0]!r}: choose of {known}, or none")
+            names = ", ".join(map(str, there))
+            raise ValueError(f"{wrong[0]!r}: choose of {names}, or none")
         return [risk for risk in there if str(risk) in words]
 
-    known = "\n  ".join([*(f"{risk}: {AT_STAKE[risk]}" for risk in there), ""])
-    allowed = asker.ask(_RISK, read, known=known)
+    risks_text = "\n  ".join([*(f"{risk}: {AT_STAKE[risk]}" for risk in there), ""])
+    allowed = asker.ask(_RISK, read, known=risks_text)
     return {part: [str(r) for r in each if r in allowed] for part, each in of.items()}
 
 
@@ -213,14 +213,14 @@ def _checked(
     """
     spec = read_spec(file)
     prepared = prepare(spec, directory)
-    found = []
+    rehearsals = []
     for place in spec.places:
         if place.way.hosts(place.section):
             asker.doing("checking what was written, on the hosts")
         rehearsal = place.way.rehearse(place.section, prepared.wish, directory)
         if rehearsal is not None:
-            found.append((rehearsal, refusal(rehearsal, prepared)))
-    return prepared, found
+            rehearsals.append((rehearsal, refusal(rehearsal, prepared)))
+    return prepared, rehearsals
 
 
 def _tell(files: _Files, choices: Sequence[Choice], texts: Mapping[str, str]) -> None:
@@ -229,24 +229,24 @@ def _tell(files: _Files, choices: Sequence[Choice], texts: Mapping[str, str]) ->
     for choice in choices:
         say(f"  {choice.what:{width}}  {choice.value}")
         say(f"  {'':{width}}  {choice.why}")
-    named = " and ".join(str(files.campaign.parent / name) for name in texts)
-    say(f"\nWrote {named}; both may be edited." if len(texts) > 1 else f"\nWrote {named}.")
+    names = " and ".join(str(files.campaign.parent / name) for name in texts)
+    say(f"\nWrote {names}; both may be edited." if len(texts) > 1 else f"\nWrote {names}.")
 
 
 def _tell_next(
-    campaign: Path, prepared: Prepared, found: Sequence[tuple[Rehearsal, str | None]]
+    campaign: Path, prepared: Prepared, rehearsals: Sequence[tuple[Rehearsal, str | None]]
 ) -> None:
     console = Console()
-    for rehearsal, _ in found:
+    for rehearsal, _ in rehearsals:
         show(console, findings_page(rehearsal.findings))
     file = shlex.quote(str(campaign))
-    refused = [said for _, said in found if said is not None]
-    if refused:
+    reasons = [reason for _, reason in rehearsals if reason is not None]
+    if reasons:
         say("\nA campaign would be refused now, for what is named above. When that is mended:")
         say(f"  fstune campaign check {file}")
         return
     say("\nNext:")
-    if found:
+    if rehearsals:
         say(f"  fstune campaign check {file}    # every command that would change something")
     say(f"  fstune run {file}")
 
@@ -258,14 +258,14 @@ def _questions() -> list[Question]:
     return list({question.name: question for question in every}.values())
 
 
-def init(**given: Any) -> None:
+def init(**options: Any) -> None:
     """Write a first campaign file, and its testbed file, after a few questions.
 
     Every question is an option, too; with --yes nothing is asked, and what was chosen is told with
     its reason. Hosts are only read. What is written is checked as 'fstune run' does, and no file is
     replaced without being asked.
     """
-    file, yes = given["file"], given["yes"]
+    file, yes = options["file"], options["yes"]
     if not file.parent.is_dir():
         raise NotFoundError(f"{file}: there is no directory {file.parent}")
     if file.suffix not in (".yaml", ".yml"):
@@ -276,12 +276,12 @@ def init(**given: Any) -> None:
     answers = {
         question.name: value
         for question in _questions()
-        if (value := given[_identifier(question)]) is not None
+        if (value := options[_identifier(question)]) is not None
     }
     beside = file.with_name(f"{file.stem}-testbed{file.suffix}")
-    files = _Files(file, beside, given["force"])
-    directory = state_directory(given["state_dir"])
-    _init(files, Asker(answers, person=person), directory, given["name"])
+    files = _Files(file, beside, options["force"])
+    directory = state_directory(options["state_dir"])
+    _init(files, Asker(answers, person=person), directory, options["name"])
 
 
 def _identifier(question: Question) -> str:
@@ -290,7 +290,7 @@ def _identifier(question: Question) -> str:
 
 def _parameters() -> list[inspect.Parameter]:
     """The parameters of the command: an option for each question, besides the usual ones."""
-    made: list[tuple[str, Any, Any]] = [
+    parameters: list[tuple[str, Any, Any]] = [
         ("file", Annotated[Path, typer.Argument(help="The file to write.")], Path("campaign.yaml")),
         (
             "name",
@@ -305,10 +305,10 @@ def _parameters() -> list[inspect.Parameter]:
             help=f"{question.asks} {question.why}{default}",
             show_default=False,
         )
-        made.append((_identifier(question), Annotated[str | None, option], None))
+        parameters.append((_identifier(question), Annotated[str | None, option], None))
     asks_nothing = typer.Option("--yes", "-y", help="Ask nothing: take defaults and options.")
     replaces = typer.Option("--force", help="Replace files that are there.")
-    made += [
+    parameters += [
         ("yes", Annotated[bool, asks_nothing], False),
         ("force", Annotated[bool, replaces], False),
         ("state_dir", StateDir, None),
@@ -316,7 +316,7 @@ def _parameters() -> list[inspect.Parameter]:
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     return [
         inspect.Parameter(name, kind, default=default, annotation=annotation)
-        for name, annotation, default in made
+        for name, annotation, default in parameters
     ]
 
 

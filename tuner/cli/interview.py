@@ -31,19 +31,19 @@ class Asker:
         known: str = "",
     ) -> T:
         """See Interview.ask."""
-        taken = question.default if default is None else default
-        given = self._answers.get(question.name)
-        if given is None and not self._person:
-            if taken is None:
-                said = f"; {known}" if known else ""
-                raise SpecError(f"--{question.name}: missing: {question.asks}{said}".rstrip("."))
-            given = taken
-        if given is not None:
+        fallback = question.default if default is None else default
+        answer = self._answers.get(question.name)
+        if answer is None and not self._person:
+            if fallback is None:
+                hint = f"; {known}" if known else ""
+                raise SpecError(f"--{question.name}: missing: {question.asks}{hint}".rstrip("."))
+            answer = fallback
+        if answer is not None:
             try:
-                return read(given)
+                return read(answer)
             except ValueError as problem:
                 raise SpecError(f"--{question.name}: {problem}") from None
-        return self._of_person(question, read, taken, known)
+        return self._of_person(question, read, fallback, known)
 
     def doing(self, what: str) -> None:
         """See Interview.doing."""

@@ -66,10 +66,10 @@ CampaignReference = Annotated[
 ]
 
 
-def database_address(given: str | None) -> str | None:
+def database_address(option: str | None) -> str | None:
     """The database to use: the option, else the environment; None is the state directory's file."""
-    if given is not None:
-        return given
+    if option is not None:
+        return option
     secret = Settings().database_url
     return None if secret is None else secret.get_secret_value()
 
@@ -100,6 +100,6 @@ def open_or_make_store(state_dir: Path | None, database: str | None) -> Store:
     return Store.open(state_directory(state_dir), database_address(database))
 
 
-def state_directory(given: Path | None) -> Path:
+def state_directory(option: Path | None) -> Path:
     """The state directory to use: the option, else the environment, else the default."""
-    return given if given is not None else Settings().state_dir
+    return option if option is not None else Settings().state_dir

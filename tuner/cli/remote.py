@@ -14,14 +14,14 @@ from rich.console import Console
 
 from tuner.campaign.floors import floor_sentence
 from tuner.campaign.spec import CampaignSpec
-from tuner.cli.ending import Ended, effort_of, no_answer
+from tuner.cli.ending import CampaignEnd, effort_of, no_answer
 from tuner.cli.say import say
 from tuner.cli.watching import watched
 from tuner.documents import read_document
 from tuner.model import Block, BlockKind, Campaign, Event, Trial, Wish
 from tuner.new_file import new_file
 from tuner.page.forms import ReportForm
-from tuner.page.known import Filters, Known
+from tuner.page.recommendations import Filters, KnownRecommendation
 from tuner.records.comparison import Comparison
 from tuner.records.estimate import Estimate
 from tuner.records.status import Absence, Status
@@ -30,7 +30,7 @@ from tuner.remote.campaigns import Campaigns
 from tuner.remote.client import Client
 from tuner.remote.records import comparisons_of, recommendation_of
 from tuner.remote.stream import follow
-from tuner.report.json_documents import shown_json
+from tuner.report.json_documents import campaign_json
 from tuner.report.log import LogForm
 from tuner.report.recommend import RecommendationDocument
 from tuner.report.tables import campaign_page, show
@@ -80,10 +80,10 @@ class _ServerSource:
     def estimates(self, kind: BlockKind) -> dict[int, tuple[Estimate, int]]:
         return self._campaigns.estimates(self._id, kind)
 
-    def ended(self) -> Ended:
-        campaign, answer = _answered(self._campaigns, self.campaign())
+    def end(self) -> CampaignEnd:
+        campaign, answer = _with_answer(self._campaigns, self.campaign())
         trials, (blocks, measurements) = self.trials(), self.blocks()
-        return Ended(
+        return CampaignEnd(
             campaign,
             effort_of(trials, blocks, measurements),
             comparisons_of(answer) if answer is not None else (),
@@ -95,7 +95,7 @@ def run(server: str, file: Path, log: LogForm | None, *, override_pilot: bool, q
     """Begin a campaign there, and watch it."""
     spec = _spec(file, override_pilot)
     with _campaigns(server) as campaigns:
-        _begun(campaigns, campaigns.create(spec), log, quiet=quiet)
+        _watch_new(campaigns, campaigns.create(spec), log, quiet=quiet)
 
 
 def branch(
@@ -110,7 +110,7 @@ def branch(
     """Begin a campaign there that is guided by another, and watch it."""
     spec = _spec(file, override_pilot)
     with _campaigns(server) as campaigns:
-        _begun(campaigns, campaigns.branch(campaign, spec), log, quiet=quiet)
+        _watch_new(campaigns, campaigns.branch(campaign, spec), log, quiet=quiet)
 
 
 def resume(
@@ -118,78 +118,78 @@ def resume(
 ) -> None:
     """Have a campaign taken up there, and watch it from here on."""
     with _campaigns(server) as campaigns:
-        found = campaigns.campaign(campaign).id
-        events = campaigns.events(found)
-        campaigns.resume(found, override_pilot=override_pilot)
+        identifier = campaigns.campaign(campaign).id
+        events = campaigns.events(identifier)
+        campaigns.resume(identifier, override_pilot=override_pilot)
         after = events[-1].number if events else 0
-        watched(_ServerSource(campaigns, found), after, log, quiet=quiet)
+        watched(_ServerSource(campaigns, identifier), after, log, quiet=quiet)
 
 
 def watch(server: str, campaign: str, log: LogForm | None, *, quiet: bool) -> None:
     """Watch a campaign of there from its beginning."""
     with _campaigns(server) as campaigns:
-        found = campaigns.campaign(campaign).id
-        watched(_ServerSource(campaigns, found), 0, log, quiet=quiet)
+        identifier = campaigns.campaign(campaign).id
+        watched(_ServerSource(campaigns, identifier), 0, log, quiet=quiet)
 
 
 def steer(server: str, campaign: str, wish: Wish) -> None:
     """Pause or cancel a campaign there."""
     with _campaigns(server) as campaigns:
         now = campaigns.steer(campaign, wish)
-    said = f"will {wish} at the next safe point"
+    outcome = f"will {wish} at the next safe point"
     if now.state is not CampaignState.RUNNING:
-        said = f"is {now.state}"
-    say(f"campaign {now.id} {said}")
+        outcome = f"is {now.state}"
+    say(f"campaign {now.id} {outcome}")
 
 
 def list_campaigns(server: str) -> tuple[list[Campaign], dict[str, str]]:
     """The campaigns of a server, and why some of them do not go on, by identifier."""
     with _campaigns(server) as campaigns:
-        found = campaigns.all()
-        running = any(each.state is CampaignState.RUNNING for each in found)
-        return found, campaigns.status().stalled() if running else {}
+        rows = campaigns.all()
+        running = any(each.state is CampaignState.RUNNING for each in rows)
+        return rows, campaigns.status().stalled() if running else {}
 
 
 def show_campaign(
     server: str,
     campaign: str,
-    events_shown: int,
+    most_events: int,
     *,
     everything: bool = False,
     as_json: bool = False,
 ) -> None:
     """Show a campaign of a server."""
     with _campaigns(server) as campaigns:
-        found, answer = _answered(campaigns, campaigns.campaign(campaign))
-        trials = campaigns.trials(found.id)
-        told = campaigns.estimates(found.id, BlockKind.SEARCH)
-        estimates = {number: estimate for number, (estimate, _) in told.items()}
-        named = campaigns.comparison(found.id, trials)
+        record, answer = _with_answer(campaigns, campaigns.campaign(campaign))
+        trials = campaigns.trials(record.id)
+        pairs = campaigns.estimates(record.id, BlockKind.SEARCH)
+        estimates = {number: estimate for number, (estimate, _) in pairs.items()}
+        comparison = campaigns.comparison(record.id, trials)
         if as_json:
-            say(shown_json(found, trials, estimates, _absence(campaigns, found), named))
+            say(campaign_json(record, trials, estimates, _absence(campaigns, record), comparison))
             return
-        events = campaigns.events(found.id)
+        events = campaigns.events(record.id)
         page = campaign_page(
-            replace(found, baseline=trials[0].configuration if trials else None),
+            replace(record, baseline=trials[0].configuration if trials else None),
             trials,
-            campaigns.measured_blocks(found.id),
-            events[-events_shown:],
+            campaigns.blocks_with_measurements(record.id),
+            events[-most_events:],
             estimates=estimates,
-            drift=campaigns.drift(found.id),
+            drift=campaigns.drift(record.id),
             references=comparisons_of(answer) if answer is not None else (),
-            named=named,
-            absence=_absence(campaigns, found),
-            why=campaigns.why(found.id) if answer is not None else (),
+            comparison=comparison,
+            absence=_absence(campaigns, record),
+            why=campaigns.why(record.id) if answer is not None else (),
             everything=everything,
             floor=floor_sentence(events),
         )
     show(Console(), page)
 
 
-def _absence(campaigns: Campaigns, found: Campaign) -> str:
-    if found.state is not CampaignState.RUNNING:
+def _absence(campaigns: Campaigns, record: Campaign) -> str:
+    if record.state is not CampaignState.RUNNING:
         return ""
-    absence = campaigns.status().absence(found.id)
+    absence = campaigns.status().absence(record.id)
     return "" if absence is None else absence.sentence(_options(campaigns.client))
 
 
@@ -198,18 +198,18 @@ def recommendation(
 ) -> tuple[Campaign, RecommendationDocument, Sequence[Comparison], Sequence[str]]:
     """What a campaign of a server recommends. NotFoundError before it has an answer."""
     with _campaigns(server) as campaigns:
-        found, answer = _answered(campaigns, campaigns.campaign(campaign))
+        record, answer = _with_answer(campaigns, campaigns.campaign(campaign))
         if answer is None:
-            raise no_answer(found, _absence(campaigns, found))
+            raise no_answer(record, _absence(campaigns, record))
         # Servers of earlier releases tell it only when they are asked for it.
-        sentences = campaigns.why(found.id) if answer.why is None else answer.why
-    return found, answer, comparisons_of(answer), sentences
+        sentences = campaigns.why(record.id) if answer.why is None else answer.why
+    return record, answer, comparisons_of(answer), sentences
 
 
-def known(server: str, filters: Filters, limit: int) -> list[Known]:
+def recommendations(server: str, filters: Filters, limit: int) -> list[KnownRecommendation]:
     """The certified recommendations of all campaigns of a server."""
     with _campaigns(server) as campaigns:
-        return campaigns.known(filters, limit)
+        return campaigns.recommendations(filters, limit)
 
 
 def status(server: str) -> Status:
@@ -221,10 +221,10 @@ def status(server: str) -> Status:
 def export(server: str, campaign: str, file: Path) -> None:
     """Write a whole campaign of a server to a file of here."""
     with _campaigns(server) as campaigns:
-        found = campaigns.campaign(campaign).id
+        identifier = campaigns.campaign(campaign).id
         with new_file(file) as output:
-            size = campaigns.export(found, output)
-    say(f"campaign {found}: {size} bytes written to {file}")
+            size = campaigns.export(identifier, output)
+    say(f"campaign {identifier}: {size} bytes written to {file}")
 
 
 def export_to(server: str, campaign: str, output: BinaryIO) -> None:
@@ -236,14 +236,16 @@ def export_to(server: str, campaign: str, output: BinaryIO) -> None:
 def report(server: str, campaign: str, form: ReportForm, output: BinaryIO) -> str:
     """Write the report of a campaign of a server to an open file; returns its identifier."""
     with _campaigns(server) as campaigns:
-        found = campaigns.campaign(campaign).id
-        campaigns.report(found, form, output)
-    return found
+        identifier = campaigns.campaign(campaign).id
+        campaigns.report(identifier, form, output)
+    return identifier
 
 
-def _begun(campaigns: Campaigns, begun: Campaign, log: LogForm | None, *, quiet: bool) -> None:
-    say(f"fstune: campaign {begun.id} runs at {campaigns.client.url}", err=True)
-    watched(_ServerSource(campaigns, begun.id), 0, log, quiet=quiet)
+def _watch_new(
+    campaigns: Campaigns, campaign: Campaign, log: LogForm | None, *, quiet: bool
+) -> None:
+    say(f"fstune: campaign {campaign.id} runs at {campaigns.client.url}", err=True)
+    watched(_ServerSource(campaigns, campaign.id), 0, log, quiet=quiet)
 
 
 def _spec(file: Path, override_pilot: bool) -> CampaignSpec:
@@ -254,11 +256,11 @@ def _spec(file: Path, override_pilot: bool) -> CampaignSpec:
     return spec.model_copy(update={"pilot": spec.pilot.model_copy(update={"override": True})})
 
 
-def _answered(
-    campaigns: Campaigns, found: Campaign
+def _with_answer(
+    campaigns: Campaigns, record: Campaign
 ) -> tuple[Campaign, RecommendationDocument | None]:
     """A campaign with its whole answer, and the document of that; None before it has one."""
-    if found.recommendation is None:
-        return found, None
-    document = campaigns.recommendation(found.id)
-    return replace(found, recommendation=recommendation_of(document)), document
+    if record.recommendation is None:
+        return record, None
+    document = campaigns.recommendation(record.id)
+    return replace(record, recommendation=recommendation_of(document)), document

@@ -35,10 +35,11 @@ def apply(server: str, campaign: str, agree: Agree | None, *, stepwise: bool) ->
         if application is None or agree is None:
             return
         agree()
-        done = applications.apply(application)
-        _check(done, ApplicationState.APPLIED)
+        result = applications.apply(application)
+        _check(result, ApplicationState.APPLIED)
         say(
-            f"applied: {done.id}; to undo it: fstune rollback {done.campaign} --server {client.url}"
+            f"applied: {result.id}; to undo it: "
+            f"fstune rollback {result.campaign} --server {client.url}"
         )
 
 
@@ -54,10 +55,10 @@ def rollback(server: str, reference: str, agree: Agree) -> None:
         for line in application_lines(in_force[:1]):
             say(line)
         agree()
-        done = applications.roll_back(in_force[0].campaign)
-        _check(done, ApplicationState.ROLLED_BACK)
-        remark = done.reason or f"what was in effect before {done.id} is in effect"
-        say(f"{done.state}: {remark}")
+        result = applications.roll_back(in_force[0].campaign)
+        _check(result, ApplicationState.ROLLED_BACK)
+        remark = result.reason or f"what was in effect before {result.id} is in effect"
+        say(f"{result.state}: {remark}")
 
 
 def applications(server: str) -> None:
@@ -76,10 +77,10 @@ def verify(server: str, reference: str, blocks: int) -> Verified:
         in_force = applications.in_force(reference) if reference == "last" else []
         applied = [one.campaign for one in in_force if one.state is ApplicationState.APPLIED]
         campaign = applied[0] if applied else reference
-        stored, result = applications.verify(campaign, blocks)
+        verification, result = applications.verify(campaign, blocks)
     for line in verified_lines(result):
         say(line)
-    say(f"The measurements: fstune show {stored} --server {server}")
+    say(f"The measurements: fstune show {verification} --server {server}")
     return result
 
 
@@ -88,8 +89,8 @@ def _refuse_application(reference: str) -> None:
         raise SpecError(f"{reference}: at a server, name the campaign")
 
 
-def _check(done: Application, wanted: ApplicationState) -> None:
+def _check(result: Application, state: ApplicationState) -> None:
     """Raise ConflictError when an application is not what was asked for."""
-    if done.state is not wanted:
-        why = f": {done.reason}" if done.reason else "; its campaign's events say why"
-        raise ConflictError(f"{done.id} is {done.state}{why}")
+    if result.state is not state:
+        why = f": {result.reason}" if result.reason else "; its campaign's events say why"
+        raise ConflictError(f"{result.id} is {result.state}{why}")

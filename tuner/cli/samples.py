@@ -21,19 +21,19 @@ def load_trial(campaign: str, trial: int, state_dir: Path | None, database: str 
     no such campaign or trial, or it was never measured.
     """
     with open_store(state_dir, database) as store:
-        found = store.campaign(campaign)
-        rules = stored_rules(found)
-        blocks = store.block_times(found.id, rules.components)
+        record = store.campaign(campaign)
+        rules = stored_rules(record)
+        blocks = store.block_times(record.id, rules.components)
     table = ScoreTable.of(blocks, rules.components, rules.weights)
-    measured = [(o.block.number, o.scores[trial]) for o in table.scored if trial in o.scores]
-    if not measured:
-        raise NotFoundError(f"campaign {found.id} has no measurement of a trial {trial}")
-    tried = [one for one in table.scored if one.block.kind is not BlockKind.PILOT]
-    others = {number for one in tried for number in one.scores} - {BASELINE}
+    scores = [(o.block.number, o.scores[trial]) for o in table.scored if trial in o.scores]
+    if not scores:
+        raise NotFoundError(f"campaign {record.id} has no measurement of a trial {trial}")
+    rest = [one for one in table.scored if one.block.kind is not BlockKind.PILOT]
+    others = {number for one in rest for number in one.scores} - {BASELINE}
     return Sample(
         f"{campaign}:{trial}",
-        tuple(math.exp(score) for _, score in measured),
-        tuple((found.id, number) for number, _ in measured),
+        tuple(math.exp(score) for _, score in scores),
+        tuple((record.id, number) for number, _ in scores),
         among=len(others),
     )
 

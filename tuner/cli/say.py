@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typer
 
-_KEPT = "\n\t"
+_ALLOWED = "\n\t"
 
 
 def say(text: str, *, err: bool = False, nl: bool = True) -> None:
@@ -18,4 +18,4 @@ def say(text: str, *, err: bool = False, nl: bool = True) -> None:
 
 def plain(text: str) -> str:
     """The text with a space for each character that does not print as itself; lines stay lines."""
-    return "".join(c if c.isprintable() or c in _KEPT else " " for c in text)
+    return "".join(c if c.isprintable() or c in _ALLOWED else " " for c in text)

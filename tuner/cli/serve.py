@@ -115,8 +115,11 @@ def serve(
     for client in ("FSTUNE_SERVER", "FSTUNE_TOKEN", "FSTUNE_TOKEN_FILE"):
         # What it runs is run here, and is not asked of a server again.
         os.environ.pop(client, None)
-    scheme, named = "http" if tls_cert is None else "https", f"[{host}]" if ":" in host else host
-    say(f"fstune: serves {scheme}://{named}:{port}; Ctrl-C ends it", err=True)
+    scheme, address_text = (
+        "http" if tls_cert is None else "https",
+        f"[{host}]" if ":" in host else host,
+    )
+    say(f"fstune: serves {scheme}://{address_text}:{port}; Ctrl-C ends it", err=True)
     uvicorn.run(
         "api.app:create_app",
         factory=True,
@@ -135,11 +138,11 @@ def serve(
     )
 
 
-def _network(given: str) -> str:
+def _network(text: str) -> str:
     try:
-        return str(ipaddress.ip_network(given))
+        return str(ipaddress.ip_network(text))
     except ValueError as problem:
-        raise SpecError(f"--trusted-proxy {given}: {problem}") from None
+        raise SpecError(f"--trusted-proxy {text}: {problem}") from None
 
 
 def _check_address(host: str, port: int) -> None:

@@ -72,14 +72,14 @@ def status(
     if (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
 
-        found = remote.status(address)
+        now = remote.status(address)
     else:
         with open_store(state_dir, database) as store:
-            found = presence.status(store)
+            now = presence.status(store)
     if as_json:
-        say(status_json(found))
+        say(status_json(now))
         return
-    for page in status_pages(found):
+    for page in status_pages(now):
         show(Console(), page)
 
 
@@ -103,31 +103,31 @@ def list_campaigns(
     if (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
 
-        found, stalled = remote.list_campaigns(address)
-        wanted = _matching(found, state, name, limit)
+        rows, stalled = remote.list_campaigns(address)
+        selection = _matching(rows, state, name, limit)
     else:
         with open_store(state_dir, database) as store:
-            found = store.campaigns()
-            running = any(each.state is CampaignState.RUNNING for each in found)
+            rows = store.campaigns()
+            running = any(each.state is CampaignState.RUNNING for each in rows)
             stalled = presence.status(store).stalled() if running else {}
-            wanted = [with_expiry(store, each) for each in _matching(found, state, name, limit)]
+            selection = [with_expiry(store, each) for each in _matching(rows, state, name, limit)]
     if as_json:
-        say(listed_json(wanted, stalled))
-    elif found and not wanted:
+        say(listed_json(selection, stalled))
+    elif rows and not selection:
         say("No campaign matches.")
     else:
-        show(Console(), campaigns_table(wanted, stalled))
+        show(Console(), campaigns_table(selection, stalled))
 
 
 def _matching(
-    found: Sequence[Campaign],
+    campaigns: Sequence[Campaign],
     state: Collection[CampaignState] | None,
     name: str | None,
     limit: int | None,
 ) -> list[Campaign]:
     return [
         each
-        for each in found
+        for each in campaigns
         if (not state or each.state in state) and (name or "").lower() in each.name.lower()
     ][:limit]
 
@@ -143,16 +143,16 @@ def delete(
     'fstune export' keeps it in a file.
     """
     with open_store(state_dir, database) as store:
-        found = store.campaign(campaign)
-        waits = any(run.campaign == found.id for run in presence.status(store).waiting)
-        if waits or in_use(store, found.id):
+        record = store.campaign(campaign)
+        waits = any(run.campaign == record.id for run in presence.status(store).waiting)
+        if waits or in_use(store, record.id):
             what = "waits for a worker" if waits else "is in use"
-            raise ConflictError(f"campaign {found.id} {what}; first: fstune cancel {found.id}")
-        what = f"campaign {found.id} ({found.name}, {found.state})"
+            raise ConflictError(f"campaign {record.id} {what}; first: fstune cancel {record.id}")
+        what = f"campaign {record.id} ({record.name}, {record.state})"
         if not yes and not _confirmed(f"Delete {what}?"):
             say(f"fstune: {what} is kept; --yes deletes it without asking", err=True)
             raise typer.Exit(1)
-        delete_campaign(store, found.id)
+        delete_campaign(store, record.id)
     say(f"{what} is deleted")
 
 
@@ -173,5 +173,5 @@ def _ask(
         remote.steer(address, reference, wish)
         return
     with open_store(state_dir, database) as store:
-        found = store.campaign(reference)
-        say(steer(store, found, wish, socket.gethostname(), datetime.now(UTC)))
+        record = store.campaign(reference)
+        say(steer(store, record, wish, socket.gethostname(), datetime.now(UTC)))

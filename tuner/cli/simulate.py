@@ -90,18 +90,18 @@ def simulate(
     if surface is None:
         show(Console(), surfaces_table([load_surface(name) for name in names]))
         return
-    wanted = _seeds(seeds)
+    all_seeds = _seeds(seeds)
     settings = Settings(_budget_s(budget), noise, sampler, pilot)
     loaded = load_surface(surface)
-    specification(loaded, wanted[0], settings)  # what is wrong with them is told at once
+    specification(loaded, all_seeds[0], settings)  # reports mistakes in them at once
     with stop_signals():
-        results, interrupted = _run(loaded, surface, wanted, settings, jobs)
+        results, interrupted = _run(loaded, surface, all_seeds, settings, jobs)
         if as_json:
             say(json.dumps(study_document(loaded, settings, results), indent=2))
         elif results:
             show(Console(), study_page(loaded, results))
     if interrupted:
-        say(f"fstune: stopped after {len(results)} of {len(wanted)} campaigns", err=True)
+        say(f"fstune: stopped after {len(results)} of {len(all_seeds)} campaigns", err=True)
         raise typer.Exit(INTERRUPTED)
 
 
@@ -112,10 +112,10 @@ def _run(
     results: list[Result] = []
     line = _Line(len(seeds))
     try:
-        with closing(run_all(surface, path, seeds, settings, jobs, line.standing)) as found:
-            for result in found:
+        with closing(run_all(surface, path, seeds, settings, jobs, line.standing)) as campaigns:
+            for result in campaigns:
                 results.append(result)
-                line.done(len(results))
+                line.count(len(results))
     except KeyboardInterrupt:
         return results, True
     finally:
@@ -128,33 +128,33 @@ class _Line:
 
     def __init__(self, campaigns: int) -> None:
         self._campaigns = campaigns
-        self._done = 0
-        self._shown = sys.stderr.isatty()
+        self._count = 0
+        self._is_terminal = sys.stderr.isatty()
 
     def standing(self, seed: int, standing: Standing) -> None:
         """Where the campaign with this seed stands."""
         minutes = standing.elapsed_s / 60.0
         self._write(f"seed {seed}: {where(standing)}, {minutes:.0f} min on the testbed")
 
-    def done(self, count: int) -> None:
+    def count(self, count: int) -> None:
         """So many campaigns have ended."""
-        self._done = count
+        self._count = count
         self._write("")
 
     def clear(self) -> None:
         """Leave nothing behind."""
-        if self._shown:
+        if self._is_terminal:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
     def _write(self, what: str) -> None:
-        if self._shown:
-            said = f"{self._done} of {self._campaigns} campaigns" + (f"; {what}" if what else "")
-            print(f"\r\x1b[K{said[:78]}", end="", file=sys.stderr, flush=True)
+        if self._is_terminal:
+            text = f"{self._count} of {self._campaigns} campaigns" + (f"; {what}" if what else "")
+            print(f"\r\x1b[K{text[:78]}", end="", file=sys.stderr, flush=True)
 
 
 def _seeds(text: str) -> Sequence[int]:
     """The seeds that a list of numbers and ranges names, each once. Raises SpecError."""
-    found: dict[int, None] = {}
+    seeds: dict[int, None] = {}
     for part in text.split(","):
         match = _SEEDS.fullmatch(part.strip())
         if match is None:
@@ -162,16 +162,16 @@ def _seeds(text: str) -> Sequence[int]:
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
             raise SpecError(f"--seeds {text!r}: {first} is above {last}")
-        if last - first >= _MOST_SEEDS or len(found) > _MOST_SEEDS:
+        if last - first >= _MOST_SEEDS or len(seeds) > _MOST_SEEDS:
             raise SpecError(f"--seeds {text!r}: at most {_MOST_SEEDS} of them")
-        found |= dict.fromkeys(range(first, last + 1))
-    return list(found)
+        seeds |= dict.fromkeys(range(first, last + 1))
+    return list(seeds)
 
 
 def _budget_s(text: str) -> float:
     try:
-        found: float = TypeAdapter(Duration).validate_python(text)
+        seconds: float = TypeAdapter(Duration).validate_python(text)
     except ValidationError as problem:
-        said = problem.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
-        raise SpecError(f"--budget {text!r}: {said[0].lower()}{said[1:]}") from None
-    return found
+        message = problem.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        raise SpecError(f"--budget {text!r}: {message[0].lower()}{message[1:]}") from None
+    return seconds

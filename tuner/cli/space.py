@@ -39,9 +39,9 @@ app = typer.Typer(
 )
 
 #: Configurations that 'space sample' draws at most; they are printed as they are drawn.
-_MOST_DRAWN = 1_000_000
+_MOST_DRAWS = 1_000_000
 #: Configurations that 'space check' draws and holds against the rules.
-_DRAWN_TO_CHECK = 500
+_DRAWS_TO_CHECK = 500
 
 Name = Annotated[
     str,
@@ -145,7 +145,7 @@ def check(
             _check_draws(space)
         say(
             f"{name}: good; {len(space.parameters)} parameters, {len(space.searched)} searched, "
-            f"{_DRAWN_TO_CHECK} configurations drawn, all valid"
+            f"{_DRAWS_TO_CHECK} configurations drawn, all valid"
         )
 
 
@@ -153,7 +153,7 @@ def check(
 def sample(
     name: Name,
     number: Annotated[
-        int, typer.Option("-n", "--number", min=1, max=_MOST_DRAWN, help="How many.")
+        int, typer.Option("-n", "--number", min=1, max=_MOST_DRAWS, help="How many.")
     ] = 5,
     seed: Annotated[int, typer.Option(help="The same seed draws the same.")] = 1,
     as_json: AsJson = False,
@@ -182,10 +182,10 @@ def explain(
 ) -> None:
     """Explain one parameter: what it does, its limits, and where that was read."""
     with _reported():
-        found = search_spaces.load(name)[parameter]
-    _say(f"{found.name}: {found.about}")
+        entry = search_spaces.load(name)[parameter]
+    _say(f"{entry.name}: {entry.about}")
     _say("")
-    details = [(label, text.replace("`", "")) for label, text in describe.details(found)]
+    details = [(label, text.replace("`", "")) for label, text in describe.details(entry)]
     console = Console()
     if console.is_terminal:
         grid = Table.grid(padding=(0, 2, 0, 0))
@@ -214,10 +214,10 @@ def parse(
     if words[:1] == ["parm"]:
         del words[0]
     with _reported():
-        found = search_spaces.load(space if space is not None else _space_of(words))
-        parsed = found.parse(words)
-        say(f"space: {found.name}")
-        for parameter in found.parameters:
+        search_space = search_spaces.load(space if space is not None else _space_of(words))
+        parsed = search_space.parse(words)
+        say(f"space: {search_space.name}")
+        for parameter in search_space.parameters:
             if parameter.name in parsed.values:
                 value = describe.text_of(parsed.values[parameter.name])
                 say(f"{parameter.name} = {value}")
@@ -225,27 +225,27 @@ def parse(
             say(f"not searched: {shlex.join(parsed.rest)}")
         if not parsed.values and not parsed.rest:
             say("nothing set: the program's defaults")
-        for line in found.lines(parsed.values):
+        for line in search_space.lines(parsed.values):
             say(f"in full: {line}")
-        for sentence in found.violations(parsed.values):
+        for sentence in search_space.violations(parsed.values):
             say(f"careful, on the host that the space assumes: {sentence}")
 
 
 def _space_of(words: list[str]) -> str:
     """The newest space for the program that a command line begins with."""
     program = PurePosixPath(words[0]).name if words else ""
-    named = [n for n in search_spaces.names() if search_spaces.load(n).program == program]
-    if not named:
+    names = [n for n in search_spaces.names() if search_spaces.load(n).program == program]
+    if not names:
         raise SpaceError(
             f"{program!r} is no program of a space; name a space with --space "
             f"(see 'fstune space list')"
         )
-    return named[-1]
+    return names[-1]
 
 
 def _check_draws(space: Space) -> None:
     ask = Chance(1)
-    for _ in range(_DRAWN_TO_CHECK):
+    for _ in range(_DRAWS_TO_CHECK):
         values = draw(space, ask)
         wrong = space.violations(values)
         if wrong:
@@ -254,9 +254,9 @@ def _check_draws(space: Space) -> None:
 
 
 def _row(parameter: Parameter) -> tuple[str, ...]:
-    held = "no" if parameter.role is Role.HELD else str(parameter.risk)
+    role = "no" if parameter.role is Role.HELD else str(parameter.risk)
     default = parameter.defaults["none"]
-    why_not = "control" if parameter.role is Role.CONTROL else held
+    why_not = "control" if parameter.role is Role.CONTROL else role
     return (
         parameter.name,
         " | ".join(parameter.flags),

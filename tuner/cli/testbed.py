@@ -36,17 +36,17 @@ def check(
 
     Nothing is changed. Ends with an error when a campaign would be refused.
     """
-    found = way_of_file(file).inspect(file, state_directory(state_dir), dry_run=dry_run)
+    findings = way_of_file(file).inspect(file, state_directory(state_dir), dry_run=dry_run)
     console = Console()
-    show(console, hosts_page(found.name, found.hosts, found.heading, found.lines))
+    show(console, hosts_page(findings.name, findings.hosts, findings.heading, findings.lines))
     console.print()
-    show(console, findings_page(found.findings))
+    show(console, findings_page(findings.findings))
     if dry_run:
         console.print()
-        show(console, commands_page(found.commands))
+        show(console, commands_page(findings.commands))
     console.print()
-    if found.refusal:
-        raise ConflictError(f"{file}: a campaign would be refused: {found.refusal}")
+    if findings.refusal:
+        raise ConflictError(f"{file}: a campaign would be refused: {findings.refusal}")
 
 
 @app.command()

@@ -48,7 +48,7 @@ def create(
     Use it as: curl -H 'Authorization: Bearer TOKEN' URL, or to log in to the web pages.
     """
     now = datetime.now(UTC)
-    called = _checked(_NAME, name, "the name")
+    token_name = _checked(_NAME, name, "the name")
     until = None
     if expires != "never":
         lasts_s = _checked(_DURATION, expires, "--expires")
@@ -56,7 +56,7 @@ def create(
             raise SpecError("--expires: ten years at most, or 'never'")
         until = now + timedelta(seconds=lasts_s)
     with open_or_make_store(state_dir, database) as store:
-        token, text = Access(store).create(called, scope, now, until)
+        token, text = Access(store).create(token_name, scope, now, until)
     say(text)
     ends = "does not expire" if until is None else f"expires {moment(until)}"
     say(f"fstune: token {token.id} for {scope}, {ends}; it is not shown again", err=True)
@@ -103,8 +103,8 @@ def revoke(
 ) -> None:
     """End a token now, and the sessions of whoever logged in with it."""
     with open_store(state_dir, database) as store:
-        ended = Access(store).revoke(token, datetime.now(UTC))
-    say(f"fstune: token {ended.id} ({ended.name}) is revoked", err=True)
+        revoked = Access(store).revoke(token, datetime.now(UTC))
+    say(f"fstune: token {revoked.id} ({revoked.name}) is revoked", err=True)
 
 
 def _state(token: Token, now: datetime) -> str:
@@ -117,5 +117,5 @@ def _checked(adapter: TypeAdapter[_Checked], value: str, where: str) -> _Checked
     try:
         return adapter.validate_python(value)
     except ValidationError as problem:
-        said = problem.errors()[0]["msg"].removeprefix("Value error, ")
-        raise SpecError(f"{where}: {said}") from None
+        message = problem.errors()[0]["msg"].removeprefix("Value error, ")
+        raise SpecError(f"{where}: {message}") from None

@@ -34,8 +34,8 @@ def build(state_dir: StateDir = None) -> None:
     state directory, 1 GB when it is done. Packages come from this machine's apt sources; nothing
     is installed on this machine.
     """
-    with _shown("image") as (doing, done):
-        image = Guests(state_directory(state_dir)).images.ensure(doing, done)
+    with _showing("image") as (doing, note):
+        image = Guests(state_directory(state_dir)).images.ensure(doing, note)
     say(f"image {image.name}: kernel {image.kernel}, OpenAFS {image.openafs}")
     say("next: fstune vm up")
 
@@ -61,9 +61,9 @@ def up(
     client, tokens and the NFS mount are tried. Ends with a testbed file that a campaign can use.
     Times measured on an emulated processor tell directions, not what a real host would take.
     """
-    with _shown(f"guest {name}") as (doing, done):
+    with _showing(f"guest {name}") as (doing, note):
         guests = Guests(state_directory(state_dir))
-        guest = guests.up(name, GuestOptions(memory, processors, kvm), doing, done)
+        guest = guests.up(name, GuestOptions(memory, processors, kvm), doing, note)
         testbed = write_testbed(guest)
     say(f"guest {name} is up: {seed.ADDRESS}, reached from the network of its cell's server")
     say(f"references: {seed.LOCAL_DIRECTORY} (its disk), {seed.NFS_DIRECTORY} (NFSv3)")
@@ -111,7 +111,7 @@ def _show(guest: Guest) -> None:
 
 
 @contextmanager
-def _shown(what: str) -> Iterator[tuple[Say, Say]]:
+def _showing(what: str) -> Iterator[tuple[Say, Say]]:
     """Show what is being done while it is done, and keep a line for each stage that is done."""
     console = Console(stderr=True)
     with translate_errors(), console.status(escape(what)) as status:

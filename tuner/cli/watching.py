@@ -11,12 +11,12 @@ from typing import Protocol
 import typer
 from rich.console import Console
 
-from tuner.campaign.external_standing import incumbent_after, seen_standing
+from tuner.campaign.external_standing import incumbent_after, outside_standing
 from tuner.campaign.presence import absence
 from tuner.campaign.rules import stored_rules
 from tuner.campaign.scores import ScoreTable
 from tuner.campaign.standing import against_baseline
-from tuner.cli.ending import Ended, stored_end, tell_end
+from tuner.cli.ending import CampaignEnd, stored_end, tell_end
 from tuner.cli.say import say
 from tuner.errors import INTERRUPTED, ConflictError, SpecError, TunerError
 from tuner.model import BASELINE, Block, BlockKind, Campaign, Event, Trial
@@ -33,7 +33,7 @@ _STANDINGS_PER_S = 0.5
 #: Who runs it gives signs of life much more rarely than it is looked at.
 _LOOKS_A_PRESENCE = 10
 _STOPPED = (CampaignState.PAUSED, CampaignState.FAILED)
-#: What is told when a run ends, or did not begin.
+#: The events of a run that ends, or did not begin.
 _STOPS = ("campaign-paused", "campaign-failed", "start-failed")
 _PUT_BACK = ("restored", "testbed-closed")
 
@@ -70,7 +70,7 @@ class Source(Protocol):
     def estimates(self, kind: BlockKind) -> dict[int, tuple[Estimate, int]]:
         """Its trials against the baseline in blocks of a kind, and how many those are."""
 
-    def ended(self) -> Ended:
+    def end(self) -> CampaignEnd:
         """How it stands when nobody runs it any more."""
 
 
@@ -100,7 +100,7 @@ class StoreSource:
         """Look twice a second."""
         looks = 0
         while True:
-            # Looked at first: what is told of the end is there by then.
+            # Looked at first: by then the events of the end are stored.
             over = self.campaign().state in OVER
             for event in self.events(after):
                 after = event.number
@@ -118,8 +118,8 @@ class StoreSource:
 
     def blocks(self) -> tuple[list[Block], int]:
         """The stored blocks."""
-        found = self._store.blocks(self._id)
-        return found, sum(len(block.measurements) for block in found)
+        blocks = self._store.blocks(self._id)
+        return blocks, sum(len(block.measurements) for block in blocks)
 
     def estimates(self, kind: BlockKind) -> dict[int, tuple[Estimate, int]]:
         """Worked out of the stored blocks; none when the workload's file is gone."""
@@ -131,7 +131,7 @@ class StoreSource:
         except (SpecError, KeyError):
             return {}
 
-    def ended(self) -> Ended:
+    def end(self) -> CampaignEnd:
         """The end of the stored campaign."""
         return stored_end(self._store, self.campaign())
 
@@ -143,7 +143,7 @@ class _Teller:
         self._source = source
         self._progress = progress
         self._live = live
-        self._looked = 0.0
+        self._last_look = 0.0
         self._incumbent = BASELINE
         self._began = datetime.now(UTC)
         self._missed = False
@@ -161,31 +161,31 @@ class _Teller:
             self.restored.append(event.message)
         if event.kind.startswith("block-"):
             self._progress.doing(event.message if event.kind == "block-started" else "")
-        if self._live and time.monotonic() - self._looked > 1.0 / _STANDINGS_PER_S:
+        if self._live and time.monotonic() - self._last_look > 1.0 / _STANDINGS_PER_S:
             self.look()
-            self._looked = time.monotonic()
+            self._last_look = time.monotonic()
 
     def lost(self, why: str) -> None:
         """Show that nothing can be seen at the moment, or can again."""
-        said = f"{clean(why)}; trying again" if why else "connected again"
+        message = f"{clean(why)}; trying again" if why else "connected again"
         if self._live:
-            self._progress.doing(said if why else "")
+            self._progress.doing(message if why else "")
         else:
-            say(f"fstune: {said}", err=True)
+            say(f"fstune: {message}", err=True)
         if not why:
             # Whoever is there again tells it anew.
             self._missed = False
 
     def missed(self, absence: Absence | None) -> None:
         """Show that nobody runs the campaign though it should run, or that somebody does again."""
-        said = ""
+        message = ""
         if absence is not None:
-            said = clean(absence.sentence(self._source.options))
-        if self._live and (said or self._missed):
-            self._progress.doing(said)
-        elif not self._live and bool(said) is not self._missed:
-            say(f"fstune: {said or 'its process is heard from again'}", err=True)
-        self._missed = bool(said)
+            message = clean(absence.sentence(self._source.options))
+        if self._live and (message or self._missed):
+            self._progress.doing(message)
+        elif not self._live and bool(message) is not self._missed:
+            say(f"fstune: {message or 'its process is heard from again'}", err=True)
+        self._missed = bool(message)
 
     def look(self) -> None:
         """Show how the campaign stands; what cannot be seen now is seen later."""
@@ -196,7 +196,7 @@ class _Teller:
             if not blocks:
                 return
             last = blocks[-1]
-            standing = seen_standing(
+            standing = outside_standing(
                 self._source.trials(),
                 last,
                 self._source.estimates(last.kind),
@@ -238,8 +238,8 @@ def watched(source: Source, after: int, log: LogForm | None, *, quiet: bool = Fa
             err=True,
         )
         raise typer.Exit(INTERRUPTED) from None
-    ended = source.ended()
-    tell_end(ended, writer.restored, _error(ended.campaign, writer.last), source.options)
+    end = source.end()
+    tell_end(end, writer.restored, _error(end.campaign, writer.last), source.options)
 
 
 def _follow(source: Source, after: int, writer: _Teller) -> None:
@@ -258,8 +258,8 @@ def _follow(source: Source, after: int, writer: _Teller) -> None:
         for event in rest:
             after = event.number
             writer.say(event)
-        asked = bool(rest) and rest[-1].kind == "resume-requested"
-        if not asked and source.campaign().state in _STOPPED:
+        is_resumed = bool(rest) and rest[-1].kind == "resume-requested"
+        if not is_resumed and source.campaign().state in _STOPPED:
             return
 
 
@@ -272,7 +272,7 @@ def _error(campaign: Campaign, last: Event | None) -> TunerError | None:
     slug = "" if last is None else str(last.data.get("failure", ""))
     kind = _kinds().get(slug, TunerError)
     error = kind.__new__(kind)
-    # The sentence is there already; some kinds would make it of what happened.
+    # The sentence exists already; some kinds would make another one.
     TunerError.__init__(error, campaign.reason)
     return error
 
@@ -281,9 +281,9 @@ def _kinds() -> dict[str, type[TunerError]]:
     # Hosts have kinds of their own, which nothing else here has imported.
     from tuner.hosts import connector, link  # noqa: F401
 
-    found, todo = {TunerError.slug: TunerError}, [TunerError]
+    kinds, todo = {TunerError.slug: TunerError}, [TunerError]
     while todo:
         for kind in todo.pop().__subclasses__():
-            found[kind.slug] = kind
+            kinds[kind.slug] = kind
             todo.append(kind)
-    return found
+    return kinds

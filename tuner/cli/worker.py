@@ -71,7 +71,7 @@ def worker(
     address = database_address(database)
     with ExitStack() as open_:
         store = open_.enter_context(open_or_make_store(state_dir, database))
-        queue = Queue.made(store)
+        queue = Queue.create(store)
         assert address is not None
         # Taken in here: other commands have no use for them, and it takes time.
         import asyncio
@@ -107,15 +107,15 @@ def to_queue(
     """Put a campaign on the queue and tell how to watch it. SpecError: there can be no queue."""
     if server is not None:
         raise SpecError("--queue: does not go with --server, which has its own ('serve --queue')")
-    queue = Queue.made(store)
+    queue = Queue.create(store)
     from tuner.work.queueing import enqueue
 
-    found = campaign()
-    if found.state is CampaignState.RUNNING and in_use(store, found.id):
-        raise ConflictError(f"campaign {found.id} runs already")
-    name = enqueue(queue, found, directory, override_pilot=override_pilot)
-    say(f"campaign {found.id} is on the queue {name}")
-    say(f"fstune: see 'fstune status' and 'fstune show {found.id}'", err=True)
+    record = campaign()
+    if record.state is CampaignState.RUNNING and in_use(store, record.id):
+        raise ConflictError(f"campaign {record.id} runs already")
+    name = enqueue(queue, record, directory, override_pilot=override_pilot)
+    say(f"campaign {record.id} is on the queue {name}")
+    say(f"fstune: see 'fstune status' and 'fstune show {record.id}'", err=True)
     if not any(name in worker.queues for worker in queue.workers()):
         say("fstune: no worker takes campaigns from it yet; see 'fstune worker'", err=True)
 

@@ -143,17 +143,17 @@ def run(
     if not directory.is_dir():
         raise SpecError(f"{directory}: no such directory; name one with --dir")
     manner = Manner(progress=(lambda line: say(line, err=True)) if progress else _quiet)
-    found: dict[str, ComponentResult] = {}
+    results: dict[str, ComponentResult] = {}
     sequences = {}
     verified = {"files": 0, "bytes": 0}
     with stop_signals(), _voided(spec, directory) as run_id:
         for stage in spec.stages:
             result = run_stage(spec, stage.name, str(directory), run_id, seed, manner)
-            found |= result.components
+            results |= result.components
             sequences[stage.name] = result.operations_sha256
             for kind, count in result.verified.items():
                 verified[kind] += count
-    times = {part.name: found[part.name].elapsed_s for part in spec.components}
+    times = {part.name: results[part.name].elapsed_s for part in spec.components}
     score_s = math.exp(math.fsum(p.weight * math.log(times[p.name]) for p in spec.components))
     if as_json:
         document = {
@@ -163,13 +163,13 @@ def run(
             "engine": engine_identity(),
             "seed": seed,
             "score_s": score_s,
-            "components": components(found),
+            "components": components(results),
             "operations_sha256": sequences,
             "verified": verified,
         }
         say(json.dumps(document, indent=2))
         return
-    _show_times(spec, found)
+    _show_times(spec, results)
     _say(f"\nweighted geometric mean of the times: {score_s:.3f} s")
     cold = [stage.name for stage in spec.stages if stage.cache == "cold"]
     if cold:
@@ -208,7 +208,7 @@ def _voided(spec: Spec, directory: Path) -> Iterator[str]:
 
 def _remove(directory: Path, run_id: str) -> None:
     try:
-        with undisturbed(lambda said: say("removing what was made", err=True)):
+        with undisturbed(lambda message: say("removing what was made", err=True)):
             rundir.remove(rundir.path_of(str(directory), run_id), run_id)
     except WorkloadFailure as problem:
         say(f"left behind: {problem}", err=True)
@@ -239,7 +239,7 @@ def _row(phase: Phase) -> tuple[str, ...]:
     return (phase.component or role, phase.operation, phase.fileset.name, ", ".join(how))
 
 
-def _show_times(spec: Spec, found: Mapping[str, ComponentResult]) -> None:
+def _show_times(spec: Spec, results: Mapping[str, ComponentResult]) -> None:
     columns = (
         Column("component", rigid=True),
         Column("weight", rigid=True, right=True),
@@ -251,7 +251,7 @@ def _show_times(spec: Spec, found: Mapping[str, ComponentResult]) -> None:
     )
     rows = []
     for part in spec.components:
-        result = found[part.name]
+        result = results[part.name]
         total = result.total
         rate = total.moved_bytes / _MIB / result.wall_s
         rows.append(

@@ -29,11 +29,11 @@ class CacheInfo:
 
     def write(self, part: Part) -> str:
         """See Format.write."""
-        held = self.holds(part.words)
-        size = plain(held[1:])
-        if held and not size.isdecimal():
+        options = self.holds(part.words)
+        size = plain(options[1:])
+        if options and not size.isdecimal():
             raise SpecError(f"{size!r} is no size of a cache; choose another format")
-        return f"{_MOUNT}:{_CACHE}:{size}\n" if held else ""
+        return f"{_MOUNT}:{_CACHE}:{size}\n" if options else ""
 
     def read(self, text: str) -> tuple[str, ...]:
         """See Format.read."""

@@ -73,11 +73,11 @@ def plain(words: Iterable[str]) -> str:
 
     Raises SpecError for a word that would not come out as it is.
     """
-    known = tuple(words)
-    for word in known:
+    flags = tuple(words)
+    for word in flags:
         if not _PLAIN.fullmatch(word):
             raise SpecError(f"{word!r} cannot stand where nothing is quoted; choose another format")
-    return " ".join(known)
+    return " ".join(flags)
 
 
 def shell(words: Iterable[str]) -> str:
@@ -87,11 +87,11 @@ def shell(words: Iterable[str]) -> str:
 
 def pairs(words: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
     """Each option with its values."""
-    found: list[tuple[str, tuple[str, ...]]] = []
+    options: list[tuple[str, tuple[str, ...]]] = []
     for word in words:
-        if _SWITCH.match(word) or not found:
-            found.append((word, ()))
+        if _SWITCH.match(word) or not options:
+            options.append((word, ()))
         else:
-            name, values = found[-1]
-            found[-1] = name, (*values, word)
-    return found
+            name, values = options[-1]
+            options[-1] = name, (*values, word)
+    return options

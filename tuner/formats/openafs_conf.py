@@ -12,7 +12,7 @@ from io import StringIO
 from tuner.errors import SpecError
 from tuner.formats.form import FILESERVER, FUSE_CLIENT, KERNEL_CLIENT, Part, Whole, pairs, plain
 
-_GIVEN = "yes"
+_YES = "yes"
 
 
 class _Exact(ConfigParser):
@@ -34,11 +34,11 @@ class _Sectioned(Whole):
     def write(self, part: Part) -> str:
         """See Format.write."""
         values = {}
-        for name, given in pairs(part.words):
-            if len(given) > 1 or given in ((_GIVEN,), ("",)):
-                said = f"{name}: its values cannot be told in the section {self.section}"
-                raise SpecError(f"{said}; choose another format")
-            values[plain([name.removeprefix("-")])] = plain(given) or _GIVEN
+        for name, words in pairs(part.words):
+            if len(words) > 1 or words in ((_YES,), ("",)):
+                message = f"{name}: its values cannot be told in the section {self.section}"
+                raise SpecError(f"{message}; choose another format")
+            values[plain([name.removeprefix("-")])] = plain(words) or _YES
         file, text = _Exact(), StringIO()
         file[self.section] = values
         file.write(text)
@@ -48,10 +48,10 @@ class _Sectioned(Whole):
         """See Format.read."""
         file = _Exact()
         file.read_string(text)
-        found: list[str] = []
+        words: list[str] = []
         for name, value in file[self.section].items():
-            found += [f"-{name}"] if value == _GIVEN else [f"-{name}", value]
-        return tuple(found)
+            words += [f"-{name}"] if value == _YES else [f"-{name}", value]
+        return tuple(words)
 
 
 class ServerConf(_Sectioned):

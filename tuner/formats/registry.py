@@ -38,7 +38,7 @@ USUAL: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class Rendering:
     """A configuration in a format. ``left_out``: sentences on what it does not hold; ``mind``: what
     to mind before it is used.
     """
@@ -48,25 +48,27 @@ class Written:
     mind: str
 
 
-def written(name: str, parts: Sequence[Part]) -> Written:
+def render(name: str, parts: Sequence[Part]) -> Rendering:
     """The parts in the format of that name, as far as it can hold them.
 
     Raises SpecError when it can hold none of them, or not as they are.
     """
     form = FORMATS[name]
-    known = [part for part in parts if part.program in form.programs]
-    if not known:
+    held_parts = [part for part in parts if part.program in form.programs]
+    if not held_parts:
         holds = " and ".join(sorted(form.programs))
         raise SpecError(f"{name}: it holds options of {holds}, and none are tuned here")
-    if len(known) > 1 and not form.together:
+    if len(held_parts) > 1 and not form.together:
         raise SpecError(f"{name}: it is for one program at a time; choose it with --component")
     left_out, text = [], ""
     for part in parts:
-        held = form.holds(part.words) if part in known else ()
-        rest = [w for name, of in pairs(part.words) for w in (name, *of) if name not in held]
+        options = form.holds(part.words) if part in held_parts else ()
+        rest = [w for name, of in pairs(part.words) for w in (name, *of) if name not in options]
         if rest:
             left_out.append(f"{part.component}: {name} does not hold {' '.join(rest)}")
-        if part in known:
-            head = f"{form.comment} {part.component}\n" if len(known) > 1 and form.comment else ""
+        if part in held_parts:
+            head = (
+                f"{form.comment} {part.component}\n" if len(held_parts) > 1 and form.comment else ""
+            )
             text += head + form.write(part)
-    return Written(text, tuple(left_out), f"{name}: {form.mind}")
+    return Rendering(text, tuple(left_out), f"{name}: {form.mind}")

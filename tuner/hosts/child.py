@@ -29,8 +29,8 @@ class ChildConnector(Direct):
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
     ) -> CommandResult:
         """See Direct.run."""
-        done = self.complete(argv, input, timeout_s)
-        return decoded(self.host, argv, done.status, done.stdout, done.stderr)
+        outcome = self.complete(argv, input, timeout_s)
+        return decoded(self.host, argv, outcome.status, outcome.stdout, outcome.stderr)
 
     def run_long(
         self, argv: Sequence[str], *, run_id: str, timeout_s: float = 3600.0
@@ -45,8 +45,8 @@ class ChildConnector(Direct):
     def get(self, path: str) -> bytes:
         """See Connector.get."""
         argv = ["cat", "--", path]
-        done = self.complete(argv)
-        result = decoded(self.host, argv, done.status, done.stdout, done.stderr)
+        outcome = self.complete(argv)
+        result = decoded(self.host, argv, outcome.status, outcome.stdout, outcome.stderr)
         if result.status != 0:
             raise CommandFailed(self.host, result)
-        return done.stdout
+        return outcome.stdout

@@ -22,7 +22,7 @@ _TAIL_CHARACTERS = 400
 _COMMAND_CHARACTERS = 1000
 _NAME_CHARACTERS = 100
 
-#: Told mode and path; the content is its input.
+#: Takes mode and path; the content is its input.
 _WRITE = """\
 install --mode="$1" -- /dev/stdin "$2.new" && exec mv --no-target-directory -- "$2.new" "$2"
 """
@@ -47,8 +47,8 @@ class CommandResult:
     @property
     def tail(self) -> str:
         """The end of what the command said, on one line: for errors and events."""
-        said = " ".join((self.stderr.strip() or self.stdout.strip()).split())
-        return said[-_TAIL_CHARACTERS:] or "it printed nothing"
+        text = " ".join((self.stderr.strip() or self.stdout.strip()).split())
+        return text[-_TAIL_CHARACTERS:] or "it printed nothing"
 
 
 class CommandFailed(TestbedError):
@@ -70,7 +70,7 @@ class CommandTimeout(TransportError):
     slug = "timeout"
 
     def __init__(self, host: str, argv: Sequence[str], why: str) -> None:
-        details = {"host": host, "command": shown(argv)}
+        details = {"host": host, "command": command_text(argv)}
         super().__init__(f"{host}: {program(argv)}: {why}", details)
 
 
@@ -162,30 +162,30 @@ def understood(host: str) -> Iterator[None]:
     try:
         yield
     except (ArithmeticError, LookupError, TypeError, ValueError) as problem:
-        said = " ".join(str(problem).split())[:_TAIL_CHARACTERS]
-        raise TestbedError(f"{host}: its answer is not understood: {said}") from problem
+        message = " ".join(str(problem).split())[:_TAIL_CHARACTERS]
+        raise TestbedError(f"{host}: its answer is not understood: {message}") from problem
 
 
 def failure_data(result: CommandResult, host: str = "") -> dict[str, str | int]:
     """What is kept of a command that failed; its input, which may be secret, never."""
-    found: dict[str, str | int] = {"host": host} if host else {}
+    data: dict[str, str | int] = {"host": host} if host else {}
     return {
-        **found,
-        "command": shown(result.argv),
+        **data,
+        "command": command_text(result.argv),
         "exit_status": result.status,
         "output": result.tail,
     }
 
 
-def shown(argv: Sequence[str]) -> str:
+def command_text(argv: Sequence[str]) -> str:
     """A command as kept with a failure: quoted for a shell, and cut where it becomes too long."""
     return shlex.join(bare(argv))[:_COMMAND_CHARACTERS]
 
 
 def program(argv: Sequence[str]) -> str:
     """What a command is called in messages: its beginning, since the rest may be long or secret."""
-    said = " ".join(bare(argv)[:2])
-    return said if len(said) <= _NAME_CHARACTERS else f"{said[:_NAME_CHARACTERS]}..."
+    name = " ".join(bare(argv)[:2])
+    return name if len(name) <= _NAME_CHARACTERS else f"{name[:_NAME_CHARACTERS]}..."
 
 
 def decoded(
@@ -194,8 +194,8 @@ def decoded(
     """The result of a command from its bytes. Raises OutputTooLarge."""
     if max(len(stdout), len(stderr)) > OUTPUT_LIMIT_BYTES:
         raise OutputTooLarge(host, argv)
-    said = [data.decode(errors="replace") for data in (stdout, stderr)]
-    return CommandResult(tuple(bare(argv)), status, said[0], said[1])
+    texts = [data.decode(errors="replace") for data in (stdout, stderr)]
+    return CommandResult(tuple(bare(argv)), status, texts[0], texts[1])
 
 
 def write_whole(connector: Connector, path: str, content: bytes, mode: int) -> None:
@@ -206,7 +206,7 @@ def write_whole(connector: Connector, path: str, content: bytes, mode: int) -> N
         raise CommandFailed(connector.host, result)
 
 
-def written(argv: Sequence[str]) -> tuple[str, int] | None:
+def written_file(argv: Sequence[str]) -> tuple[str, int] | None:
     """Path and mode of the file that a command of ``write_whole`` writes; None for any other."""
     *first, mode, path = argv if len(argv) > len(_WRITING) else ("", "", "")
     return (path, int(mode, 8)) if tuple(first) == _WRITING else None

@@ -75,7 +75,7 @@ class ProcessConversation:
         """Start ``command`` in a session of its own; ``argv`` is what it is called in results."""
         self._host = host
         self._argv = tuple(argv)
-        self._said: list[str] = []
+        self._errors: list[str] = []
         self._reaping = threading.Lock()
         # A file, not a pipe: a long report must not hold the command up.
         self._out: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
@@ -99,7 +99,7 @@ class ProcessConversation:
         if not line:
             return None
         text = line.decode(errors="replace")
-        self._said.append(text)
+        self._errors.append(text)
         return text.rstrip("\n")
 
     def say(self, line: str) -> None:
@@ -132,8 +132,8 @@ class ProcessConversation:
         self._process.stderr.close()
         with self._out as out:
             out.seek(0)
-            said = "".join(self._said).encode()
-            return decoded(self._host, self._argv, status, out.read(), said)
+            errors = "".join(self._errors).encode()
+            return decoded(self._host, self._argv, status, out.read(), errors)
 
     def _kill_group(self) -> None:
         if self._process.returncode is None:

@@ -123,22 +123,22 @@ class _Run:
             self._fields["boot_id"] = self._ask("greet", b"").boot_id
         self._fields["known"] = False
         deadline = time.monotonic() + self._waiting.timeout_s + _GRACE_S
-        heard = time.monotonic()
+        last_answer_s = time.monotonic()
         while True:
             try:
                 answer = self._ask("attend", self._input)
             except TransportError as problem:
-                if time.monotonic() - heard > self._waiting.reconnect_s:
+                if time.monotonic() - last_answer_s > self._waiting.reconnect_s:
                     raise self.failure(
                         f"out of reach for {self._waiting.reconnect_s:g} s; it may go on there: "
                         f"{problem}"
                     ) from problem
                 time.sleep(_PAUSE_S)
                 continue
-            heard = time.monotonic()
+            last_answer_s = time.monotonic()
             if answer.ended != "running":
                 return answer
-            if heard > deadline:
+            if last_answer_s > deadline:
                 raise self.failure("it does not end, long after its time")
             self._fields["known"] = True
             self._input = b""
@@ -150,6 +150,6 @@ class _Run:
         with contextlib.suppress(TestbedError):
             self._ask("forget", b"")
 
-    def _ask(self, do: str, given: bytes) -> Answer:
-        request = Request(do, self._waiting.look_s, self._fields, given)
+    def _ask(self, do: str, content: bytes) -> Answer:
+        request = Request(do, self._waiting.look_s, self._fields, content)
         return self._exchange(request, self._what, self._waiting.look_s + _GRACE_S)

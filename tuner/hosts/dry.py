@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tuner.hosts.connector import CommandResult, Connector, written
+from tuner.hosts.connector import CommandResult, Connector, written_file
 from tuner.hosts.conversation import Conversation
 from tuner.hosts.guard import bare
 
@@ -22,7 +22,7 @@ class DryConnector:
 
     connector: Connector
     would: list[tuple[str, tuple[str, ...]]]
-    _made: set[str] = field(default_factory=set)
+    _directories: set[str] = field(default_factory=set)
 
     @property
     def host(self) -> str:
@@ -33,7 +33,7 @@ class DryConnector:
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
     ) -> CommandResult:
         """See Connector.ask."""
-        if argv[0] == "test" and argv[-1] in self._made:
+        if argv[0] == "test" and argv[-1] in self._directories:
             return CommandResult(tuple(argv), 0, "", "")
         return self.connector.ask(argv, input=input, timeout_s=timeout_s)
 
@@ -42,13 +42,13 @@ class DryConnector:
     ) -> CommandResult:
         """See Connector.change: it is written down."""
         argv = bare(argv)
-        if (file := written(argv)) is not None:
+        if (file := written_file(argv)) is not None:
             self.put(file[0], input, file[1])
             return CommandResult(tuple(argv), 0, "", "")
         if argv[0] == "mv":
-            self._made.add(argv[-1])
+            self._directories.add(argv[-1])
         elif argv[0] == "rm":
-            self._made.discard(argv[-1])
+            self._directories.discard(argv[-1])
         self.would.append((self.host, tuple(argv)))
         return CommandResult(tuple(argv), 0, "not run\n", "")
 

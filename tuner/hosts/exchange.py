@@ -1,4 +1,4 @@
-"""What is said to a host's supervisor and what it answers, as bytes; see ``supervisor.py``.
+"""Requests to a host's supervisor and its answers, as bytes; see ``supervisor.py``.
 
 Owns the form of both, and nothing of how they travel.
 """
@@ -36,7 +36,7 @@ _HEADER_LIMIT_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a supervisor told. ``ended``: ``exit`` for a command that ran to its end, else what
+    """The answer of a supervisor. ``ended``: ``exit`` for a command that ran to its end, else what
     became of it or of the request; ``dead``: whether a command that was killed is gone.
     """
 
@@ -56,12 +56,12 @@ class Answer:
             case "exit":
                 return self
             case "timeout":
-                held = "" if self.dead else "; it does not die, the kernel holds it"
-                raise CommandTimeout(host, argv, f"no end after {timeout_s:g} s{held}")
+                suffix = "" if self.dead else "; it does not die, the kernel holds it"
+                raise CommandTimeout(host, argv, f"no end after {timeout_s:g} s{suffix}")
             case "too-large":
                 raise OutputTooLarge(host, argv)
-        said = self.stderr.decode(errors="replace")
-        raise TransportError(f"{what}: the host could not run it ({self.ended}): {said}")
+        message = self.stderr.decode(errors="replace")
+        raise TransportError(f"{what}: the host could not run it ({self.ended}): {message}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +126,12 @@ class AnswerReader:
         self._marked = False
 
     def feed(self, data: bytes) -> Answer | None:
-        """Take what came; the answer when it is complete. Raises ValueError when it is none."""
+        """Take received bytes; the answer once it is complete. Raises ValueError on bad ones."""
         self._buffer += data
         if not self._marked:
-            before, found, after = self._buffer.partition(self.mark.encode())
-            self._marked = bool(found)
-            self._buffer = after if found else before[-len(self.mark) :]
+            before, mark, after = self._buffer.partition(self.mark.encode())
+            self._marked = bool(mark)
+            self._buffer = after if mark else before[-len(self.mark) :]
         if self._marked and self._header is None:
             self._read_header()
         head = self._header
@@ -148,8 +148,8 @@ class AnswerReader:
         )
 
     def _read_header(self) -> None:
-        line, found, after = self._buffer.partition(b"\n")
-        if not found:
+        line, newline, after = self._buffer.partition(b"\n")
+        if not newline:
             if len(line) > _HEADER_LIMIT_BYTES:
                 raise ValueError("its first line has no end")
             return

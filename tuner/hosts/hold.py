@@ -39,7 +39,7 @@ _WATCH, _HEARTBEAT = "watch.sh", "heartbeat.sh"
 _NOT_HELD, _RESTARTED, _BUSY = 9, 8, 75
 #: For how long a host's word is taken that it was not started anew and can be written to.
 TRUSTED_S = 2.0
-#: What is told to find, to list the scripts of journals that are complete.
+#: Arguments of find that list the scripts of complete journals.
 _JOURNALS = ("-mindepth", "2", "-name", "restore.sh", "-not", "-path", "*/.*")
 #: A host that is just putting itself back is waited for so long.
 _EXPIRED_S = 60.0
@@ -77,7 +77,7 @@ class Hold:
     #: Whether all that is still to come is that it is put back; see ``settle``.
     _settling: bool = False
     #: When it was last asked for the lease and said that we have it, by ``_awake_s``.
-    _held_at: float = float("-inf")
+    _confirmed_at: float = float("-inf")
     #: Since when it has not answered; None while it does.
     _away_since: float | None = None
 
@@ -127,9 +127,9 @@ class Hold:
         """See Connector.change; as ``ask``. While it runs nobody puts the host back."""
         with self._present():
             how = guard.How.SETTLING if self._settling else guard.How.HOLD
-            sent = guard.guarded(argv, self.directory, self._mark, how)
-            result = self.connector.change(sent, input=input, timeout_s=timeout_s)
-            return self._begun(result)
+            guarded_argv = guard.guarded(argv, self.directory, self._mark, how)
+            result = self.connector.change(guarded_argv, input=input, timeout_s=timeout_s)
+            return self._let_in(result)
 
     def run_long(
         self, argv: Sequence[str], *, run_id: str, timeout_s: float = 3600.0
@@ -138,9 +138,9 @@ class Hold:
         that is tuned: a put-back does not wait for its end.
         """
         with self._present():
-            sent = guard.guarded(argv, self.directory, self._mark, guard.How.BEGIN)
-            result = self.connector.run_long(sent, run_id=run_id, timeout_s=timeout_s)
-            return self._begun(result)
+            guarded_argv = guard.guarded(argv, self.directory, self._mark, guard.How.BEGIN)
+            result = self.connector.run_long(guarded_argv, run_id=run_id, timeout_s=timeout_s)
+            return self._let_in(result)
 
     def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
         """See Connector.put; as ``change``."""
@@ -154,18 +154,18 @@ class Hold:
     def converse(self, argv: Sequence[str]) -> Conversation:
         """See SpeakingConnector.converse; as ``run_long``."""
         with self._present():
-            sent = guard.guarded(argv, self.directory, self._mark, guard.How.BEGIN)
-            return _HeldConversation(self, self.connector.converse(sent))
+            guarded_argv = guard.guarded(argv, self.directory, self._mark, guard.How.BEGIN)
+            return _HoldConversation(self, self.connector.converse(guarded_argv))
 
     def beat(self) -> None:
         """Tell the host that we are there. Raises TestbedError when it is not ours any more, or was
         started anew, TransportError when it does not answer.
         """
         self._sign()
-        self._check_held()
+        self._check_hold()
 
     def _sign(self) -> None:
-        asked = _awake_s()
+        now = _awake_s()
         result = self.connector.change(["sh", f"{self.directory}/{_HEARTBEAT}", self._mark])
         if result.status == _NOT_HELD:
             self._lost.set()
@@ -174,7 +174,7 @@ class Hold:
         elif result.status != 0:
             raise CommandFailed(self.host, result)
         else:
-            self._held_at = asked
+            self._confirmed_at = now
 
     def settle(self) -> None:
         """From now on the host is only put back: that it was started anew, or that nothing can be
@@ -202,7 +202,7 @@ class Hold:
         """Wait for a host that did not answer, for as long as ``patience_s`` allows; what
         ``changes`` it is refused unless it says that we hold it.
         """
-        self._check_held()
+        self._check_hold()
         while (since := self._away_since) is not None:
             try:
                 self._ask()
@@ -213,7 +213,7 @@ class Hold:
             else:
                 self._away_since = None
         with self.noting():
-            if changes and _awake_s() - self._held_at > TRUSTED_S:
+            if changes and _awake_s() - self._confirmed_at > TRUSTED_S:
                 self._ask()
             yield
 
@@ -235,19 +235,19 @@ class Hold:
         except CommandFailed:
             if not self._settling:
                 raise
-        self._check_held()
+        self._check_hold()
 
-    def _begun(self, result: CommandResult) -> CommandResult:
+    def _let_in(self, result: CommandResult) -> CommandResult:
         """What a command came to that its guard let begin. Raises TestbedError."""
-        refused = guard.refusal(result.stderr, self._mark)
-        if refused is guard.Refusal.NOT_HELD:
+        refusal = guard.refusal(result.stderr, self._mark)
+        if refusal is guard.Refusal.NOT_HELD:
             self._lost.set()
-            self._check_held()
-        if refused is not None:
+            self._check_hold()
+        if refusal is not None:
             raise TestbedError(f"{self.host}: another change is still under way there; see 'ps'")
         return result
 
-    def _check_held(self) -> None:
+    def _check_hold(self) -> None:
         if self._restarted.is_set() and not self._settling:
             raise TestbedError(
                 f"{self.host} was restarted while it was in use: what was in effect there need not "
@@ -306,9 +306,9 @@ class Hold:
         boot = check(self.connector, ["cat", _BOOT])
         if self.connector.ask(["cat", f"{self.directory}/lease/boot"]).stdout != boot:
             return None
-        heard = self.connector.ask(["cat", f"{self.directory}/lease/heartbeat"]).stdout.strip()
+        heartbeat = self.connector.ask(["cat", f"{self.directory}/lease/heartbeat"]).stdout.strip()
         # One that cannot be read was damaged: nobody can be heard by it.
-        return self._up_s() - float(heard) if heard.lstrip("-").isdigit() else None
+        return self._up_s() - float(heartbeat) if heartbeat.lstrip("-").isdigit() else None
 
     def _await_watch(self) -> None:
         """Wait for a host that is just putting itself back. When what did so there has ended in
@@ -321,8 +321,8 @@ class Hold:
                 restore_all(self.connector, self.directory)
                 check_change(self.connector, ["rm", "--recursive", "--force", expired])
             elif time.monotonic() > deadline:
-                said = f"{self.host} is just putting itself back; try again in a few minutes"
-                raise ConflictError(f"{said}; {self._watch_log()}")
+                message = f"{self.host} is just putting itself back; try again in a few minutes"
+                raise ConflictError(f"{message}; {self._watch_log()}")
             else:
                 time.sleep(_AGAIN_S)
 
@@ -342,8 +342,8 @@ class Hold:
         return f"{self.owner} {self._token}"
 
     def _watch_log(self) -> str:
-        said = self.connector.ask(["tail", "--lines=3", f"{self.directory}/watch.log"])
-        return f"its watch says: {said.tail}"
+        log = self.connector.ask(["tail", "--lines=3", f"{self.directory}/watch.log"])
+        return f"its watch says: {log.tail}"
 
 
 def _awake_s() -> float:
@@ -357,7 +357,7 @@ def patience_s(after_s: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _HeldConversation:
+class _HoldConversation:
     """A conversation with a host that is held; see Conversation."""
 
     hold: Hold
@@ -375,7 +375,7 @@ class _HeldConversation:
     def end(self) -> CommandResult:
         """A connection that was lost meanwhile may be that of a host which starts anew."""
         with self.hold.noting():
-            return self.hold._begun(self.talk.end())
+            return self.hold._let_in(self.talk.end())
 
 
 def _script(name: str) -> bytes:

@@ -260,7 +260,7 @@ _ENCRYPTED = "its private key is encrypted; load it into an agent (ssh-add) and 
 
 
 def _cut_off(problem: paramiko.AuthenticationException) -> bool:
-    return any(said in str(problem) for said in ("transport shut down", "timeout"))
+    return any(phrase in str(problem) for phrase in ("transport shut down", "timeout"))
 
 
 def _reason(problem: EOFError | OSError) -> str:
@@ -270,11 +270,9 @@ def _reason(problem: EOFError | OSError) -> str:
 
 
 def _no_key(host: SshHost) -> str:
-    tried = f"the key {host.key_file}" if host.key_file else "no key of ~/.ssh"
-    tried += " and those of the agent" if host.agent else ""
-    return (
-        f"it accepts no key (tried {tried}); add the public half to the account's authorized_keys"
-    )
+    keys = f"the key {host.key_file}" if host.key_file else "no key of ~/.ssh"
+    keys += " and those of the agent" if host.agent else ""
+    return f"it accepts no key (tried {keys}); add the public half to the account's authorized_keys"
 
 
 def _route(host: SshHost) -> list[SshHost]:
@@ -340,7 +338,7 @@ def _load_known_hosts(client: paramiko.SSHClient, host: SshHost) -> None:
         raise AccessError(f"{host.account}: {path}: {problem.strerror}") from problem
     marked = [words for line in lines if len(words := line.split()) > 3]
     revoked = {words[3] for words in marked if words[0] == "@revoked"}
-    known = client.get_host_keys()
+    trusted = client.get_host_keys()
     for number, line in enumerate(lines, start=1):
         if not line or line.startswith(("#", "@")) or revoked & set(line.split()[2:3]):
             continue
@@ -348,7 +346,7 @@ def _load_known_hosts(client: paramiko.SSHClient, host: SshHost) -> None:
             entry = paramiko.hostkeys.HostKeyEntry.from_line(line, number)
             if entry is not None:
                 for name in entry.hostnames or ():
-                    known.add(name, entry.key.get_name(), entry.key)
+                    trusted.add(name, entry.key.get_name(), entry.key)
 
 
 class _Refuse(paramiko.MissingHostKeyPolicy):
@@ -364,20 +362,20 @@ class _Refuse(paramiko.MissingHostKeyPolicy):
         port = "" if host.port == _SSH_PORT else f"-p {host.port} "
         raise AccessError(
             f"{host.account}: its host key is not in {host.known_hosts.expanduser()}: "
-            f"{_shown(key)}; compare this with 'ssh-keygen -lf' of the key on the host itself, "
+            f"{_key_text(key)}; compare this with 'ssh-keygen -lf' of the key on the host itself, "
             f"and then add it: ssh-keyscan {port}-t {key.get_name().removeprefix('ssh-')} "
             f"{host.address} >> {host.known_hosts}"
         )
 
 
-def _changed(host: SshHost, shown: paramiko.PKey, known: paramiko.PKey) -> str:
+def _changed(host: SshHost, new: paramiko.PKey, trusted: paramiko.PKey) -> str:
     name = host.address if host.port == _SSH_PORT else f"[{host.address}]:{host.port}"
     return (
-        f"{host.account}: its host key is {_shown(shown)}, but {host.known_hosts.expanduser()} "
-        f"knows {_shown(known)}: another machine may be answering in its place; only if you know "
-        f"why it changed, remove the old one: ssh-keygen -R '{name}' -f {host.known_hosts}"
+        f"{host.account}: its host key is {_key_text(new)}, but {host.known_hosts.expanduser()} "
+        f"knows {_key_text(trusted)}: another machine may be answering in its place; only if you "
+        f"know why it changed, remove the old one: ssh-keygen -R '{name}' -f {host.known_hosts}"
     )
 
 
-def _shown(key: paramiko.PKey) -> str:
+def _key_text(key: paramiko.PKey) -> str:
     return f"{key.get_name()} {key.fingerprint}"

@@ -15,7 +15,7 @@ PUT_BACK = "put-back.sh"
 #: Longer than a host takes at its slowest, when another is putting it back already.
 _PUT_BACK_TIMEOUT_S = 1800.0
 
-#: Told the directory. Says what is wrong, and nothing when all is well; what is not there yet is
+#: Takes the directory. Says what is wrong, and nothing when all is well; what is not there yet is
 #: well. In a directory like /tmp nobody can replace what is another's.
 _LOOK = r"""
 own=$(id -u)
@@ -71,4 +71,4 @@ def restore_all(connector: Connector, directory: str, mark: str = "") -> list[st
     if result.status != 0:
         raise CommandFailed(connector.host, result)
     parts = (line.partition(" ") for line in result.stdout.splitlines() if line)
-    return [f"{part} on {connector.host} {said}" for part, _, said in parts]
+    return [f"{part} on {connector.host} {outcome}" for part, _, outcome in parts]

@@ -23,9 +23,9 @@ from tuner.hosts.connector import (
     CommandFailed,
     CommandResult,
     Direct,
+    command_text,
     decoded,
     program,
-    shown,
     write_whole,
 )
 from tuner.hosts.exchange import BOOTSTRAP, Answer, AnswerReader, Request
@@ -37,9 +37,9 @@ from tuner.interruption import uninterrupted
 #: Slower than this, input on its way to a host and answers from it are given up.
 _LEAST_BYTES_PER_S = 100_000
 _CHUNK_BYTES = 65536
-#: How much of what is said beside the answer is kept, for errors.
+#: How much of the output beside the answer is kept, for errors.
 _NOISE_BYTES = 4096
-_SAID_CHARACTERS = 400
+_NOISE_CHARACTERS = 400
 _STATUS_PATIENCE_S = 2.0
 
 
@@ -82,8 +82,8 @@ class SshConnector(Direct):
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
     ) -> CommandResult:
         """See Connector.run. The limit counts from when the host has the command."""
-        done = self._run(argv, input, timeout_s)
-        return decoded(self.host, argv, done.status, done.stdout, done.stderr)
+        answer = self._run(argv, input, timeout_s)
+        return decoded(self.host, argv, answer.status, answer.stdout, answer.stderr)
 
     def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
         """See Connector.put."""
@@ -92,11 +92,11 @@ class SshConnector(Direct):
     def get(self, path: str) -> bytes:
         """See Connector.get."""
         argv = ["cat", "--", path]
-        done = self._run(argv, b"", 60.0)
-        result = decoded(self.host, argv, done.status, done.stdout, done.stderr)
+        answer = self._run(argv, b"", 60.0)
+        result = decoded(self.host, argv, answer.status, answer.stdout, answer.stderr)
         if result.status != 0:
             raise CommandFailed(self.host, result)
-        return done.stdout
+        return answer.stdout
 
     def converse(self, argv: Sequence[str]) -> SshConversation:
         """See SpeakingConnector.converse."""
@@ -127,12 +127,12 @@ class SshConnector(Direct):
         """Run a command that goes on when the connection is lost; see ``detached.run``."""
         refuse_null(argv)
         waiting = detached.Waiting(timeout_s, reconnect_s, self._patience.keepalive_s)
-        with self._named(argv):
+        with self._naming_command(argv):
             answer = detached.run(
                 self._exchange, self.host, argv, run_id, input, waiting, self._boot_id
             )
-        done = answer.finished(self.host, argv, timeout_s)
-        return decoded(self.host, argv, done.status, done.stdout, done.stderr)
+        result_ = answer.finished(self.host, argv, timeout_s)
+        return decoded(self.host, argv, result_.status, result_.stdout, result_.stderr)
 
     def close(self) -> None:
         """Let go of the connection. A command that still waits gets a TransportError."""
@@ -142,28 +142,28 @@ class SshConnector(Direct):
         refuse_null(argv)
         fields = {"argv": list(argv), "timeout_s": timeout_s}
         request = Request("run", self._patience.keepalive_s, fields, input)
-        with self._named(argv):
+        with self._naming_command(argv):
             answer = self._exchange(request, program(argv), timeout_s)
         return answer.finished(self.host, argv, timeout_s)
 
     @contextmanager
-    def _named(self, argv: Sequence[str]) -> Iterator[None]:
+    def _naming_command(self, argv: Sequence[str]) -> Iterator[None]:
         """Let a lost connection tell which command it cut off."""
         try:
             yield
         except TransportError as problem:
-            problem.details = problem.details or {"host": self.host, "command": shown(argv)}
+            problem.details = problem.details or {"host": self.host, "command": command_text(argv)}
             raise
 
     def _exchange(self, request: Request, what: str, limit_s: float) -> Answer:
         """Ask the host's supervisor something that takes it at most ``limit_s``."""
         reader = AnswerReader()
-        sent = request.encode(reader.mark)
+        data = request.encode(reader.mark)
         with self._link.channel() as channel:
-            sending_s = self._patience.silence_s + len(sent) / _LEAST_BYTES_PER_S
+            sending_s = self._patience.silence_s + len(data) / _LEAST_BYTES_PER_S
             with self._link.dropped_after(sending_s, channel):
                 channel.exec_command(self._command)
-                channel.sendall(sent)
+                channel.sendall(data)
             transfer_s = 2 * OUTPUT_LIMIT_BYTES / _LEAST_BYTES_PER_S
             deadline = time.monotonic() + limit_s + self._patience.silence_s + transfer_s
             try:
@@ -203,17 +203,17 @@ class SshConnector(Direct):
     def _no_answer(self, channel: paramiko.Channel, what: str, noise: str) -> TestbedError:
         """Why the host's supervisor said nothing."""
         channel.status_event.wait(_STATUS_PATIENCE_S)
-        said = " ".join(noise.split())[-_SAID_CHARACTERS:]
+        words = " ".join(noise.split())[-_NOISE_CHARACTERS:]
         user = self._host.user
-        if "sudo:" in said:
+        if "sudo:" in words:
             return AccessError(
-                f"{self._host.account}: sudo refuses: {said}; let {user} run everything without a "
+                f"{self._host.account}: sudo refuses: {words}; let {user} run everything without a "
                 f"password ('{user} ALL=(ALL) NOPASSWD: ALL' in sudoers), or log in as root"
             )
         if channel.exit_status == -1:
-            return TransportError(f"{self.host}: {what}: the connection was lost: {said}")
+            return TransportError(f"{self.host}: {what}: the connection was lost: {words}")
         return AccessError(
             f"{self._host.account}: the account cannot run commands (exit status "
-            f"{channel.exit_status}: {said or 'it printed nothing'}); it needs a usual login shell "
-            "and python3"
+            f"{channel.exit_status}: {words or 'it printed nothing'}); it needs a usual login "
+            "shell and python3"
         )

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import paramiko
 
 from tuner.errors import TransportError
-from tuner.hosts.connector import OUTPUT_LIMIT_BYTES, CommandResult, decoded, program, shown
+from tuner.hosts.connector import OUTPUT_LIMIT_BYTES, CommandResult, command_text, decoded, program
 from tuner.interruption import uninterrupted
 
 _END_PATIENCE_S = 10.0
@@ -32,13 +32,13 @@ class SshConversation:
         self._argv = tuple(argv)
         self._channel = channel
         self._closing = closing
-        self._said = channel.makefile_stderr("rb")
+        self._errors = channel.makefile_stderr("rb")
         self._lines: list[bytes] = []
 
     def listen(self) -> str | None:
         """See Conversation.listen."""
         try:
-            line: bytes = self._said.readline()
+            line: bytes = self._errors.readline()
         except OSError:
             line = b""  # the connection is gone: ``end`` says so
         if not line:
@@ -70,5 +70,5 @@ class SshConversation:
         return decoded(self._host, self._argv, status, stdout, b"".join(self._lines))
 
     def _lost(self, why: str) -> TransportError:
-        details = {"host": self._host, "command": shown(self._argv)}
+        details = {"host": self._host, "command": command_text(self._argv)}
         return TransportError(f"{self._host}: {program(self._argv)}: {why}", details)

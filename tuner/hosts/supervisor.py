@@ -41,11 +41,11 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _PROGRAMS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _OPEN_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
-#: What is told of a command: how it ended, its exit status, and what it wrote.
+#: The answer for a command: how it ended, its exit status, and its output.
 Answer = tuple[dict[str, Any], bytes, bytes]
 
 
-class Gone(Exception):
+class Disconnected(Exception):
     """Nobody waits for the answer any more."""
 
 
@@ -58,7 +58,7 @@ class Client:
         length = self.request.get("input_bytes", -1)
         self.input = sys.stdin.buffer.read(max(0, length))
         if len(self.input) != length:
-            raise Gone  # cut off in the middle: nothing was done
+            raise Disconnected  # cut off in the middle: nothing was done
         self._silent_since = time.monotonic()
 
     def check(self) -> None:
@@ -66,7 +66,7 @@ class Client:
         hung_up = select.poll()
         hung_up.register(0, select.POLLIN)
         if hung_up.poll(0) and not os.read(0, 1):
-            raise Gone
+            raise Disconnected
         if time.monotonic() - self._silent_since >= self.request["beat_s"]:
             self._silent_since = time.monotonic()
             _write(1, b"\n")
@@ -74,8 +74,8 @@ class Client:
     def tell(self, answer: Answer) -> None:
         """Send the answer, and of which start of the machine it is. Raises Gone."""
         header, out, err = answer
-        told = ({**header, "boot_id": boot_id()}, out, err)
-        _write(1, b"\n" + self.request["mark"].encode() + _packed(told))
+        full = ({**header, "boot_id": boot_id()}, out, err)
+        _write(1, b"\n" + self.request["mark"].encode() + _packed(full))
 
 
 def _write(descriptor: int, data: bytes) -> None:
@@ -84,7 +84,7 @@ def _write(descriptor: int, data: bytes) -> None:
         while view:
             view = view[os.write(descriptor, view) :]
     except BrokenPipeError:
-        raise Gone from None
+        raise Disconnected from None
 
 
 def _packed(answer: Answer) -> bytes:
@@ -98,7 +98,7 @@ class Command:
     may keep its descriptors.
     """
 
-    def __init__(self, request: dict[str, Any], given: bytes) -> None:
+    def __init__(self, request: dict[str, Any], data: bytes) -> None:
         self._limit_bytes: int = request["limit_bytes"]
         self._timeout_s: float = request["timeout_s"]
         # The kernel's word that a child ended arrives as a byte here and cuts the waiting short.
@@ -108,7 +108,7 @@ class Command:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake)
         self._inp, self._out, self._err = (os.memfd_create(name) for name in ("in", "out", "err"))
-        _write(self._inp, given)
+        _write(self._inp, data)
         os.lseek(self._inp, 0, os.SEEK_SET)
         for descriptor in (self._out, self._err):
             fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_APPEND)
@@ -139,15 +139,15 @@ class Command:
         deadline = time.monotonic() + self._timeout_s
         woken = select.poll()
         woken.register(self._woken, select.POLLIN)
-        ended = ""
+        ending = ""
         try:
             while (status := self._status()) is None:
                 check()
-                left_s = deadline - time.monotonic()
-                ended = "timeout" if left_s <= 0 else "too-large" if self._too_large() else ""
-                if ended:
+                remaining_s = deadline - time.monotonic()
+                ending = "timeout" if remaining_s <= 0 else "too-large" if self._too_large() else ""
+                if ending:
                     break
-                woken.poll(1000 * min(_TICK_S, left_s))
+                woken.poll(1000 * min(_TICK_S, remaining_s))
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._woken, 4096)
         except BaseException:
@@ -155,11 +155,11 @@ class Command:
             raise
         if status is None:
             dead = self._kill()
-            return {"ended": ended, "status": 0, "dead": dead}, b"", b""
+            return {"ended": ending, "status": 0, "dead": dead}, b"", b""
         if self._too_large():
             return {"ended": "too-large", "status": status, "dead": True}, b"", b""
-        written = [_content(descriptor) for descriptor in (self._out, self._err)]
-        return {"ended": "exit", "status": status, "dead": True}, written[0], written[1]
+        outputs = [_content(descriptor) for descriptor in (self._out, self._err)]
+        return {"ended": "exit", "status": status, "dead": True}, outputs[0], outputs[1]
 
     def _status(self) -> int | None:
         """Its exit status, negative for the signal that ended it; None while it runs."""
@@ -191,8 +191,8 @@ def _environment() -> dict[str, str]:
     """The account's own, but messages in English and administrators' programs within reach."""
     path = os.environ.get("PATH", "").split(":")
     path += [place for place in _PROGRAMS if place not in path]
-    kept = {k: v for k, v in os.environ.items() if k not in ("LANGUAGE", "LC_CTYPE")}
-    return kept | {"PATH": ":".join(filter(None, path)), "LANG": "C", "LC_ALL": "C.UTF-8"}
+    environment = {k: v for k, v in os.environ.items() if k not in ("LANGUAGE", "LC_CTYPE")}
+    return environment | {"PATH": ":".join(filter(None, path)), "LANG": "C", "LC_ALL": "C.UTF-8"}
 
 
 def boot_id() -> str:
@@ -233,13 +233,13 @@ class Run:
     def _wait(self) -> Answer:
         """Its answer, when it comes in time. Raises FileNotFoundError when there will be none."""
         request = self._client.request
-        found = json.loads(self._read("request"))
-        if found["boot_id"] != request["boot_id"]:
+        document = json.loads(self._read("request"))
+        if document["boot_id"] != request["boot_id"]:
             return _only("rebooted")
-        if found["argv"] != request["argv"]:
+        if document["argv"] != request["argv"]:
             return _only("other")
         until = time.monotonic() + request["wait_s"]
-        while self._kept():
+        while self._is_kept():
             self._client.check()
             if time.monotonic() >= until:
                 return _only("running")
@@ -250,7 +250,7 @@ class Run:
         """End the command if it still runs, and remove all of it."""
         if os.path.isdir(self._place):
             deadline = time.monotonic() + 2 * _DEATH_S
-            while self._of_now() and self._kept() and time.monotonic() < deadline:
+            while self._of_now() and self._is_kept() and time.monotonic() < deadline:
                 self._client.check()
                 self._end_process()
                 time.sleep(_TICK_S)
@@ -291,7 +291,7 @@ class Run:
         finally:
             os._exit(0)
 
-    def _kept(self) -> bool:
+    def _is_kept(self) -> bool:
         with open(os.path.join(self._place, "lock")) as lock, contextlib.suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             return False
@@ -313,12 +313,12 @@ class Run:
             return file.read()
 
 
-def _only(ended: str) -> Answer:
-    return {"ended": ended, "status": 0, "dead": True}, b"", b""
+def _only(ending: str) -> Answer:
+    return {"ended": ending, "status": 0, "dead": True}, b"", b""
 
 
-def _unpacked(stored: bytes) -> Answer:
-    line, _, body = stored.partition(b"\n")
+def _unpacked(data: bytes) -> Answer:
+    line, _, body = data.partition(b"\n")
     size = (header := json.loads(line))["stdout_bytes"]
     return header, body[:size], body[size:]
 
@@ -328,8 +328,8 @@ def _home(path: str, run_id: str) -> str:
     of this name first: then ours has another, which begins like it.
     """
     parent, name = os.path.split(path)
-    named = (os.path.join(parent, one) for one in os.listdir(parent) if one.startswith(name))
-    ours = sorted(filter(_own, named), key=lambda one: not os.path.isdir(f"{one}/{run_id}"))
+    candidates = (os.path.join(parent, one) for one in os.listdir(parent) if one.startswith(name))
+    ours = sorted(filter(_own, candidates), key=lambda one: not os.path.isdir(f"{one}/{run_id}"))
     for new in () if ours else (path, f"{path}-{os.urandom(8).hex()}"):
         with contextlib.suppress(FileExistsError):
             os.mkdir(new, 0o700)
@@ -339,9 +339,9 @@ def _home(path: str, run_id: str) -> str:
 
 def _own(path: str) -> bool:
     """Whether it is a directory that nobody else can enter."""
-    found = os.lstat(path)
-    mine = found.st_uid == os.geteuid() and not found.st_mode & 0o077
-    return mine and stat.S_ISDIR(found.st_mode)
+    status = os.lstat(path)
+    mine = status.st_uid == os.geteuid() and not status.st_mode & 0o077
+    return mine and stat.S_ISDIR(status.st_mode)
 
 
 def _store(directory: str, name: str, content: bytes) -> None:
@@ -386,7 +386,7 @@ def _answer(client: Client) -> Answer:
 def main() -> None:
     """Answer the one request on standard input. Commands start in /: no file system is held."""
     os.chdir("/")
-    with contextlib.suppress(Gone):
+    with contextlib.suppress(Disconnected):
         client = Client()
         try:
             answer = _answer(client)

@@ -40,7 +40,7 @@ import numpy as np
 
 from tuner.judge.evalue import MIN_PAIRS, Floats, e_values
 from tuner.judge.influence import Influence, influences
-from tuner.judge.observations import Ints, Observed, Rows
+from tuner.judge.observations import Ints, Observations, Rows
 from tuner.judge.score import checked_weights, component_names
 from tuner.judge.thresholds import threshold
 from tuner.model import COVARIATES
@@ -94,7 +94,7 @@ _MOST_RAW_ALPHA: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class DifferenceAdjustment:
     """The adjustment of one kind of difference, the score's or a component's.
 
     ``coefficients``: in the order of ``COVARIATES``, log units of time a processor, all 0 where
@@ -117,26 +117,25 @@ class Fitted:
         """D - b dz: differences (...), covariates (..., covariates). Where a dz is not known (NaN)
         it is taken for 0, its mean.
         """
-        known = np.nan_to_num(covariates, nan=0.0)
-        return np.asarray(differences - known @ np.asarray(self.coefficients), dtype=np.float64)
+        present = np.nan_to_num(covariates, nan=0.0)
+        return np.asarray(differences - present @ np.asarray(self.coefficients), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class Adjustment:
     """What is taken off the differences of the score and of each component, each with its own
-    coefficients. ``refused``: why a covariate was not used, a sentence by its name.
+    coefficients. ``refusals``: why a covariate was not used, a sentence by its name.
     """
 
-    score: Fitted
-    components: tuple[Fitted, ...]
-    refused: Mapping[str, str]
+    score: DifferenceAdjustment
+    components: tuple[DifferenceAdjustment, ...]
+    refusals: Mapping[str, str]
     blocks: int
 
     def adjusted(self, logs: Floats, covariates: Floats, weights: Sequence[float]) -> AdjustedPairs:
         """Pairs: log time ratios (pairs, components) with their covariates (pairs, covariates)."""
         by_component = [
-            fitted.adjusted(logs[:, number], covariates)
-            for number, fitted in enumerate(self.components)
+            one.adjusted(logs[:, number], covariates) for number, one in enumerate(self.components)
         ]
         score = logs @ checked_weights(weights, logs.shape[1])
         return AdjustedPairs(self.score.adjusted(score, covariates), np.stack(by_component, axis=1))
@@ -157,7 +156,7 @@ def raw_alpha(alpha: float) -> float:
     return min(_RAW_FACTOR * alpha, max(_MOST_RAW_ALPHA, alpha))
 
 
-def shown(
+def is_shown(
     adjusted: Sequence[float] | Floats,
     raw: Sequence[float] | Floats,
     alpha: float,
@@ -168,15 +167,15 @@ def shown(
 
     adjusted, raw: shape (pairs,), of the same pairs in their order. max_n: as for ``threshold``.
     """
-    found = [np.asarray(x, dtype=np.float64) for x in (adjusted, raw)]
-    if found[0].shape != found[1].shape:
-        raise ValueError(f"not the same pairs: {found[0].shape} and {found[1].shape}")
-    n = found[0].size
+    samples = [np.asarray(x, dtype=np.float64) for x in (adjusted, raw)]
+    if samples[0].shape != samples[1].shape:
+        raise ValueError(f"not the same pairs: {samples[0].shape} and {samples[1].shape}")
+    n = samples[0].size
     if n < MIN_PAIRS:
         return False
     most = max_n if max_n is None or n <= max_n else None
     levels = (threshold(alpha, most), threshold(raw_alpha(alpha), most))
-    return all(float(e_values(x)[-1]) >= level for x, level in zip(found, levels, strict=True))
+    return all(float(e_values(x)[-1]) >= level for x, level in zip(samples, levels, strict=True))
 
 
 def no_adjustment(components: int, reason: str) -> Adjustment:
@@ -185,7 +184,7 @@ def no_adjustment(components: int, reason: str) -> Adjustment:
 
 
 def fit_adjustment(
-    observed: Observed,
+    observations: Observations,
     weights: Sequence[float],
     *,
     components: Sequence[str] = (),
@@ -194,58 +193,58 @@ def fit_adjustment(
 ) -> Adjustment:
     """The coefficients to use from now on.
 
-    observed: arms of blocks of pilot and search, never of those that a claim is tested on.
+    observations: arms of blocks of pilot and search, never of those that a claim is tested on.
     weights: of the score, one for each component. components: what sentences call them. finalist:
     the trial to be certified, whose influence on the covariates is looked at besides. Same ``seed``
     (of the test of influence) and same blocks, same answer.
     """
-    weight_row = checked_weights(weights, observed.logs.shape[1])
+    weight_row = checked_weights(weights, observations.logs.shape[1])
     names = ("score", *component_names(components, len(weight_row)))
-    if len(np.unique(observed.block)) > _MOST_BLOCKS:
-        newest = np.unique(observed.block)[-_MOST_BLOCKS]
-        observed = observed.only(observed.block >= newest)
-    y = np.column_stack([observed.logs @ weight_row, observed.logs])
-    columns = _told(observed)
+    if len(np.unique(observations.block)) > _MOST_BLOCKS:
+        newest = np.unique(observations.block)[-_MOST_BLOCKS]
+        observations = observations.only(observations.block >= newest)
+    y = np.column_stack([observations.logs @ weight_row, observations.logs])
+    columns = _known_columns(observations)
     if not columns.size:
-        said = "nothing is known of what others did on the machines"
-        return no_adjustment(len(weight_row), f"no adjustment: {said}")
-    rows = Rows.of(observed, y, columns)
+        message = "nothing is known of what others did on the machines"
+        return no_adjustment(len(weight_row), f"no adjustment: {message}")
+    rows = Rows.of(observations, y, columns)
     if rows.blocks < MIN_BLOCKS or rows.freedom < _MIN_FREEDOM:
-        said = f"{rows.blocks} blocks are too few to tell what others' work costs"
-        return _none(len(weight_row), f"no adjustment: {said}", {}, rows.blocks)
+        message = f"{rows.blocks} blocks are too few to tell what others' work costs"
+        return _none(len(weight_row), f"no adjustment: {message}", {}, rows.blocks)
     spread = np.sqrt((rows.within(rows.z) ** 2).sum(axis=0) / rows.freedom)
-    refused = {
+    refusals = {
         COVARIATES[column]: _refusal(COVARIATES[column], influence)
         for column, influence in zip(columns, influences(rows, finalist, seed=seed), strict=True)
-        if influence.refused
+        if influence.is_refused
     }
     moving = [
         number
         for number, column in enumerate(columns)
-        if spread[number] >= _MIN_SPREAD and COVARIATES[column] not in refused
+        if spread[number] >= _MIN_SPREAD and COVARIATES[column] not in refusals
     ]
     if not moving:
-        said = next(iter(refused.values()), "others did nothing that changed from arm to arm")
-        return _none(len(weight_row), f"no adjustment: {said}", refused, rows.blocks)
+        message = next(iter(refusals.values()), "others did nothing that changed from arm to arm")
+        return _none(len(weight_row), f"no adjustment: {message}", refusals, rows.blocks)
     used = columns[moving]
-    rows = Rows.of(observed, y, used)
+    rows = Rows.of(observations, y, used)
     score, *others = _fits(rows, used, names)
-    return Adjustment(score, tuple(others), refused, rows.blocks)
+    return Adjustment(score, tuple(others), refusals, rows.blocks)
 
 
-def _told(observed: Observed) -> Ints:
+def _known_columns(observations: Observations) -> Ints:
     """The covariates that are known of nearly all rows."""
-    if not len(observed.trial):
+    if not len(observations.trial):
         return np.empty(0, np.int64)
-    return np.flatnonzero((~np.isnan(observed.covariates)).mean(axis=0) >= _MIN_KNOWN)
+    return np.flatnonzero((~np.isnan(observations.covariates)).mean(axis=0) >= _MIN_KNOWN)
 
 
 def _refusal(name: str, influence: Influence) -> str:
-    said = f"{WORDS[name]} depends on the configuration"
-    return f"{said} (p = {min(influence.any_trial, influence.finalist):.3f})"
+    message = f"{WORDS[name]} depends on the configuration"
+    return f"{message} (p = {min(influence.any_trial, influence.finalist):.3f})"
 
 
-def _fits(rows: Rows, columns: Ints, names: Sequence[str]) -> list[Fitted]:
+def _fits(rows: Rows, columns: Ints, names: Sequence[str]) -> list[DifferenceAdjustment]:
     """An adjustment for each target of the rows."""
     y, z = rows.within(rows.y), rows.within(rows.z)
     folds = min(rows.blocks, _MOST_FOLDS)
@@ -261,13 +260,13 @@ def _fits(rows: Rows, columns: Ints, names: Sequence[str]) -> list[Fitted]:
         whole = _posterior(zz.sum(axis=0), zy.sum(axis=0), variance, priors)
         variance = np.maximum(((y - z @ whole.T) ** 2).sum(axis=0) / rows.freedom, 1e-12)
     # Left out, one fold after the other: (folds, targets, covariates).
-    held_out = _posterior(zz.sum(axis=0) - zz, zy.sum(axis=0) - zy, variance, priors)
-    left = y - np.einsum("nc,ntc->nt", z, held_out[fold])
+    coefficients_of_fold = _posterior(zz.sum(axis=0) - zz, zy.sum(axis=0) - zy, variance, priors)
+    residuals = y - np.einsum("nc,ntc->nt", z, coefficients_of_fold[fold])
     loss = np.zeros((2, folds, y.shape[1]))
     np.add.at(loss[0], fold, y**2)
-    np.add.at(loss[1], fold, left**2)
+    np.add.at(loss[1], fold, residuals**2)
     return [
-        _fitted(name, columns, whole[number], loss[..., number], rows)
+        _fit_of(name, columns, whole[number], loss[..., number], rows)
         for number, name in enumerate(names)
     ]
 
@@ -291,18 +290,22 @@ def _posterior(zz: Floats, zy: Floats, variance: Floats, priors: Sequence[Prior]
     return b
 
 
-def _fitted(name: str, columns: Ints, coefficients: Floats, loss: Floats, rows: Rows) -> Fitted:
+def _fit_of(
+    name: str, columns: Ints, coefficients: Floats, loss: Floats, rows: Rows
+) -> DifferenceAdjustment:
     """Whether to believe it; loss: (without and with, folds), squares of the blocks left out."""
     zero = (0.0,) * len(COVARIATES)
     without, with_it = (2.0 * float(part.sum()) / rows.freedom for part in loss)
     if without <= 0.0:
-        return Fitted(zero, without, with_it, f"no adjustment of the {name}: no noise to explain")
+        return DifferenceAdjustment(
+            zero, without, with_it, f"no adjustment of the {name}: no noise to explain"
+        )
     gained = loss[0] - loss[1]
     error = float(gained.std(ddof=1)) * len(gained) ** 0.5
     ratio = with_it / without
     if ratio > _MOST_RATIO or float(gained.sum()) < _LEAST_Z * error:
-        said = f"would have {ratio:.2f} times its variance on blocks left out of the fit"
-        return Fitted(zero, without, with_it, f"no adjustment: the {name} {said}")
+        message = f"would have {ratio:.2f} times its variance on blocks left out of the fit"
+        return DifferenceAdjustment(zero, without, with_it, f"no adjustment: the {name} {message}")
     whole = np.zeros(len(COVARIATES))
     whole[columns] = coefficients
     terms = [
@@ -310,11 +313,11 @@ def _fitted(name: str, columns: Ints, coefficients: Floats, loss: Floats, rows: 
         for column, value in zip(columns, coefficients, strict=True)
         if value > 0.0
     ]
-    said = f"the {name} is adjusted for {' and '.join(terms)}"
-    reason = f"{said}: {100.0 * (1.0 - ratio):.0f}% less variance on blocks left out of the fit"
-    return Fitted(tuple(whole.tolist()), without, with_it, reason)
+    message = f"the {name} is adjusted for {' and '.join(terms)}"
+    reason = f"{message}: {100.0 * (1.0 - ratio):.0f}% less variance on blocks left out of the fit"
+    return DifferenceAdjustment(tuple(whole.tolist()), without, with_it, reason)
 
 
-def _none(components: int, reason: str, refused: Mapping[str, str], blocks: int) -> Adjustment:
-    nothing = Fitted((0.0,) * len(COVARIATES), float("nan"), float("nan"), reason)
-    return Adjustment(nothing, (nothing,) * components, refused, blocks)
+def _none(components: int, reason: str, refusals: Mapping[str, str], blocks: int) -> Adjustment:
+    nothing = DifferenceAdjustment((0.0,) * len(COVARIATES), float("nan"), float("nan"), reason)
+    return Adjustment(nothing, (nothing,) * components, refusals, blocks)

@@ -28,7 +28,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from tuner.judge.adjustment import Fitted, raw_alpha
+from tuner.judge.adjustment import DifferenceAdjustment, raw_alpha
 from tuner.judge.confidence import Interval, bounds
 from tuner.judge.evalue import MIN_PAIRS, Floats, Moments, e_from_log, moments
 from tuner.judge.robust import sign_flip_e_value
@@ -110,7 +110,7 @@ def certify(
     components: Sequence[str] = (),
     robust: bool = False,
     floor_alpha: float | None = None,
-    adjustment: Fitted | None = None,
+    adjustment: DifferenceAdjustment | None = None,
 ) -> Certificate:
     """Judge a finalist against the baseline from fresh blocks; may be called after every block.
 
@@ -142,21 +142,21 @@ def certify(
     candidate = _table([pair.candidate_s for pair in component_times_by_block], shape)
     baseline = _table([pair.baseline_s for pair in component_times_by_block], shape)
     d = component_differences(candidate, baseline)
-    raw = judged = d @ weight_row
+    raw = scored = d @ weight_row
     if adjustment is not None and adjustment.used and len(raw):
         rows = [
             pair.covariates or (math.nan,) * len(COVARIATES) for pair in component_times_by_block
         ]
-        judged = adjustment.adjusted(raw, np.array(rows))
-    robust_e = sign_flip_e_value(-judged)
-    score = moments(judged)
+        scored = adjustment.adjusted(raw, np.array(rows))
+    robust_e = sign_flip_e_value(-scored)
+    score = moments(scored)
     by_component = moments(d.T)
     verdict = _verdict(score, level, alpha)
     by_name = _components(by_component, names, margin(floor), level, floor_level, alpha)
     doubt = ""
     if robust and robust_e < 1.0 / alpha:
         doubt = f"not confirmed by the sign-flip test (e-value {robust_e:.3g} of {1.0 / alpha:.3g})"
-    if judged is not raw and not doubt:
+    if scored is not raw and not doubt:
         doubt = _raw_doubt(moments(raw), alpha, horizon)
     outcome, reason = _conclude(verdict, by_name, floor, max_n, doubt)
     return Certificate(
@@ -181,7 +181,7 @@ def certify_several(
     components: Sequence[str] = (),
     robust: Collection[int] = (),
     floor_alpha: float | None = None,
-    adjustments: Mapping[int, Fitted] | None = None,
+    adjustments: Mapping[int, DifferenceAdjustment] | None = None,
 ) -> dict[int, Certificate]:
     """Judge several finalists so that P(any of them is certified wrongly) <= alpha.
 
@@ -192,10 +192,10 @@ def certify_several(
     and looking after every block as `certify`; the finalists may share baseline measurements.
     Source: Holm (1979), which asks nothing of their dependence.
     """
-    found: dict[int, Certificate] = {}
+    certificates: dict[int, Certificate] = {}
     still_open = dict(blocks_by_finalist)
     while still_open:
-        tried = {
+        current = {
             finalist: certify(
                 blocks,
                 weights,
@@ -209,12 +209,12 @@ def certify_several(
             )
             for finalist, blocks in still_open.items()
         }
-        shown = {f: c for f, c in tried.items() if c.outcome is CertificateOutcome.CERTIFIED}
-        if not shown:
-            return {f: (found | tried)[f] for f in blocks_by_finalist}
-        found |= shown
-        still_open = {f: blocks for f, blocks in still_open.items() if f not in shown}
-    return {f: found[f] for f in blocks_by_finalist}
+        certified = {f: c for f, c in current.items() if c.outcome is CertificateOutcome.CERTIFIED}
+        if not certified:
+            return {f: (certificates | current)[f] for f in blocks_by_finalist}
+        certificates |= certified
+        still_open = {f: blocks for f, blocks in still_open.items() if f not in certified}
+    return {f: certificates[f] for f in blocks_by_finalist}
 
 
 def _raw_doubt(raw: Moments, alpha: float, horizon: int | None) -> str:
@@ -236,8 +236,8 @@ def _verdict(m: Moments, level: float, alpha: float) -> Verdict:
         outcome = Outcome.BETTER
     elif n >= MIN_PAIRS and slower >= level:
         outcome, e = Outcome.WORSE, slower
-    said = describe(estimate, interval, n, confidence=1.0 - 2.0 * alpha, reference="baseline")
-    return Verdict(outcome, estimate, interval, e, level, n, METHOD, said)
+    sentence = describe(estimate, interval, n, confidence=1.0 - 2.0 * alpha, reference="baseline")
+    return Verdict(outcome, estimate, interval, e, level, n, METHOD, sentence)
 
 
 def _components(
@@ -248,22 +248,22 @@ def _components(
     floor_level: float,
     alpha: float,
 ) -> tuple[ComponentVerdict, ...]:
-    held, lost = e_from_log(m.log_e_below(limit)), e_from_log(m.log_e_above(limit))
-    found = []
+    below, above = e_from_log(m.log_e_below(limit)), e_from_log(m.log_e_above(limit))
+    verdicts = []
     for index in range(len(m.n)):
         one = Moments(m.n[index], m.mean[index], m.variance[index])
-        verdict = replace(_verdict(one, level, alpha), e_value=float(held[index]))
+        verdict = replace(_verdict(one, level, alpha), e_value=float(below[index]))
         enough = int(one.n) >= MIN_PAIRS
-        found.append(
+        verdicts.append(
             ComponentVerdict(
-                holds=enough and bool(held[index] >= level),
-                passes=enough and bool(held[index] >= floor_level),
-                broken=enough and bool(lost[index] >= level),
+                holds=enough and bool(below[index] >= level),
+                passes=enough and bool(below[index] >= floor_level),
+                broken=enough and bool(above[index] >= level),
                 verdict=verdict,
                 name=names[index],
             )
         )
-    return tuple(found)
+    return tuple(verdicts)
 
 
 def _conclude(
@@ -275,21 +275,21 @@ def _conclude(
 ) -> tuple[CertificateOutcome, str]:
     allowed = percent(margin(floor))
     used_up = max_n is not None and verdict.n >= max_n
-    faster, said = verdict.outcome is Outcome.BETTER, verdict.reason
+    faster, sentence = verdict.outcome is Outcome.BETTER, verdict.reason
     if verdict.n < MIN_PAIRS:
-        return CertificateOutcome.UNDECIDED, f"undecided: {said}"
+        return CertificateOutcome.UNDECIDED, f"undecided: {sentence}"
     for component in components:
         if component.broken:
             loss = f"{component.name} is {component.verdict.reason}"
             reason = f"not certified: {loss}, more than the floor of {allowed}"
             return CertificateOutcome.NOT_CERTIFIED, reason
     if verdict.outcome is Outcome.WORSE:
-        return CertificateOutcome.NOT_CERTIFIED, f"not certified: {said}"
+        return CertificateOutcome.NOT_CERTIFIED, f"not certified: {sentence}"
     open_floors = [component.name for component in components if not component.passes]
     if faster and not open_floors and not doubt:
         least = f"at least {percent(verdict.interval.upper)}"
-        kept = _floors_kept(components, allowed)
-        return CertificateOutcome.CERTIFIED, f"certified: {said}, {least}; {kept}"
+        promise = _floors_sentence(components, allowed)
+        return CertificateOutcome.CERTIFIED, f"certified: {sentence}, {least}; {promise}"
     if faster:
         floors = f"{', '.join(open_floors)} not shown to keep the floor of {allowed}"
         missing = "; ".join(part for part in (floors if open_floors else "", doubt) if part)
@@ -297,11 +297,11 @@ def _conclude(
         missing = _ruled_out(verdict.interval.lower)
     if used_up:
         start = f"not certified after the {max_n} blocks allowed"
-        return CertificateOutcome.NOT_CERTIFIED, f"{start}: {said}; {missing}"
-    return CertificateOutcome.UNDECIDED, f"undecided: {said}; {missing}"
+        return CertificateOutcome.NOT_CERTIFIED, f"{start}: {sentence}; {missing}"
+    return CertificateOutcome.UNDECIDED, f"undecided: {sentence}; {missing}"
 
 
-def _floors_kept(components: Sequence[ComponentVerdict], allowed: str) -> str:
+def _floors_sentence(components: Sequence[ComponentVerdict], allowed: str) -> str:
     unsettled = [component for component in components if not component.holds]
     if not unsettled:
         return f"no component is more than {allowed} slower"

@@ -54,23 +54,23 @@ class DisturbedArm:
 
 
 def usual_limits(earlier: Sequence[Levels]) -> tuple[float, ...]:
-    """The level of each covariate beyond which an arm is disturbed, infinite where nothing is told.
+    """The level of each covariate above which an arm is disturbed, infinite where unknown.
 
     earlier: the covariates of all arms of complete blocks so far, in the order of ``COVARIATES``,
     None for one that is not known.
     """
-    found = []
+    limits = []
     for number, name in enumerate(COVARIATES):
-        known = [row[number] for row in earlier if len(row) > number]
-        levels = np.array([level for level in known if level is not None])
+        past = [row[number] for row in earlier if len(row) > number]
+        levels = np.array([level for level in past if level is not None])
         if name.partition("_")[0] not in LEAST or levels.size < MIN_ARMS:
-            found.append(math.inf)
+            limits.append(math.inf)
             continue
         middle = float(np.median(levels))
         deviation = _NORMAL * float(np.median(np.abs(levels - middle)))
         least = LEAST[name.partition("_")[0]]
-        found.append(middle + max(_DEVIATIONS * deviation, least))
-    return tuple(found)
+        limits.append(middle + max(_DEVIATIONS * deviation, least))
+    return tuple(limits)
 
 
 def disturbed(
@@ -79,7 +79,7 @@ def disturbed(
     *,
     again: int = 0,
     again_in_all: int = 0,
-    measured_in_all: int = 0,
+    runs_in_all: int = 0,
 ) -> DisturbedArm | None:
     """The arm of a block that is to be measured again, the most disturbed one; None without any.
 
@@ -87,15 +87,15 @@ def disturbed(
     were, in the order of ``COVARIATES``; (), or None in it, for what is not known. Ask when all
     have been measured, and again after each that was. limits: see ``usual_limits``, of earlier
     blocks. again: how many arms of this block have been measured again, ``again_in_all`` of the
-    campaign; ``measured_in_all``: arms of the campaign so far.
+    campaign; ``runs_in_all``: arms of the campaign so far.
     """
-    if again >= MOST_IN_BLOCK or again_in_all >= max(1.0, MOST_SHARE * measured_in_all):
+    if again >= MOST_IN_BLOCK or again_in_all >= max(1.0, MOST_SHARE * runs_in_all):
         return None
     worst: DisturbedArm | None = None
     worst_excess = 0.0
     for number, (name, limit) in enumerate(zip(COVARIATES, limits, strict=True)):
-        known = {trial: row[number] for trial, row in arms.items() if len(row) > number}
-        levels = {trial: level for trial, level in known.items() if level is not None}
+        now = {trial: row[number] for trial, row in arms.items() if len(row) > number}
+        levels = {trial: level for trial, level in now.items() if level is not None}
         least = LEAST.get(name.partition("_")[0], math.inf)
         for trial, level in levels.items():
             others = [other for who, other in levels.items() if who != trial]
@@ -103,7 +103,7 @@ def disturbed(
                 continue
             excess = (level - limit) / least
             if worst is None or excess > worst_excess:
-                said = f"{WORDS[name]} was {level:.2f} processors, more than {limit:.2f}"
-                worst = DisturbedArm(trial, name, level, limit, said)
+                reason = f"{WORDS[name]} was {level:.2f} processors, more than {limit:.2f}"
+                worst = DisturbedArm(trial, name, level, limit, reason)
                 worst_excess = excess
     return worst

@@ -57,16 +57,16 @@ def choose_floor(
     certify_blocks: most fresh blocks. alpha: one-sided error of each component's test. Raises
     ValueError for fewer than 3 pilot blocks, or no component.
     """
-    found = [
+    chances = [
         (floor, floor_chance(floor, sds, pilot_blocks, certify_blocks, alpha)) for floor in FLOORS
     ]
-    floor, chance = next((each for each in found if each[1] >= ENOUGH), found[-1])
+    floor, chance = next((each for each in chances if each[1] >= ENOUGH), chances[-1])
     how = f"in {blocks(certify_blocks)} of certification"
-    said = f"{percent(margin(floor))} is the smallest floor that a configuration without losses"
+    sentence = f"{percent(margin(floor))} is the smallest floor that a configuration without losses"
     if chance < ENOUGH:
-        said = f"not even a floor of {percent(margin(floor))} is likely to be shown"
-        return FloorChoice(floor, chance, f"{said} {how} ({100.0 * chance:.0f}%)")
-    reason = f"{said} is likely to be shown to keep {how} ({100.0 * chance:.0f}%)"
+        sentence = f"not even a floor of {percent(margin(floor))} is likely to be shown"
+        return FloorChoice(floor, chance, f"{sentence} {how} ({100.0 * chance:.0f}%)")
+    reason = f"{sentence} is likely to be shown to keep {how} ({100.0 * chance:.0f}%)"
     return FloorChoice(floor, chance, reason)
 
 
@@ -81,9 +81,9 @@ def floor_chance(
     own = np.square(np.asarray(sds, dtype=np.float64))
     freedom = pilot_blocks - 1.0
     variances = (freedom * own + _ALIKE * own.mean()) / (freedom + _ALIKE)
-    known = freedom + _ALIKE
+    degrees = freedom + _ALIKE
     shares = (np.arange(_POINTS) + 0.5) / _POINTS
-    spread = np.sqrt(known / np.asarray(chdtri(known, shares)))
+    spread = np.sqrt(degrees / np.asarray(chdtri(degrees, shares)))
     with np.errstate(divide="ignore"):
         effects = margin(floor) / (np.sqrt(variances)[:, None] * spread)
     power = power_by(effects.ravel(), certify_blocks, certify_blocks, alpha)[:, -1]

@@ -42,7 +42,7 @@ class Influence:
     finalist: float
 
     @property
-    def refused(self) -> bool:
+    def is_refused(self) -> bool:
         """Whether the covariate must not be used."""
         return self.any_trial <= ANY_LEVEL or self.finalist <= FINALIST_LEVEL
 
@@ -55,14 +55,14 @@ def influences(rows: Rows, finalist: int | None = None, *, seed: int = 0) -> tup
     """
     rng = np.random.default_rng(seed)
     z = rows.z - means(rows.z, rows.block)[rows.block]
-    known = np.flatnonzero(rows.numbers == (-1 if finalist is None else finalist))
-    of_finalist = _contrast(rows, int(known[0])) if known.size else None
-    seen = _statistics(rows, z, of_finalist)
-    above = np.zeros_like(seen)
+    places = np.flatnonzero(rows.numbers == (-1 if finalist is None else finalist))
+    of_finalist = _contrast(rows, int(places[0])) if places.size else None
+    actual = _statistics(rows, z, of_finalist)
+    above = np.zeros_like(actual)
     for _ in range(_DEALS):
         # The rows are sorted by block: this deals them out anew within each.
         dealt = np.lexsort((rng.random(len(z)), rows.block))
-        above += _statistics(rows, z[dealt], of_finalist) >= seen * (1.0 - 1e-12)
+        above += _statistics(rows, z[dealt], of_finalist) >= actual * (1.0 - 1e-12)
     any_trial, finalists = ((1.0 + above) / (1.0 + _DEALS)).tolist()
     if of_finalist is None:
         finalists = [1.0] * len(finalists)

@@ -79,7 +79,7 @@ class GuardKind(StrEnum):
 
 
 class Alarm(StrEnum):
-    """How bad it is: nothing, to be told, or bad enough to refuse a claim."""
+    """How bad it is: nothing, worth a warning, or bad enough to refuse a claim."""
 
     NONE = "none"
     WARN = "warn"
@@ -120,15 +120,15 @@ def skewness(differences: Differences) -> Guard:
     value, error = pool.combine(third / scale, n * scale * pool.scale, sd, power=3)
     z = value / error
     if abs(z) < _limit(_SKEW_EFFECT, error, _SKEW_LIMITS):
-        alarm, said = Alarm.NONE, "the differences do not lean to one side"
+        alarm, sentence = Alarm.NONE, "the differences do not lean to one side"
     else:
         alarm = Alarm.WARN
-        said = (
+        sentence = (
             f"the differences lean to the {'slower' if value > 0.0 else 'faster'} side: "
             f"{'faster' if value > 0.0 else 'slower'} is shown too easily, "
             "rely on the sign-flip test"
         )
-    reason = f"{said} (L-skewness {value:+.2f}, {abs(z):.1f} standard errors)"
+    reason = f"{sentence} (L-skewness {value:+.2f}, {abs(z):.1f} standard errors)"
     return Guard(GuardKind.SKEWNESS, alarm, value, z, pool.total, reason)
 
 
@@ -141,18 +141,19 @@ def dependence(differences: Differences) -> Guard:
     a reason to refuse a claim. Raises ValueError for infinite differences.
     """
     pool = _Pool.of(differences, least=MIN_PAIRS)
-    seen = pool.serial()
-    if seen is None:
+    serial = pool.serial()
+    if serial is None:
         return _too_early(GuardKind.DEPENDENCE, "dependence")
-    alarm, said = Alarm.NONE, "the differences do not depend on those of the block before"
-    if seen.z >= _limit(_DEPENDENCE_EFFECT, seen.error, _DEPENDENCE_LIMITS):
-        strong = seen.value >= STRONG_DEPENDENCE and seen.z >= _STRONG_LIMIT
+    alarm, sentence = Alarm.NONE, "the differences do not depend on those of the block before"
+    if serial.z >= _limit(_DEPENDENCE_EFFECT, serial.error, _DEPENDENCE_LIMITS):
+        strong = serial.value >= STRONG_DEPENDENCE and serial.z >= _STRONG_LIMIT
         alarm = Alarm.REFUSE if strong else Alarm.WARN
-        said = "the differences depend on those of the block before: " + (
+        sentence = "the differences depend on those of the block before: " + (
             "the evidence is far overstated" if strong else "the evidence is overstated"
         )
-    reason = f"{said} (lag-1 autocorrelation {seen.value:+.2f}, {abs(seen.z):.1f} standard errors)"
-    return Guard(GuardKind.DEPENDENCE, alarm, seen.value, seen.z, pool.total, reason)
+    sizes = f"lag-1 autocorrelation {serial.value:+.2f}, {abs(serial.z):.1f} standard errors"
+    reason = f"{sentence} ({sizes})"
+    return Guard(GuardKind.DEPENDENCE, alarm, serial.value, serial.z, pool.total, reason)
 
 
 def trend(differences: Differences) -> Guard:
@@ -167,11 +168,11 @@ def trend(differences: Differences) -> Guard:
     if pool.total == 0:
         return _too_early(GuardKind.TREND, "a trend")
     if abs(z) < _TREND_LIMIT:
-        alarm, said = Alarm.NONE, "the differences do not change as time passes"
+        alarm, sentence = Alarm.NONE, "the differences do not change as time passes"
     else:
         alarm = Alarm.WARN
-        said = "the differences change as time passes: what was measured may not be what lasts"
-    reason = f"{said} (from first to last block {change(value)}, {abs(z):.1f} standard errors)"
+        sentence = "the differences change as time passes: what was measured may not be what lasts"
+    reason = f"{sentence} (from first to last block {change(value)}, {abs(z):.1f} standard errors)"
     return Guard(GuardKind.TREND, alarm, value, z, pool.total, reason)
 
 
@@ -181,17 +182,19 @@ def baseline_dependence(scores: Sequence[float] | Floats) -> Guard:
     Pairing within randomised blocks takes it out of the differences.
     """
     pool = _Pool.of(scores)
-    seen = pool.serial()
-    if seen is None:
+    serial = pool.serial()
+    if serial is None:
         return _too_early(GuardKind.BASELINE_DEPENDENCE, "dependence of the baseline")
-    shown = seen.z >= _limit(_DEPENDENCE_EFFECT, seen.error, _DEPENDENCE_LIMITS)
-    said = "the baseline's times " + (
+    is_shown = serial.z >= _limit(_DEPENDENCE_EFFECT, serial.error, _DEPENDENCE_LIMITS)
+    sentence = "the baseline's times " + (
         "depend on those of the block before; pairing within blocks takes care of it"
-        if shown
+        if is_shown
         else "do not depend on those of the block before"
     )
-    reason = f"{said} (lag-1 autocorrelation {seen.value:+.2f})"
-    return Guard(GuardKind.BASELINE_DEPENDENCE, Alarm.NONE, seen.value, seen.z, pool.total, reason)
+    reason = f"{sentence} (lag-1 autocorrelation {serial.value:+.2f})"
+    return Guard(
+        GuardKind.BASELINE_DEPENDENCE, Alarm.NONE, serial.value, serial.z, pool.total, reason
+    )
 
 
 def baseline_drift(scores: Sequence[float] | Floats) -> Guard:
@@ -201,8 +204,8 @@ def baseline_drift(scores: Sequence[float] | Floats) -> Guard:
     if pool.total == 0:
         return _too_early(GuardKind.BASELINE_DRIFT, "drift of the baseline")
     if abs(z) >= _TREND_LIMIT:
-        said = f"the baseline became {change(value)} over {pool.total} blocks"
-        reason = f"{said}; pairing within blocks takes care of it"
+        sentence = f"the baseline became {change(value)} over {pool.total} blocks"
+        reason = f"{sentence}; pairing within blocks takes care of it"
     else:
         reason = f"the baseline does not drift ({change(value)} over {pool.total} blocks)"
     return Guard(GuardKind.BASELINE_DRIFT, Alarm.NONE, value, z, pool.total, reason)
@@ -225,19 +228,22 @@ def disagreement(
         return _too_early(GuardKind.DISAGREEMENT, "a second opinion")
     faster = float(d.mean()) < 0.0
     towards = -d if faster else d
-    needed, e, robust = 1.0 / alpha, e_value(towards), sign_flip_e_value(towards)
+    level, e, robust = 1.0 / alpha, e_value(towards), sign_flip_e_value(towards)
     against = sign_flip_e_value(-towards)
-    able = sign_flip_e_value(np.ones(d.size)) >= needed
+    able = sign_flip_e_value(np.ones(d.size)) >= level
     word = "faster" if faster else "slower"
     alarm = Alarm.WARN
-    if e >= threshold and robust < _CONFIRMED * needed and able:
-        said = f"the t-type test shows {word}, the sign-flip test does not"
-    elif e < threshold and max(robust, against) >= needed:
-        seen = word if robust >= against else ("slower" if faster else "faster")
-        said = f"the sign-flip test shows {seen}, the t-type test does not"
+    if e >= threshold and robust < _CONFIRMED * level and able:
+        sentence = f"the t-type test shows {word}, the sign-flip test does not"
+    elif e < threshold and max(robust, against) >= level:
+        conclusion = word if robust >= against else ("slower" if faster else "faster")
+        sentence = f"the sign-flip test shows {conclusion}, the t-type test does not"
     else:
-        alarm, said = Alarm.NONE, "the t-type and the sign-flip test do not contradict each other"
-    reason = f"{said} (e-values {e:.3g} of {threshold:.3g} and {robust:.3g} of {needed:.3g})"
+        alarm, sentence = (
+            Alarm.NONE,
+            "the t-type and the sign-flip test do not contradict each other",
+        )
+    reason = f"{sentence} (e-values {e:.3g} of {threshold:.3g} and {robust:.3g} of {level:.3g})"
     return Guard(GuardKind.DISAGREEMENT, alarm, robust, 0.0, d.size, reason)
 
 
@@ -293,14 +299,14 @@ class _Pool:
     def combine(self, g: Floats, weight: Floats, sd: Floats, *, power: int) -> tuple[float, float]:
         """Weighted average of g, and its standard error when each has mean 0 and deviation sd."""
         weight = weight / float(weight.sum())
-        left, right = self.units.together()
+        first, second = self.units.together()
         row, value = self.units.row, self.units.value
-        pairs, which = np.unique(row[left] * len(self.n) + row[right], return_inverse=True)
+        pairs, which = np.unique(row[first] * len(self.n) + row[second], return_inverse=True)
         one, other = np.divmod(pairs, len(self.n))
         common = np.bincount(which).astype(np.float64)
-        shared = np.bincount(which, weights=value[left] * value[right])
-        own = np.bincount(which, weights=value[left] ** 2)
-        of_other = np.bincount(which, weights=value[right] ** 2)
+        shared = np.bincount(which, weights=value[first] * value[second])
+        own = np.bincount(which, weights=value[first] ** 2)
+        of_other = np.bincount(which, weights=value[second] ** 2)
         size = np.sqrt(np.maximum(own * of_other, 1e-300))
         correlation = np.where(common >= MIN_BLOCKS, np.clip(shared / size, -1.0, 1.0), 0.0)
         correlation[one == other] = 1.0

@@ -36,27 +36,27 @@ def noise_report(
     trial, block: (arms,), of each arm of complete blocks. logs: (arms, components), log times;
     first: the same, with those that were measured first where an arm was measured again. weights:
     of the score. adjustment: fitted to the same arms; its variances are those of blocks left out
-    of the fit, and are told relative to those without it.
+    of the fit, and are reported relative to those without it.
     """
     numbers, of_trial = np.unique(trial, return_inverse=True)
     _, of_block = np.unique(block, return_inverse=True)
     order = np.argsort(of_block, kind="stable")
     of_trial, of_block = of_trial[order], of_block[order]
     row = checked_weights(weights, logs.shape[1])
-    kept, before = (np.column_stack([x @ row, x])[order] for x in (logs, first))
-    rows = Rows(of_trial, of_block, kept, np.empty((len(kept), 0)), numbers)
+    after, before = (np.column_stack([x @ row, x])[order] for x in (logs, first))
+    rows = Rows(of_trial, of_block, after, np.empty((len(after), 0)), numbers)
     if rows.freedom < MIN_FREEDOM:
         return None
     alone = before - means(before, of_trial)[of_trial]
-    raw = 2.0 * (alone**2).sum(axis=0) / (len(kept) - len(numbers))
+    raw = 2.0 * (alone**2).sum(axis=0) / (len(after) - len(numbers))
     paired, again = (
-        2.0 * (rows.within(each) ** 2).sum(axis=0) / rows.freedom for each in (before, kept)
+        2.0 * (rows.within(each) ** 2).sum(axis=0) / rows.freedom for each in (before, after)
     )
     ratios = [
-        fitted.variance_with / fitted.variance_without if fitted.used else 1.0
-        for fitted in (adjustment.score, *adjustment.components)
+        one.variance_with / one.variance_without if one.used else 1.0
+        for one in (adjustment.score, *adjustment.components)
     ]
-    found = {
+    values = {
         NoiseMeasure.RAW: raw,
         NoiseMeasure.PAIRED: paired,
         NoiseMeasure.AGAIN: again,
@@ -67,10 +67,10 @@ def noise_report(
     return NoiseReport(
         tuple(
             NoiseLevel(measure, float(v[0]), tuple(v[1:].tolist()), float(v[0] / raw[0]))
-            for measure, v in found.items()
+            for measure, v in values.items()
         ),
-        arms=len(kept),
+        arms=len(after),
         freedom=rows.freedom,
-        again=int((kept != before).any(axis=1).sum()),
+        again=int((after != before).any(axis=1).sum()),
         adjustment=adjustment.score.reason,
     )

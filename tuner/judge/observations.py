@@ -23,7 +23,7 @@ _STILL: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class Observations:
     """Arms against the baseline of the same block, a row for each arm but the baseline's.
 
     ``trial``, ``block``: (rows,), whole numbers; trial 0 is the baseline. ``logs``: (rows,
@@ -36,10 +36,10 @@ class Observed:
     logs: Floats
     covariates: Floats
 
-    def only(self, wanted: NDArray[np.bool_]) -> Observed:
-        """The rows for which ``wanted``, shape (rows,), says so."""
-        return Observed(
-            self.trial[wanted], self.block[wanted], self.logs[wanted], self.covariates[wanted]
+    def only(self, mask: NDArray[np.bool_]) -> Observations:
+        """The rows that ``mask``, shape (rows,), selects."""
+        return Observations(
+            self.trial[mask], self.block[mask], self.logs[mask], self.covariates[mask]
         )
 
 
@@ -48,7 +48,7 @@ class Rows:
     """All arms, the baseline's too, by block: its differences are 0.
 
     ``trial``, ``block``: (arms,), numbered from 0, the baseline 0. ``y``: (arms, targets); ``z``:
-    (arms, covariates). ``numbers``: (trials,), what each is called in ``Observed``.
+    (arms, covariates). ``numbers``: (trials,), what each is called in ``Observations``.
     """
 
     trial: Ints
@@ -58,18 +58,18 @@ class Rows:
     numbers: Ints
 
     @classmethod
-    def of(cls, observed: Observed, y: Floats, columns: Ints) -> Self:
+    def of(cls, observations: Observations, y: Floats, columns: Ints) -> Self:
         """The rows of which all these covariates are known, with targets ``y`` (rows, targets)."""
-        z = observed.covariates[:, columns]
-        known = ~np.isnan(z).any(axis=1)
-        blocks, block = np.unique(observed.block[known], return_inverse=True)
+        z = observations.covariates[:, columns]
+        complete = ~np.isnan(z).any(axis=1)
+        blocks, block = np.unique(observations.block[complete], return_inverse=True)
         base = len(blocks)
-        trial = np.concatenate([np.zeros(base, np.int64), observed.trial[known]])
+        trial = np.concatenate([np.zeros(base, np.int64), observations.trial[complete]])
         block = np.concatenate([np.arange(base), block])
         numbers, trial = np.unique(trial, return_inverse=True)
         order = np.argsort(block, kind="stable")
-        whole_y = np.concatenate([np.zeros((base, y.shape[1])), y[known]])
-        whole_z = np.concatenate([np.zeros((base, z.shape[1])), z[known]])
+        whole_y = np.concatenate([np.zeros((base, y.shape[1])), y[complete]])
+        whole_z = np.concatenate([np.zeros((base, z.shape[1])), z[complete]])
         return cls(trial[order], block[order], whole_y[order], whole_z[order], numbers)
 
     @property
@@ -86,15 +86,15 @@ class Rows:
         """Two-way residuals of ``values`` (arms, columns), by taking off the means of blocks and
         of trials in turn until they stay.
         """
-        found = values.astype(np.float64, copy=True)
-        limit = _STILL * max(float(np.abs(found).max(initial=0.0)), 1e-300)
+        result = values.astype(np.float64, copy=True)
+        limit = _STILL * max(float(np.abs(result).max(initial=0.0)), 1e-300)
         for _ in range(_MOST_SWEEPS):
-            found -= means(found, self.block)[self.block]
-            of_trial = means(found, self.trial)
-            found -= of_trial[self.trial]
+            result -= means(result, self.block)[self.block]
+            of_trial = means(result, self.trial)
+            result -= of_trial[self.trial]
             if float(np.abs(of_trial).max(initial=0.0)) <= limit:
                 break
-        return found
+        return result
 
 
 def means(values: Floats, group: Ints) -> Floats:

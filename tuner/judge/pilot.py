@@ -207,13 +207,15 @@ def assess_pilot(pilot_blocks: Sequence[PilotBlock], rules: PilotRules) -> Pilot
     within = _within(noise, outlook, rules)
     verdict = _verdict(d, rules, within)
     refusals = _refusals(verdict, noise, guards, outlook, rules, within)
-    done = verdict.outcome is Outcome.EQUIVALENT and verdict.n >= min(_FEWEST, rules.max_blocks)
+    is_enough = verdict.outcome is Outcome.EQUIVALENT and verdict.n >= min(
+        _FEWEST, rules.max_blocks
+    )
     return Pilot(
         outcome=(
             PilotOutcome.REFUSED
             if refusals
             else PilotOutcome.SOUND
-            if done
+            if is_enough
             else PilotOutcome.UNDECIDED
         ),
         verdict=verdict,
@@ -228,7 +230,7 @@ def assess_pilot(pilot_blocks: Sequence[PilotBlock], rules: PilotRules) -> Pilot
 
 
 def _within(noise: ComponentNoise, outlook: Outlook, rules: PilotRules) -> float:
-    """How equal the baseline must be to itself: within delta, or within what can be told at all.
+    """How equal the baseline must be to itself: within delta, or within what can be resolved.
 
     To ask for more than campaign and pilot can see would refuse every noisy testbed, on which large
     improvements can be found all the same.
@@ -275,13 +277,13 @@ def _warm_up(first_minus_second: Floats, level: Floats) -> WarmUp:
     error = float(rest.std(ddof=1)) * math.sqrt(1.0 + 1.0 / rest.size)
     p = 2.0 * float(stdtr(rest.size - 1, -abs(first_block) / error)) if error > 0.0 else 1.0
     by_block = p <= _ALPHA_WARM_UP
-    said = []
+    reasons = []
     if by_position:
-        said.append(f"the first run of a block is {change(position)} than the second")
+        reasons.append(f"the first run of a block is {change(position)} than the second")
     if by_block:
-        said.append(f"the first block is {change(first_block)} than the others")
-    reason = " and ".join(said) + ": warm up longer" if said else "no warm-up effect shown"
-    return WarmUp(position, interval, first_block, bool(said), reason)
+        reasons.append(f"the first block is {change(first_block)} than the others")
+    reason = " and ".join(reasons) + ": warm up longer" if reasons else "no warm-up effect shown"
+    return WarmUp(position, interval, first_block, bool(reasons), reason)
 
 
 def _outlook(
@@ -298,15 +300,15 @@ def _outlook(
     search = int((1.0 - rules.certify_share) * rules.budget_s / (rules.arms * run_s))
     sds = [component.sd_difference for component in components]
     counted = min(n, _counted(rules))
-    chosen = choose_floor(sds, pilot_blocks, counted, rules.floor_alpha)
+    choice = choose_floor(sds, pilot_blocks, counted, rules.floor_alpha)
     if n < MIN_PAIRS:
         reason = f"the budget leaves {blocks(n)} to certification, {MIN_PAIRS} needed at least"
-        return Outlook(run_s, search, n, math.inf, None, math.inf, (), reason, chosen)
+        return Outlook(run_s, search, n, math.inf, None, math.inf, (), reason, choice)
     alpha = rules.alpha_certify
     smallest = detectable_effect(n, alpha) * noise.sd_difference
     ahead = prospect(_in_sd(margin(rules.delta), noise.sd_difference), n, alpha)
     hours = ahead.mean_blocks * rules.certify_arms * run_s / 3600.0
-    floor, most = (chosen.floor, counted) if rules.floor is None else (rules.floor, n)
+    floor, most = (choice.floor, counted) if rules.floor is None else (rules.floor, n)
     floors = tuple(_power(_in_sd(margin(floor), sd), most, alpha) for sd in sds)
     reason = (
         f"{blocks(n)} of certification show an improvement of {percent(smallest)} or more with "
@@ -322,7 +324,7 @@ def _outlook(
         delta_hours=hours,
         floors=floors,
         reason=reason,
-        floor=chosen,
+        floor=choice,
     )
 
 
@@ -345,19 +347,19 @@ def _refusals(
     rules: PilotRules,
     within: float,
 ) -> tuple[str, ...]:
-    found = []
+    refusals = []
     if verdict.outcome in (Outcome.BETTER, Outcome.WORSE, Outcome.WORSE_BY_DELTA):
-        found.append(f"the baseline differs from itself: {verdict.reason}")
+        refusals.append(f"the baseline differs from itself: {verdict.reason}")
     elif verdict.outcome is Outcome.UNDECIDED and verdict.n >= rules.max_blocks:
-        found.append(
+        refusals.append(
             f"the baseline is not shown to equal itself within {percent(margin(within))} "
             f"after {blocks(verdict.n)}: two runs of it differ by {percent(noise.sd_difference)} "
             "(standard deviation); measure longer runs or choose a larger delta"
         )
-    found += [guard.reason for guard in guards if guard.alarm is Alarm.REFUSE]
+    refusals += [guard.reason for guard in guards if guard.alarm is Alarm.REFUSE]
     if outlook.certify_blocks < MIN_PAIRS:
-        found.append(outlook.reason)
-    return tuple(found)
+        refusals.append(outlook.reason)
+    return tuple(refusals)
 
 
 def _warnings(
@@ -367,29 +369,29 @@ def _warnings(
     names: tuple[str, ...],
     rules: PilotRules,
 ) -> tuple[str, ...]:
-    found = [guard.reason for guard in guards if guard.alarm is Alarm.WARN]
+    sentences = [guard.reason for guard in guards if guard.alarm is Alarm.WARN]
     if warm_up.shown:
-        found.append(warm_up.reason)
+        sentences.append(warm_up.reason)
     if outlook.certify_blocks >= MIN_PAIRS and outlook.detectable > rules.delta:
-        found.append(
+        sentences.append(
             f"an improvement of {percent(margin(rules.delta))} is too small for this noise and "
             f"budget: {outlook.reason}"
         )
     if rules.floor is None:
         if outlook.floor.chance < ENOUGH:
-            found.append(outlook.floor.reason)
-        return tuple(found)
+            sentences.append(outlook.floor.reason)
+        return tuple(sentences)
     noisy = [
         f"{name} ({100.0 * power:.0f}%)"
         for name, power in zip(names, outlook.floors, strict=False)
         if power < 0.8
     ]
     if noisy:
-        found.append(
+        sentences.append(
             f"the probability that a floor of {percent(margin(rules.floor))} is shown, if nothing "
             f"changes, is too small for {', '.join(noisy)}; measure longer or widen the floor"
         )
-    return tuple(found)
+    return tuple(sentences)
 
 
 def _in_sd(effect: float, sd: float) -> float:

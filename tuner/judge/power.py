@@ -65,8 +65,8 @@ def power_by(effects: Floats, most: int, max_n: int, alpha: float) -> Floats:
     looks). ``max_n``: blocks that the test was planned for. Raises ValueError as `prospect`.
     """
     ranked = _ranked(max_n, alpha)[:, : most - MIN_PAIRS + 1]
-    found = [np.searchsorted(of_look, effects, side="right") for of_look in ranked.T]
-    return np.asarray(np.stack(found, axis=1) / len(ranked), dtype=np.float64)
+    counts = [np.searchsorted(of_look, effects, side="right") for of_look in ranked.T]
+    return np.asarray(np.stack(counts, axis=1) / len(ranked), dtype=np.float64)
 
 
 @lru_cache(maxsize=8)
@@ -82,12 +82,12 @@ def _smallest_effects(max_n: int, alpha: float) -> Floats:
         raise ValueError(f"max_n must be at most {_MOST_BLOCKS}, got {max_n}")
     level = threshold(alpha, max_n)
     t = np.array([critical_t(n, level) for n in range(MIN_PAIRS, max_n + 1)])
-    found = np.empty((_PATHS, t.size))
+    smallest = np.empty((_PATHS, t.size))
     rng = np.random.default_rng(0)
     batch = max(1, 1_000_000 // max_n)
     for start in range(0, _PATHS, batch):
         m = running_moments(rng.standard_normal((min(batch, _PATHS - start), max_n)))
         n, mean, variance = (part[:, MIN_PAIRS - 1 :] for part in (m.n, m.mean, m.variance))
         effects = t * np.sqrt(variance / n) - mean
-        found[start : start + len(effects)] = np.minimum.accumulate(effects, axis=1)
-    return found
+        smallest[start : start + len(effects)] = np.minimum.accumulate(effects, axis=1)
+    return smallest

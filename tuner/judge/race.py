@@ -217,7 +217,7 @@ def decide_on(state: RaceTable, rules: RaceRules) -> tuple[Decision, ...]:
     for row, broken in floor_breaks.items():
         choices[row] = broken
     _promote_one(choices, m, trials)
-    low, high = _shown_bounds(m, rules)
+    low, high = _display_bounds(m, rules)
 
     decisions = []
     for row, trial in enumerate(trials):
@@ -225,13 +225,13 @@ def decide_on(state: RaceTable, rules: RaceRules) -> tuple[Decision, ...]:
         n, estimate = int(m.n[row]), float(m.mean[row])
         interval = Interval(float(low[row]), float(high[row]))
         choice = choices[row]
-        said = describe(
+        description = describe(
             estimate, interval, n, confidence=1.0 - 2.0 * _DISPLAY_ALPHA, reference=_name(against)
         )
-        reason = choice.reason + said
+        reason = choice.reason + description
         outcome = _outcome(choice.action, n, interval, margin(rules.delta))
         verdict = Verdict(
-            outcome, estimate, interval, choice.e_value, choice.threshold, n, METHOD, said
+            outcome, estimate, interval, choice.e_value, choice.threshold, n, METHOD, description
         )
         decisions.append(Decision(trial, choice.action, verdict, reason, against))
     return tuple(decisions)
@@ -295,7 +295,7 @@ def _promote_one(choices: list[_Choice], m: Moments, trials: list[int]) -> None:
         choices[row] = replace(choices[row], action=Action.KEEP, reason=reason)
 
 
-def _shown_bounds(m: Moments, rules: RaceRules) -> tuple[Floats, Floats]:
+def _display_bounds(m: Moments, rules: RaceRules) -> tuple[Floats, Floats]:
     """Bounds of the interval that is shown; past the horizon, where there is one, Ville's."""
     low, high = bounds(m, threshold(_DISPLAY_ALPHA, rules.max_blocks))
     late = m.n > rules.max_blocks
@@ -313,7 +313,7 @@ def _floor_breaks(logs: Floats, names: tuple[str, ...], rules: RaceRules) -> dic
     evidence = np.where(m.n >= rules.min_blocks, evidence, 0.0)
     worst = np.argmax(evidence, axis=1)
     alpha = rules.alpha_futility / logs.shape[2]
-    found = {}
+    choices = {}
     for row in np.flatnonzero(evidence.max(axis=1) >= threshold(alpha, rules.max_blocks)):
         component = int(worst[row])
         n, e = int(m.n[row, component]), float(evidence[row, component])
@@ -323,17 +323,17 @@ def _floor_breaks(logs: Floats, names: tuple[str, ...], rules: RaceRules) -> dic
                 f"{names[component]} is {change(float(m.mean[row, component]))} than "
                 f"baseline, more than the floor of {percent(margin(rules.floor))}: "
             )
-            found[int(row)] = _Choice(Action.PRUNE, e, level, reason)
-    return found
+            choices[int(row)] = _Choice(Action.PRUNE, e, level, reason)
+    return choices
 
 
 def _cut_short(state: RaceState) -> frozenset[int]:
     """The trials of which any run was cut short."""
-    found = frozenset[int]().union(*(block.censored for block in state.blocks))
+    trials = frozenset[int]().union(*(block.censored for block in state.blocks))
     for reference in (BASELINE, state.incumbent):
-        if reference in found:
+        if reference in trials:
             raise ValueError(f"a run of {_name(reference)} was cut short: it is what others race")
-    return found
+    return trials
 
 
 def _log_time_table(state: RaceState, rows: tuple[int, ...]) -> Floats:
@@ -365,27 +365,27 @@ def _log_time_table(state: RaceState, rows: tuple[int, ...]) -> Floats:
 
 def _incumbents_faced(state: RaceTable) -> list[int]:
     """For each trial, how many different incumbents it has been measured or is tested against."""
-    measured = ~np.isnan(state.logs[1:, :, 0])
+    has_times = ~np.isnan(state.logs[1:, :, 0])
     in_force = state.incumbents
     numbers = np.array(state.trials[1:])
     faced = np.zeros(len(numbers), dtype=np.int64)
     for incumbent in {*in_force.tolist(), state.incumbent}:
-        met = measured[:, in_force == incumbent].any(axis=1) | (incumbent == state.incumbent)
+        met = has_times[:, in_force == incumbent].any(axis=1) | (incumbent == state.incumbent)
         faced += met & (numbers != incumbent)
     return [max(int(count), 1) for count in faced]
 
 
-def _outcome(action: Action, n: int, shown: Interval, limit: float) -> Outcome:
+def _outcome(action: Action, n: int, interval: Interval, limit: float) -> Outcome:
     """The outcome that the interval shown (or the equivalence test) supports."""
     if action is Action.EQUIVALENT:
         return Outcome.EQUIVALENT
     if n < MIN_PAIRS:
         return Outcome.UNDECIDED
-    if shown.lower > limit:
+    if interval.lower > limit:
         return Outcome.WORSE_BY_DELTA
-    if shown.upper < 0.0:
+    if interval.upper < 0.0:
         return Outcome.BETTER
-    return Outcome.WORSE if shown.lower > 0.0 else Outcome.UNDECIDED
+    return Outcome.WORSE if interval.lower > 0.0 else Outcome.UNDECIDED
 
 
 def _level(alpha: float, rules: RaceRules, n: int) -> float:

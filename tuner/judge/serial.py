@@ -61,19 +61,19 @@ def lag_one(series: Series) -> SerialCorrelation | None:
         df += part.df
         trace += part.trace
         trace_of_square += part.trace_of_square
-    seen = np.concatenate(products) if products else np.empty(0)
-    if df < _LEAST or seen.size < 2:
+    pooled = np.concatenate(products) if products else np.empty(0)
+    if df < _LEAST or pooled.size < 2:
         return None
-    told = trace_of_square - trace**2 / df
-    if told <= _ROUNDING or squares <= (_ROUNDING * float(np.abs(series.value).max())) ** 2:
+    information = trace_of_square - trace**2 / df
+    if information <= _ROUNDING or squares <= (_ROUNDING * float(np.abs(series.value).max())) ** 2:
         return None
-    alike = 2.0 * told / (df * (df + 2.0))
-    scattered = seen.size * float(seen.var(ddof=1)) / squares**2
-    slope = 2.0 * told / df
-    found = float(seen.sum()) / squares - trace / df
+    alike = 2.0 * information / (df * (df + 2.0))
+    scattered = pooled.size * float(pooled.var(ddof=1)) / squares**2
+    slope = 2.0 * information / df
+    correlation = float(pooled.sum()) / squares - trace / df
     error = math.sqrt(max(alike, scattered))
-    value = min(max(found / slope, -1.0), 1.0)
-    return SerialCorrelation(value, error / slope, found / error)
+    value = min(max(correlation / slope, -1.0), 1.0)
+    return SerialCorrelation(value, error / slope, correlation / error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +91,15 @@ def _of(of_stretch: Floats, present: NDArray[np.bool_]) -> _Stretch:
     there = np.vstack([present.any(axis=0), present])
     basis = _levels(there)
     scores = np.vstack([np.zeros(of_stretch.shape[1]), of_stretch])[there]
-    left = np.zeros(there.shape)
-    left[there] = scores - basis @ (basis.T @ scores)
+    centred = np.zeros(there.shape)
+    centred[there] = scores - basis @ (basis.T @ scores)
     pairs = there[:, 1:] & there[:, :-1]
     moved = _neighbours(basis, there)
     inner = basis.T @ moved
     square = 0.5 * float(pairs.sum()) - 2.0 * float((moved**2).sum())
     return _Stretch(
-        (left[:, 1:] * left[:, :-1]).sum(axis=0)[pairs.any(axis=0)],
-        float((left**2).sum()),
+        (centred[:, 1:] * centred[:, :-1]).sum(axis=0)[pairs.any(axis=0)],
+        float((centred**2).sum()),
         float(len(basis) - basis.shape[1]),
         -float(np.trace(inner)),
         square + float((inner * inner.T).sum()),
@@ -112,15 +112,15 @@ def _of_one(of_stretch: Floats, present: NDArray[np.bool_]) -> _Stretch:
     """
     there = present[0]
     n = int(there.sum())
-    left = np.where(there, of_stretch[0] - of_stretch[0][there].mean(), 0.0) / 2.0
+    centred = np.where(there, of_stretch[0] - of_stretch[0][there].mean(), 0.0) / 2.0
     pairs = there[1:] & there[:-1]
     moved = np.zeros(len(there))  # S1, where S is the half of A that is of one arm
     moved[1:] += 0.5 * pairs
     moved[:-1] += 0.5 * pairs
     count = float(pairs.sum())
     return _Stretch(
-        (2.0 * left[1:] * left[:-1])[pairs],
-        2.0 * float((left**2).sum()),
+        (2.0 * centred[1:] * centred[:-1])[pairs],
+        2.0 * float((centred**2).sum()),
         n - 1.0,
         -count / n,
         0.5 * count - 2.0 * float((moved**2).sum()) / n + (count / n) ** 2,

@@ -47,12 +47,12 @@ class Series:
         order = np.lexsort((column, row))
         return cls(row[order], column[order], checked_differences(value)[order], size)
 
-    def only(self, wanted: NDArray[np.bool_]) -> Series:
-        """Those series of which `wanted`, shape (series,), says so, numbered anew."""
-        kept = wanted[self.row]
-        number = np.cumsum(wanted) - 1
-        size = (int(wanted.sum()), self.size[1])
-        return Series(number[self.row[kept]], self.column[kept], self.value[kept], size)
+    def only(self, mask: NDArray[np.bool_]) -> Series:
+        """The series that `mask`, shape (series,), selects, numbered anew."""
+        entries = mask[self.row]
+        number = np.cumsum(mask) - 1
+        size = (int(mask.sum()), self.size[1])
+        return Series(number[self.row[entries]], self.column[entries], self.value[entries], size)
 
     def with_values(self, value: Floats) -> Series:
         """The same entries with other values."""
@@ -64,8 +64,8 @@ class Series:
 
     def sums(self, value: Floats) -> Floats:
         """The sum of `value`, shape (entries,), in each series."""
-        found = np.bincount(self.row, weights=value, minlength=self.size[0])
-        return np.asarray(found, dtype=np.float64)
+        sums = np.bincount(self.row, weights=value, minlength=self.size[0])
+        return np.asarray(sums, dtype=np.float64)
 
     def together(self) -> tuple[Ints, Ints]:
         """All pairs of entries of the same block, each with itself too: their places."""
@@ -74,10 +74,10 @@ class Series:
         ends = np.cumsum(sizes)
         block = self.column[by_block]
         partners = sizes[block]
-        left = np.repeat(by_block, partners)
-        within = np.arange(len(left)) - np.repeat(np.cumsum(partners) - partners, partners)
+        own = np.repeat(by_block, partners)
+        within = np.arange(len(own)) - np.repeat(np.cumsum(partners) - partners, partners)
         right = by_block[np.repeat((ends - sizes)[block], partners) + within]
-        return left, right
+        return own, right
 
     def stretches(self) -> Iterator[tuple[Floats, NDArray[np.bool_]]]:
         """The differences (series, blocks) of each stretch of blocks in which no series begins but

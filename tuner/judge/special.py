@@ -29,28 +29,28 @@ def ndtri(p: _Real) -> Any:
 
 
 def stdtr(freedom: _Real, t: _Real) -> Any:
-    """P(T <= t) for Student's T of so many degrees of freedom, elementwise."""
+    """P(T <= t) for Student's T of this many degrees of freedom, elementwise."""
     from scipy import special
 
     return special.stdtr(freedom, t)
 
 
 def stdtrit(freedom: _Real, p: _Real) -> Any:
-    """The t with P(T <= t) = p for Student's T of so many degrees of freedom, elementwise."""
+    """The t with P(T <= t) = p for Student's T of this many degrees of freedom, elementwise."""
     from scipy import special
 
     return special.stdtrit(freedom, p)
 
 
 def fdtrc(over: _Real, under: _Real, x: _Real) -> Any:
-    """P(F > x) for an F of so many degrees of freedom over and under the line, elementwise."""
+    """P(F > x) for an F of this many degrees of freedom over and under the line, elementwise."""
     from scipy import special
 
     return special.fdtrc(over, under, x)
 
 
 def chdtri(freedom: _Real, p: _Real) -> Any:
-    """The x with P(X > x) = p for a chi-square X of so many degrees of freedom, elementwise."""
+    """The x with P(X > x) = p for a chi-square X of this many degrees of freedom, elementwise."""
     from scipy import special
 
     return special.chdtri(freedom, p)

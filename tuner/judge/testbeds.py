@@ -68,7 +68,7 @@ def between_testbeds(
     Testbeds with a single difference of a trial are left out. None when no trial has two testbeds
     to compare. Raises ValueError for differences that are not finite.
     """
-    found: dict[int, tuple[float, dict[str, float]]] = {}
+    by_trial: dict[int, tuple[float, dict[str, float]]] = {}
     for trial, by_testbed in differences.items():
         groups = {
             name: np.asarray(values, dtype=np.float64)
@@ -77,21 +77,21 @@ def between_testbeds(
         }
         if len(groups) >= 2:
             means = {name: float(values.mean()) for name, values in groups.items()}
-            found[trial] = (one_way(list(groups.values())), means)
-    if not found:
+            by_trial[trial] = (one_way(list(groups.values())), means)
+    if not by_trial:
         return None
-    adjusted = dict(zip(found, holm([p for p, _ in found.values()]).tolist(), strict=True))
-    trial = min(found, key=lambda each: (adjusted[each], found[each][0], each))
-    p, means = adjusted[trial], found[trial][1]
-    shown = p <= ALPHA
-    told = ", ".join(f"{change(mean)} on {name}" for name, mean in sorted(means.items()))
-    said = (
-        f"testbeds differ in what they show of trial {trial}: {told}; what holds for them "
+    adjusted = dict(zip(by_trial, holm([p for p, _ in by_trial.values()]).tolist(), strict=True))
+    trial = min(by_trial, key=lambda each: (adjusted[each], by_trial[each][0], each))
+    p, means = adjusted[trial], by_trial[trial][1]
+    is_shown = p <= ALPHA
+    effects = ", ".join(f"{change(mean)} on {name}" for name, mean in sorted(means.items()))
+    reason = (
+        f"testbeds differ in what they show of trial {trial}: {effects}; what holds for them "
         "together need not hold on each"
-        if shown
+        if is_shown
         else "the testbeds do not differ in what they show"
     )
-    return TestbedEffect(trial, p, means, shown, f"{said} (p = {p:.2g})")
+    return TestbedEffect(trial, p, means, is_shown, f"{reason} (p = {p:.2g})")
 
 
 def one_way(groups: Sequence[np.typing.NDArray[np.float64]]) -> float:

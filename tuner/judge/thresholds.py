@@ -69,12 +69,12 @@ def threshold(alpha: float, max_n: int | None = None) -> float:
     column = bisect_left(ALPHAS, alpha)
     if math.isclose(alpha, ALPHAS[column], rel_tol=1e-12):
         return row[column]
-    spent = ALPHAS[column] * row[column]
+    share = ALPHAS[column] * row[column]
     stricter = ville
     if column > 0:
-        spent = max(spent, ALPHAS[column - 1] * row[column - 1])
+        share = max(share, ALPHAS[column - 1] * row[column - 1])
         stricter = row[column - 1]
-    return min(ville, stricter, _OFF_COLUMN * spent / alpha)
+    return min(ville, stricter, _OFF_COLUMN * share / alpha)
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,14 +172,14 @@ def claims(
     ]
     if correct:
         p_values = holm(p_values).tolist()
-    found = []
+    claims = []
     for c, can, p in zip(comparisons, robust, p_values, strict=True):
         direction = Direction.NOT_SHOWN
         if p <= alpha and c.estimate != 0.0:
             direction = Direction.HIGHER if c.estimate > 0.0 else Direction.LOWER
         split = can and c.p_robust is not None and (c.p_robust <= alpha) != (c.p_value <= alpha)
-        found.append(Claim(direction, p, can, not split))
-    return tuple(found)
+        claims.append(Claim(direction, p, can, not split))
+    return tuple(claims)
 
 
 def _permutation(x: Floats, y: Floats) -> tuple[float, float]:
@@ -192,14 +192,14 @@ def _permutation(x: Floats, y: Floats) -> tuple[float, float]:
     pooled = together - mean
     # The sums of the smaller sample decide, as all values together are fixed.
     smaller = x if x.size <= y.size else y
-    observed = float((smaller - mean).sum())
+    actual = float((smaller - mean).sum())
     exact = math.comb(pooled.size, smaller.size) <= _MOST_SPLITS
     if exact:
         sums = pooled[_all_splits(pooled.size, smaller.size)].sum(axis=1)
     else:
-        sums = _drawn(pooled, smaller.size)
+        sums = _random_splits(pooled, smaller.size)
     near = 1e-9 * float(np.abs(pooled).max()) + 1e-13 * float(np.abs(together).max())
-    tail = min(int((sums >= observed - near).sum()), int((sums <= observed + near).sum()))
+    tail = min(int((sums >= actual - near).sum()), int((sums <= actual + near).sum()))
     if not exact:
         return min(1.0, 2.0 * (tail + 1) / (sums.size + 1)), 2.0 / (sums.size + 1)
     ends = min(int((sums >= sums.max() - near).sum()), int((sums <= sums.min() + near).sum()))
@@ -207,11 +207,11 @@ def _permutation(x: Floats, y: Floats) -> tuple[float, float]:
 
 
 def _all_splits(n: int, take: int) -> NDArray[np.int64]:
-    chosen = itertools.chain.from_iterable(itertools.combinations(range(n), take))
-    return np.fromiter(chosen, dtype=np.int64).reshape(-1, take)
+    splits = itertools.chain.from_iterable(itertools.combinations(range(n), take))
+    return np.fromiter(splits, dtype=np.int64).reshape(-1, take)
 
 
-def _drawn(pooled: Floats, take: int) -> Floats:
+def _random_splits(pooled: Floats, take: int) -> Floats:
     rng = np.random.default_rng(0)
     sums = np.empty(_RANDOM_SPLITS)
     batch = max(1, 2_000_000 // pooled.size)

@@ -97,12 +97,14 @@ def assess(
     lower, upper = bounds(m, level)
     interval = Interval(float(lower), float(upper))
     estimate = float(m.mean)
-    said = describe(estimate, interval, x.size, confidence=1.0 - 2.0 * alpha, reference=reference)
+    sentence = describe(
+        estimate, interval, x.size, confidence=1.0 - 2.0 * alpha, reference=reference
+    )
     if outcome is Outcome.EQUIVALENT:
-        said = f"within {percent(limit)} of {reference}: {said}"
+        sentence = f"within {percent(limit)} of {reference}: {sentence}"
     elif outcome is Outcome.UNDECIDED and x.size >= MIN_PAIRS:
-        said = f"no difference from {reference} shown yet: {said}"
-    return Verdict(outcome, estimate, interval, e, level, x.size, METHOD, said)
+        sentence = f"no difference from {reference} shown yet: {sentence}"
+    return Verdict(outcome, estimate, interval, e, level, x.size, METHOD, sentence)
 
 
 def _outcome(m: Moments, limit: float, level: float) -> tuple[Outcome, float]:
@@ -131,5 +133,5 @@ def describe(
     """For example "6.1% faster than baseline (95% interval 3.0 to 9.1%) after 6 blocks"."""
     if n < MIN_PAIRS:
         return f"too early to judge: {blocks(n)} measured, {MIN_PAIRS} needed"
-    shown = interval_text(estimate, interval.lower, interval.upper, confidence)
-    return f"{change(estimate)} than {reference} ({shown}) after {blocks(n)}"
+    text = interval_text(estimate, interval.lower, interval.upper, confidence)
+    return f"{change(estimate)} than {reference} ({text}) after {blocks(n)}"

@@ -43,26 +43,26 @@ def covariates(diagnostics: Diagnostics) -> dict[str, float]:
     roles = {"server": {_SERVER}, "clients": theirs}
     if _SERVER in theirs:
         roles = {"server": theirs}
-    found: dict[str, float] = {}
+    by_name: dict[str, float] = {}
     for role, machines in roles.items():
         elapsed_s = _total(diagnostics, machines, "elapsed_s")
         if elapsed_s is None or elapsed_s <= 0.0:
             continue
-        spent = {
+        by_kind = {
             "others": _others_s(diagnostics, machines, clients),
             "stolen": _total(diagnostics, machines, "steal_s"),
             "iowait": _total(diagnostics, machines, "iowait_s"),
         }
-        for what, seconds in spent.items():
+        for what, seconds in by_kind.items():
             if seconds is not None:
-                found[f"{what}_{role}"] = seconds / elapsed_s
-    return found
+                by_name[f"{what}_{role}"] = seconds / elapsed_s
+    return by_name
 
 
 def covariate_row(diagnostics: Diagnostics) -> tuple[float | None, ...]:
     """The covariates in the order of ``COVARIATES``, None for one not known; () without any."""
-    found = covariates(diagnostics)
-    return tuple(found.get(name) for name in COVARIATES) if found else ()
+    row = covariates(diagnostics)
+    return tuple(row.get(name) for name in COVARIATES) if row else ()
 
 
 def _others_s(
@@ -71,11 +71,11 @@ def _others_s(
     """Processor seconds on these machines of what is none of ours, nor an interrupt."""
     busy = _total(diagnostics, machines, "busy_s")
     interrupts = [_total(diagnostics, machines, what) for what in ("irq_s", "softirq_s")]
-    known = [busy, *interrupts, *(_programs_s(diagnostics, at, clients) for at in machines)]
+    values = [busy, *interrupts, *(_programs_s(diagnostics, at, clients) for at in machines)]
     if set(machines) & set(clients.values()):
-        known.append(_number(diagnostics, "engine_cpu_s"))
-    numbers = [value for value in known if value is not None]
-    return numbers[0] - sum(numbers[1:]) if len(numbers) == len(known) else None
+        values.append(_number(diagnostics, "engine_cpu_s"))
+    numbers = [value for value in values if value is not None]
+    return numbers[0] - sum(numbers[1:]) if len(numbers) == len(values) else None
 
 
 def _programs_s(diagnostics: Diagnostics, machine: str, clients: Mapping[str, str]) -> float | None:
@@ -95,8 +95,8 @@ def _programs_s(diagnostics: Diagnostics, machine: str, clients: Mapping[str, st
 def _total(diagnostics: Diagnostics, machines: Iterable[str], name: str) -> float | None:
     """The sum of a number of these machines; None when one of them is not known."""
     numbers = [_number(diagnostics, f"{machine}.{name}") for machine in machines]
-    known = [value for value in numbers if value is not None]
-    return sum(known) if len(known) == len(numbers) else None
+    values = [value for value in numbers if value is not None]
+    return sum(values) if len(values) == len(numbers) else None
 
 
 def _number(diagnostics: Diagnostics, name: str) -> float | None:

@@ -173,13 +173,13 @@ def run_stages(
             make_cold()
             cold += 1
         stage(part.name)
-        found = run_one(part.name, cold)
-        components |= found.components
-        for host, own in found.clients.items():
+        report = run_one(part.name, cold)
+        components |= report.components
+        for host, own in report.clients.items():
             clients.setdefault(host, {}).update(own)
-        cpu_s += found.cpu_s
-        sha256 = found.engine_sha256
-        written_bytes += found.written_bytes
+        cpu_s += report.cpu_s
+        sha256 = report.engine_sha256
+        written_bytes += report.written_bytes
     return Report(components, cpu_s, sha256, clients, written_bytes)
 
 
@@ -193,8 +193,8 @@ def read_report(result: CommandResult, stage: str) -> Report:
 def read_document(result: CommandResult, stage: str) -> dict[str, Any]:
     """The engine's document of a stage that is to be counted. Raises WorkloadError."""
     if result.status not in (0, _WORKLOAD_FAILED):
-        said = f"stage {stage}: the engine ended with {result.status}: {result.tail}"
-        raise WorkloadError(said, failure_data(result))
+        message = f"stage {stage}: the engine ended with {result.status}: {result.tail}"
+        raise WorkloadError(message, failure_data(result))
     try:
         document: dict[str, Any] = json.loads(result.stdout)
         if document["ok"]:
@@ -222,20 +222,20 @@ def report_of(document: Mapping[str, Any], stage: str) -> Report:
         raise _no_report(stage, repr(problem)) from problem
 
 
-def _no_report(stage: str, said: str) -> WorkloadError:
-    return WorkloadError(f"stage {stage}: no report from the engine: {said}")
+def _no_report(stage: str, message: str) -> WorkloadError:
+    return WorkloadError(f"stage {stage}: no report from the engine: {message}")
 
 
-def _written_bytes(found: Mapping[str, dict[str, Any]]) -> int:
+def _written_bytes(components: Mapping[str, dict[str, Any]]) -> int:
     return sum(
         int(one["bytes"])
-        for component in found.values()
+        for component in components.values()
         for operation, one in component.get("by_operation", {}).items()
         if operation in _WRITING
     )
 
 
-def _components(found: Mapping[str, dict[str, Any]]) -> dict[str, ComponentResult]:
+def _components(components: Mapping[str, dict[str, Any]]) -> dict[str, ComponentResult]:
     return {
         name: ComponentResult(
             elapsed_s=float(one["elapsed_s"]),
@@ -246,5 +246,5 @@ def _components(found: Mapping[str, dict[str, Any]]) -> dict[str, ComponentResul
             p99_s=one["latency"].get("p99_s"),
             max_s=one["latency"].get("max_s"),
         )
-        for name, one in found.items()
+        for name, one in components.items()
     }

@@ -28,10 +28,10 @@ def running(archive: str, prefix: str) -> list[int]:
 
 
 def _belongs(words: list[str], archive: str, prefix: str) -> bool:
-    named = any(
+    has_run_id = any(
         words[at] == "--run-id" and words[at + 1].startswith(prefix) for at in range(len(words) - 1)
     )
-    return named and archive in words
+    return has_run_id and archive in words
 
 
 def _words(pid: str) -> list[str]:
@@ -45,11 +45,11 @@ def _words(pid: str) -> list[str]:
 def main(archive: str, prefix: str) -> int:
     """Kill until none is left; the exit status."""
     deadline = time.monotonic() + _DEATH_S
-    while found := running(archive, prefix):
+    while pids := running(archive, prefix):
         if time.monotonic() > deadline:
-            print(f"processes {found} of runs {prefix} do not die", file=sys.stderr)
+            print(f"processes {pids} of runs {prefix} do not die", file=sys.stderr)
             return 1
-        for pid in found:
+        for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(_POLL_S)

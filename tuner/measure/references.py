@@ -84,8 +84,8 @@ class ReferencePath:
         if result.status != 0:
             raise WorkloadError(f"its page cache cannot be dropped: {result.tail}")
         with understood(self.engine.client.host):
-            left = int(json.loads(result.stdout)["resident_bytes"])
-        return PageCache.NOT_CONTROLLABLE if left else PageCache.DROPPED
+            resident = int(json.loads(result.stdout)["resident_bytes"])
+        return PageCache.NOT_CONTROLLABLE if resident else PageCache.DROPPED
 
 
 def install_references(

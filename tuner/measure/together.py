@@ -157,17 +157,17 @@ class _Stage:
     def _conduct(self) -> list[dict[str, Any]]:
         """Let all go on whenever all are ready, until every host has reported."""
         ready: dict[int, str] = {}
-        done: dict[int, dict[str, Any]] = {}
-        while len(done) < len(self._talks):
-            number, message = self._next({*ready, *done})
+        documents: dict[int, dict[str, Any]] = {}
+        while len(documents) < len(self._talks):
+            number, message = self._next({*ready, *documents})
             if isinstance(message, Exception):
                 raise message
             if isinstance(message, CommandResult):
-                with self._blamed(number, {*ready, *done, number}):
-                    done[number] = read_document(message, self._name)
+                with self._naming_client(number, {*ready, *documents, number}):
+                    documents[number] = read_document(message, self._name)
             else:
                 ready[number] = message
-            if ready and done:
+            if ready and documents:
                 raise WorkloadError(f"stage {self._name}: the clients are not in step")
             if len(ready) == len(self._talks):
                 if len(set(ready.values())) > 1:
@@ -175,28 +175,28 @@ class _Stage:
                 ready.clear()
                 for talk in self._talks:
                     talk.say("go")
-        return [done[number] for number in range(len(self._talks))]
+        return [documents[number] for number in range(len(self._talks))]
 
-    def _next(self, heard: set[int]) -> tuple[int, Message]:
+    def _next(self, reported: set[int]) -> tuple[int, Message]:
         try:
             return self._inbox.get(timeout=max(0.0, self._deadline - time.monotonic()))
         except queue.Empty:
-            who = self._hosts(set(range(len(self._talks))) - heard)
+            who = self._hosts(set(range(len(self._talks))) - reported)
             raise WorkloadError(
                 f"{who}: stage {self._name}: no end within {self._limit_s:g} s"
             ) from None
 
     @contextmanager
-    def _blamed(self, number: int, heard: set[int]) -> Iterator[None]:
+    def _naming_client(self, number: int, reported: set[int]) -> Iterator[None]:
         """Name the client that failed; and one that the others waited for in vain."""
         try:
             yield
         except WorkloadError as problem:
-            said = f"{self._hosts({number})}: {problem}"
-            late = set(range(len(self._talks))) - heard
+            message = f"{self._hosts({number})}: {problem}"
+            late = set(range(len(self._talks))) - reported
             if late and isinstance(problem, NotLetGo):
-                said = f"{self._hosts(late)} was not ready in time; {said}"
-            raise WorkloadError(said, problem.details) from problem
+                message = f"{self._hosts(late)} was not ready in time; {message}"
+            raise WorkloadError(message, problem.details) from problem
 
     def _hosts(self, numbers: set[int]) -> str:
         return ", ".join(self._speakers[number].host for number in sorted(numbers))

@@ -25,19 +25,19 @@ def drop(directory: str) -> dict[str, int]:
     Raises OSError.
     """
     _write_back(directory)
-    found = {"files": 0, "bytes": 0, "resident_bytes": 0}
+    counts = {"files": 0, "bytes": 0, "resident_bytes": 0}
     for parent, _, names in os.walk(directory, onerror=_raise):
         for name in names:
             descriptor = os.open(os.path.join(parent, name), os.O_RDONLY | os.O_NOFOLLOW)
             try:
                 os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
                 size = os.fstat(descriptor).st_size
-                found["files"] += 1
-                found["bytes"] += size
-                found["resident_bytes"] += _resident_bytes(descriptor, size)
+                counts["files"] += 1
+                counts["bytes"] += size
+                counts["resident_bytes"] += _resident_bytes(descriptor, size)
             finally:
                 os.close(descriptor)
-    return found
+    return counts
 
 
 def _write_back(directory: str) -> None:

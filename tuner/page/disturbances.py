@@ -31,8 +31,8 @@ def disturbances(events: Sequence[Event], drift: Sequence[DriftPoint]) -> list[t
     first block are left out.
     """
     started = [point.started for point in drift]
-    found = []
+    rows = []
     for event in events:
         if event.kind in DISTURBING and (place := bisect_right(started, event.at)):
-            found.append((drift[place - 1].block, event.message))
-    return found
+            rows.append((drift[place - 1].block, event.message))
+    return rows

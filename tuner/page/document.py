@@ -13,8 +13,8 @@ from pydantic import Field
 from tuner.judge.noise_records import NoiseMeasure
 from tuner.judge.verdict import Outcome
 from tuner.model import BlockKind
-from tuner.records.named import NamedComparison
-from tuner.report import named
+from tuner.records.named_comparison import NamedComparison
+from tuner.report import named_comparison
 from tuner.report.noise import noise_row
 from tuner.report.parameter_effects import EffectsDocument
 from tuner.report.recommend import Effect, Part, RecommendationDocument
@@ -128,14 +128,14 @@ class Compared(Part):
     claim: list[str]
 
 
-def compared(found: NamedComparison) -> Compared:
+def compared(comparison: NamedComparison) -> Compared:
     """A comparison as tables."""
     return Compared(
-        headings=list(named.headings(found)),
-        rows=[list(row) for row in named.rows(found)],
-        component_headings=list(named.component_headings(found)),
-        components=[list(row) for row in named.component_rows(found)],
-        claim=list(named.claim(found)),
+        headings=list(named_comparison.headings(comparison)),
+        rows=[list(row) for row in named_comparison.rows(comparison)],
+        component_headings=list(named_comparison.component_headings(comparison)),
+        components=[list(row) for row in named_comparison.component_rows(comparison)],
+        claim=list(named_comparison.claim(comparison)),
     )
 
 

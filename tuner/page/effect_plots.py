@@ -132,10 +132,10 @@ class Plot:
 
 def effect_plots(of: EffectsDocument) -> tuple[Plot, ...]:
     """The parameters that matter most, drawn on one scale: what is clear, then what may be most."""
-    known = [one for one in of.parameters if one.standing is not Standing.INERT]
-    shown = [(one, parameter_of(one)) for one in known[:_MOST_PLOTS]]
-    scale = reach([effect for _, effect in shown])
-    return tuple(Plot(one.name, one.text, effect_plot(effect, scale)) for one, effect in shown)
+    parameters = [one for one in of.parameters if one.standing is not Standing.INERT]
+    pairs = [(one, parameter_of(one)) for one in parameters[:_MOST_PLOTS]]
+    scale = reach([effect for _, effect in pairs])
+    return tuple(Plot(one.name, one.text, effect_plot(effect, scale)) for one, effect in pairs)
 
 
 def slices(
@@ -144,14 +144,16 @@ def slices(
     """Each parameter that is drawn, with every trial as a dot: its value, and what was measured of
     it. Of very many trials so many are drawn that can be seen, evenly.
     """
-    known = [t for t in trials if t.number != BASELINE and t.number in estimates]
-    known = known[:: -(-len(known) // _MOST_DOTS) or 1]
-    shown = [one for one in of.parameters if one.standing is not Standing.INERT][:_MOST_PLOTS]
-    if not known or not shown:
+    measured_trials = [t for t in trials if t.number != BASELINE and t.number in estimates]
+    measured_trials = measured_trials[:: -(-len(measured_trials) // _MOST_DOTS) or 1]
+    parameters = [one for one in of.parameters if one.standing is not Standing.INERT][:_MOST_PLOTS]
+    if not measured_trials or not parameters:
         return ()
-    ratios = {t.number: log_ratio(estimates[t.number].ratio) for t in known}
+    ratios = {t.number: log_ratio(estimates[t.number].ratio) for t in measured_trials}
     scale = 1.1 * max(_SHORTEST, *(abs(ratio) for ratio in ratios.values()))
-    return tuple(Plot(one.name, "", _slice(one, known, ratios, scale)) for one in shown)
+    return tuple(
+        Plot(one.name, "", _slice(one, measured_trials, ratios, scale)) for one in parameters
+    )
 
 
 def _slice(

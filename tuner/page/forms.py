@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tuner.page.effects_seen import EffectsSeen
+    from tuner.page.effects_cache import EffectsCache
     from tuner.page.snapshot import Sight
 
 
@@ -35,7 +35,7 @@ def file_name(campaign: str, form: ReportForm) -> str:
 
 
 def report_text(
-    sight: Sight, campaign: str, form: ReportForm, effects: EffectsSeen | None = None
+    sight: Sight, campaign: str, form: ReportForm, effects: EffectsCache | None = None
 ) -> str:
     """The report of a campaign, by its whole identifier. ``effects``: see ``report_document``.
     NotFoundError.

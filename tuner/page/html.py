@@ -28,7 +28,7 @@ from tuner.report.recommend import Effect
 from tuner.text import confidence_text, moment, signed, signed_interval
 
 #: So many trials are drawn; the others are in a table that is folded away.
-_DRAWN = 12
+_MOST_DRAWN = 12
 
 #: What each outcome is called in a table.
 OUTCOMES = {
@@ -69,15 +69,15 @@ def policy() -> str:
 
 @cache
 def _templates() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("tuner.page"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["moment"] = moment
-    return made
+    environment.filters["moment"] = moment
+    return environment
 
 
 def report_html(document: ReportDocument) -> str:
@@ -90,11 +90,11 @@ def report_html(document: ReportDocument) -> str:
             name: _floor(of.floor_held, of.lower_ratio)
             for name, of in d.recommendation.components.items()
         }
-    estimates = {name: found for name, e in d.components.items() if (found := estimate(e))}
+    estimates = {name: own for name, e in d.components.items() if (own := estimate(e))}
     components_axis, components = effect_rows(estimates, floors)
     mattering = _mattering(d)
-    known = [found for one in mattering if (found := estimate(one))]
-    axis = svg.Axis.around(known)
+    intervals = [own for one in mattering if (own := estimate(one))]
+    axis = svg.Axis.around(intervals)
     drift = [DriftPoint(p.block, p.kind, p.started, p.ratio) for p in d.drift]
     text = (
         _templates()
@@ -144,8 +144,8 @@ def estimate(effect: Effect) -> Estimate | None:
     )
 
 
-def _floor(held: bool, lower: float | None) -> str:
-    if held:
+def _floor(holds: bool, lower: float | None) -> str:
+    if holds:
         return "met"
     return "slower" if lower is not None and lower > 1.0 else "not settled"
 
@@ -162,21 +162,21 @@ def _mattering(d: ReportDocument) -> Sequence[TrialVerdict]:
 
     def key(one: TrialVerdict) -> tuple[bool, bool, float]:
         # By what is shown for certain: what is not bounded yet says nothing.
-        shown = one.upper_ratio if one.upper_ratio is not None else math.inf
-        return one.trial != d.trial, one.kind is not BlockKind.CERTIFY, shown
+        upper = one.upper_ratio if one.upper_ratio is not None else math.inf
+        return one.trial != d.trial, one.kind is not BlockKind.CERTIFY, upper
 
-    measured = [one for one in d.verdicts if one.kind is not BlockKind.PILOT]
-    bounded = [one for one in measured if one.upper_ratio is not None]
-    return sorted(bounded or measured, key=key)[:_DRAWN]
+    candidates = [one for one in d.verdicts if one.kind is not BlockKind.PILOT]
+    bounded = [one for one in candidates if one.upper_ratio is not None]
+    return sorted(bounded or candidates, key=key)[:_MOST_DRAWN]
 
 
 def _row(of: TrialVerdict, axis: svg.Axis | None = None) -> VerdictRow:
-    found = estimate(of)
+    interval = estimate(of)
     return VerdictRow(
         of=of,
         kind=KINDS[of.kind],
         outcome=OUTCOMES[of.outcome],
-        effect="" if found is None else signed(found.ratio),
-        interval="" if found is None else signed_interval(found.lower, found.upper),
-        drawing=Markup("") if axis is None else svg.interval(axis, found, ""),
+        effect="" if interval is None else signed(interval.ratio),
+        interval="" if interval is None else signed_interval(interval.lower, interval.upper),
+        drawing=Markup("") if axis is None else svg.interval(axis, interval, ""),
     )

@@ -95,9 +95,9 @@ def _list(sentences: Iterable[str]) -> list[str]:
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    found = [f"| {' | '.join(map(text, row))} |" for row in rows]
+    lines = [f"| {' | '.join(map(text, row))} |" for row in rows]
     head = [f"| {' | '.join(map(text, headings))} |", "|---" * len(headings) + "|"]
-    return head + found if found else []
+    return head + lines if lines else []
 
 
 def _code(lines: Iterable[str]) -> list[str]:
@@ -106,9 +106,9 @@ def _code(lines: Iterable[str]) -> list[str]:
 
 
 def _applying(d: ReportDocument) -> list[str]:
-    found: list[str] = []
+    lines: list[str] = []
     for step in d.applying:
-        found += [
+        lines += [
             f"{text(step.component)}: put these options into {text(step.put)}; then "
             f"{text(step.then)}:",
             "",
@@ -119,7 +119,7 @@ def _applying(d: ReportDocument) -> list[str]:
             *_code([step.undo or "(no options)"]),
             "",
         ]
-    return found[:-1]
+    return lines[:-1]
 
 
 def _effects(d: ReportDocument) -> list[str]:

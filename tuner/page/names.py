@@ -1,4 +1,4 @@
-"""What things are called where they are shown: trials, kinds of blocks, what a campaign names."""
+"""Names to show: of trials, of kinds of blocks, and of what a campaign file names."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Names:
 
 
 def names(campaign: Campaign) -> Names:
-    """What a stored campaign names. Of a file only its name is told, never where it is."""
+    """What a stored campaign names. Of a file only its name is given, never its path."""
     try:
         spec: Any = json.loads(campaign.spec)
         testbeds = spec["testbeds"] if spec.get("testbeds") else [spec["testbed"]]
@@ -45,8 +45,8 @@ def names(campaign: Campaign) -> Names:
         return Names()
 
 
-def _testbed(named: dict[str, Any]) -> str:
-    key, section = next((key, section) for key, section in named.items() if section)
+def _testbed(testbed: dict[str, Any]) -> str:
+    key, section = next((key, section) for key, section in testbed.items() if section)
     return _file(section) if isinstance(section, str) else key
 
 

@@ -35,24 +35,24 @@ _Way = list[tuple[float, float]]
 def parallel_coordinates(
     effects: ParameterEffects,
     trials: Sequence[Trial],
-    known: Mapping[int, tuple[Estimate, int]],
+    by_trial: Mapping[int, tuple[Estimate, int]],
     leader: int,
 ) -> tuple[Markup, str]:
     """The drawing and what it shows, a sentence; both empty while there is nothing to draw.
-    ``known``: of each trial its estimate against the baseline and in how many blocks, by number.
+    ``by_trial``: of each trial its estimate against the baseline and in how many blocks, by number.
     """
-    estimates = {number: estimate for number, (estimate, _) in known.items()}
+    estimates = {number: estimate for number, (estimate, _) in by_trial.items()}
     baseline = trials[BASELINE].configuration if trials else None
     matter = [one for one in effects.parameters if one.standing is not Standing.INERT][:_MOST_AXES]
 
     def rank(trial: Trial) -> tuple[bool, float, int]:
-        estimate, blocks = known[trial.number]
+        estimate, blocks = by_trial[trial.number]
         shrunk = log_ratio(estimate.ratio) * blocks / (blocks + _SHRINK)
         return trial.number != leader, shrunk, trial.number
 
     # A twin of the baseline, as a pilot has one, is none to learn from.
     ranked = sorted(
-        (t for t in trials if t.number in known and t.configuration != baseline), key=rank
+        (t for t in trials if t.number in by_trial and t.configuration != baseline), key=rank
     )
     if not matter or not ranked:
         return Markup(""), ""
@@ -84,8 +84,8 @@ def parallel_coordinates(
     for number, (one, axis) in enumerate(zip(matter, axes, strict=True), start=1):
         parts += _axis(number, one, axis)
     height = _y(len(matter)) + _BOTTOM
-    shown, look = ("the trial", "looks") if len(best) == 1 else (f"the {len(best)}", "look")
-    text = f"Strong: {shown} that {look} best, few blocks counting less; dashed: the baseline."
+    subject, look = ("the trial", "looks") if len(best) == 1 else (f"the {len(best)}", "look")
+    text = f"Strong: {subject} that {look} best, few blocks counting less; dashed: the baseline."
     if rest:
         text += f" Faint: {len(rest)} others."
     title = f"Parallel coordinates of {len(best) + len(rest)} trials"

@@ -15,7 +15,7 @@ from tuner.campaign.comparing import stored_comparisons
 from tuner.campaign.expiry import with_expiry
 from tuner.campaign.rules import Rules
 from tuner.campaign.spec import CampaignSpec, stored_spaces
-from tuner.campaign.stored_named import stored_named
+from tuner.campaign.stored_comparison import stored_comparison
 from tuner.errors import SpecError
 from tuner.model import (
     BASELINE,
@@ -38,11 +38,11 @@ from tuner.page.document import (
     TrialVerdict,
     compared,
 )
-from tuner.page.effects_seen import EffectsSeen
+from tuner.page.effects_cache import EffectsCache
 from tuner.page.names import called, names
-from tuner.page.snapshot import Judged, Seen, Sight
+from tuner.page.snapshot import Sight, Snapshot, TrialComparison
 from tuner.page.threats import Evidence, threats
-from tuner.page.why import chosen, paired
+from tuner.page.why import paired, sample
 from tuner.records.differences import changes, differences
 from tuner.report.answer import claim, headline
 from tuner.report.applying import meanings, steps
@@ -63,16 +63,16 @@ from tuner.text import (
     value_text,
 )
 
-_DISTURBANCES_SHOWN = 200
+_MOST_DISTURBANCES = 200
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
     """What is read of a campaign, once."""
 
-    seen: Seen
+    snapshot: Snapshot
     spec: CampaignSpec | None
-    judged: Sequence[Judged]
+    verdicts: Sequence[TrialComparison]
     events: Sequence[Event]
     effort: Effort
     identities: Mapping[str, None]
@@ -83,72 +83,72 @@ class _Look:
 
     @property
     def campaign(self) -> Campaign:
-        return self.seen.campaign
+        return self.snapshot.campaign
 
     @property
     def clients(self) -> int:
         """So many ran the workload at once; 0 before anything was measured."""
-        every = [m for block in (*self.paired, *self.seen.recent) for m in block.measurements]
+        every = [m for block in (*self.paired, *self.snapshot.recent) for m in block.measurements]
         return max((max(1, len(m.clients)) for m in every), default=0)
 
 
 def report_document(
-    sight: Sight, campaign: str, effects: EffectsSeen | None = None
+    sight: Sight, campaign: str, effects: EffectsCache | None = None
 ) -> ReportDocument:
     """The report of a campaign, by its whole identifier. ``effects``: works out those of its
     parameters, and says whether space files may be opened; None: they may. NotFoundError.
     """
-    effects = EffectsSeen(files=True) if effects is None else effects
+    effects = EffectsCache(files=True) if effects is None else effects
     look = _look(sight, campaign)
-    seen, found = look.seen, with_expiry(sight.store, look.campaign)
-    answer, named = found.recommendation, names(found)
-    spaces = stored_spaces(found.spec, files=effects.files)
+    snapshot, record = look.snapshot, with_expiry(sight.store, look.campaign)
+    answer, all_names = record.recommendation, names(record)
+    spaces = stored_spaces(record.spec, files=effects.files)
     references = (
-        stored_comparisons(found, sight.store.blocks(campaign))
+        stored_comparisons(record, sight.store.blocks(campaign))
         if sight.pages.has_references(campaign)
         else ()
     )
-    given = stored_named(sight.store, found, seen.trials)
-    baseline = seen.trials[BASELINE].configuration if seen.trials else Configuration()
-    leading = seen.trials[seen.leader].configuration if seen.trials else baseline
+    comparison = stored_comparison(sight.store, record, snapshot.trials)
+    baseline = snapshot.trials[BASELINE].configuration if snapshot.trials else Configuration()
+    leading = snapshot.trials[snapshot.leader].configuration if snapshot.trials else baseline
     changed, equal = differences(baseline, leading)
-    known = {trial.number for trial in seen.trials}
+    numbers = {trial.number for trial in snapshot.trials}
     # The one that is in front is the recommended one, once there is one.
-    sentences = [] if seen.leader == BASELINE else reasons(chosen(look.paired), seen.leader)
+    sentences = [] if snapshot.leader == BASELINE else reasons(sample(look.paired), snapshot.leader)
     evidence = Evidence(
-        campaign=found,
+        campaign=record,
         spec=look.spec,
         programs=" ".join([*look.identities, *(space.program for space in spaces.values())]),
         clients=look.clients,
-        trials=seen.trials,
+        trials=snapshot.trials,
         effort=look.effort,
         events=look.events,
-        drift=seen.drift,
-        readable=seen.readable,
-        chosen_floor=seen.floor,
+        drift=snapshot.drift,
+        readable=snapshot.readable,
+        chosen_floor=snapshot.floor,
         hosts=bool(look.hosts),
     )
     return ReportDocument(
         fstune=tuner.__version__,
-        campaign=found.id,
-        campaign_name=found.name,
-        state=found.state,
-        as_of=found.updated,
-        question=_question(look.spec, named.workload, seen.floor),
-        answer=_answer(found),
-        reason=_sentence(found.reason if answer is None else answer.reason),
+        campaign=record.id,
+        campaign_name=record.name,
+        state=record.state,
+        as_of=record.updated,
+        question=_question(look.spec, all_names.workload, snapshot.floor),
+        answer=_answer(record),
+        reason=_sentence(record.reason if answer is None else answer.reason),
         sure=list(_sure(look)),
         recommendation=None
         if answer is None
         else recommendation_document(
-            found,
+            record,
             answer,
-            client=sight.store.measured(campaign),
+            client=sight.store.measured_programs(campaign),
             references=references,
             why=sentences,
         ),
-        trial=seen.leader,
-        measured=list(_measured(look)),
+        trial=snapshot.leader,
+        measured=list(_measurement_facts(look)),
         settings=[
             SettingChange(name=d.name, before=value_text(d.old), after=value_text(d.new))
             for d in changed
@@ -158,18 +158,19 @@ def report_document(
         components={
             name: Effect(**effect(e.ratio, e.lower, e.upper)) for name, e in _components(look)
         },
-        verdicts=[_verdict(look, judged, baseline) for judged in look.judged],
-        unmeasured=len(known - {BASELINE, *(one.trial for one in look.judged)}),
+        verdicts=[_verdict(look, verdict, baseline) for verdict in look.verdicts],
+        unmeasured=len(numbers - {BASELINE, *(one.trial for one in look.verdicts)}),
         drift=[
-            Drift(block=p.block, kind=p.kind, started=p.started, ratio=p.ratio) for p in seen.drift
+            Drift(block=p.block, kind=p.kind, started=p.started, ratio=p.ratio)
+            for p in snapshot.drift
         ],
         disturbances=[
             Disturbance(at=e.at, kind=e.kind, message=e.message)
-            for e in look.events[-_DISTURBANCES_SHOWN:]
+            for e in look.events[-_MOST_DISTURBANCES:]
         ],
-        counters=[] if seen.leader == BASELINE else list(_counters(look)),
+        counters=[] if snapshot.leader == BASELINE else list(_counters(look)),
         why=sentences,
-        effects=effects_document(effects.of(seen)),
+        effects=effects_document(effects.of(snapshot)),
         threats=threats(evidence),
         applying=[]
         if answer is None or answer.answer is not Answer.RECOMMENDED
@@ -177,19 +178,19 @@ def report_document(
             Applying(component=s.component, put=s.put, then=s.then, options=s.options, undo=s.undo)
             for s in steps(answer, spaces)
         ],
-        campaign_file=_campaign_file(look.spec, found.spec),
+        campaign_file=_campaign_file(look.spec, record.spec),
         commands=[
             "fstune campaign check campaign.yaml",
             "fstune run campaign.yaml",
-            f"fstune export {found.id} measurements.jsonl.gz",
+            f"fstune export {record.id} measurements.jsonl.gz",
         ],
-        compared=None if given is None else compared(given),
-        noise=noise(sight.store, campaign, seen.rules),
+        compared=None if comparison is None else compared(comparison),
+        noise=noise(sight.store, campaign, snapshot.rules),
     )
 
 
 def _look(sight: Sight, campaign: str) -> _Look:
-    seen, store = sight.of(campaign), sight.store
+    snapshot, store = sight.of(campaign), sight.store
     counts = sight.pages.block_counts(campaign)
 
     def number(state: BlockState) -> int:
@@ -197,17 +198,19 @@ def _look(sight: Sight, campaign: str) -> _Look:
 
     ready = store.events(campaign, kinds=["testbed-ready"])
     try:
-        spec = CampaignSpec.from_json(seen.campaign.spec)
+        spec = CampaignSpec.from_json(snapshot.campaign.spec)
     except SpecError:  # of another release, or of a server that keeps it to itself
         spec = None
     return _Look(
-        seen=seen,
+        snapshot=snapshot,
         spec=spec,
         # A trial may have been measured for the first time since the look.
-        judged=[one for one in sight.verdicts(campaign) or () if one.trial < len(seen.trials)],
+        verdicts=[
+            one for one in sight.verdicts(campaign) or () if one.trial < len(snapshot.trials)
+        ],
         events=store.events(campaign, kinds=DISTURBING),
         effort=Effort(
-            trials=sum(trial.race > 0 for trial in seen.trials),
+            trials=sum(trial.race > 0 for trial in snapshot.trials),
             blocks=number(BlockState.COMPLETE),
             measurements=sum(count.measurements for count in counts),
             void_blocks=number(BlockState.VOID),
@@ -216,16 +219,16 @@ def _look(sight: Sight, campaign: str) -> _Look:
         limits=told(ready, "facts"),
         hosts=hosts_found(told(ready, "hosts")),
         digests={name: a.digest for name, a in store.measured_with(campaign).items()},
-        paired=paired(store, campaign, seen.leader),
+        paired=paired(store, campaign, snapshot.leader),
     )
 
 
-def _question(spec: CampaignSpec | None, workload: str, chosen_floor: float | None) -> str:
+def _question(spec: CampaignSpec | None, workload: str, pilot_floor: float | None) -> str:
     if spec is None:
         return "Is there a configuration that is faster than the one that was found?"
     tuned = list(spec.spaces)
     programs = " and ".join(f"the {component.replace('_', ' ')}" for component in tuned)
-    delta, floor = 100.0 * spec.statistics.delta, spec.statistics.given_floor or chosen_floor
+    delta, floor = 100.0 * spec.statistics.delta, spec.statistics.given_floor or pilot_floor
     more = "its pilot is to choose" if floor is None else f"{100.0 * floor:g}%"
     return (
         f"Which settings of {programs} make the workload {workload} at least {delta:g}% faster "
@@ -241,9 +244,9 @@ def _sentence(reason: str) -> str:
 def _answer(campaign: Campaign) -> str:
     answer, state = campaign.recommendation, campaign.state
     if answer is not None:
-        said = headline(answer).plain
+        sentence = headline(answer).plain
         goes_on = state in (CampaignState.RUNNING, CampaignState.PAUSED)
-        return f"{said} (so far: the campaign is {state})" if goes_on else said
+        return f"{sentence} (so far: the campaign is {state})" if goes_on else sentence
     if state is CampaignState.CANCELLED:
         return "No answer: the campaign was cancelled before it had one"
     if state is CampaignState.FAILED:
@@ -252,17 +255,20 @@ def _answer(campaign: Campaign) -> str:
 
 
 def _sure(look: _Look) -> Iterator[str]:
-    answer, seen = look.campaign.recommendation, look.seen
+    answer, snapshot = look.campaign.recommendation, look.snapshot
     if answer is None:
-        known = [of[seen.leader] for of in seen.estimates.values() if seen.leader in of]
-        if seen.leader == BASELINE or not known:
+        estimates = [
+            of[snapshot.leader] for of in snapshot.estimates.values() if snapshot.leader in of
+        ]
+        if snapshot.leader == BASELINE or not estimates:
             yield "Nothing is claimed: no configuration has been certified."
             return
-        best, n = known[-1]
+        best, n = estimates[-1]
         yield (
-            f"Nothing is claimed. {called(seen.leader).capitalize()} looks {faster(best.ratio)} "
-            f"in {counted(n, 'block')} (95% interval {interval(best.lower, best.upper)}), and was "
-            "chosen because it looks so."
+            f"Nothing is claimed. {called(snapshot.leader).capitalize()} looks "
+            f"{faster(best.ratio)} in {counted(n, 'block')} "
+            f"(95% interval {interval(best.lower, best.upper)}), and was chosen because it looks "
+            "so."
         )
         return
     yield claim(answer)
@@ -275,10 +281,10 @@ def _sure(look: _Look) -> Iterator[str]:
         )
 
 
-def _measured(look: _Look) -> Iterator[Fact]:
-    campaign, named, spec = look.campaign, names(look.campaign), look.spec
-    if named.testbed:
-        yield Fact(what="Testbed", text=_testbed(spec, named.testbed))
+def _measurement_facts(look: _Look) -> Iterator[Fact]:
+    campaign, all_names, spec = look.campaign, names(look.campaign), look.spec
+    if all_names.testbed:
+        yield Fact(what="Testbed", text=_testbed(spec, all_names.testbed))
     if look.identities:
         yield Fact(what="Programs and versions", text=clean("; ".join(look.identities)))
     for host, text in look.hosts.items():
@@ -287,9 +293,9 @@ def _measured(look: _Look) -> Iterator[Fact]:
         yield Fact(what="Limits of the hosts", text=clean("; ".join(look.limits)))
     if look.clients:
         yield Fact(what="Clients at once", text=str(look.clients))
-    if named.workload:
-        yield Fact(what="Workload", text=_workload(look.seen.rules, named.workload, spec))
-    for component, space in named.spaces.items():
+    if all_names.workload:
+        yield Fact(what="Workload", text=_workload(look.snapshot.rules, all_names.workload, spec))
+    for component, space in all_names.spaces.items():
         yield Fact(what=f"Search space, {component.replace('_', ' ')}", text=clean(space))
     yield Fact(what="Measured", text=effort_text(look.effort))
     span = f"{moment(campaign.created)} to {moment(campaign.updated)}"
@@ -310,10 +316,10 @@ def _measured(look: _Look) -> Iterator[Fact]:
         yield Fact(what=f"Fingerprint, {name.replace('_', ' ')}", text=digest[:16])
 
 
-def _testbed(spec: CampaignSpec | None, named: str) -> str:
+def _testbed(spec: CampaignSpec | None, name: str) -> str:
     places = () if spec is None else spec.places
-    found = [place.way.summary(place.section) for place in places]
-    return clean("; ".join(dict.fromkeys(found)) or named)
+    summaries = [place.way.summary(place.section) for place in places]
+    return clean("; ".join(dict.fromkeys(summaries)) or name)
 
 
 def _workload(rules: Rules | None, name: str, spec: CampaignSpec | None) -> str:
@@ -326,18 +332,18 @@ def _workload(rules: Rules | None, name: str, spec: CampaignSpec | None) -> str:
 
 def _components(look: _Look) -> Iterator[tuple[str, Any]]:
     answer = look.campaign.recommendation
-    yield from (look.seen.components if answer is None else answer.components).items()
+    yield from (look.snapshot.components if answer is None else answer.components).items()
 
 
-def _verdict(look: _Look, judged: Judged, baseline: Configuration) -> TrialVerdict:
-    trial, verdict = look.seen.trials[judged.trial], judged.verdict
+def _verdict(look: _Look, comparison: TrialComparison, baseline: Configuration) -> TrialVerdict:
+    trial, verdict = look.snapshot.trials[comparison.trial], comparison.verdict
     bounds = effect(
         *map(_ratio, (verdict.estimate, verdict.interval.lower, verdict.interval.upper))
     )
     return TrialVerdict(
         **bounds,
-        trial=judged.trial,
-        kind=judged.kind,
+        trial=comparison.trial,
+        kind=comparison.kind,
         outcome=verdict.outcome,
         blocks=verdict.n,
         changes=changes(baseline, trial.configuration) or "as found",
@@ -348,17 +354,17 @@ def _verdict(look: _Look, judged: Judged, baseline: Configuration) -> TrialVerdi
 
 def _counters(look: _Look) -> Iterator[Counter]:
     """Of the newest blocks that measured both, so that both were counted in the same company."""
-    for row in diagnostics_rows(chosen(look.paired), (BASELINE, look.seen.leader)):
+    for row in diagnostics_rows(sample(look.paired), (BASELINE, look.snapshot.leader)):
         yield Counter(what=row.what, baseline=row.texts[0], trial=row.texts[1])
 
 
-def _campaign_file(spec: CampaignSpec | None, stored: str) -> str:
+def _campaign_file(spec: CampaignSpec | None, text: str) -> str:
     """The specification as a campaign file, without what is as by default; "" for what is none."""
     if spec is not None:
         document = spec.model_dump(mode="json", exclude_defaults=True) | {"seed": spec.seed}
         return _yaml(_without_directories(document))
     try:
-        document = json.loads(stored)
+        document = json.loads(text)
     except ValueError:
         return ""
     if not isinstance(document, dict) or not document:

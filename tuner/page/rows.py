@@ -51,8 +51,8 @@ def settings(before: Configuration, after: Configuration) -> tuple[SettingRow, .
 
 def effects(of: Mapping[str, ComponentEffect]) -> tuple[Markup, tuple[EffectRow, ...]]:
     """The effects on components that a recommendation tells of, and their axis."""
-    known = {name: Estimate(e.ratio, e.lower, e.upper) for name, e in of.items()}
-    return effect_rows(known, {name: floor_text(effect) for name, effect in of.items()})
+    estimates = {name: Estimate(e.ratio, e.lower, e.upper) for name, e in of.items()}
+    return effect_rows(estimates, {name: floor_text(effect) for name, effect in of.items()})
 
 
 def effect_rows(

@@ -29,14 +29,14 @@ from tuner.states import BlockState
 from tuner.store import Store
 from tuner.store.pages import Pages
 
-#: Campaigns are remembered up to so many arms together, the newest one in any case.
-_ARMS_KEPT = 250_000
-#: Of the events that come with every arm, so many are kept; of all others, all.
-_EVENTS_KEPT = 200
+#: Campaigns are kept up to this many arms together, the newest one in any case.
+_MOST_ARMS = 250_000
+#: How many of the events that come with every arm are kept; of all others, all.
+_MOST_EVENTS = 200
 _USUAL = ("measured", "block-started", "block-complete", "reference-measured", "trial-added")
 _USUAL_ENDINGS = ("trial-pruned", "trial-complete")
 _LEADS, _LEAVES = ("trial-promoted",), ("trial-pruned", "trial-failed")
-#: The incumbent's estimate is worked out at so many blocks at most.
+#: The incumbent's estimate is computed at this many blocks at most.
 _STEPS = 300
 #: So many of the newest blocks are known whole.
 _WHOLE_BLOCKS = 30
@@ -52,8 +52,8 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What is seen of a campaign. ``newest``: the number of its newest event then, and so how many
+class Snapshot:
+    """A campaign at one moment. ``newest``: the number of its newest event then, and so how many
     there are; ``events``: those that are rare, and the last of the others.
 
     ``estimates``: of every trial, by kind of block, with the number of blocks. ``components``: of
@@ -92,7 +92,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class TrialComparison:
     """A trial against the baseline on the blocks of one kind."""
 
     trial: int
@@ -107,19 +107,19 @@ class Sight:
         self.store = store
         self.pages = Pages(store)
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, _Look] = OrderedDict()
+        self._looks: OrderedDict[str, _Look] = OrderedDict()
         self._pool = ThreadPoolExecutor(2, "sight")
-        self._pending: dict[str, Future[Seen]] = {}
+        self._pending: dict[str, Future[Snapshot]] = {}
 
     def close(self) -> None:
         """Begin to read nothing more in the background."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def soon(self, campaign: str, wait_s: float) -> Seen | None:
+    def soon(self, campaign: str, wait_s: float) -> Snapshot | None:
         """The campaign as it is now, or None when it is not known within ``wait_s``: a long one is
         read in the background then, the first time that it is asked for. NotFoundError.
         """
-        if self._look(campaign).is_known:
+        if self._look(campaign).has_snapshot:
             return self.of(campaign)
         with self._lock:
             pending = self._pending.get(campaign)
@@ -131,11 +131,11 @@ class Sight:
         except TimeoutError:
             return None
 
-    def of(self, campaign: str) -> Seen:
+    def of(self, campaign: str) -> Snapshot:
         """The campaign with this whole identifier, as it is now. NotFoundError."""
-        return self._look(campaign).seen()
+        return self._look(campaign).snapshot()
 
-    def verdicts(self, campaign: str) -> tuple[Judged, ...] | None:
+    def verdicts(self, campaign: str) -> tuple[TrialComparison, ...] | None:
         """Every trial against the baseline, on the blocks of each kind, by kind and number; None
         when nothing can be worked out. NotFoundError.
         """
@@ -143,14 +143,14 @@ class Sight:
 
     def _look(self, campaign: str) -> _Look:
         with self._lock:
-            known = self._kept.get(campaign)
-            if known is None:
-                known = self._kept[campaign] = _Look(self.store, self.pages, campaign)
-            self._kept.move_to_end(campaign)
-            arms = sum(look.arms for look in self._kept.values())
-            while arms > _ARMS_KEPT and len(self._kept) > 1:
-                arms -= self._kept.popitem(last=False)[1].arms
-        return known
+            reader = self._looks.get(campaign)
+            if reader is None:
+                reader = self._looks[campaign] = _Look(self.store, self.pages, campaign)
+            self._looks.move_to_end(campaign)
+            arms = sum(look.arms for look in self._looks.values())
+            while arms > _MOST_ARMS and len(self._looks) > 1:
+                arms -= self._looks.popitem(last=False)[1].arms
+        return reader
 
 
 def rules_if_known(campaign: Campaign) -> Rules | None:
@@ -162,14 +162,14 @@ def rules_if_known(campaign: Campaign) -> Rules | None:
 
 
 class _Look:
-    """What is known of one campaign, and how far its rows have been read."""
+    """One campaign: its numbers so far, and how far its rows have been read."""
 
     def __init__(self, store: Store, pages: Pages, campaign: str) -> None:
         self._store = store
         self._pages = pages
         self._id = campaign
         self._lock = threading.Lock()
-        self._seen: Seen | None = None
+        self._snapshot: Snapshot | None = None
         self._rules: Rules | None = None
         self._table: ScoreTable | None = None
         self._events: list[Event] = []
@@ -177,7 +177,7 @@ class _Look:
         self._started: dict[int, datetime] = {}
         self._incumbents: list[tuple[int, int]] = [(0, BASELINE)]
         self._estimates: dict[BlockKind, dict[int, tuple[Estimate, int]]] = {}
-        self._verdicts: dict[tuple[BlockKind, int], tuple[int, Judged]] = {}
+        self._verdicts: dict[tuple[BlockKind, int], tuple[int, TrialComparison]] = {}
 
     @property
     def arms(self) -> int:
@@ -185,26 +185,26 @@ class _Look:
         return 0 if self._table is None else self._table.measurements
 
     @property
-    def is_known(self) -> bool:
+    def has_snapshot(self) -> bool:
         """Whether anybody has looked: then only what is new is read."""
-        return self._seen is not None
+        return self._snapshot is not None
 
-    def seen(self) -> Seen:
+    def snapshot(self) -> Snapshot:
         """The campaign as it is now."""
         newest = self._pages.newest_event(self._id)
-        known = self._seen
-        if known is not None and known.newest == newest:
-            return known
+        last = self._snapshot
+        if last is not None and last.newest == newest:
+            return last
         with self._lock:
             # Read before the rest, so that it is never ahead; another may have looked meanwhile.
             newest = self._pages.newest_event(self._id)
-            if self._seen is None or self._seen.newest != newest:
-                self._seen = self._made(newest)
-            return self._seen
+            if self._snapshot is None or self._snapshot.newest != newest:
+                self._snapshot = self._build(newest)
+            return self._snapshot
 
-    def verdicts(self) -> tuple[Judged, ...] | None:
+    def verdicts(self) -> tuple[TrialComparison, ...] | None:
         """See ``Sight.verdicts``."""
-        self.seen()
+        self.snapshot()
         with self._lock:
             if self._rules is None or self._table is None:
                 return None
@@ -216,19 +216,19 @@ class _Look:
 
     def _verdict(
         self, rules: Rules, kind: BlockKind, trial: int, values: Sequence[float]
-    ) -> Judged:
-        count, known = self._verdicts.get((kind, trial), (0, None))
-        if known is None or count != len(values):
+    ) -> TrialComparison:
+        count, comparison = self._verdicts.get((kind, trial), (0, None))
+        if comparison is None or count != len(values):
             verdict = assess(values, delta=rules.race.delta, max_n=_most(rules, kind))
-            known = Judged(trial, kind, verdict)
-            self._verdicts[kind, trial] = (len(values), known)
-        return known
+            comparison = TrialComparison(trial, kind, verdict)
+            self._verdicts[kind, trial] = (len(values), comparison)
+        return comparison
 
-    def _made(self, newest: int) -> Seen:
-        before = 0 if self._seen is None else self._seen.newest
+    def _build(self, newest: int) -> Snapshot:
+        before = 0 if self._snapshot is None else self._snapshot.newest
         campaign = self._store.campaign(self._id)
         events = self._read_events(before, newest)
-        # Every change of a trial is told: where nothing was, they are as they were.
+        # Every change of a trial has an event: without a new one the trials are unchanged.
         if not before or any("trial" in e.kind or "campaign" in e.kind for e in events):
             self._trials = tuple(self._store.trials(self._id))
         table = self._read_blocks(campaign)
@@ -248,12 +248,12 @@ class _Look:
             scored = [(one.block.kind, one.scores) for one in table.scored]
             points = drift(table, self._started)
             self._estimate(table, rules)
-        return Seen(
+        return Snapshot(
             newest=newest,
             campaign=campaign,
             trials=self._trials,
             events=tuple(self._events),
-            blocks=totals.blocks + (0 if table is None else len(table.ended)),
+            blocks=totals.blocks + (0 if table is None else len(table.ended_blocks)),
             measured=totals.measurements + (0 if table is None else table.measurements),
             running=tuple(block for block in recent if block.state is BlockState.RUNNING),
             recent=recent,
@@ -272,7 +272,7 @@ class _Look:
         if not after:
             usual = (*_USUAL, *_USUAL_ENDINGS)
             rare = self._pages.events(self._id, 0, without=usual)
-            last = self._pages.events(self._id, 0, last=_EVENTS_KEPT)
+            last = self._pages.events(self._id, 0, last=_MOST_EVENTS)
             new = sorted({e.number: e for e in (*rare, *last)}.values(), key=_by_number)
             moves = self._store.events(self._id, kinds=(*_LEADS, *_LEAVES))
         else:
@@ -288,8 +288,8 @@ class _Look:
             trial, now = event.data.get("trial"), self._incumbents[-1][1]
             led = event.kind in _LEADS and trial != now
             if isinstance(trial, int) and (led or (event.kind in _LEAVES and trial == now)):
-                ended = self._pages.event_before(self._id, "block-complete", event.number)
-                block = ended.data.get("block") if ended is not None else 0
+                end = self._pages.event_before(self._id, "block-complete", event.number)
+                block = end.data.get("block") if end is not None else 0
                 after = block if isinstance(block, int) else 0
                 self._incumbents.append((after, trial if led else BASELINE))
 
@@ -315,13 +315,15 @@ class _Look:
 
     def _estimate(self, table: ScoreTable, rules: Rules) -> None:
         for kind in BlockKind:
-            known = self._estimates.setdefault(kind, {})
+            estimates = self._estimates.setdefault(kind, {})
             pairs = table.pairs(kind).items()
-            stale = [t for t, values in pairs if t not in known or known[t][1] != len(values)]
-            known |= against_baseline(table, rules, kind, stale)
+            stale = [
+                t for t, values in pairs if t not in estimates or estimates[t][1] != len(values)
+            ]
+            estimates |= against_baseline(table, rules, kind, stale)
 
     def _steps(self, table: ScoreTable, rules: Rules) -> tuple[Step, ...]:
-        """The incumbent after complete blocks of the search, as it was told: where it changes, and
+        """The incumbent after complete blocks of the search, by its events: where it changes, and
         between at so many places that a line can show.
         """
         search = [one.block.number for one in table.scored if one.block.kind is BlockKind.SEARCH]
@@ -330,21 +332,21 @@ class _Look:
         blocks = np.array(search)
         begins = np.searchsorted(blocks, [block for block, _ in self._incumbents])
         even = np.linspace(0, len(blocks) - 1, min(_STEPS, len(blocks))).round().astype(int)
-        chosen = np.union1d(even, begins[begins < len(blocks)])
+        at_blocks = np.union1d(even, begins[begins < len(blocks)])
         # Several may have led after one block: the last of them counts.
         led = np.searchsorted(
-            [block for block, _ in self._incumbents], blocks[chosen], side="right"
+            [block for block, _ in self._incumbents], blocks[at_blocks], side="right"
         )
         incumbents = [self._incumbents[which - 1][1] for which in led.tolist()]
         places: dict[int, list[int]] = defaultdict(list)
         for place, trial in enumerate(incumbents):
             places[trial].append(place)
-        known: dict[int, Estimate] = {}
+        estimates: dict[int, Estimate] = {}
         for trial, its in places.items():
-            known |= self._estimates_then(table, rules, trial, its, blocks[chosen[its]])
+            estimates |= self._estimates_then(table, rules, trial, its, blocks[at_blocks[its]])
         return tuple(
-            Step(search[at], trial, known.get(place))
-            for place, (at, trial) in enumerate(zip(chosen.tolist(), incumbents, strict=True))
+            Step(search[at], trial, estimates.get(place))
+            for place, (at, trial) in enumerate(zip(at_blocks.tolist(), incumbents, strict=True))
         )
 
     def _estimates_then(
@@ -374,8 +376,8 @@ def _by_number(event: Event) -> int:
 def _thinned(events: list[Event]) -> list[Event]:
     """All that are rare, and the last of the others."""
     usual = (*_USUAL, *_USUAL_ENDINGS)
-    rare = [event for event in events[:-_EVENTS_KEPT] if event.kind not in usual]
-    return [*rare, *events[-_EVENTS_KEPT:]]
+    rare = [event for event in events[:-_MOST_EVENTS] if event.kind not in usual]
+    return [*rare, *events[-_MOST_EVENTS:]]
 
 
 def _most(rules: Rules, kind: BlockKind) -> int:
@@ -387,7 +389,9 @@ def _effects(table: ScoreTable, rules: Rules, trial: int) -> dict[str, Estimate]
     for kind in (BlockKind.CERTIFY, BlockKind.SEARCH):
         if trial != BASELINE and trial in table.pairs(kind):
             logs, _ = table.logs((BASELINE, trial), kind=kind)
-            found = (logs[1] - logs[0]).T
+            by_component = (logs[1] - logs[0]).T
             most = _most(rules, kind)
-            return {n: estimate(d, most) for n, d in zip(rules.components, found, strict=True)}
+            return {
+                n: estimate(d, most) for n, d in zip(rules.components, by_component, strict=True)
+            }
     return {}

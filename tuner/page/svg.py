@@ -39,10 +39,10 @@ class Axis:
 
         ``marks``: log differences that must be on it as well.
         """
-        known = list(estimates)
-        sizes = [abs(log_ratio(e.ratio)) for e in known if e.ratio > 0.0]
+        finite = list(estimates)
+        sizes = [abs(log_ratio(e.ratio)) for e in finite if e.ratio > 0.0]
         most = max([_SHORTEST, *(1.2 * abs(mark) for mark in marks), *(_ROOM * s for s in sizes)])
-        ends = [abs(log_ratio(end)) for e in known for end in (e.lower, e.upper)]
+        ends = [abs(log_ratio(end)) for e in finite for end in (e.lower, e.upper)]
         widest = max((end for end in ends if math.isfinite(end)), default=most)
         return cls(max(_SHORTEST, min(1.1 * max(widest, *sizes, _SHORTEST), 2.0 * most), most))
 
@@ -57,15 +57,15 @@ class Axis:
             (p for p in _TICKS_PERCENT if math.log1p(p / 100.0) >= 0.3 * self.reach),
             _TICKS_PERCENT[-1],
         )
-        found, last = [(0.0, "0")], 0.0
+        ticks, last = [(0.0, "0")], 0.0
         for times in (1, 2, 3):
             size = math.log1p(times * step / 100.0)
             # The texts must not run into each other.
             if last + _BETWEEN_TICKS * self.reach <= size <= 0.97 * self.reach:
                 last = size
-                found.append((-size, f"+{times * step}%"))
-                found.append((size, f"−{times * step}%"))
-        return [(self.x(difference), text) for difference, text in sorted(found)]
+                ticks.append((-size, f"+{times * step}%"))
+                ticks.append((size, f"−{times * step}%"))
+        return [(self.x(difference), text) for difference, text in sorted(ticks)]
 
 
 def heading(axis: Axis) -> Markup:
@@ -141,8 +141,8 @@ def series(
     values = [p.y for p in points]
     spread = max([abs(v - base) for v in values] or [0.0])
     room = max(1e-9, 2.5 * spread) or 1.0
-    shown = [*values, base, *(v for v in ends if abs(v - base) <= room)]
-    low, high = min(shown), max(shown)
+    drawn_values = [*values, base, *(v for v in ends if abs(v - base) <= room)]
+    low, high = min(drawn_values), max(drawn_values)
     pad = 0.1 * (high - low) or 0.01 * max(1.0, abs(base))
     low, high = low - pad, high + pad
     first, last = points[0].x, points[-1].x

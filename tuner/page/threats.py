@@ -19,9 +19,9 @@ from tuner.services.kinds import programs
 from tuner.states import TrialState
 from tuner.text import clean, counted, duration
 
-#: Standard deviation of the baseline from block to block, over its mean, from which it is told.
+#: Standard deviation of the baseline from block to block, over its mean, from which it is reported.
 _RESTLESS = 0.05
-#: Change of the baseline from the first third of the blocks to the last from which it is told.
+#: Change of the baseline from the first third of the blocks to the last from which it is reported.
 _MOVED = 0.03
 _SHORT_S = 3600.0
 #: Fewer fresh blocks than this say little of how the differences are distributed.
@@ -30,7 +30,7 @@ _FEW_BLOCKS = 6
 _WIDE_FLOOR = 0.1
 #: Events that tell of a threat themselves.
 _TELLING = ("guard", "pilot-warning", "shared-machine", "testbed-effect", "testbed-lost")
-_SHOWN = 8
+_MOST_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class Evidence:
 
 def threats(evidence: Evidence) -> list[str]:
     """The threats to an answer, a sentence each, the gravest kinds first."""
-    found = [*_where(evidence), *_how_long(evidence), *_what_is_shown(evidence)]
-    return [*dict.fromkeys([*found, *_disturbed(evidence)])]
+    sentences = [*_where(evidence), *_how_long(evidence), *_claims(evidence)]
+    return [*dict.fromkeys([*sentences, *_disturbed(evidence)])]
 
 
 def _where(evidence: Evidence) -> Iterator[str]:
@@ -67,7 +67,7 @@ def _where(evidence: Evidence) -> Iterator[str]:
     if not all(way.real for way in ways):
         return
     for name, program in programs().items():
-        if program.threat and _named(name, evidence.programs):
+        if program.threat and _names_program(name, evidence.programs):
             yield program.threat
     if evidence.clients == 1:
         yield (
@@ -83,16 +83,16 @@ def _where(evidence: Evidence) -> Iterator[str]:
         )
 
 
-def _named(program: str, text: str) -> bool:
+def _names_program(program: str, text: str) -> bool:
     """Whether a program is named in a text, not only the beginning of its name."""
     return re.search(rf"(?<![\w.]){re.escape(program)}(?![\w.])", text) is not None
 
 
 def _how_long(evidence: Evidence) -> Iterator[str]:
-    spec, measured_s = evidence.spec, evidence.campaign.time_use.workload_s
-    if 0.0 < measured_s < _SHORT_S:
+    spec, workload_s = evidence.spec, evidence.campaign.time_use.workload_s
+    if 0.0 < workload_s < _SHORT_S:
         yield (
-            f"The workload ran for {duration(measured_s)} in total: enough for large gains. "
+            f"The workload ran for {duration(workload_s)} in total: enough for large gains. "
             "Smaller ones, and better settings, may have been missed."
         )
     if spec is None:
@@ -114,7 +114,7 @@ def _how_long(evidence: Evidence) -> Iterator[str]:
         )
 
 
-def _what_is_shown(evidence: Evidence) -> Iterator[str]:
+def _claims(evidence: Evidence) -> Iterator[str]:
     answer = evidence.campaign.recommendation
     if answer is not None and answer.answer is Answer.RECOMMENDED:
         if 0 < answer.blocks < _FEW_BLOCKS:
@@ -172,7 +172,7 @@ def _disturbed(evidence: Evidence) -> Iterator[str]:
         times = counted(paused, "time")
         yield f"The campaign was paused {times}; the testbed may have changed meanwhile."
     messages = list(dict.fromkeys(e.message for e in evidence.events if e.kind in _TELLING))
-    for message in messages[:_SHOWN]:
+    for message in messages[:_MOST_SHOWN]:
         yield f"The campaign itself warned: {clean(message)}."
-    if len(messages) > _SHOWN:
-        yield f"It warned {len(messages) - _SHOWN} times more; see the disturbances."
+    if len(messages) > _MOST_SHOWN:
+        yield f"It warned {len(messages) - _MOST_SHOWN} times more; see the disturbances."

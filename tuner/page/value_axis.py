@@ -58,11 +58,11 @@ class ValueAxis:
         """The ends of the numbers and the other values, with where and how they are anchored."""
         ends = dict.fromkeys((self.numbers[0][0], self.numbers[-1][0])) if self.numbers else ()
         anchors = ("start", "end") if len(ends) > 1 else ("middle",)
-        found: list[tuple[float, Value | None, str]] = [
+        labels: list[tuple[float, Value | None, str]] = [
             (self.x(value) or 0.0, value, anchor)
             for value, anchor in zip(ends, anchors, strict=False)
         ]
-        return [*found, *((self.x(value) or 0.0, value, "middle") for value in self.others)]
+        return [*labels, *((self.x(value) or 0.0, value, "middle") for value in self.others)]
 
     @property
     def _slot(self) -> float:
@@ -75,10 +75,10 @@ class ValueAxis:
         return self.right - self._slot * len(self.others)
 
 
-def _between(value: int, known: Sequence[tuple[int, float]]) -> float:
+def _between(value: int, marks: Sequence[tuple[int, float]]) -> float:
     """Where a number stands, between those of which it is known."""
-    place = bisect_left(known, (value, -1.0))
-    if place == 0 or place == len(known):
-        return known[min(place, len(known) - 1)][1]
-    (low, left), (high, right) = known[place - 1], known[place]
-    return left + (right - left) * (value - low) / (high - low)
+    place = bisect_left(marks, (value, -1.0))
+    if place == 0 or place == len(marks):
+        return marks[min(place, len(marks) - 1)][1]
+    (low, left_x), (high, right_x) = marks[place - 1], marks[place]
+    return left_x + (right_x - left_x) * (value - low) / (high - low)

@@ -9,8 +9,8 @@ from tuner.report.why import ENOUGH, reasons
 from tuner.store import Store
 from tuner.store.pages import Pages
 
-#: Counters are put together from so many blocks, up to the newest that measured the trial.
-_BLOCKS_LOOKED_AT = 500
+#: Counters come from at most this many blocks, up to the newest that measured the trial.
+_MOST_BLOCKS = 500
 
 
 def why(store: Store, campaign: str, trial: int) -> list[str]:
@@ -19,18 +19,18 @@ def why(store: Store, campaign: str, trial: int) -> list[str]:
     """
     if trial == BASELINE:
         return []
-    return reasons(chosen(paired(store, campaign, trial)), trial)
+    return reasons(sample(paired(store, campaign, trial)), trial)
 
 
 def paired(store: Store, campaign: str, trial: int) -> list[Block]:
     """The newest blocks that measured both the baseline and a trial, which may be long ago."""
     both = {BASELINE, trial}
     last = Pages(store).last_block_of(campaign, trial)
-    newest = store.blocks(campaign, max(0, last - _BLOCKS_LOOKED_AT), trials=both)
+    newest = store.blocks(campaign, max(0, last - _MOST_BLOCKS), trials=both)
     return [b for b in newest if both <= {m.trial for m in b.measurements}]
 
 
-def chosen(blocks: Sequence[Block]) -> Sequence[Block]:
+def sample(blocks: Sequence[Block]) -> Sequence[Block]:
     """The fresh ones of these blocks, where there are enough to tell anything; else all."""
     fresh = [b for b in blocks if b.kind is BlockKind.CERTIFY]
     return fresh if len(fresh) >= ENOUGH else blocks

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import optuna
 
 from tuner.propose.encoding import Tunable
-from tuner.propose.proposer import Proposal, Told
+from tuner.propose.proposer import Observation, Proposal
 from tuner.propose.trials import AskTrial, ask, replay
 
 #: So many asks for one proposal before a space counts as exhausted.
@@ -35,38 +35,45 @@ class OptunaProposer:
         self._sampler = sampler
         self._seed = seed
 
-    def propose(self, count: int, known: Sequence[Told]) -> list[Proposal]:
+    def propose(self, count: int, observations: Sequence[Observation]) -> list[Proposal]:
         """See Proposer.propose."""
-        study = self._study(known)
-        seen = {told.configuration for told in known if not told.prior}
-        found: list[Proposal] = []
+        study = self._study(observations)
+        measured_here = {
+            observation.configuration for observation in observations if not observation.prior
+        }
+        proposals: list[Proposal] = []
         for _ in range(_MOST_ASKS * count):
-            if len(found) == count:
+            if len(proposals) == count:
                 break
             trial = study.ask()
             configuration = ask(AskTrial(trial), self._tunables)
-            if configuration not in seen:
-                seen.add(configuration)
-                found.append(Proposal(configuration, self._name))
-        return found
+            if configuration not in measured_here:
+                measured_here.add(configuration)
+                proposals.append(Proposal(configuration, self._name))
+        return proposals
 
-    def _study(self, known: Sequence[Told]) -> optuna.Study:
+    def _study(self, observations: Sequence[Observation]) -> optuna.Study:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         # A new seed for each question, the same one for the same question.
-        seed = random.Random(f"{self._seed}:propose:{len(known)}").randrange(2**32)
+        seed = random.Random(f"{self._seed}:propose:{len(observations)}").randrange(2**32)
         study = optuna.create_study(direction="minimize", sampler=self._sampler(seed))
-        for told in known:
-            if told.difference is not None and (trial := self._as_trial(told)) is not None:
+        for observation in observations:
+            if (
+                observation.difference is not None
+                and (trial := self._as_trial(observation)) is not None
+            ):
                 study.add_trial(trial)
         return study
 
-    def _as_trial(self, told: Told) -> optuna.trial.FrozenTrial | None:
+    def _as_trial(self, observation: Observation) -> optuna.trial.FrozenTrial | None:
         """A finished trial that says what this configuration gave; None for a prior that could not
         be proposed here.
         """
-        given = replay(told.configuration, self._tunables)
-        if ask(given, self._tunables) != told.configuration and told.prior:
+        parameters = replay(observation.configuration, self._tunables)
+        if ask(parameters, self._tunables) != observation.configuration and observation.prior:
             return None
         return optuna.trial.create_trial(
-            params=dict(given.given), distributions=given.distributions, value=told.difference
+            params=dict(parameters.parameters),
+            distributions=parameters.distributions,
+            value=observation.difference,
         )

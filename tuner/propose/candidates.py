@@ -21,12 +21,12 @@ class Candidates:
     def __init__(self, tunables: Mapping[str, Tunable], seed: str) -> None:
         self._tunables = tunables
         self._random = random.Random(seed)
-        self._fitted: dict[tuple[str, frozenset[tuple[str, Value]]], dict[str, Value]] = {}
+        self._adapted: dict[tuple[str, frozenset[tuple[str, Value]]], dict[str, Value]] = {}
         self._searched = [
             f"{part}.{p.name}" for part, t in tunables.items() for p in t.space.searched
         ]
 
-    def drawn(self, count: int) -> list[Configuration]:
+    def random(self, count: int) -> list[Configuration]:
         """Configurations drawn at random from the whole of the spaces."""
         return [self._draw() for _ in range(count)]
 
@@ -34,7 +34,7 @@ class Candidates:
         self, from_: Sequence[Configuration], donors: Sequence[Configuration], count: int
     ) -> list[Configuration]:
         """Each of ``from_`` with a few settings taken from one of ``donors``, or not set."""
-        found = []
+        configurations = []
         for number in range(count):
             values = from_[number % len(from_)].as_dict()
             donor = self._random.choice(donors).as_dict()
@@ -45,22 +45,22 @@ class Candidates:
                     values[name] = donor[name]
                 else:
                     values.pop(name, None)
-            found.append(self.valid(values))
-        return found
+            configurations.append(self.valid(values))
+        return configurations
 
     def valid(self, values: Mapping[str, Value]) -> Configuration:
         """The valid configuration nearest to these values."""
-        found: dict[str, Value] = {}
+        values_by_name: dict[str, Value] = {}
         whole = Configuration.of(values)
         for part, tunable in self._tunables.items():
-            asked = whole.part(part)
+            request = whole.part(part)
             # A change leaves most parts as they were.
-            key = part, frozenset(asked.items())
-            if key not in self._fitted:
-                own = tunable.space.fit(asked, tunable.facts)
-                self._fitted[key] = {f"{part}.{name}": value for name, value in own.items()}
-            found |= self._fitted[key]
-        return Configuration.of(found)
+            key = part, frozenset(request.items())
+            if key not in self._adapted:
+                own = tunable.space.fit(request, tunable.facts)
+                self._adapted[key] = {f"{part}.{name}": value for name, value in own.items()}
+            values_by_name |= self._adapted[key]
+        return Configuration.of(values_by_name)
 
     def _draw(self) -> Configuration:
         values: dict[str, Value] = {}

@@ -96,8 +96,8 @@ class Posterior:
         factor = cholesky(
             self.covariance + 1e-12 * np.eye(len(self.mean)), lower=True, check_finite=False
         )
-        found: Floats = self.mean[:, None] + factor @ rng.standard_normal((len(self.mean), count))
-        return found
+        draws: Floats = self.mean[:, None] + factor @ rng.standard_normal((len(self.mean), count))
+        return draws
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +150,8 @@ class EffectsModel:
         fits = _fit(main, values, groups, first, noise, free, weights)
         #: The pairs whose interaction is in the model, by number.
         self.pairs: tuple[int, ...] = ()
-        left = values - main @ np.stack([mean for mean, _, _ in _added(fits, weights)], axis=1)
-        parts = self._suspects(padded, arms, centre, left)
+        residuals = values - main @ np.stack([mean for mean, _, _ in _added(fits, weights)], axis=1)
+        parts = self._suspects(padded, arms, centre, residuals)
         if parts:
             self.pairs = tuple(pair for pair, _ in parts)
             blocks = [block for _, block in parts]
@@ -172,40 +172,40 @@ class EffectsModel:
             for mean, covariance, variances in _added(fits, weights)
         ]
 
-    def design(self, features: Floats, known: Sequence[int] | Ints = ()) -> Floats:
-        """The rows that predict configurations with these features. ``known``: the number of each
+    def design(self, features: Floats, arms: Sequence[int] | Ints = ()) -> Floats:
+        """The rows that predict configurations with these features. ``arms``: the number of each
         among those measured, -1 for a new one.
         """
         own = np.zeros((len(features), len(self.repeated)))
-        for row, number in enumerate(known):
+        for row, number in enumerate(arms):
             if number in self._place:
                 own[row, self._place[int(number)]] = 1.0
         interactions = [self.encoding.interaction(features, pair) for pair in self.pairs]
         return np.hstack([features, own, *interactions])
 
     def _suspects(
-        self, padded: Floats, arms: Ints, centre: _Centring, left: Floats
+        self, padded: Floats, arms: Ints, centre: _Centring, residuals: Floats
     ) -> list[tuple[int, Floats]]:
         """The pairs whose interaction what is left of the values speaks for, or of which the space
         says that one depends on the other, with its columns.
         """
-        if not len(left):
+        if not len(residuals):
             return []
-        scale = np.maximum((left**2).mean(axis=0), 1e-300)
+        scale = np.maximum((residuals**2).mean(axis=0), 1e-300)
         features = padded[arms]
-        found = []
+        suspects = []
         coupled = set(self.encoding.coupled)
         for pair in range(len(self.encoding.pairs)):
             columns = centre(self.encoding.interaction(features, pair))
             norm = np.maximum((columns**2).sum(axis=0), 1e-9)
-            score = (columns.T @ left) ** 2 / norm[:, None] / scale
+            score = (columns.T @ residuals) ** 2 / norm[:, None] / scale
             strength = float(score.mean(axis=0).max())
             if pair in coupled:
                 strength = math.inf
             if strength >= _SUSPECT and columns.any():
-                found.append((strength, pair, columns))
-        found.sort(key=lambda each: -each[0])
-        return [(pair, columns) for _, pair, columns in found[:_MOST_PAIRS]]
+                suspects.append((strength, pair, columns))
+        suspects.sort(key=lambda each: -each[0])
+        return [(pair, columns) for _, pair, columns in suspects[:_MOST_PAIRS]]
 
 
 class _Centring:
@@ -220,15 +220,15 @@ class _Centring:
     def __call__(self, columns: Floats) -> Floats:
         sums = np.zeros((len(self._total), columns.shape[1]))
         np.add.at(sums, self._block, columns * self._weight[:, None])
-        found: Floats = self._root * (columns - (sums / self._total[:, None])[self._block])
-        return found
+        centred: Floats = self._root * (columns - (sums / self._total[:, None])[self._block])
+        return centred
 
 
 def _indicators(numbers: Ints, count: int) -> Floats:
-    found = np.zeros((len(numbers), count))
+    matrix = np.zeros((len(numbers), count))
     rows = np.flatnonzero(numbers >= 0)
-    found[rows, numbers[rows]] = 1.0
-    return found
+    matrix[rows, numbers[rows]] = 1.0
+    return matrix
 
 
 def _fit(
@@ -246,36 +246,36 @@ def _fit(
     ``prior``: guess of each group's variance; ``noise``: of each output's; ``free``: arms less
     blocks; ``before``: variances found with the first groups alone, to go on from.
     """
-    special, known = np.zeros(design.shape[1]), list(before)
+    special, outputs = np.zeros(design.shape[1]), list(before)
     turns = _TURNS if weights else 1
     # Matrices this small are inverted many times faster by one thread than by several that wait for
     # each other.
     with threadpool_limits(1, user_api="blas"):
         for _ in range(turns):
             score = values[:, :1] - (design @ special)[:, None]
-            common = _fitted(design, score, groups, prior, noise[:1], free, known[:1])
-            left = values[:, 1:] - (design @ common[0][0])[:, None]
-            parts = _fitted(design, left, groups, prior, noise[1:], free, known[1:])
-            special = _weighed(weights, [mean for mean, _, _ in parts], special.shape)
-            known = [variances for _, _, variances in (*common, *parts)]
+            common = _fit_of(design, score, groups, prior, noise[:1], free, outputs[:1])
+            residuals = values[:, 1:] - (design @ common[0][0])[:, None]
+            parts = _fit_of(design, residuals, groups, prior, noise[1:], free, outputs[1:])
+            special = _weighted(weights, [mean for mean, _, _ in parts], special.shape)
+            outputs = [variances for _, _, variances in (*common, *parts)]
     return [*common, *parts]
 
 
-def _weighed(weights: Sequence[float], arrays: Sequence[Floats], shape: tuple[int, ...]) -> Floats:
+def _weighted(weights: Sequence[float], arrays: Sequence[Floats], shape: tuple[int, ...]) -> Floats:
     """The weighted sum of arrays of this shape."""
-    found = np.zeros(shape)
+    weighted = np.zeros(shape)
     for weight, array in zip(weights, arrays, strict=True):
-        found += weight * array
-    return found
+        weighted += weight * array
+    return weighted
 
 
 def _added(fits: Sequence[_Fit], weights: Sequence[float]) -> list[_Fit]:
     """The whole effects on the score and on each component, from what is common and special."""
     (mean, covariance, variances), *parts = fits
     squares = [weight * weight for weight in weights]
-    own = _weighed(weights, [part[0] for part in parts], mean.shape)
-    spread = _weighed(squares, [part[1] for part in parts], covariance.shape)
-    groups = _weighed(squares, [part[2].groups for part in parts], variances.groups.shape)
+    own = _weighted(weights, [part[0] for part in parts], mean.shape)
+    spread = _weighted(squares, [part[1] for part in parts], covariance.shape)
+    groups = _weighted(squares, [part[2].groups for part in parts], variances.groups.shape)
     score = _Variances(variances.groups + groups, variances.noise)
     return [
         (mean + own, covariance + spread, score),
@@ -283,7 +283,7 @@ def _added(fits: Sequence[_Fit], weights: Sequence[float]) -> list[_Fit]:
     ]
 
 
-def _fitted(
+def _fit_of(
     design: Floats,
     values: Floats,
     groups: Sequence[slice],
@@ -300,25 +300,25 @@ def _fitted(
         of[group] = number
     sizes = np.bincount(of, minlength=len(groups)).astype(np.float64)
     guess = np.asarray(prior)
-    found = []
+    fits = []
     for output in range(values.shape[1]):
         variance, sigma = _START * guess, float(noise[output])
         if before:
-            known = before[output]
-            variance[: len(known.groups)], sigma = known.groups, known.noise
+            start = before[output]
+            variance[: len(start.groups)], sigma = start.groups, start.noise
         for _ in range(_ROUNDS[bool(before)]):
             covariance = _inverse(gram / sigma + np.diag(1.0 / variance[of]))
             mean = covariance @ moment[:, output] / sigma
             spread = np.bincount(of, np.diag(covariance), len(sizes)) / variance
-            told = np.maximum(sizes - spread, 0.0)
+            information = np.maximum(sizes - spread, 0.0)
             strength = np.bincount(of, mean**2, len(sizes))
-            variance = np.maximum((strength + guess) / (told + 1.0), 0.25 * guess)
+            variance = np.maximum((strength + guess) / (information + 1.0), 0.25 * guess)
             rest = squares[output] - 2.0 * mean @ moment[:, output] + mean @ gram @ mean
             trust = _NOISE_TRUST * float(noise[output])
-            left = max(free - float(told.sum()), 0.0)
-            sigma = max((float(rest) + trust) / (left + _NOISE_TRUST), 1e-10)
-        found.append((mean, covariance, _Variances(variance, sigma)))
-    return found
+            free_left = max(free - float(information.sum()), 0.0)
+            sigma = max((float(rest) + trust) / (free_left + _NOISE_TRUST), 1e-10)
+        fits.append((mean, covariance, _Variances(variance, sigma)))
+    return fits
 
 
 def _inverse(matrix: Floats) -> Floats:
@@ -329,6 +329,6 @@ def _inverse(matrix: Floats) -> Floats:
     if not failed:
         lower, failed = dpotri(factor, lower=1)
         if not failed:
-            found: Floats = np.tril(lower) + np.tril(lower, -1).T
-            return found
+            inverse: Floats = np.tril(lower) + np.tril(lower, -1).T
+            return inverse
     return np.asarray(np.linalg.pinv(matrix, hermitian=True), dtype=np.float64)

@@ -31,7 +31,7 @@ _LENGTH = 0.25
 #: Correlation of the level "not set" with a value equal to the program's default.
 _UNSET_IS_DEFAULT = 0.8
 #: Part of the prior variance that the features of an axis keep at least.
-_KEPT = 0.97
+_SHARE_KEPT = 0.97
 #: Features of each of two parameters that their interaction is made of.
 _RANK = 2
 
@@ -58,7 +58,7 @@ class Axis:
     high: float
     logarithmic: bool
     words: Mapping[Value, int]
-    _known: dict[Value | None, Floats] = field(default_factory=dict, repr=False, compare=False)
+    _cache: dict[Value | None, Floats] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def width(self) -> int:
@@ -67,10 +67,10 @@ class Axis:
 
     def features(self, value: Value | None) -> Floats:
         """The features of a value, None for "not set"; shape (width,)."""
-        found = self._known.get(value)
-        if found is None:
-            found = self._known[value] = self._features(value)
-        return found
+        features = self._cache.get(value)
+        if features is None:
+            features = self._cache[value] = self._features(value)
+        return features
 
     def _features(self, value: Value | None) -> Floats:
         level = np.zeros(len(self.table))
@@ -80,8 +80,8 @@ class Axis:
         else:
             # A word that nobody searches is as good as none.
             level[-1 if value is None else self.words.get(value, -1)] = 1.0
-        found: Floats = level @ self.table
-        return found
+        features: Floats = level @ self.table
+        return features
 
 
 class Encoding:
@@ -136,29 +136,29 @@ class Encoding:
 
     def features(self, configurations: Sequence[Configuration]) -> Floats:
         """The features of configurations; shape (configurations, width)."""
-        found = np.zeros((len(configurations), self.width))
+        features = np.zeros((len(configurations), self.width))
         for row, configuration in enumerate(configurations):
             values = configuration.as_dict()
             for axis, group in zip(self.axes, self.groups, strict=True):
-                found[row, group] = axis.features(values.get(axis.name))
-        return found
+                features[row, group] = axis.features(values.get(axis.name))
+        return features
 
     def partners(self, name: str) -> list[str]:
         """The parameters that are coupled with one, or, where there are none, all others."""
-        found = []
+        partners = []
         for number in self.coupled:
             names = [self.axes[axis].name for axis in self.pairs[number]]
             if name in names:
-                found += [other for other in names if other != name]
-        return found or [axis.name for axis in self.axes if axis.name != name]
+                partners += [other for other in names if other != name]
+        return partners or [axis.name for axis in self.axes if axis.name != name]
 
     def interaction(self, features: Floats, pair: int) -> Floats:
         """The features of the interaction of a pair of axes; shape (configurations, up to 4)."""
         one, other = self.pairs[pair]
-        left = features[:, self.groups[one]][:, :_RANK]
+        own = features[:, self.groups[one]][:, :_RANK]
         right = features[:, self.groups[other]][:, :_RANK]
-        width = left.shape[1] * right.shape[1]
-        return (left[:, :, None] * right[:, None, :]).reshape(len(features), width)
+        width = own.shape[1] * right.shape[1]
+        return (own[:, :, None] * right[:, None, :]).reshape(len(features), width)
 
 
 def _coupled(part: str, space: Space) -> Iterator[tuple[str, str]]:
@@ -185,14 +185,14 @@ def _scaled(value: float, low: float, high: float, logarithmic: bool) -> float:
 
 def _weights(knots: Floats, at: float) -> Floats:
     """Linear interpolation between knots in ascending order."""
-    found = np.zeros(knots.size)
+    weights = np.zeros(knots.size)
     right = min(max(int(np.searchsorted(knots, at)), 1), knots.size - 1)
     if knots.size == 1:
-        found[0] = 1.0
-        return found
+        weights[0] = 1.0
+        return weights
     share = (at - knots[right - 1]) / (knots[right] - knots[right - 1])
-    found[right - 1], found[right] = 1.0 - share, share
-    return found
+    weights[right - 1], weights[right] = 1.0 - share, share
+    return weights
 
 
 def _axis(name: str, parameter: Parameter, default: Value | None, baseline: Value | None) -> Axis:
@@ -221,13 +221,13 @@ def _axis(name: str, parameter: Parameter, default: Value | None, baseline: Valu
 def _words_axis(name: str, values: Sequence[Value], baseline: Value | None) -> Axis:
     """An axis of values without an order: each as far from the others as from "not set"."""
     baseline = None if baseline is False else baseline
-    known = [value for value in values if value is not False]
-    if baseline is not None and baseline not in known:
-        known.append(baseline)
-    origin = np.zeros(len(known) + 1)
-    origin[known.index(baseline) if baseline is not None else -1] = 1.0
-    table = _principal(np.eye(len(known) + 1), origin)
-    rows = {value: row for row, value in enumerate(known)}
+    words = [value for value in values if value is not False]
+    if baseline is not None and baseline not in words:
+        words.append(baseline)
+    origin = np.zeros(len(words) + 1)
+    origin[words.index(baseline) if baseline is not None else -1] = 1.0
+    table = _principal(np.eye(len(words) + 1), origin)
+    rows = {value: row for row, value in enumerate(words)}
     return Axis(name, table, np.empty(0), 0.0, 0.0, False, rows)
 
 
@@ -239,10 +239,10 @@ def _principal(covariance: Floats, origin: Floats) -> Floats:
     total = float(values.sum())
     if total <= 0.0:
         return np.zeros((len(covariance), 1))
-    kept = int(np.searchsorted(np.cumsum(values), _KEPT * total)) + 1
+    count = int(np.searchsorted(np.cumsum(values), _SHARE_KEPT * total)) + 1
     # The sign of an eigenvector is the library's choice; this one is everybody's.
     signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(len(values))])
     table = vectors * signs * np.sqrt(values)
     scale = math.sqrt(total / max(len(covariance) - 1, 1))
-    found: Floats = table[:, :kept] / scale
-    return found
+    scores: Floats = table[:, :count] / scale
+    return scores

@@ -1,4 +1,4 @@
-"""What every proposer is asked and told."""
+"""What every proposer gets, and what it returns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tuner.model import Configuration
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Observation:
     """What is known of a configuration: mean log time ratio to the baseline, None when never
     measured. ``prior``: it was found elsewhere, and may be proposed again.
     """
@@ -31,8 +31,8 @@ class Proposal:
 class Proposer(Protocol):
     """Proposes configurations. Same question, same answer: it keeps nothing between calls."""
 
-    def propose(self, count: int, known: Sequence[Told]) -> list[Proposal]:
-        """Up to ``count`` valid configurations that are not among ``known``, priors aside; fewer
-        when it finds no more.
+    def propose(self, count: int, observations: Sequence[Observation]) -> list[Proposal]:
+        """Up to ``count`` valid configurations that are not among ``observations``, priors aside;
+        fewer when it finds no more.
         """
         ...

@@ -21,16 +21,16 @@ from tuner.propose.candidates import Candidates, unique
 from tuner.propose.effects import EffectsModel, Evidence, Ints
 from tuner.propose.encoding import Encoding, Floats, Tunable
 from tuner.propose.outlook import Contribution, Outlook
-from tuner.propose.tried import Arm, Tried, failing, observed
+from tuner.propose.search_trials import Arm, SearchTrial, differences_by_row, failing
 
 #: Candidates drawn at random, and changed from good ones, for a choice.
-_DRAWN = 150
+_RANDOM_CANDIDATES = 150
 _CHANGED = 200
 _ROOTS = 6
 #: Standard errors by which a setting must pay to stay in what looks best.
 _TELLS = 1.5
 #: Standard errors from which it counts as known whether a setting pays.
-_KNOWN = 3.0
+_CLEAR = 3.0
 #: Blocks after which what looks best is taken apart.
 _ESTABLISHED = 6
 #: Draws behind a probability.
@@ -58,7 +58,7 @@ class Search:
         self,
         tunables: Mapping[str, Tunable],
         baseline: Configuration,
-        tried: Sequence[Tried],
+        trials: Sequence[SearchTrial],
         arms: Sequence[Arm],
         aims: Aims,
         seed: str,
@@ -67,15 +67,15 @@ class Search:
     ) -> None:
         """``rounds``: decisions so far, None for as many as there are blocks."""
         self._aims = aims
-        self._tried = [each for each in tried if each.configuration != baseline]
+        self._trials = [each for each in trials if each.configuration != baseline]
         self._baseline = baseline
         self._candidates = Candidates(tunables, seed)
         self._rng = np.random.default_rng([ord(letter) for letter in seed])
-        configurations = [each.configuration for each in self._tried]
+        configurations = [each.configuration for each in self._trials]
         self._encoding = Encoding(tunables, baseline, configurations)
         self._features = self._encoding.features(configurations)
-        self._number = {each.number: row for row, each in enumerate(self._tried)}
-        self._row = {each.configuration: row for row, each in enumerate(self._tried)}
+        self._number = {each.number: row for row, each in enumerate(self._trials)}
+        self._row = {each.configuration: row for row, each in enumerate(self._trials)}
         logs = np.array([arm.logs for arm in arms]).reshape(len(arms), len(aims.weights))
         weights = np.asarray(aims.weights)
         evidence = Evidence(
@@ -84,7 +84,7 @@ class Search:
             np.column_stack([logs @ weights, logs]),
         )
         self._rounds = len({arm.block for arm in arms}) if rounds is None else rounds
-        self._observed = observed(arms, self._number)
+        self._differences = differences_by_row(arms, self._number)
         noise = [aims.noise * float((weights**2).sum()), *[aims.noise] * len(weights)]
         self.model = EffectsModel(self._encoding, self._features, evidence, noise, aims.weights)
         self._pool: list[Configuration] = []
@@ -92,7 +92,7 @@ class Search:
         self._usual: list[float] = []
         self._ascent = Ascent(tunables, self._encoding, self._rng)
         self._fails = failing(
-            self._features, np.array([each.failed for each in self._tried], dtype=bool)
+            self._features, np.array([each.failed for each in self._trials], dtype=bool)
         )
 
     def arms(self, count: int, new: int | None = None) -> list[Configuration]:
@@ -108,16 +108,16 @@ class Search:
             free = [c for c in free if c in self._row]
         if not free:
             return []
-        found: list[Configuration] = []
-        left = len(free) if new is None else new
-        for chosen in self._in_order(free, 4 * count, climb=left > 0):
-            if len(found) >= count:
+        arms: list[Configuration] = []
+        room = len(free) if new is None else new
+        for configuration in self._in_order(free, 4 * count, climb=room > 0):
+            if len(arms) >= count:
                 break
-            is_new = chosen not in self._row
-            if chosen not in found and (left > 0 or not is_new):
-                left -= is_new
-                found.append(chosen)
-        return found
+            is_new = configuration not in self._row
+            if configuration not in arms and (room > 0 or not is_new):
+                room -= is_new
+                arms.append(configuration)
+        return arms
 
     def _in_order(
         self, free: Sequence[Configuration], count: int, *, climb: bool
@@ -128,11 +128,11 @@ class Search:
         """
         yield from self._of_turn(climb)
         features = self._encoding.features(free)
-        known = np.array([self._row.get(each, -1) for each in free])
-        design = self.model.design(features, known)
+        rows = np.array([self._row.get(each, -1) for each in free])
+        design = self.model.design(features, rows)
         chance = self._feasible(design, features)
         weights = self.model.outputs[0].draw(self._rng, count)
-        draws = self._with_own(design @ weights, known)
+        draws = self._with_own(design @ weights, rows)
         for column in range(count):
             value = np.maximum(-draws[:, column], 1e-6) * chance
             start = free[int(value.argmax())]
@@ -146,7 +146,7 @@ class Search:
         if turn == 0:
             return [best] if best != self._baseline else []
         if turn == 1:
-            return self._taken_apart(best)
+            return self._halves(best)
         repaired = self._repaired()
         return [] if repaired is None else [repaired]
 
@@ -160,7 +160,7 @@ class Search:
 
         return self._candidates.valid(self._ascent.climb(start, worth))
 
-    def _taken_apart(self, best: Configuration) -> list[Configuration]:
+    def _halves(self, best: Configuration) -> list[Configuration]:
         """What looks best without some of the settings of which it is not known whether they pay:
         half of them, then the other half, twice, so that every arm tells of all of them. Nothing
         while little is known, or where all is.
@@ -169,13 +169,15 @@ class Search:
             return []
         order = [str(name) for name in self._rng.permutation(self._doubtful(best))]
         middle = (len(order) + 1) // 2
-        found = []
-        for left_out in (order[:middle], order[middle:], order[0::2], order[1::2]):
+        halves = []
+        for names in (order[:middle], order[middle:], order[0::2], order[1::2]):
             values = best.as_dict()
-            for name in left_out:
+            for name in names:
                 values = self._without(values, name)
-            found.append(self._candidates.valid(values))
-        return [c for c in unique(found) if c not in (best, self._baseline) and not self._is_out(c)]
+            halves.append(self._candidates.valid(values))
+        return [
+            c for c in unique(halves) if c not in (best, self._baseline) and not self._is_out(c)
+        ]
 
     def _doubtful(self, configuration: Configuration) -> list[str]:
         """The settings of which it is not known whether they pay."""
@@ -185,8 +187,8 @@ class Search:
         fewer = [*less.values()]
         own, *others = self._values([configuration, *fewer])
         doubt = np.abs(own - np.array(others) - self._aims.tolerance[1] / 2.0)
-        known = doubt >= _KNOWN * self._errors(configuration, fewer)
-        return [name for name, sure in zip(less, known, strict=True) if not sure]
+        clear = doubt >= _CLEAR * self._errors(configuration, fewer)
+        return [name for name, sure in zip(less, clear, strict=True) if not sure]
 
     def _repaired(self) -> Configuration | None:
         """Something that would gain more than what looks best, were it not for one component, with
@@ -203,8 +205,8 @@ class Search:
 
         def worth(features: Floats) -> Floats:
             effects = self.model.design(features) @ parts
-            found: Floats = -(np.where(effects <= floor, effects, 0.0) @ np.asarray(weights))
-            return found
+            worth: Floats = -(np.where(effects <= floor, effects, 0.0) @ np.asarray(weights))
+            return worth
 
         values = self._ascent.climb(self.best().configuration, worth)
         top = self._encoding.features([Configuration.of(values)])
@@ -227,23 +229,23 @@ class Search:
             ends = [each for each in self._ascent.choices(name) if each is not None]
             value = ends[-1] if self._rng.random() < 0.5 else ends[0]
         changed = values | ({} if value is None else {name: value})
-        found = self._candidates.valid(changed)
-        return None if self._is_out(found) or found == self._baseline else found
+        candidate = self._candidates.valid(changed)
+        return None if self._is_out(candidate) or candidate == self._baseline else candidate
 
     def _surprise(self, least: float) -> Configuration | None:
         """What was better than ``least`` in the one or two blocks that it had, and kept every
         floor there, although the model does not believe it.
         """
-        found: tuple[float, Configuration] | None = None
-        for number, logs in self._observed.items():
-            each = self._tried[number]
+        best: tuple[float, Configuration] | None = None
+        for number, logs in self._differences.items():
+            each = self._trials[number]
             mean = np.mean(logs, axis=0)
             gain = -float(mean @ np.asarray(self._aims.weights))
             if len(logs) > 2 or self._is_out(each.configuration) or gain < least:
                 continue
-            if float(mean.max()) <= self._aims.floor and (found is None or gain > found[0]):
-                found = gain, each.configuration
-        return None if found is None else found[1]
+            if float(mean.max()) <= self._aims.floor and (best is None or gain > best[0]):
+                best = gain, each.configuration
+        return None if best is None else best[1]
 
     def _culprit(self, values: Mapping[str, Value], broken: int) -> str:
         """Of the settings that differ from the baseline, the one that costs a component most."""
@@ -272,13 +274,13 @@ class Search:
         if not pool:
             return 0.0
         features = self._encoding.features(pool)
-        known = np.array([self._row.get(each, -1) for each in pool])
-        design = self.model.design(features, known)
+        rows = np.array([self._row.get(each, -1) for each in pool])
+        design = self.model.design(features, rows)
         likely = self._feasible(design, features) >= 0.5
         if not likely.any():
             return 0.0
         weights = self.model.outputs[0].draw(self._rng, _HOPES)
-        draws = self._with_own(design[likely] @ weights, known[likely])
+        draws = self._with_own(design[likely] @ weights, rows[likely])
         return float((-draws.min(axis=0) > gain).mean())
 
     def best(self) -> Outlook:
@@ -328,15 +330,15 @@ class Search:
         # What the configuration does beyond its settings is no setting's own.
         design = self.model.design(features)
         mean, variance = score.predict(design[1:] - design[0])
-        found = [
+        contributions = [
             Contribution(name, float(m), math.sqrt(float(v)))
             for name, m, v in zip(less, mean, variance, strict=True)
         ]
-        return sorted(found, key=lambda each: (-each.gain, each.name))
+        return sorted(contributions, key=lambda each: (-each.gain, each.name))
 
     def _is_out(self, configuration: Configuration) -> bool:
         row = self._row.get(configuration)
-        return row is not None and (self._tried[row].out or self._tried[row].failed)
+        return row is not None and (self._trials[row].out or self._trials[row].failed)
 
     def _values(self, pool: Sequence[Configuration]) -> Floats:
         features = self._encoding.features(pool)
@@ -344,8 +346,8 @@ class Search:
         gain = -(design @ self.model.outputs[0].mean)
         # A loss is no smaller for being unlikely to be feasible.
         chance = self._feasible(design, features)
-        found: Floats = np.where(gain > 0.0, gain * chance, gain)
-        return found
+        values: Floats = np.where(gain > 0.0, gain * chance, gain)
+        return values
 
     def _simplest(self, configuration: Configuration) -> Configuration:
         """The same without the settings that add less than the tolerance, one after another: less
@@ -363,8 +365,8 @@ class Search:
 
     def _fewer(self, configuration: Configuration) -> list[Configuration]:
         """The same without each of its settings that can be left out."""
-        found = self._less_each(configuration).values()
-        return [each for each in found if each != configuration and not self._is_out(each)]
+        fewer = self._less_each(configuration).values()
+        return [each for each in fewer if each != configuration and not self._is_out(each)]
 
     def _less_each(self, configuration: Configuration) -> dict[str, Configuration]:
         """The same without each of its settings, as near as is valid, by the setting's name."""
@@ -387,20 +389,20 @@ class Search:
         """The candidates of this decision: what was measured, what is near the best, and chance."""
         if self._pool:
             return self._pool
-        known = [each.configuration for each in self._tried if not each.failed and not each.out]
-        drawn = self._candidates.drawn(_DRAWN)
-        ranked = sorted(zip(-self._values(known), range(len(known)), strict=True))
-        roots = [self._baseline, *(known[at] for _, at in ranked[:_ROOTS])]
-        first = self._candidates.changed(roots, [*drawn, *known], _CHANGED)
+        usable = [each.configuration for each in self._trials if not each.failed and not each.out]
+        random = self._candidates.random(_RANDOM_CANDIDATES)
+        ranked = sorted(zip(-self._values(usable), range(len(usable)), strict=True))
+        roots = [self._baseline, *(usable[at] for _, at in ranked[:_ROOTS])]
+        first = self._candidates.changed(roots, [*random, *usable], _CHANGED)
         order = np.argsort(-self._values(first))
         again = [first[int(at)] for at in order[:_ROOTS]]
-        second = self._candidates.changed(again, [*drawn, *known], _CHANGED)
-        self._pool = unique([self._baseline, *known, *drawn, *first, *second])
+        second = self._candidates.changed(again, [*random, *usable], _CHANGED)
+        self._pool = unique([self._baseline, *usable, *random, *first, *second])
         return self._pool
 
-    def _with_own(self, draws: Floats, known: Ints) -> Floats:
+    def _with_own(self, draws: Floats, rows: Ints) -> Floats:
         """Draws of effects, (rows, count), with what new configurations do beyond their parts."""
-        new = ~np.isin(known, self.model.repeated)
+        new = ~np.isin(rows, self.model.repeated)
         spread = math.sqrt(self.model.outputs[0].own)
         beyond = spread * self._rng.standard_normal((int(new.sum()), draws.shape[1]))
         draws[new] += beyond
@@ -408,16 +410,18 @@ class Search:
 
     def _likely(self, design: Floats, features: Floats) -> Floats:
         """As ``_feasible``, but quick: with the standard errors that are usual."""
-        found: Floats = 1.0 - np.clip(features @ self._fails, 0.0, 1.0)
+        chances: Floats = 1.0 - np.clip(features @ self._fails, 0.0, 1.0)
         for component, spread in zip(self.model.outputs[1:], self._spreads(), strict=True):
             mean = design @ component.mean
-            found = found * np.asarray(ndtr((self._aims.floor - mean) / spread), dtype=np.float64)
-        return found
+            chances = chances * np.asarray(
+                ndtr((self._aims.floor - mean) / spread), dtype=np.float64
+            )
+        return chances
 
     def _spreads(self) -> Sequence[float]:
         """A usual standard error of each component's effect: the median over the candidates."""
         if not self._usual:
-            features = self._encoding.features(self._considered()[:_DRAWN])
+            features = self._encoding.features(self._considered()[:_RANDOM_CANDIDATES])
             design = self.model.design(features)
             self._usual = [
                 max(float(np.sqrt(np.median(component.predict(design)[1]))), 1e-6)
@@ -427,9 +431,11 @@ class Search:
 
     def _feasible(self, design: Floats, features: Floats) -> Floats:
         """The probability that each row runs and keeps every floor."""
-        found: Floats = 1.0 - np.clip(features @ self._fails, 0.0, 1.0)
+        chances: Floats = 1.0 - np.clip(features @ self._fails, 0.0, 1.0)
         for component in self.model.outputs[1:]:
             mean, variance = component.predict(design)
             spread = np.sqrt(np.maximum(variance, 1e-12))
-            found = found * np.asarray(ndtr((self._aims.floor - mean) / spread), dtype=np.float64)
-        return found
+            chances = chances * np.asarray(
+                ndtr((self._aims.floor - mean) / spread), dtype=np.float64
+            )
+        return chances

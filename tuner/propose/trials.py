@@ -35,9 +35,9 @@ class AskTrial:
 
     def choice(self, name: str, options: Sequence[Value]) -> Value:
         """See Ask.choice."""
-        chosen = self.trial.suggest_categorical(f"{self.part}.{name}", tuple(options))
-        assert isinstance(chosen, (int, bool, str))
-        return chosen
+        value = self.trial.suggest_categorical(f"{self.part}.{name}", tuple(options))
+        assert isinstance(value, (int, bool, str))
+        return value
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class Replay:
 
     answers: Mapping[str, Value] = field(default_factory=dict)
     part: str = ""
-    given: dict[str, Value] = field(default_factory=dict)
+    parameters: dict[str, Value] = field(default_factory=dict)
     distributions: dict[str, BaseDistribution] = field(default_factory=dict)
     faithful: bool = True
 
@@ -71,9 +71,9 @@ class Replay:
         self._give(key, value, value == answer)
         return value
 
-    def _give(self, key: str, value: Value, as_answered: bool) -> None:
-        self.given[key] = value
-        self.faithful &= as_answered and key in self.answers
+    def _give(self, key: str, value: Value, as_it_was: bool) -> None:
+        self.parameters[key] = value
+        self.faithful &= as_it_was and key in self.answers
 
 
 def ask(asking: _AskPart, tunables: Mapping[str, Tunable]) -> Configuration:
@@ -81,8 +81,8 @@ def ask(asking: _AskPart, tunables: Mapping[str, Tunable]) -> Configuration:
     values: dict[str, Value] = {}
     for part, tunable in tunables.items():
         asking.part = part
-        drawn = draw(tunable.space, asking, tunable.facts, tunable.found)
-        values |= {f"{part}.{name}": value for name, value in drawn.items()}
+        parameters = draw(tunable.space, asking, tunable.facts, tunable.found)
+        values |= {f"{part}.{name}": value for name, value in parameters.items()}
     return Configuration.of(values)
 
 

@@ -21,20 +21,20 @@ def differences(old: Configuration, new: Configuration) -> tuple[tuple[Differenc
     """The parameters in which the two differ, by name, and the number of those that are equal."""
     before, after = old.as_dict(), new.as_dict()
     names = sorted(before.keys() | after.keys())
-    found = tuple(
+    changed = tuple(
         Difference(name, before.get(name), after.get(name))
         for name in names
-        if _kept_apart(before.get(name)) != _kept_apart(after.get(name))
+        if _distinct(before.get(name)) != _distinct(after.get(name))
     )
-    return found, len(names) - len(found)
+    return changed, len(names) - len(changed)
 
 
-def _kept_apart(value: Value | None) -> tuple[type, Value | None]:
+def _distinct(value: Value | None) -> tuple[type, Value | None]:
     # 1 == True in Python, but not in a configuration.
     return type(value), value
 
 
 def changes(old: Configuration, new: Configuration) -> str:
     """The differences in a few words, component names left out: "threads=64 vnodes=not set"."""
-    found, _ = differences(old, new)
-    return " ".join(f"{d.name.rpartition('.')[2]}={value_text(d.new)}" for d in found)
+    changed, _ = differences(old, new)
+    return " ".join(f"{d.name.rpartition('.')[2]}={value_text(d.new)}" for d in changed)

@@ -76,7 +76,7 @@ class Standing:
 
 
 class Observer(Protocol):
-    """Is told how a campaign goes. Calls return at once and raise nothing; any thread may call."""
+    """Gets the progress of a campaign. Calls return at once and do not raise; from any thread."""
 
     def say(self, event: Event) -> None:
         """Something happened."""

@@ -93,7 +93,7 @@ class Status:
         return {each.campaign: each.brief() for each in every if each is not None}
 
     def absence(self, campaign: str) -> Absence | None:
-        """Why a campaign does not go on, though it runs by its state; None when nothing is amiss.
+        """Why a campaign whose state is running does not go on; None when it does.
 
         ``campaign``: its whole identifier. One process runs it, whatever testbeds it has.
         """
@@ -103,14 +103,14 @@ class Status:
         last = min(runs, key=lambda run: run.heard_s)
         if last.state is not CampaignState.RUNNING:
             return None
-        heard, who = _about(last.heard_s), f"its process ({last.pid} on {last.host})"
+        age, who = _about(last.heard_s), f"its process ({last.pid} on {last.host})"
         if last.pid is None:
-            said = f"no process runs it any more; it was last heard from {heard} ago"
+            sentence = f"no process runs it any more; it was last heard from {age} ago"
         elif last.presence is Presence.DIED:
-            said = f"{who} has died; it was last heard from {heard} ago"
+            sentence = f"{who} has died; it was last heard from {age} ago"
         else:
-            said = f"{who} has not been heard from for {heard}"
-        return Absence(campaign, said, last.queued)
+            sentence = f"{who} has not been heard from for {age}"
+        return Absence(campaign, sentence, last.queued)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ def address_of(server: str, settings: ClientSettings | None = None) -> Address:
 
     Raises SpecError: no address, a file that others may read, or a token that they could.
     """
-    chosen = settings if settings is not None else ClientSettings()
+    client_settings = settings if settings is not None else ClientSettings()
     try:
         parts = urlsplit(server)
         host = parts.hostname or ""
@@ -49,7 +49,7 @@ def address_of(server: str, settings: ClientSettings | None = None) -> Address:
         raise SpecError(f"--server {server!r}: not an address; write https://HOST")
     if not server.isprintable() or not server.isascii() or " " in server:
         raise SpecError("--server: not an address; write https://HOST")
-    token, loopback = _token(chosen), _is_loopback(host)
+    token, loopback = _token(client_settings), _is_loopback(host)
     if token and parts.scheme == "http" and not loopback:
         raise SpecError(
             f"--server {server}: the token would be sent in the clear; write https://, or go "
@@ -80,12 +80,12 @@ def _token(settings: ClientSettings) -> str:
 
 def _read(file: Path) -> str:
     try:
-        with file.open("rb") as opened:
-            about = os.fstat(opened.fileno())
+        with file.open("rb") as stream:
+            about = os.fstat(stream.fileno())
             if not stat.S_ISREG(about.st_mode):
                 raise SpecError(f"{file}: not a file with a token")
             if about.st_mode & 0o077:
                 raise SpecError(f"{file}: others may read the token; chmod 600 it")
-            return opened.read(_LONGEST_TOKEN).decode(errors="replace")
+            return stream.read(_LONGEST_TOKEN).decode(errors="replace")
     except OSError as problem:
         raise SpecError(f"{file}: the token cannot be read: {problem.strerror}") from problem

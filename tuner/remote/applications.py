@@ -48,8 +48,8 @@ class RemoteApplications:
         """Apply a plan, and wait for the end; what is stored of it then."""
         where = campaign_path(application.campaign, "plans", application.plan, "apply")
         with self._going_on(application.campaign):
-            begun = self._client.post(where, looks=True)
-        return self._awaited(read_application(begun))
+            current = self._client.post(where, looks=True)
+        return self._awaited(read_application(current))
 
     @contextmanager
     def _going_on(self, campaign: str) -> Iterator[None]:
@@ -71,10 +71,10 @@ class RemoteApplications:
         applied last first.
         """
         if reference == "last":
-            found = self._client.get("/v1/applications", {"in_force": True})
-            return [read_application(document) for document in checked(_PARTS, found)]
-        known = [one for one in self.of(reference) if one.state in IN_FORCE]
-        return sorted(known, key=lambda one: one.changed, reverse=True)
+            documents = self._client.get("/v1/applications", {"in_force": True})
+            return [read_application(document) for document in checked(_PARTS, documents)]
+        applications = [one for one in self.of(reference) if one.state in IN_FORCE]
+        return sorted(applications, key=lambda one: one.changed, reverse=True)
 
     def all(self) -> list[Application]:
         """What was planned, applied and rolled back of all campaigns, newest first."""
@@ -83,25 +83,25 @@ class RemoteApplications:
 
     def of(self, campaign: str) -> list[Application]:
         """What was planned, applied and rolled back of a campaign, newest first."""
-        found = self._client.get(campaign_path(campaign, "applications"))
-        return [read_application(document) for document in checked(_PARTS, found)]
+        documents = self._client.get(campaign_path(campaign, "applications"))
+        return [read_application(document) for document in checked(_PARTS, documents)]
 
     def verify(self, campaign: str, blocks: int) -> tuple[str, Verified]:
         """Verify what a campaign recommends, and wait for the end: the identifier of the
         verification and what it found. ConflictError when it could not be measured.
         """
         where = campaign_path(campaign, "verifications")
-        asked = mapping(self._client.post(where, body={"blocks": blocks}))
-        number = checked(TypeAdapter(int), asked.get("number"))
+        request = mapping(self._client.post(where, body={"blocks": blocks}))
+        number = checked(TypeAdapter(int), request.get("number"))
 
         def look() -> Mapping[str, Any] | None:
-            known = checked(_PARTS, self._client.get(where))
-            return next((one for one in known if one.get("request") == number), None)
+            documents = checked(_PARTS, self._client.get(where))
+            return next((one for one in documents if one.get("request") == number), None)
 
-        done = self._until(look)
-        if done.get("state") != "done":
-            raise ConflictError(str(done.get("text")))
-        return str(done.get("verification")), checked(_VERIFIED, done)
+        outcome = self._until(look)
+        if outcome.get("state") != "done":
+            raise ConflictError(str(outcome.get("text")))
+        return str(outcome.get("verification")), checked(_VERIFIED, outcome)
 
     def _awaited(self, application: Application) -> Application:
         """An application when nobody is in the middle of it, and nobody has still to begin."""
@@ -115,8 +115,8 @@ class RemoteApplications:
 
     def _until(self, look: Callable[[], Result | None]) -> Result:
         for _ in range(_MOST_POLLS):
-            if (found := look()) is not None:
-                return found
+            if (result := look()) is not None:
+                return result
             self._pause(_POLL_S)
         raise ServerError(f"{self._client.url}: it does not say what became of it")
 
@@ -124,9 +124,9 @@ class RemoteApplications:
 def read_application(document: Any) -> Application:
     """An application; how its testbed is reached is the server's own."""
     fields = mapping(document)
-    known = {name: read_configuration(fields.get(name)) for name in ("before", "after")}
-    stored = {"stepwise": fields.get("step"), "section": ""}
-    return checked(_APPLICATION, fields | known | stored)
+    configurations = {name: read_configuration(fields.get(name)) for name in ("before", "after")}
+    defaults = {"stepwise": fields.get("step"), "section": ""}
+    return checked(_APPLICATION, fields | configurations | defaults)
 
 
 def read_plan(document: Any) -> tuple[ApplyPlan, Application | None]:
@@ -152,8 +152,8 @@ def read_plan(document: Any) -> tuple[ApplyPlan, Application | None]:
         notes=checked(_TEXTS, fields.get("notes")),
         stepwise=checked(TypeAdapter(bool), fields.get("step")),
     )
-    stored = plan.identity if application is None else application.plan
-    if not plan.identity == stored == fields.get("identity"):
+    identity = plan.identity if application is None else application.plan
+    if not plan.identity == identity == fields.get("identity"):
         raise ServerError("the server's plan is not the one that its identity stands for")
     if plan.is_empty is not (application is None):
         raise ServerError("the server's plan does not say whether there is something to change")

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, BinaryIO
 
-from tuner.campaign.named import ORIGIN
+from tuner.campaign.named_comparison import ORIGIN
 from tuner.campaign.spec import CampaignSpec
 from tuner.errors import NotFoundError
 from tuner.model import Block, BlockKind, Campaign, Event, Trial, Wish
 from tuner.page.forms import ReportForm
-from tuner.page.known import Filters, Known
+from tuner.page.recommendations import Filters, KnownRecommendation
 from tuner.records.estimate import Estimate
-from tuner.records.named import NamedComparison
+from tuner.records.named_comparison import NamedComparison
 from tuner.records.status import Status
 from tuner.remote.client import Client, campaign_path
 from tuner.remote.records import (
@@ -25,8 +25,8 @@ from tuner.remote.records import (
     read_comparison,
     read_estimates,
     read_event,
-    read_known,
     read_ratios,
+    read_recommendation,
     read_sentences,
     read_status,
     read_trial,
@@ -42,7 +42,7 @@ class Campaigns:
 
     def all(self) -> list[Campaign]:
         """All campaigns, newest first."""
-        return [read_campaign(found) for found in self.client.pages("/v1/campaigns")]
+        return [read_campaign(document) for document in self.client.pages("/v1/campaigns")]
 
     def campaign(self, reference: str) -> Campaign:
         """One, by identifier, the beginning of one, or ``last``."""
@@ -50,7 +50,7 @@ class Campaigns:
 
     def trials(self, campaign: str) -> list[Trial]:
         """Its trials, by number."""
-        return [read_trial(found) for found in self._pages(campaign, "trials")]
+        return [read_trial(document) for document in self._pages(campaign, "trials")]
 
     def status(self) -> Status:
         """What runs there, and what waits."""
@@ -63,15 +63,15 @@ class Campaigns:
             len(document.get("measured", ())) for document in documents
         )
 
-    def measured_blocks(self, campaign: str) -> list[Block]:
+    def blocks_with_measurements(self, campaign: str) -> list[Block]:
         """Its blocks by number, with their measurements."""
         measurements = list(self._pages(campaign, "measurements"))
         return read_blocks(self._pages(campaign, "blocks"), measurements)
 
     def events(self, campaign: str, after: int = 0) -> list[Event]:
         """What happened after the event of a number, in order."""
-        found = (read_event(document) for document in self._pages(campaign, "events"))
-        return [event for event in found if event.number > after]
+        events = (read_event(document) for document in self._pages(campaign, "events"))
+        return [event for event in events if event.number > after]
 
     def estimates(self, campaign: str, kind: BlockKind) -> dict[int, tuple[Estimate, int]]:
         """Its trials against the baseline; none when the server cannot tell any more."""
@@ -113,13 +113,13 @@ class Campaigns:
         except NotFoundError:
             return None
 
-    def known(self, filters: Filters, limit: int) -> list[Known]:
+    def recommendations(self, filters: Filters, limit: int) -> list[KnownRecommendation]:
         """The certified recommendations of all campaigns that fit, as the server orders them."""
-        asked = {name: value for name, value in asdict(filters).items() if value is not None}
-        found = self.client.get("/v1/recommendations", {**asked, "limit": limit})
-        if not isinstance(found, list):
+        params = {name: value for name, value in asdict(filters).items() if value is not None}
+        documents = self.client.get("/v1/recommendations", {**params, "limit": limit})
+        if not isinstance(documents, list):
             raise self.client.misunderstood("/v1/recommendations")
-        return list(map(read_known, found))
+        return list(map(read_recommendation, documents))
 
     def export(self, campaign: str, output: BinaryIO) -> int:
         """Write all of it to a file, as ``fstune import`` takes it; returns its bytes."""
@@ -127,22 +127,22 @@ class Campaigns:
 
     def create(self, spec: CampaignSpec) -> Campaign:
         """Begin one on the server."""
-        return self._begun("/v1/campaigns", spec)
+        return self._post_spec("/v1/campaigns", spec)
 
     def branch(self, campaign: str, spec: CampaignSpec) -> Campaign:
         """Begin one whose search is guided by what another has found."""
-        return self._begun(campaign_path(campaign, "branch"), spec)
+        return self._post_spec(campaign_path(campaign, "branch"), spec)
 
     def resume(self, campaign: str, *, override_pilot: bool) -> None:
         """Take up one that has stopped."""
-        asked = {"override_pilot": json.dumps(override_pilot)}
-        self.client.post(campaign_path(campaign, "resume"), asked)
+        params = {"override_pilot": json.dumps(override_pilot)}
+        self.client.post(campaign_path(campaign, "resume"), params)
 
     def steer(self, campaign: str, wish: Wish) -> Campaign:
         """Pause or cancel one at its next safe point; how it is now."""
         return read_campaign(self.client.post(campaign_path(campaign, wish)))
 
-    def _begun(self, path: str, spec: CampaignSpec) -> Campaign:
+    def _post_spec(self, path: str, spec: CampaignSpec) -> Campaign:
         # Only what was written: the server has its own defaults, and may know others.
         body = spec.model_dump_json(exclude_unset=True)
         return read_campaign(self.client.create(path, body, uuid.uuid4().hex))

@@ -1,7 +1,7 @@
 """Requests to a server, and what its refusals mean here.
 
 Owns how long is waited, what is sent again, and that nothing but the address given is ever asked:
-redirections are told, not followed, since the token would go along.
+redirections are reported, not followed, since the token would go along.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CONNECT_S = 10.0
 _ANSWER_S = 60.0
 _PUT_TOGETHER_S = 600.0
 #: Whoever plans looks at every host first, and may have to wait for one.
-_LOOKED_AT_S = 900.0
+_LOOK_S = 900.0
 #: The service says something on a silent stream every 15 s.
 _SILENCE_S = 45.0
 _TRIES = 4
@@ -55,7 +55,7 @@ class Lost(ServerError):
 
 
 class Client:
-    """Asks one server. ``pause``: waits so many seconds.
+    """Asks one server. ``pause``: waits for a number of seconds.
 
     Every method raises the errors that the same thing done here would raise, with the server's own
     words, and ServerError when it is the server that is the matter.
@@ -102,9 +102,9 @@ class Client:
 
     def pages(self, path: str, params: Params | None = None) -> Iterator[Any]:
         """All items of a list, page by page."""
-        asked = {"limit": _PAGE, **(params or {})}
+        query = {"limit": _PAGE, **(params or {})}
         for _ in range(_MOST_PAGES):
-            page = self.get(path, asked)
+            page = self.get(path, query)
             try:
                 items, following = page["items"], page["next"]
             except (TypeError, KeyError):
@@ -112,7 +112,7 @@ class Client:
             yield from items
             if following is None:
                 return
-            asked["page"] = following
+            query["page"] = following
         raise ServerError(f"{self.url}{path}: a list without an end")
 
     def post(
@@ -126,7 +126,7 @@ class Client:
         """Have something done; once, whatever becomes of the answer. ``body``: sent as JSON;
         ``looks``: hosts are looked at first, which may take minutes.
         """
-        answer_s = _LOOKED_AT_S if looks else _ANSWER_S
+        answer_s = _LOOK_S if looks else _ANSWER_S
         if body is None:
             return self._send("POST", path, params=params, answer_s=answer_s)
         headers, content = {"Content-Type": "application/json"}, json.dumps(body)
@@ -145,26 +145,29 @@ class Client:
         headers = {"Accept": "text/event-stream", "Last-Event-ID": str(after)}
         timeout = httpx2.Timeout(_SILENCE_S, connect=_CONNECT_S)
         with (
-            self._told(),
+            self._translating_errors(),
             self._http.stream("GET", path, headers=headers, timeout=timeout) as answer,
         ):
             if answer.status_code != 200:
                 answer.read()
-                raise self._refused(answer)
+                raise self._error_of(answer)
             yield iter(httpx2.EventSource(answer))
 
     def download(self, path: str, output: BinaryIO) -> int:
-        """Write what is there to a file, which is empty but for it then; returns its bytes."""
+        """Write the document at this path to an empty file; returns its bytes."""
 
         def ask() -> int:
             output.seek(0)
             output.truncate()
             # What is handed out is first put together there.
             timeout = httpx2.Timeout(_PUT_TOGETHER_S, connect=_CONNECT_S)
-            with self._told(), self._http.stream("GET", path, timeout=timeout) as answer:
+            with (
+                self._translating_errors(),
+                self._http.stream("GET", path, timeout=timeout) as answer,
+            ):
                 if answer.status_code != 200:
                     answer.read()
-                    raise self._refused(answer)
+                    raise self._error_of(answer)
                 for piece in answer.iter_bytes():
                     output.write(piece)
             return output.tell()
@@ -179,11 +182,11 @@ class Client:
 
     def _again(self, ask: Callable[[], Result]) -> Result:
         """Ask what may be asked twice, a few times if need be."""
-        for done in range(1, _TRIES):
+        for attempt in range(1, _TRIES):
             try:
                 return ask()
             except Lost as problem:
-                wait_s = problem.after_s or _FIRST_PAUSE_S * 2.0 ** (done - 1)
+                wait_s = problem.after_s or _FIRST_PAUSE_S * 2.0 ** (attempt - 1)
                 self._pause(min(wait_s, _LONGEST_PAUSE_S))
         return ask()
 
@@ -198,19 +201,19 @@ class Client:
         answer_s: float = _ANSWER_S,
     ) -> Any:
         timeout = httpx2.Timeout(_ANSWER_S, connect=_CONNECT_S, read=answer_s)
-        with self._told():
+        with self._translating_errors():
             answer = self._http.request(
                 method, path, params=params, headers=headers, content=content, timeout=timeout
             )
         if not answer.is_success:
-            raise self._refused(answer)
+            raise self._error_of(answer)
         try:
             return answer.json()
         except ValueError:
             raise self.misunderstood(path) from None
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translating_errors(self) -> Iterator[None]:
         """Tell what a connection failed of as an error of ours."""
         try:
             yield
@@ -220,12 +223,12 @@ class Client:
                     f"{self.url}: its certificate is not trusted ({untrusted.verify_message}); "
                     "name the certificate of its authority in SSL_CERT_FILE"
                 ) from None
-            said = clean(str(problem)) or type(problem).__name__
+            reason = clean(str(problem)) or type(problem).__name__
             if isinstance(problem, httpx2.ConnectError | httpx2.ConnectTimeout):
-                raise Lost(f"{self.url}: no connection ({said}); does it run?") from problem
-            raise Lost(f"{self.url}: the connection broke: {said}") from problem
+                raise Lost(f"{self.url}: no connection ({reason}); does it run?") from problem
+            raise Lost(f"{self.url}: the connection broke: {reason}") from problem
 
-    def _refused(self, answer: httpx2.Response) -> TunerError:
+    def _error_of(self, answer: httpx2.Response) -> TunerError:
         """The error that a problem document means."""
         status = answer.status_code
         if answer.is_redirect:

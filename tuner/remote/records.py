@@ -32,11 +32,11 @@ from tuner.model import (
     Trial,
     Value,
 )
-from tuner.page.known import Known
 from tuner.page.names import Names
+from tuner.page.recommendations import KnownRecommendation
 from tuner.records.comparison import Comparison
 from tuner.records.estimate import Estimate
-from tuner.records.named import Named, NamedComparison, Shown, Word
+from tuner.records.named_comparison import ComparedConfiguration, NamedComparison, ShownEffect, Word
 from tuner.records.status import Absence, Status
 from tuner.report.recommend import Options, RecommendationDocument
 from tuner.text import clean
@@ -51,7 +51,7 @@ _EVENT = TypeAdapter(Event)
 _STATUS = TypeAdapter(Status)
 _PRESENCE: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 _ANSWER = TypeAdapter(RecommendationDocument)
-_NAMED = TypeAdapter(Named)
+_ROW = TypeAdapter(ComparedConfiguration)
 _VALUES: TypeAdapter[dict[str, Value]] = TypeAdapter(dict[str, Value])
 _VERDICTS: TypeAdapter[list[dict[str, Any]]] = TypeAdapter(list[dict[str, Any]])
 
@@ -60,9 +60,9 @@ def read_campaign(document: Any) -> Campaign:
     """A campaign, with as much of its answer as a list has: trial, ratio, why it has expired."""
     fields = mapping(document)
     answer = fields.get("answer")
-    known = None
+    answer_record = None
     if answer is not None:
-        known = Recommendation(
+        answer_record = Recommendation(
             answer=checked(TypeAdapter(Answer), answer),
             reason="",
             trial=checked(TypeAdapter(int), fields.get("trial") or BASELINE),
@@ -73,23 +73,23 @@ def read_campaign(document: Any) -> Campaign:
             confidence=0.0,
             blocks=0,
             ratio=checked(TypeAdapter(float | None), fields.get("ratio")),
-            notes=(clean(str(gone)),) if (gone := fields.get("expired")) else (),
+            notes=(clean(str(expiry)),) if (expiry := fields.get("expired")) else (),
         )
     use = fields.get("time_use") or TimeUse()
-    named = {
+    replacements = {
         "spec": _spaces(fields.get("spaces")),
         "baseline": None,
-        "recommendation": known,
+        "recommendation": answer_record,
         "time_use": use,
     }
-    return checked(_CAMPAIGN, fields | named)
+    return checked(_CAMPAIGN, fields | replacements)
 
 
 def _spaces(spaces: object) -> str:
     """As much of the specification as a server tells: the packaged spaces, by component."""
-    known = search_spaces.names()
-    given = spaces.items() if isinstance(spaces, dict) else ()
-    return json.dumps({"spaces": {c: {"name": name} for c, name in given if name in known}})
+    packaged = search_spaces.names()
+    items = spaces.items() if isinstance(spaces, dict) else ()
+    return json.dumps({"spaces": {c: {"name": name} for c, name in items if name in packaged}})
 
 
 def read_trial(document: Any) -> Trial:
@@ -106,7 +106,7 @@ def read_event(document: Any) -> Event:
         try:
             return _EVENT.validate_json(document)
         except ValidationError as problem:
-            raise _not_understood(problem) from None
+            raise _misunderstanding(problem) from None
     return checked(_EVENT, document)
 
 
@@ -120,9 +120,9 @@ def read_absence(document: str, campaign: str) -> Absence | None:
     try:
         presence = _PRESENCE.validate_json(document)
     except ValidationError as problem:
-        raise _not_understood(problem) from None
-    said = clean(str(presence.get("said", "")))
-    return Absence(campaign, said, presence.get("queued") is True) if said else None
+        raise _misunderstanding(problem) from None
+    sentence = clean(str(presence.get("said", "")))
+    return Absence(campaign, sentence, presence.get("queued") is True) if sentence else None
 
 
 def read_blocks(blocks: Iterable[Any], measurements: Iterable[Any] = ()) -> list[Block]:
@@ -132,24 +132,24 @@ def read_blocks(blocks: Iterable[Any], measurements: Iterable[Any] = ()) -> list
         fields = mapping(document)
         configured = {n: read_configuration(fields.get(n)) for n in ("requested", "effective")}
         of[fields.get("block")].append(checked(_MEASUREMENT, fields | configured))
-    found = []
+    all_blocks = []
     for document in blocks:
         fields = mapping(document)
-        found.append(checked(_BLOCK, fields | {"measurements": of[fields.get("number")]}))
-    return found
+        all_blocks.append(checked(_BLOCK, fields | {"measurements": of[fields.get("number")]}))
+    return all_blocks
 
 
 def read_estimates(verdicts: Any, kind: BlockKind) -> dict[int, tuple[Estimate, int]]:
     """By trial: its time ratio to the baseline in blocks of one kind, and how many they are."""
-    found: dict[int, tuple[Estimate, int]] = {}
+    estimates: dict[int, tuple[Estimate, int]] = {}
     for verdict in checked(_VERDICTS, verdicts):
         if verdict.get("kind") == kind and verdict.get("ratio") is not None:
             trial, blocks, ratio = (verdict.get(n) for n in ("trial", "blocks", "ratio"))
             lower, upper = verdict.get("lower_ratio"), verdict.get("upper_ratio")
             number = checked(TypeAdapter(tuple[int, int]), (trial, blocks))
             estimate = Estimate(checked(TypeAdapter(float), ratio), *_bounds(lower, upper))
-            found[number[0]] = (estimate, number[1])
-    return found
+            estimates[number[0]] = (estimate, number[1])
+    return estimates
 
 
 def read_ratios(points: Any) -> list[float]:
@@ -157,7 +157,7 @@ def read_ratios(points: Any) -> list[float]:
     return [checked(TypeAdapter(float), mapping(point).get("ratio")) for point in points]
 
 
-def read_known(document: Any) -> Known:
+def read_recommendation(document: Any) -> KnownRecommendation:
     """A certified recommendation, with what it was measured on."""
     fields = mapping(document)
     text = {
@@ -165,10 +165,10 @@ def read_known(document: Any) -> Known:
         for name in ("campaign", "testbed", "identity", "fingerprint", "expired", "workload")
     }
     answer = read_answer(fields.get("recommendation"))
-    return Known(
+    return KnownRecommendation(
         campaign=text["campaign"],
         finished=checked(TypeAdapter(datetime), fields.get("finished")),
-        named=Names(
+        names=Names(
             text["testbed"],
             text["workload"],
             checked(TypeAdapter(dict[str, str]), fields.get("spaces")),
@@ -187,22 +187,22 @@ def read_comparison(document: Any) -> NamedComparison:
     of = checked(TypeAdapter(list[dict[str, Any]]), fields.get("configurations"))
     levels = (fields.get(name) for name in ("confidence", "together", "delta"))
     confidence, together, delta = checked(TypeAdapter(tuple[float, float, float]), tuple(levels))
-    return NamedComparison(tuple(map(_named, of)), confidence, together, delta)
+    return NamedComparison(tuple(map(_row, of)), confidence, together, delta)
 
 
-def _named(fields: Mapping[str, Any]) -> Named:
+def _row(fields: Mapping[str, Any]) -> ComparedConfiguration:
     components = mapping(fields.get("components"))
-    whole, by_component = _shown(fields), {n: _shown(of) for n, of in components.items()}
-    return checked(_NAMED, {**fields, "whole": whole, "components": by_component})
+    whole, by_component = _effect(fields), {n: _effect(of) for n, of in components.items()}
+    return checked(_ROW, {**fields, "whole": whole, "components": by_component})
 
 
-def _shown(document: Any) -> Shown:
+def _effect(document: Any) -> ShownEffect:
     fields = mapping(document)
     ratio, lower, upper = (fields.get(n) for n in ("ratio", "lower_ratio", "upper_ratio"))
     estimate = None
     if ratio is not None:
         estimate = Estimate(checked(TypeAdapter(float), ratio), *_bounds(lower, upper))
-    return Shown(checked(TypeAdapter(Word), fields.get("result")), estimate)
+    return ShownEffect(checked(TypeAdapter(Word), fields.get("result")), estimate)
 
 
 def read_sentences(document: Any) -> list[str]:
@@ -279,8 +279,8 @@ def _bounds(lower: float | None, upper: float | None) -> tuple[float, float]:
 
 def read_configuration(values: Any) -> Configuration:
     """A configuration, from its values by name."""
-    named: dict[str, Value] = checked(_VALUES, values)
-    return Configuration.of(named)
+    by_name: dict[str, Value] = checked(_VALUES, values)
+    return Configuration.of(by_name)
 
 
 def mapping(document: Any) -> dict[str, Any]:
@@ -295,10 +295,10 @@ def checked(adapter: TypeAdapter[Record], value: Any) -> Record:
     try:
         return adapter.validate_python(value)
     except ValidationError as problem:
-        raise _not_understood(problem) from None
+        raise _misunderstanding(problem) from None
 
 
-def _not_understood(problem: ValidationError) -> ServerError:
+def _misunderstanding(problem: ValidationError) -> ServerError:
     first = problem.errors(include_url=False, include_input=False)[0]
     where = ".".join(str(part) for part in first["loc"]) or "the document"
     return ServerError(f"the server's answer is not understood: {where}: {first['msg'].lower()}")

@@ -36,27 +36,27 @@ def follow(
     path = campaign_path(campaign, "events", "stream")
     failures, since = 0, 0.0
     while True:
-        why, opened, announced = "the stream ended early", clock(), False
+        why, since_s, announced = "the stream ended early", clock(), False
         try:
             with client.stream(path, after) as stream:
-                opened = clock()
+                since_s = clock()
                 if failures:
                     lost("")
-                for sent in stream:
+                for item in stream:
                     announced = True
-                    if sent.event == "over":
+                    if item.event == "over":
                         return
-                    if sent.event == "presence":
-                        missed(read_absence(sent.data, campaign))
+                    if item.event == "presence":
+                        missed(read_absence(item.data, campaign))
                         continue
-                    event = read_event(sent.data)
+                    event = read_event(item.data)
                     if event.number > after:
                         after = event.number
                         yield event
         except Lost as problem:
             why = str(problem)
         # One that was open for a while was no failure, though nothing may have happened.
-        if announced or clock() - opened > _LONGEST_PAUSE_S:
+        if announced or clock() - since_s > _LONGEST_PAUSE_S:
             failures = 0
         if not failures:
             since = clock()

@@ -20,7 +20,7 @@ from tuner.judge.words import blocks
 from tuner.model import BASELINE, Answer, ComponentEffect, Recommendation
 from tuner.records.differences import differences
 from tuner.records.estimate import Estimate
-from tuner.report.drawing import Axis, Fitted, paragraph
+from tuner.report.drawing import Axis, DifferenceAdjustment, paragraph
 from tuner.report.styles import FASTER, NAME, QUIET, SLOWER, STRONG, literal, tone
 from tuner.text import (
     confidence_text,
@@ -88,11 +88,11 @@ def answer(recommendation: Recommendation, *, verbose: bool = False) -> Renderab
     r = recommendation
     lines: list[RenderableType] = [headline(r)]
     if r.ratio is not None and r.lower is not None and r.upper is not None:
-        measured = f"{confidence_text(r.confidence)} {interval(r.lower, r.upper)}"
+        interval_words = f"{confidence_text(r.confidence)} {interval(r.lower, r.upper)}"
         who = f"trial {r.trial}: "
         if r.answer is Answer.NO_IMPROVEMENT:
             who += f"{faster(r.ratio)}, "
-        lines.append(paragraph(f"{who}{measured}, on {_fresh(r.blocks)}", QUIET))
+        lines.append(paragraph(f"{who}{interval_words}, on {_fresh(r.blocks)}", QUIET))
     if r.reason:
         lines += ["", paragraph(r.reason)]
     lines += ["", paragraph(claim(r))]
@@ -116,12 +116,12 @@ def _short(number: float) -> str:
 def settings(recommendation: Recommendation) -> RenderableType:
     """Baseline and recommended configuration side by side: what differs, and how many do not."""
     r = recommendation
-    found, equal = differences(r.baseline, r.configuration)
-    if not found:
+    changed, equal = differences(r.baseline, r.configuration)
+    if not changed:
         return Text(f"{counted(equal, 'setting')}, all as in the baseline", style=QUIET)
     new = "Recommended" if r.answer is Answer.RECOMMENDED else f"Trial {r.trial}"
     table = columns("Setting", "Baseline", new)
-    for d in found:
+    for d in changed:
         table.add_row(
             literal(d.name, NAME),
             literal(value_text(d.old), QUIET if d.old is None else ""),
@@ -134,19 +134,19 @@ def components(effects: Mapping[str, ComponentEffect], confidence: float) -> Ren
     """The effect on each component, positive = faster: estimate, interval, its floor."""
 
     heading = confidence_text(confidence)
-    known = {name: Estimate(e.ratio, e.lower, e.upper) for name, e in effects.items()}
+    estimates = {name: Estimate(e.ratio, e.lower, e.upper) for name, e in effects.items()}
     spans = {name: signed_interval(e.lower, e.upper) for name, e in effects.items()}
     floors = {name: floor_text(e) for name, e in effects.items()}
     changes = (signed(e.ratio) for e in effects.values())
-    columns_taken = (("Component", *effects), ("Faster by", *changes), (heading, *spans.values()))
-    beside_bars = sum(max(map(len, column)) for column in columns_taken)
+    other_columns = (("Component", *effects), ("Faster by", *changes), (heading, *spans.values()))
+    beside_bars = sum(max(map(len, column)) for column in other_columns)
     beside_bars += (
-        max(map(len, floors.values()), default=0) + _BETWEEN * len(columns_taken) + _BETWEEN
+        max(map(len, floors.values()), default=0) + _BETWEEN * len(other_columns) + _BETWEEN
     )
 
     def make(width: int) -> RenderableType:
         bars = width >= beside_bars + _BAR_CELLS
-        axis = Axis.around(known.values(), _BAR_CELLS)
+        axis = Axis.around(estimates.values(), _BAR_CELLS)
         table = columns("Component", "Faster by", heading, right=(1,))
         if bars:
             table.add_column(axis.heading(), no_wrap=True)
@@ -158,13 +158,13 @@ def components(effects: Mapping[str, ComponentEffect], confidence: float) -> Ren
                 Text(spans[name], no_wrap=bars),
             ]
             if bars:
-                row.append(axis.bar(known[name]))
-            held = effect.floor_held
-            row.append(Text(floors[name], style="" if held else SLOWER))
+                row.append(axis.bar(estimates[name]))
+            holds = effect.floor_held
+            row.append(Text(floors[name], style="" if holds else SLOWER))
             table.add_row(*row)
         return table
 
-    return Fitted(make)
+    return DifferenceAdjustment(make)
 
 
 def floor_text(effect: ComponentEffect) -> str:

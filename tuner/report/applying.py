@@ -42,12 +42,12 @@ def applying(
         return ()
     meaning = meanings(r, spaces)
     todo = [line for step in steps(r, spaces) for line in _todo(step)]
-    found: list[RenderableType] = []
+    parts: list[RenderableType] = []
     if meaning:
-        found.append(section("What these settings are", *map(paragraph, meaning)))
+        parts.append(section("What these settings are", *map(paragraph, meaning)))
     if todo:
-        found.append(section("To apply, and to undo", *map(paragraph, todo)))
-    return found
+        parts.append(section("To apply, and to undo", *map(paragraph, todo)))
+    return parts
 
 
 def meanings(recommendation: Recommendation, spaces: Mapping[str, Space]) -> list[str]:
@@ -56,7 +56,7 @@ def meanings(recommendation: Recommendation, spaces: Mapping[str, Space]) -> lis
 
 
 def _meanings(r: Recommendation, spaces: Mapping[str, Space]) -> list[str]:
-    found = []
+    lines = []
     for change in differences(r.baseline, r.configuration)[0]:
         component, _, name = change.name.partition(".")
         space = spaces.get(component)
@@ -67,8 +67,8 @@ def _meanings(r: Recommendation, spaces: Mapping[str, Space]) -> list[str]:
         before = space.in_effect(r.baseline.part(component)).get(name)
         what = "default" if change.old is None else "as found"
         effective = f"; {what}: {value_text(before)}" if before is not None else ""
-        found.append(f"{change.name}{unit}: {_brief(parameter.about)}{effective}")
-    return found
+        lines.append(f"{change.name}{unit}: {_brief(parameter.about)}{effective}")
+    return lines
 
 
 def _brief(about: str) -> str:
@@ -78,21 +78,21 @@ def _brief(about: str) -> str:
 
 def _costs(r: Recommendation, spaces: Mapping[str, Space]) -> list[str]:
     """About how much memory each program takes more or less, on a host as its space assumes."""
-    found = []
+    lines = []
     for component, space in spaces.items():
         old = space.memory_bytes(r.baseline.part(component)) / _MIB
         new = space.memory_bytes(r.configuration.part(component)) / _MIB
         if round(old) != round(new):
-            found.append(
+            lines.append(
                 f"memory of {space.program} on each host: about {new:.0f} MiB instead of "
                 f"{old:.0f} MiB (an estimate)"
             )
-    return found
+    return lines
 
 
 def steps(recommendation: Recommendation, spaces: Mapping[str, Space]) -> list[Step]:
     """How to apply a recommendation and to undo it; nothing for a program that stays as found."""
-    found = []
+    lines = []
     for component, space in spaces.items():
         new = recommendation.flags.get(component, ())
         old = recommendation.baseline_flags.get(component, ())
@@ -102,8 +102,8 @@ def steps(recommendation: Recommendation, spaces: Mapping[str, Space]) -> list[S
             f"the settings of {space.program}: {describe.form(space)}", f"restart {space.program}"
         )
         program = programs().get(space.program, unknown)
-        found.append(Step(component, program.where, program.then, flag_line(new), flag_line(old)))
-    return found
+        lines.append(Step(component, program.where, program.then, flag_line(new), flag_line(old)))
+    return lines
 
 
 def _todo(step: Step) -> list[str]:

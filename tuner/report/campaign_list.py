@@ -33,16 +33,16 @@ class _Campaigns:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if options.is_terminal:
-            yield self._fitted(options.max_width)
+            yield self._table(options.max_width)
         else:
             rows = tuple(tuple(row[name] for name in _COLUMNS) for row in self.rows)
             yield Listing(tuple(Column(name) for name in _COLUMNS), rows)
 
-    def _fitted(self, width: int) -> Table:
+    def _table(self, width: int) -> Table:
         widths = self._widths(width)
         table = Table(box=None, pad_edge=False, padding=(0, _BETWEEN, 0, 0), header_style=QUIET)
-        shown = [name for name in _COLUMNS if name in widths]
-        for name in shown:
+        columns = [name for name in _COLUMNS if name in widths]
+        for name in columns:
             table.add_column(
                 name,
                 justify="right" if name == "Took" else "left",
@@ -51,7 +51,7 @@ class _Campaigns:
                 overflow="ellipsis",
             )
         for row in self.rows:
-            table.add_row(*(row[name] for name in shown))
+            table.add_row(*(row[name] for name in columns))
         return table
 
     def _widths(self, width: int) -> dict[str, int]:
@@ -59,22 +59,22 @@ class _Campaigns:
         wish = {
             name: max(len(name), *(row[name].cell_len for row in self.rows)) for name in _COLUMNS
         }
-        found: dict[str, int] = {}
-        left = width
+        widths: dict[str, int] = {}
+        room = width
         for name, (least, most) in _ROOM.items():
-            wanted = min(wish[name], most)
-            needed = min(wanted, least) if least else wanted
-            if found and left < needed + _BETWEEN:
+            wish_width = min(wish[name], most)
+            smallest = min(wish_width, least) if least else wish_width
+            if widths and room < smallest + _BETWEEN:
                 continue
-            taken = needed if name == "Answer" else wanted
-            found[name] = min(taken, max(needed, left - _BETWEEN))
-            left -= found[name] + _BETWEEN
-        if left - _BETWEEN >= wish["Created"] and wish["Answer"] <= found.get("Answer", 0) + left:
-            found["Created"] = wish["Created"]
-            left -= wish["Created"] + _BETWEEN
-        if "Answer" in found:
-            found["Answer"] = min(wish["Answer"], found["Answer"] + max(0, left))
-        return found
+            width_now = smallest if name == "Answer" else wish_width
+            widths[name] = min(width_now, max(smallest, room - _BETWEEN))
+            room -= widths[name] + _BETWEEN
+        if room - _BETWEEN >= wish["Created"] and wish["Answer"] <= widths.get("Answer", 0) + room:
+            widths["Created"] = wish["Created"]
+            room -= wish["Created"] + _BETWEEN
+        if "Answer" in widths:
+            widths["Answer"] = min(wish["Answer"], widths["Answer"] + max(0, room))
+        return widths
 
 
 def campaigns_table(

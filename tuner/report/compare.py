@@ -28,7 +28,7 @@ from tuner.judge.two_sample import (
     compare_samples,
 )
 from tuner.report.answer import columns
-from tuner.report.drawing import Fitted, Printable, paragraph
+from tuner.report.drawing import DifferenceAdjustment, Printable, paragraph
 from tuner.report.plots import DotPlot
 from tuner.report.styles import QUIET, STRONG, literal
 from tuner.text import clean, counted
@@ -103,11 +103,11 @@ def compare_page(compared: Compared, *, plot: bool) -> RenderableType:
     """The comparison for a person: a table of the samples, their plot, a paragraph for each."""
     parts: list[RenderableType] = [_table(compared.samples)]
     if plot:
-        parts += ["", Fitted(lambda width: _plot(compared.samples, width))]
+        parts += ["", DifferenceAdjustment(lambda width: _plot(compared.samples, width))]
     pairs = zip(compared.samples[1:], compared.comparisons, compared.claims, strict=True)
     for sample, comparison, claim in pairs:
-        said = sentence(compared, sample, comparison, claim)
-        parts += ["", paragraph(said, STRONG)]
+        sentences = sentence(compared, sample, comparison, claim)
+        parts += ["", paragraph(sentences, STRONG)]
         evidence = paragraph(_evidence(compared, comparison, claim), QUIET)
         parts.append(Padding(evidence, (0, 0, 0, 2), expand=False))
     return Printable(Group(*parts))
@@ -154,16 +154,16 @@ def _evidence(compared: Compared, comparison: Comparison, claim: Claim) -> str:
     if compared.corrected:
         number = counted(len(compared.claims), "comparison")
         parts.append(f"Holm for {number}: p = {claim.p_value:.2g}")
-    said = "; ".join(parts)
+    text = "; ".join(parts)
     if comparison.paired:
-        said += f". Paired by {counted(comparison.n, 'block')}, good however often one looks"
+        text += f". Paired by {counted(comparison.n, 'block')}, good however often one looks"
         if (among := max(sample.among for sample in compared.samples)) > 1:
-            said += f"; a trial picked by it from {among} is flattered, certification is not"
+            text += f"; a trial picked by it from {among} is flattered, certification is not"
     if not claim.agree:
-        said += ". The two tests disagree: a claim needs both"
+        text += ". The two tests disagree: a claim needs both"
     elif not claim.robust and comparison.p_robust is not None:
-        said += f". Too few values for the {comparison.robust_method} to have a say"
-    return said
+        text += f". Too few values for the {comparison.robust_method} to have a say"
+    return text
 
 
 def _table(samples: Sequence[Sample]) -> RenderableType:

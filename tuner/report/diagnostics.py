@@ -32,24 +32,24 @@ class Row:
 def diagnostics_rows(blocks: Sequence[Block], trials: Sequence[int]) -> tuple[Row, ...]:
     """The rows that say something of these trials' arms in complete blocks."""
     arms = {number: _arms(blocks, number) for number in trials}
-    names = sorted({name for found in arms.values() for arm in found for name in arm})
+    names = sorted({name for runs in arms.values() for arm in runs for name in arm})
     rows = [
-        Row(one.name, tuple(_sum_text(found, one.ending, one.unit) for found in arms.values()))
+        Row(one.name, tuple(_sum_text(runs, one.ending, one.unit) for runs in arms.values()))
         for one in counted()
     ]
     for name, what in _COVARIATES:
-        known = [[covariates(arm).get(name) for arm in found] for found in arms.values()]
-        rows.append(Row(what, tuple(_median_text(values, _processors) for values in known)))
+        columns = [[covariates(arm).get(name) for arm in runs] for runs in arms.values()]
+        rows.append(Row(what, tuple(_median_text(values, _processors) for values in columns)))
     for one in counted_by_host(names):
-        texts = tuple(_sum_text(found, one.ending, one.unit) for found in arms.values())
+        texts = tuple(_sum_text(runs, one.ending, one.unit) for runs in arms.values())
         rows.append(Row(one.name, texts))
     rows += [
-        Row(what, tuple(_proof_text(found, is_proof) for found in arms.values()))
+        Row(what, tuple(_proof_text(runs, is_proof) for runs in arms.values()))
         for what, is_proof in _PROOFS
     ]
     pages = tuple(
-        ", ".join(sorted({str(a[_PAGE_CACHE]) for a in found if _PAGE_CACHE in a}))
-        for found in arms.values()
+        ", ".join(sorted({str(a[_PAGE_CACHE]) for a in runs if _PAGE_CACHE in a}))
+        for runs in arms.values()
     )
     rows.append(Row("server's page cache before cold reads", pages))
     return tuple(row for row in rows if any(row.texts))
@@ -73,12 +73,12 @@ def counted_by_host(names: Collection[str]) -> tuple[Counted, ...]:
 
 def total(arm: Diagnostics, ending: str) -> float | None:
     """The sum of all numbers of an arm whose names end so; None where there is none."""
-    found = [
+    values = [
         value
         for name, value in arm.items()
         if not isinstance(value, str) and (name == ending or name.endswith(f".{ending}"))
     ]
-    return sum(found) if found else None
+    return sum(values) if values else None
 
 
 def _arms(blocks: Iterable[Block], trial: int) -> list[Diagnostics]:
@@ -93,13 +93,13 @@ def _arms(blocks: Iterable[Block], trial: int) -> list[Diagnostics]:
 
 def _sum_text(arms: Sequence[Diagnostics], ending: str, unit: Unit) -> str:
     """The median over the arms of the sum of all numbers with that end."""
-    totals = [found for arm in arms if (found := total(arm, ending)) is not None]
+    totals = [sum_of_arm for arm in arms if (sum_of_arm := total(arm, ending)) is not None]
     return unit_text(median(totals), unit) if totals else ""
 
 
 def _median_text(values: Sequence[float | None], form: Callable[[float], str]) -> str:
-    known = [value for value in values if value is not None]
-    return form(median(known)) if known else ""
+    numbers = [value for value in values if value is not None]
+    return form(median(numbers)) if numbers else ""
 
 
 def _proof_text(arms: Sequence[Diagnostics], is_proof: Callable[[str], bool]) -> str:
@@ -108,12 +108,12 @@ def _proof_text(arms: Sequence[Diagnostics], is_proof: Callable[[str], bool]) ->
         [value for name, value in arm.items() if isinstance(value, str) and is_proof(name)]
         for arm in arms
     ]
-    known = [found for found in proofs if found]
-    if not known:
+    texts = [proof for proof in proofs if proof]
+    if not texts:
         return ""
-    proven = sum(all(value == _PROVEN for value in found) for found in known)
-    of = "" if proven == len(known) else f"{proven} of "
-    return f"{_PROVEN} in {of}{len(known)} runs" if proven else f"not proven in {len(known)} runs"
+    proven = sum(all(value == _PROVEN for value in proof) for proof in texts)
+    of = "" if proven == len(texts) else f"{proven} of "
+    return f"{_PROVEN} in {of}{len(texts)} runs" if proven else f"not proven in {len(texts)} runs"
 
 
 def unit_text(value: float, unit: Unit) -> str:

@@ -46,9 +46,9 @@ class Axis:
     @classmethod
     def around(cls, estimates: Iterable[Estimate], width: int) -> Axis:
         """The axis that shows all estimates and, as far as is sensible, their intervals."""
-        known = list(estimates)
-        size = max((_size(e.ratio) for e in known), default=0.0)
-        ends = max((max(_size(e.lower), _size(e.upper)) for e in known), default=0.0)
+        finite = list(estimates)
+        size = max((_size(e.ratio) for e in finite), default=0.0)
+        ends = max((max(_size(e.lower), _size(e.upper)) for e in finite), default=0.0)
         return cls(max(_SHORTEST, min(1.05 * ends, _ROOM * max(size, _SHORTEST))), width | 1)
 
     @property
@@ -111,7 +111,7 @@ def sparkline(values: Sequence[float], width: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class DifferenceAdjustment:
     """What `make` gives for the width that there is (cells), at most `widest`."""
 
     make: Callable[[int], RenderableType]
@@ -128,7 +128,7 @@ def paragraph(text: str, style: str = "") -> RenderableType:
     def make(width: int) -> RenderableType:
         return Text("\n".join(textwrap.wrap(clean(text), max(width, 10))), style=style)
 
-    return Fitted(make)
+    return DifferenceAdjustment(make)
 
 
 @dataclass(frozen=True, slots=True)

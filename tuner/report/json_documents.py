@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from tuner.model import Campaign, Trial
 from tuner.records.estimate import Estimate
-from tuner.records.named import NamedComparison, Shown
+from tuner.records.named_comparison import NamedComparison, ShownEffect
 from tuner.records.status import Status
 from tuner.text import percent_faster, unbounded
 
@@ -24,41 +24,41 @@ def listed_json(campaigns: Collection[Campaign], stalled: Mapping[str, str]) -> 
     return _text([campaign_document(each, stalled.get(each.id, "")) for each in campaigns])
 
 
-def shown_json(
+def campaign_json(
     campaign: Campaign,
     trials: Sequence[Trial],
     estimates: Mapping[int, Estimate],
     absence: str,
-    named: NamedComparison | None = None,
+    comparison: NamedComparison | None = None,
     noise: object = None,
 ) -> str:
     """One campaign with all of its trials, what it compares, and its noise (``noise_document``)."""
-    shown = [_trial(trial, estimates.get(trial.number)) for trial in trials]
-    document = {**campaign_document(campaign, absence), "trials": shown}
-    if named is not None:
-        document["compared"] = compared_document(named)
+    rows = [_trial(trial, estimates.get(trial.number)) for trial in trials]
+    document = {**campaign_document(campaign, absence), "trials": rows}
+    if comparison is not None:
+        document["compared"] = compared_document(comparison)
     if noise is not None:
         document["noise"] = noise
     return _text(document)
 
 
-def compared_document(named: NamedComparison) -> Json:
+def compared_document(comparison: NamedComparison) -> Json:
     """A comparison of given configurations."""
 
-    def of(shown: Shown) -> Json:
-        estimate = shown.estimate
+    def of(effect: ShownEffect) -> Json:
+        estimate = effect.estimate
         bounded = estimate is not None and not unbounded(estimate.lower, estimate.upper)
         return {
-            "result": shown.word,
+            "result": effect.word,
             "percent": None if estimate is None else _percent(estimate.ratio),
             "lower_percent": _percent(estimate.upper) if estimate and bounded else None,
             "upper_percent": _percent(estimate.lower) if estimate and bounded else None,
         }
 
     return {
-        "delta": named.delta,
-        "confidence": named.confidence,
-        "together": named.together,
+        "delta": comparison.delta,
+        "confidence": comparison.confidence,
+        "together": comparison.together,
         "configurations": [
             {
                 "name": row.name,
@@ -66,9 +66,9 @@ def compared_document(named: NamedComparison) -> Json:
                 "blocks": row.blocks,
                 "changes": row.changes,
                 **of(row.whole),
-                "components": {name: of(shown) for name, shown in row.components.items()},
+                "components": {name: of(each) for name, each in row.components.items()},
             }
-            for row in named.rows
+            for row in comparison.rows
         ],
     }
 

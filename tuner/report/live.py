@@ -64,7 +64,7 @@ class LiveProgress:
         self._doing: tuple[str, float] = ("", 0.0)
         self._notice = ""
         self._over = False
-        self._drawn_width = 0
+        self._last_width = 0
         self._live = Live(
             self,
             console=console,
@@ -97,10 +97,10 @@ class LiveProgress:
         with self._lock:
             self._doing = (what, self._clock())
 
-    def notice(self, said: str) -> None:
+    def notice(self, message: str) -> None:
         """Show this to the end, whatever goes on meanwhile. Signal handlers may call it."""
         with self._lock:
-            self._notice = said
+            self._notice = message
 
     def standing(self, standing: Standing) -> None:
         """Show this standing; its clocks go on from here."""
@@ -109,25 +109,25 @@ class LiveProgress:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = min(options.max_width, _WIDEST)
-        if options.max_width < self._drawn_width:
+        if options.max_width < self._last_width:
             # The terminal has broken the lines of the last drawing; where it began is unknown.
             yield Control(ControlType.CLEAR, ControlType.HOME)
-        self._drawn_width = options.max_width
+        self._last_width = options.max_width
         frame = self._frame(width, options.size.height)
         yield from console.render(Printable(frame), options.update(width=width, height=None))
 
     def _frame(self, width: int, height: int) -> RenderableType:
         with self._lock:
-            known, doing, events = self._standing, self._doing, tuple(self._events)
+            latest, doing, events = self._standing, self._doing, tuple(self._events)
             notice = self._notice
         now = self._clock()
         foot = [] if self._over else [_doing(*doing, now)]
         if foot and notice:
             foot.insert(0, Text(clean(notice), style=STRONG))
-        if known is None:
+        if latest is None:
             return Group(_line(Text(clean(self._title), style=STRONG)), *foot)
-        standing, told = known
-        head = _head(self._title, self._at(standing, now - told), width)
+        standing, set_at_s = latest
+        head = _head(self._title, self._at(standing, now - set_at_s), width)
         # Two empty lines, the headings of the table, and the line that the cursor stands on.
         lines = len(foot) + (len(notice) // width if notice else 0)
         room = max(1, height - len(head) - lines - 4)
@@ -147,11 +147,11 @@ class LiveProgress:
 
     def _at(self, standing: Standing, since_s: float) -> Standing:
         """The standing with its clocks moved on; nothing is left once it is over."""
-        left = standing.expected_left_s
+        left_s = standing.expected_left_s
         return replace(
             standing,
             elapsed_s=standing.elapsed_s + since_s,
-            expected_left_s=None if self._over or left is None else max(0.0, left - since_s),
+            expected_left_s=None if self._over or left_s is None else max(0.0, left_s - since_s),
         )
 
 
@@ -168,10 +168,11 @@ def _head(title: str, standing: Standing, width: int) -> list[RenderableType]:
     if standing.budget is None:
         bar.add_row(count)
     else:
-        done = min(standing.measurements, standing.budget)
+        complete = min(standing.measurements, standing.budget)
         cells = max(6, min(60, width - len(count) - 2))
         bar.add_row(
-            ProgressBar(max(1, standing.budget), done, width=cells, complete_style=FASTER), count
+            ProgressBar(max(1, standing.budget), complete, width=cells, complete_style=FASTER),
+            count,
         )
     name = f"{clean(title)}  " if title else ""
     return [

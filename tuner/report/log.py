@@ -64,7 +64,7 @@ def lines(stream: TextIO, form: LogForm, **about: object) -> Any:
 
 
 class LogProgress(logging.Handler):
-    """Writes what an observer is told, and the warnings of this process, to a stream.
+    """Writes what an observer gets, and the warnings of this process, to a stream.
 
     A stream that cannot be written any more silences it.
     """
@@ -102,8 +102,8 @@ class LogProgress(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write what a library logs."""
-        said = clean(record.getMessage())
-        self._write(record.levelname.lower(), "log", logger=record.name, message=said)
+        message = clean(record.getMessage())
+        self._write(record.levelname.lower(), "log", logger=record.name, message=message)
 
     def _write(self, level: str, kind: str, **fields: object) -> None:
         if self._closed:

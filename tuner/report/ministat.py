@@ -31,12 +31,14 @@ def classic(
     """The classic arithmetic. Raises ValueError as tuner.judge.ministat does."""
     summaries = tuple(ministat.summarise(sample.values, edition) for sample in samples)
     reference, others = summaries[0], summaries[1:]
-    found = tuple(
+    differences = tuple(
         ministat.difference(reference, other, confidence=confidence, edition=edition)
         for other in others
     )
     adjusted = holm([ministat.pooled_p_value(reference, other) for other in others])
-    return Classic(tuple(samples), summaries, found, tuple(adjusted.tolist()) if corrected else ())
+    return Classic(
+        tuple(samples), summaries, differences, tuple(adjusted.tolist()) if corrected else ()
+    )
 
 
 def classic_text(result: Classic, *, plot: bool, width: int, separate: bool) -> str:

@@ -33,7 +33,7 @@ def pilot_page(pilot: Pilot) -> RenderableType:
     if pilot.refusals:
         parts.append(section("Against it", *map(paragraph, pilot.refusals)))
     if look.certify_blocks and not math.isinf(look.detectable):
-        parts.append(section("What can be shown", *map(paragraph, _shown(pilot, smallest))))
+        parts.append(section("What can be shown", *map(paragraph, _detectable(pilot, smallest))))
     parts.append(section("Baseline against itself", paragraph(pilot.verdict.reason)))
     table = columns("Component", "CV", "Within a block", "sd of a pair", right=(1, 2, 3))
     for noise in (pilot.noise, *pilot.components):
@@ -74,18 +74,18 @@ def _unshown(pilot: Pilot) -> list[str]:
     return [noise.name for noise, power in floors if power < _ENOUGH_POWER]
 
 
-def _shown(pilot: Pilot, smallest: str) -> list[str]:
+def _detectable(pilot: Pilot, smallest: str) -> list[str]:
     """What the budget can show at this noise, and what it cannot."""
     look, unshown = pilot.outlook, _unshown(pilot)
-    said = [f"an improvement of {smallest} or more, with 80% power"]
-    kept = [noise.name for noise in pilot.components if noise.name not in unshown]
-    if look.floors and kept:
-        said.append(f"that a component keeps its floor if it stays as it was: {', '.join(kept)}")
+    lines = [f"an improvement of {smallest} or more, with 80% power"]
+    names = [noise.name for noise in pilot.components if noise.name not in unshown]
+    if look.floors and names:
+        lines.append(f"that a component keeps its floor if it stays as it was: {', '.join(names)}")
     if look.floor.chance >= ENOUGH:
-        said.append(f"{look.floor.reason}; 'floor: auto' chooses it")
+        lines.append(f"{look.floor.reason}; 'floor: auto' chooses it")
     if unshown:
-        said.append(f"not reliably: that these keep their floors: {', '.join(unshown)}")
-    return said
+        lines.append(f"not reliably: that these keep their floors: {', '.join(unshown)}")
+    return lines
 
 
 def _cells(noise: ComponentNoise) -> tuple[str, str, str, str]:

@@ -98,8 +98,8 @@ def budget_lines(
     table = columns("Noise of a pair (sd)", "Smallest improvement certified", right=(0, 1))
     for sd in _NOISE:
         smallest = detectable_effect(min(500, certify_blocks), alpha) * sd
-        shown = f"{100.0 * math.expm1(min(smallest, 700.0)):.1f}%"
-        table.add_row(f"{100.0 * sd:.0f}%", shown)
+        percentage = f"{100.0 * math.expm1(min(smallest, 700.0)):.1f}%"
+        table.add_row(f"{100.0 * sd:.0f}%", percentage)
     return Group(
         paragraph(f"{duration(wall_s)} of measuring time{limit}"),
         paragraph(

@@ -78,13 +78,13 @@ def _utc_now() -> datetime:
 class PlainProgress(_Stateless):
     """One line an event and one a block, each with its UTC time, written at once.
 
-    What is being done right now is not told: a log wants what happened.
+    The current activity is left out: a log has what happened.
     """
 
     def __init__(self, console: Console, *, now: Callable[[], datetime] = _utc_now) -> None:
         self._console = console
         self._now = now
-        self._told: tuple[BlockKind, int] | None = None
+        self._last_block: tuple[BlockKind, int] | None = None
         self._closed = False
 
     def say(self, event: Event) -> None:
@@ -96,9 +96,9 @@ class PlainProgress(_Stateless):
 
     def standing(self, standing: Standing) -> None:
         """Write where the campaign stands, once a block."""
-        if (standing.kind, standing.block) == self._told:
+        if (standing.kind, standing.block) == self._last_block:
             return
-        self._told = (standing.kind, standing.block)
+        self._last_block = (standing.kind, standing.block)
         lines = [
             where(standing),
             how_many(standing),

@@ -18,7 +18,7 @@ from tuner.model import Answer, Campaign, Configuration, Recommendation, Value
 from tuner.records.comparison import Comparison
 from tuner.report.answer import claim, findings, flag_line
 from tuner.report.applying import applying
-from tuner.report.drawing import Fitted, Printable
+from tuner.report.drawing import DifferenceAdjustment, Printable
 from tuner.report.references import comparison_sentence, references_section
 from tuner.report.styles import QUIET, STRONG
 from tuner.report.summary import so_far
@@ -228,9 +228,9 @@ def recommendation_page(
         recommendation, advice=applying(recommendation, spaces or {}), verbose=verbose
     )
     changes = why_sections(recommendation, why)
-    told = (*changes, *so_far(campaign), *references_section(references))
-    whole = Group(title, "", sections, *told)
-    return Printable(Fitted(lambda _: whole))
+    notes = (*changes, *so_far(campaign), *references_section(references))
+    whole = Group(title, "", sections, *notes)
+    return Printable(DifferenceAdjustment(lambda _: whole))
 
 
 def recommendation_flags(recommendation: Recommendation) -> str:
@@ -239,11 +239,11 @@ def recommendation_flags(recommendation: Recommendation) -> str:
     that says so.
     """
     r = recommendation
-    found, lines = r.flags, []
+    flags, lines = r.flags, []
     if r.answer is Answer.NO_IMPROVEMENT:
-        found = r.baseline_flags
+        flags = r.baseline_flags
         lines.append("# no improvement found: these options are in force; keep them")
-    for component, arguments in found.items():
+    for component, arguments in flags.items():
         lines.append(f"# {clean(component)}" + ("" if arguments else ": no options"))
         if arguments:
             lines.append(flag_line(arguments))

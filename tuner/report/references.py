@@ -28,13 +28,15 @@ def comparison_sentence(comparison: Comparison) -> str:
         if unbounded(e.lower, e.upper)
         else f"95% interval {_times(e.lower)} to {_times(e.upper)}"
     )
-    said = f"The service {c.settings} takes {_times(e.ratio)} times as long as {clean(c.reference)}"
-    said += f" ({bounded}, {blocks_text(c.blocks)})"
+    sentence = (
+        f"The service {c.settings} takes {_times(e.ratio)} times as long as {clean(c.reference)}"
+    )
+    sentence += f" ({bounded}, {blocks_text(c.blocks)})"
     if c.clients > 1:
-        said += f"; {c.clients} clients at once against one"
+        sentence += f"; {c.clients} clients at once against one"
     if not c.cold:
-        said += "; the reference's cold reads may have come from memory"
-    return f"{said}."
+        sentence += "; the reference's cold reads may have come from memory"
+    return f"{sentence}."
 
 
 def _times(ratio: float) -> str:
@@ -59,5 +61,9 @@ def clients_text(ratios: Mapping[str, float]) -> RenderableType:
 
 
 def _among(ratio: float) -> str:
-    said = faster(ratio)
-    return "like the mean of all" if said == "no change" else f"{said} than the mean of all"
+    ratio_words = faster(ratio)
+    return (
+        "like the mean of all"
+        if ratio_words == "no change"
+        else f"{ratio_words} than the mean of all"
+    )

@@ -1,4 +1,4 @@
-"""What came of campaigns on a surface, for people and for programs."""
+"""The results of campaigns on a surface, for people and for programs."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ def _row(surface: Surface, result: Result) -> tuple[Text, ...]:
 def _summary_lines(
     surface: Surface, results: Sequence[Result], best: Configuration, score: float
 ) -> list[str]:
-    found = summary(results)
-    of = f"of {found.campaigns}"
+    totals = summary(results)
+    of = f"of {totals.campaigns}"
     settings = clean(changes(surface.baseline, best)) or "the baseline"
     certified, near = (
         "not in half of them" if hours is None else f"median time {_hours(hours)}"
-        for hours in (found.certified_h, found.near_h)
+        for hours in (totals.certified_h, totals.near_h)
     )
     falling = ", ".join(
         f"{_median_regret(results, hours):.3f} at {_hours(hours)}"
@@ -98,8 +98,9 @@ def _summary_lines(
     floor = f"{100.0 * surface.floor:g}%"
     return [
         f"{surface.name}: the best that keeps the floor of {floor} is {_change(score)}: {settings}",
-        f"recommended: {found.recommended} {of} ({certified}), of these false: {found.false}",
-        f"regret at the end: median {found.regret:.3f}; under {NEAR:g}: {found.near} {of} ({near})",
+        f"recommended: {totals.recommended} {of} ({certified}), of these false: {totals.false}",
+        f"regret at the end: median {totals.regret:.3f}; "
+        f"under {NEAR:g}: {totals.near} {of} ({near})",
         f"median regret of what looks best: {falling}",
     ]
 

@@ -30,10 +30,10 @@ def outlook(standing: Standing) -> str:
 def how_long(elapsed_s: float, left_s: float | None) -> str:
     """ "12 min 05 s elapsed, about 40 min 00 s left"."""
     if left_s is None:
-        left = ""
+        rest = ""
     else:
-        left = f", about {duration(left_s)} left" if left_s >= 1.0 else ", nearly done"
-    return f"{duration(elapsed_s)} elapsed{left}"
+        rest = f", about {duration(left_s)} left" if left_s >= 1.0 else ", nearly done"
+    return f"{duration(elapsed_s)} elapsed{rest}"
 
 
 def how_many(standing: Standing) -> str:

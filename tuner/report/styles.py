@@ -7,7 +7,7 @@ from rich.text import Text
 from tuner.text import clean
 
 FASTER, SLOWER, QUIET, STRONG, NAME = "green", "red", "dim", "bold", "cyan"
-"""The styles of reports. Nothing is told by a colour alone."""
+"""The styles of reports. No meaning rests on colour alone."""
 
 
 def literal(text: str, style: str = "") -> Text:

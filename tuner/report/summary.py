@@ -13,11 +13,11 @@ from search_spaces import Space
 from tuner.judge.words import blocks
 from tuner.model import Campaign, Recommendation, TimeUse
 from tuner.records.comparison import Comparison
-from tuner.records.named import NamedComparison
+from tuner.records.named_comparison import NamedComparison
 from tuner.report.answer import findings, section
 from tuner.report.applying import applying
-from tuner.report.drawing import Fitted, Printable, paragraph, share_bar
-from tuner.report.named import named_sections
+from tuner.report.drawing import DifferenceAdjustment, Printable, paragraph, share_bar
+from tuner.report.named_comparison import comparison_sections
 from tuner.report.references import references_section
 from tuner.report.styles import QUIET, STRONG
 from tuner.states import CampaignState
@@ -47,14 +47,14 @@ def campaign_summary(
     restored: Sequence[str] = (),
     references: Sequence[Comparison] = (),
     spaces: Mapping[str, Space] | None = None,
-    named: NamedComparison | None = None,
+    comparison: NamedComparison | None = None,
 ) -> RenderableType:
     """The end of a campaign on one page. `restored`: a sentence for each thing that was put back;
     `spaces`: of what is set, by component; `named`: of a campaign that compares.
 
     Without a recommendation (stopped before its end) the page says how far the campaign came.
     """
-    parts: list[RenderableType] = [_title(campaign), *named_sections(named), ""]
+    parts: list[RenderableType] = [_title(campaign), *comparison_sections(comparison), ""]
     if recommendation is None:
         parts.append(Text(f"No answer yet: the campaign is {campaign.state}", style=STRONG))
         if campaign.reason:
@@ -67,7 +67,7 @@ def campaign_summary(
     if restored:
         parts.append(section("Restored", *map(paragraph, restored)))
     whole = Group(*parts)
-    return Printable(Fitted(lambda _: whole))
+    return Printable(DifferenceAdjustment(lambda _: whole))
 
 
 def so_far(campaign: Campaign) -> list[RenderableType]:
@@ -109,14 +109,14 @@ def _time(use: TimeUse) -> tuple[RenderableType, ...]:
 
     def grid(width: int) -> RenderableType:
         cells = min(_BAR_CELLS, width - _WIDTH_OF_NUMBERS)
-        found = Table.grid(padding=(0, 2, 0, 0))
+        table = Table.grid(padding=(0, 2, 0, 0))
         for justify in ("left", "right", "right", "left"):
-            found.add_column(justify=justify, no_wrap=True)
+            table.add_column(justify=justify, no_wrap=True)
         for what, seconds in time_rows(use):
             share = seconds / use.wall_s
             bar = share_bar(share, cells) if cells >= _LEAST_FOR_BARS else ""
-            found.add_row(what, duration(seconds), f"{100.0 * share:.1f}%", bar)
-        found.add_row(Text("total", style=STRONG), Text(duration(use.wall_s), style=STRONG))
-        return found
+            table.add_row(what, duration(seconds), f"{100.0 * share:.1f}%", bar)
+        table.add_row(Text("total", style=STRONG), Text(duration(use.wall_s), style=STRONG))
+        return table
 
-    return ("", Fitted(grid))
+    return ("", DifferenceAdjustment(grid))

@@ -33,11 +33,11 @@ from tuner.model import (
 from tuner.records.comparison import Comparison
 from tuner.records.differences import changes
 from tuner.records.estimate import Estimate
-from tuner.records.named import NamedComparison
+from tuner.records.named_comparison import NamedComparison
 from tuner.report.answer import claim, headline, section
 from tuner.report.diagnostics import Row, diagnostics_rows
 from tuner.report.drawing import Printable, paragraph, sparkline
-from tuner.report.named import named_sections
+from tuner.report.named_comparison import comparison_sections
 from tuner.report.noise import noise_sections
 from tuner.report.references import clients_text, references_section
 from tuner.report.styles import FASTER, NAME, QUIET, SLOWER, STRONG, literal, tone
@@ -47,7 +47,7 @@ from tuner.text import clean, counted, duration, interval, moment, signed, signe
 
 EVENTS_SHOWN = 10
 #: Of a summary.
-_TRIALS_SHOWN = 10
+_MOST_TRIALS = 10
 _DRIFT_CELLS = 40
 
 _STATE_STYLES: Mapping[str, str] = {
@@ -120,7 +120,7 @@ def campaign_page(
     estimates: Mapping[int, Estimate] | None = None,
     drift: Sequence[float] = (),
     references: Sequence[Comparison] = (),
-    named: NamedComparison | None = None,
+    comparison: NamedComparison | None = None,
     clients: Mapping[str, float] | None = None,
     testbeds_differ: str = "",
     counts: Sequence[BlockCount] | None = None,
@@ -148,10 +148,10 @@ def campaign_page(
     ]
     if campaign.recommendation is not None:
         r = campaign.recommendation
-        gone = [paragraph(r.expired)] if r.expired else []
-        parts.append(section("Answer", _headline(r), *gone, paragraph(claim(r))))
+        expiry = [paragraph(r.expired)] if r.expired else []
+        parts.append(section("Answer", _headline(r), *expiry, paragraph(claim(r))))
     parts += why_sections(campaign.recommendation, why)
-    parts += named_sections(named)
+    parts += comparison_sections(comparison)
     parts += references_section(references)
     if clients:
         parts.append(section("Clients", clients_text(clients)))
@@ -163,11 +163,11 @@ def campaign_page(
         parts += _listed("Trials", trials_table(campaign, listed, estimates or {}))
         if hidden := len(trials) - len(listed):
             parts.append(Text(f"and {hidden} more, see 'fstune show {campaign.id} --all'", QUIET))
-    shown = _compared(campaign)
-    if everything and (rows := diagnostics_rows(blocks, shown)):
+    pair = _compared(campaign)
+    if everything and (rows := diagnostics_rows(blocks, pair)):
         of_newest = f" of the newest {blocks_text(len(blocks))}"
         of = "" if sum(count.blocks for count in counts) == len(blocks) else of_newest
-        parts += _listed(f"Diagnostics (median{of})", _diagnostics(rows, shown))
+        parts += _listed(f"Diagnostics (median{of})", _diagnostics(rows, pair))
     if everything:
         parts += noise_sections(noise)
     if events:
@@ -188,10 +188,14 @@ def _best_trials(
     first = set(_compared(campaign))
 
     def rank(trial: Trial) -> tuple[bool, float, int]:
-        known = estimates.get(trial.number)
-        return trial.number not in first, math.inf if known is None else known.upper, trial.number
+        estimate = estimates.get(trial.number)
+        return (
+            trial.number not in first,
+            math.inf if estimate is None else estimate.upper,
+            trial.number,
+        )
 
-    return sorted(sorted(trials, key=rank)[:_TRIALS_SHOWN], key=lambda trial: trial.number)
+    return sorted(sorted(trials, key=rank)[:_MOST_TRIALS], key=lambda trial: trial.number)
 
 
 def _listed(title: str, listing: RenderableType) -> tuple[RenderableType, ...]:
@@ -251,25 +255,25 @@ def _testbeds(counts: Sequence[BlockCount]) -> list[str]:
     """The testbeds of a campaign on several, each with its complete blocks."""
     if not any(count.at_once for count in counts):
         return []
-    done: Counter[str] = Counter()
+    blocks_by_name: Counter[str] = Counter()
     for count in counts:
         complete = count.state is BlockState.COMPLETE
-        done[count.testbed or ""] += count.blocks if complete else 0
-    return [f"{name}: {blocks_text(done[name])}" for name in sorted(done)]
+        blocks_by_name[count.testbed or ""] += count.blocks if complete else 0
+    return [f"{name}: {blocks_text(blocks_by_name[name])}" for name in sorted(blocks_by_name)]
 
 
 def _blocks(counts: Sequence[BlockCount]) -> str:
     complete = [count for count in counts if count.state is BlockState.COMPLETE]
     certify = sum(c.blocks for c in complete if c.kind is BlockKind.CERTIFY)
     void = sum(c.blocks for c in counts if c.state is BlockState.VOID)
-    measured = sum(c.measurements for c in complete)
+    arms = sum(c.measurements for c in complete)
     numbers = [f"{blocks_text(sum(c.blocks for c in complete))} complete"]
     if certify:
         numbers.append(f"{certify} of them to certify")
     if void:
         numbers.append(f"{void} void")
-    if measured:
-        numbers.append(counted(measured, "measurement"))
+    if arms:
+        numbers.append(counted(arms, "measurement"))
     return ", ".join(numbers)
 
 
@@ -300,12 +304,12 @@ def _trial(
     is_baseline = trial.number == BASELINE
     cells = [Text(str(trial.number), style=NAME), state_text(trial.state)]
     if estimates:
-        known = estimates.get(trial.number)
-        if known is None:
+        estimate = estimates.get(trial.number)
+        if estimate is None:
             cells += [Text(""), Text("")]
         else:
-            cells.append(Text(signed(known.ratio), style=tone(known.lower, known.upper)))
-            cells.append(Text(signed_interval(known.lower, known.upper)))
+            cells.append(Text(signed(estimate.ratio), style=tone(estimate.lower, estimate.upper)))
+            cells.append(Text(signed_interval(estimate.lower, estimate.upper)))
     changed = "baseline" if is_baseline else changes(baseline, trial.configuration)
     reason = "recommended" if trial.number == recommended else trial.reason
     return (*cells, literal(changed), literal(reason, QUIET))

@@ -33,8 +33,8 @@ def hosts_page(
     table = Listing(columns, tuple(_row(facts) for facts in hosts))
     title = Text(f"Testbed {clean(name)}", style=STRONG)
     heading = Text(clean(service), style=STRONG)
-    said = "\n".join(f"{label:<9} {clean(text)}" for label, text in lines.items())
-    return Printable(Group(title, "", table, "", heading, Text(said)))
+    body = "\n".join(f"{label:<9} {clean(text)}" for label, text in lines.items())
+    return Printable(Group(title, "", table, "", heading, Text(body)))
 
 
 def _row(facts: HostFacts) -> tuple[Text, ...]:

@@ -27,7 +27,7 @@ _ERROR = 0.02
 ENOUGH = 7
 #: How the sentence begins that says that there are fewer.
 _TOO_FEW = "Too few blocks measured both to tell"
-#: Smallest change that is told, as a log ratio.
+#: Smallest change that is reported, as a log ratio.
 _LARGE = math.log(1.2)
 #: What is smaller than this in both is next to nothing.
 _LEAST = {Unit.COUNT: 10.0, Unit.BYTES: 1e6, Unit.SECONDS: 0.05}
@@ -42,8 +42,8 @@ def reasons(blocks: Sequence[Block], trial: int) -> list[str]:
     if len(pairs) < ENOUGH:
         return [f"{_TOO_FEW}: {len(pairs)} of {ENOUGH} at least."]
     names = {name for both in pairs for arm in both for name in arm}
-    found = (_reason(one, pairs) for one in (*counted(), *counted_by_host(names)))
-    return [sentence for sentence in found if sentence]
+    sentences = (_reason(one, pairs) for one in (*counted(), *counted_by_host(names)))
+    return [sentence for sentence in sentences if sentence]
 
 
 def why_sections(
@@ -66,29 +66,31 @@ def _both(block: Block, trial: int) -> tuple[Diagnostics, Diagnostics] | None:
 
 
 def _reason(one: Counted, pairs: Sequence[tuple[Diagnostics, Diagnostics]]) -> str:
-    known = [
+    totals = [
         (before, after)
         for base, own in pairs
         if (before := total(base, one.ending)) is not None
         and (after := total(own, one.ending)) is not None
     ]
     least = _LEAST[one.unit]
-    was, now = (median(of) if of else 0.0 for of in ([b for b, _ in known], [a for _, a in known]))
+    was, now = (
+        median(of) if of else 0.0 for of in ([b for b, _ in totals], [a for _, a in totals])
+    )
     if max(was, now) < least:
         return ""
     # What is next to nothing is as good as that little: nothing has no ratio.
     small = least / 10.0
-    ratios = [math.log(max(after, small) / max(before, small)) for before, after in known]
+    ratios = [math.log(max(after, small) / max(before, small)) for before, after in totals]
     low, high = median_interval(ratios)
     if low <= _LARGE and high >= -_LARGE:
         return ""
-    named = f"{one.name[0].upper()}{one.name[1:]}"
+    subject = f"{one.name[0].upper()}{one.name[1:]}"
     numbers = f"{unit_text(was, one.unit)} with the baseline, {unit_text(now, one.unit)} with it"
     good = "" if one.good is Good.EITHER else f" {one.good.capitalize()} is better."
     if one.good is not Good.EITHER and one.unit is not Unit.COUNT:
         good = " Less is better." if one.good is Good.FEWER else " More is better."
     return (
-        f"{named}: {numbers} ({_words(low, high)} in {number_of(len(known), 'block')}). "
+        f"{subject}: {numbers} ({_words(low, high)} in {number_of(len(totals), 'block')}). "
         f"{one.meaning}{good}"
     )
 

@@ -38,7 +38,7 @@ class Truth(NamedTuple):
         return all(log <= margin(floor) + 1e-12 for log in self.components.values())
 
 
-class KnownService(Protocol):
+class SurfaceWithTruth(Protocol):
     """A simulated service whose truth can be asked for; see ``Surface``."""
 
     @property
@@ -65,7 +65,7 @@ class KnownService(Protocol):
         ...
 
 
-def best_configuration(surface: KnownService, floor: float) -> tuple[Configuration, float]:
+def best_configuration(surface: SurfaceWithTruth, floor: float) -> tuple[Configuration, float]:
     """The fastest valid configuration that runs and keeps the floor, and its true log score.
 
     Changes one parameter at a time, then two, until nothing is faster, from several starts. Every
@@ -74,24 +74,24 @@ def best_configuration(surface: KnownService, floor: float) -> tuple[Configurati
     """
     fine, coarse = _choices(surface, _FINE), _choices(surface, _COARSE)
     search, chance = _Search(surface, floor), random.Random(0)
-    found = search.alone(surface.baseline, fine)
+    best = search.alone(surface.baseline, fine)
     for _ in range(_STARTS):
         start = _changed(surface.baseline, [(name, chance.choice(coarse[name])) for name in coarse])
         if search.score(start) is not None:
-            found = min(found, search.alone(start, fine), key=search.known_score)
+            best = min(best, search.alone(start, fine), key=search.known_score)
     while True:
-        better = search.closer(search.alone(search.pairs(found, coarse), fine))
-        if better == found:
+        better = search.closer(search.alone(search.pairs(best, coarse), fine))
+        if better == best:
             break
-        found = better
-    found = search.plainest(found, surface.baseline)
-    return found, search.known_score(found)
+        best = better
+    best = search.plainest(best, surface.baseline)
+    return best, search.known_score(best)
 
 
 class _Search:
     """Looks for faster configurations, and remembers which are valid."""
 
-    def __init__(self, surface: KnownService, floor: float) -> None:
+    def __init__(self, surface: SurfaceWithTruth, floor: float) -> None:
         self._surface = surface
         self._floor = floor
         self._valid: dict[Configuration, bool] = {}
@@ -178,7 +178,7 @@ def _changed(
     return Configuration.of(values)
 
 
-def _choices(surface: KnownService, count: int) -> dict[str, list[Value | None]]:
+def _choices(surface: SurfaceWithTruth, count: int) -> dict[str, list[Value | None]]:
     """What is tried of every searched parameter."""
     places: dict[str, set[Value]] = {}
     for effect in surface.world.effects:
@@ -186,12 +186,12 @@ def _choices(surface: KnownService, count: int) -> dict[str, list[Value | None]]
         places.setdefault(effect.parameter, set()).add(round(effect.at))
         for condition in (own, *effect.when):
             places.setdefault(condition.parameter, set()).update(_ends(condition))
-    found: dict[str, list[Value | None]] = {}
+    choices: dict[str, list[Value | None]] = {}
     for component, space in surface.spaces.items():
         for parameter in space.searched:
             name = f"{component}.{parameter.name}"
-            found[name] = [None, *_values(parameter, places.get(name, set()), count)]
-    return found
+            choices[name] = [None, *_values(parameter, places.get(name, set()), count)]
+    return choices
 
 
 def _step(parameter: Parameter, value: int, share: float) -> int:

@@ -1,4 +1,4 @@
-"""One whole campaign on a surface, and what came of it.
+"""One whole campaign on a surface, and its result.
 
 Owns how such a campaign is specified and how it is judged by the truth. The loop, the store and the
 judge are those of every campaign; only the times are drawn, and the hours are virtual.
@@ -48,7 +48,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What would have been recommended after so many hours on the testbed, and its regret."""
+    """The recommendation after this many hours on the testbed, and its regret."""
 
     hours: float
     regret: float
@@ -56,7 +56,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of one campaign, or of another method that was given the same testbed.
+    """The result of one campaign, or of another method that was given the same testbed.
 
     ``answer``: a value of ``Answer``, or HALTED. ``configuration``: what is recommended, else the
     finalist, else the baseline; ``score`` and ``regret``: its true ones, see ``Surface``.
@@ -116,7 +116,7 @@ def run_campaign(
     settings: Settings,
     tell: Callable[[Standing], None] = lambda standing: None,
 ) -> Result:
-    """Run a campaign in a store of its own. ``tell``: is told where it stands.
+    """Run a campaign in a store of its own. ``tell``: gets its progress.
 
     Raises KeyboardInterrupt when it is stopped, SpecError for settings that no campaign can have.
     """
@@ -127,23 +127,23 @@ def run_campaign(
     world = replace(surface.world, seed=seed, noise=noise)
     testbed = SimulatedTestbed(surface.spaces, world, surface.file.simulated.found)
     with tempfile.TemporaryDirectory(prefix="fstune-") as place, Store.open(Path(place)) as store:
-        made = store.create_campaign(spec.name, spec.to_json(), spec.seed, datetime.now(UTC))
-        watch = _Watch(surface, lambda trial: store.trials(made.id)[trial].configuration, tell)
+        record = store.create_campaign(spec.name, spec.to_json(), spec.seed, datetime.now(UTC))
+        watch = _Watch(surface, lambda trial: store.trials(record.id)[trial].configuration, tell)
         site = Site(None, "simulated", testbed)
-        outcome = Runner(store, made.id, spec, surface.workload, [site], watch).run()
+        outcome = Runner(store, record.id, spec, surface.workload, [site], watch).run()
         campaign = outcome.campaign
         if campaign.state is CampaignState.PAUSED:
             raise KeyboardInterrupt
         if outcome.error is not None and not isinstance(outcome.error, CampaignHalted):
             raise outcome.error
-        trials, blocks = store.trials(made.id), store.blocks(made.id)
-    said = campaign.recommendation
-    configuration = trials[BASELINE].configuration if said is None else said.configuration
+        trials, blocks = store.trials(record.id), store.blocks(record.id)
+    answer = campaign.recommendation
+    configuration = trials[BASELINE].configuration if answer is None else answer.configuration
     score, _ = surface.truth(configuration)
-    recommended = said is not None and said.answer is Answer.RECOMMENDED
+    recommended = answer is not None and answer.answer is Answer.RECOMMENDED
     return Result(
         seed=seed,
-        answer=_answer(said),
+        answer=_answer(answer),
         configuration=configuration,
         score=score,
         regret=surface.regret(configuration),
@@ -159,8 +159,8 @@ def run_campaign(
     )
 
 
-def _answer(said: Recommendation | None) -> str:
-    return HALTED if said is None else said.answer.value
+def _answer(recommendation: Recommendation | None) -> str:
+    return HALTED if recommendation is None else recommendation.answer.value
 
 
 @dataclass(slots=True)
@@ -196,5 +196,5 @@ class _Watch:
             self.curve.append(Point(hours, self.surface.regret(best)))
         if standing.certified is not None and standing.certified != self._trial:
             self._trial = standing.certified
-            found = self.configuration(standing.certified)
-            self.certified.append(Point(hours, self.surface.regret(found)))
+            configuration = self.configuration(standing.certified)
+            self.certified.append(Point(hours, self.surface.regret(configuration)))

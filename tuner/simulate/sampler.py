@@ -37,14 +37,14 @@ class Sampled:
 class Sampler:
     """A service that is measured run after run: only parts whose settings change are restarted.
 
-    ``parts`` in the order in which they are brought up. ``spent_s``: what all runs took so far.
+    ``parts`` in the order in which they are brought up. ``cost_s``: what all runs took so far.
     """
 
     world: World
     components: Sequence[str]
     baseline: Configuration
     parts: tuple[str, ...]
-    spent_s: float = 0.0
+    cost_s: float = 0.0
     _up: dict[str, Mapping[str, object] | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -54,13 +54,13 @@ class Sampler:
         """Measure each of these once, in this order. ``number`` counts from 1 and decides, with the
         seed, what is drawn: the same block is drawn again.
         """
-        found: list[Sampled] = []
+        samples: list[Sampled] = []
         position = 0
         for trial, configuration in enumerate(configurations):
             run = Run(self.world.seed, str(number), str(trial), position)
-            found.append(self.measure(run, configuration))
-            position += found[-1].failed != "start"
-        return found
+            samples.append(self.measure(run, configuration))
+            position += samples[-1].failed != "start"
+        return samples
 
     def measure(self, run: Run, configuration: Configuration) -> Sampled:
         """One run, with the restarts that it needs."""
@@ -74,19 +74,19 @@ class Sampler:
             seconds = {} if failed else times.seconds
             how = "workload" if failed else ""
             sampled = Sampled(seconds, counted, restart_s, times.total_s, how)
-        self.spent_s += sampled.cost_s
+        self.cost_s += sampled.cost_s
         return sampled
 
     def _apply(self, configuration: Configuration) -> tuple[float, bool]:
         """What the restarts take, and whether everything is up."""
-        spent_s = 0.0
+        cost_s = 0.0
         for place, part in enumerate(self.parts):
             before = self.parts[: place + 1]
             values = configuration.part(part)
             if self.world.failure(configuration, "start", parts=before) is not None:
                 self._up[part] = None
-                return spent_s + self.world.costs.restart_s(part), False
+                return cost_s + self.world.costs.restart_s(part), False
             if self._up[part] != values:
-                spent_s += self.world.costs.restart_s(part)
+                cost_s += self.world.costs.restart_s(part)
                 self._up[part] = values
-        return spent_s, True
+        return cost_s, True

@@ -15,7 +15,7 @@ from tuner.records.standing import Standing
 from tuner.simulate.campaign import Point, Result, Settings, run_campaign
 from tuner.simulate.surface import Surface, load_surface
 
-#: Hours on the testbed at which regret is told.
+#: Hours on the testbed at which regret is reported.
 HOURS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
 #: The regret under which a configuration is as good as the best, in log score.
 NEAR = 0.05
@@ -55,28 +55,28 @@ def summary(results: Sequence[Result]) -> Summary:
 def middle(hours: Sequence[float | None]) -> float | None:
     """The median of times of which None never came; None when that is the median."""
     never = float("inf")
-    found = median(never if one is None else one for one in hours)
-    return None if found == never else found
+    value = median(never if one is None else one for one in hours)
+    return None if value == never else value
 
 
 def regret_at(curve: Sequence[Point], hours: float) -> float:
-    """The regret after so many hours on the testbed; the curve begins with its first point."""
-    found = curve[0].regret
+    """The regret after this many hours on the testbed; the curve begins with its first point."""
+    regret = curve[0].regret
     for point in curve:
         if point.hours <= hours:
-            found = point.regret
-    return found
+            regret = point.regret
+    return regret
 
 
 def hours_until_near(curve: Sequence[Point]) -> float | None:
     """From when on the regret stays under NEAR; None when it does not."""
-    found: float | None = None
+    hours: float | None = None
     for point in curve:
         if point.regret >= NEAR:
-            found = None
-        elif found is None:
-            found = point.hours
-    return found
+            hours = None
+        elif hours is None:
+            hours = point.hours
+    return hours
 
 
 def run_all(
@@ -97,7 +97,7 @@ def run_all(
         return
     workers = ProcessPoolExecutor(min(jobs, len(seeds)), get_context("spawn"))
     try:
-        with _left_to_us():
+        with _own_signals():
             tasks = [workers.submit(_run_one, path, seed, settings) for seed in seeds]
         for task in as_completed(tasks):
             yield task.result()
@@ -111,7 +111,7 @@ def run_all(
 
 
 @contextmanager
-def _left_to_us() -> Iterator[None]:
+def _own_signals() -> Iterator[None]:
     """Processes that are started meanwhile never see a Ctrl-C; what comes meanwhile comes after."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

@@ -58,7 +58,7 @@ class SurfaceFile(Section):
 
     @field_validator("statistics")
     @classmethod
-    def _judged_by_a_floor(cls, statistics: StatisticsSection) -> StatisticsSection:
+    def _needs_a_floor(cls, statistics: StatisticsSection) -> StatisticsSection:
         if statistics.given_floor is None:
             raise ValueError("floor: the truth is judged by it, so that it is a share, not auto")
         return statistics
@@ -87,9 +87,9 @@ class Surface:
     @property
     def floor(self) -> float:
         """The largest loss that a component may have, as a fraction."""
-        found = self.file.statistics.given_floor
-        assert found is not None  # see SurfaceFile
-        return found
+        own = self.file.statistics.given_floor
+        assert own is not None  # see SurfaceFile
+        return own
 
     @cached_property
     def baseline(self) -> Configuration:
@@ -97,13 +97,13 @@ class Surface:
         return Configuration.of(self.file.simulated.found)
 
     @cached_property
-    def _found(self) -> tuple[float, ...]:
+    def _baseline_logs(self) -> tuple[float, ...]:
         return self.world.log_changes(self.baseline, self.components)
 
     def truth(self, configuration: Configuration) -> Truth:
         """What is true of a configuration that runs."""
         logs = self.world.log_changes(configuration, self.components)
-        ratios = [log - found for log, found in zip(logs, self._found, strict=True)]
+        ratios = [log - baseline for log, baseline in zip(logs, self._baseline_logs, strict=True)]
         score = sum(w * log for w, log in zip(self.workload.weights, ratios, strict=True))
         return Truth(score, dict(zip(self.components, ratios, strict=True)))
 
@@ -130,10 +130,10 @@ class Surface:
         """The fastest configuration that runs and keeps the floor (its own, or another), and its
         true log score.
         """
-        kept = self.floor if floor is None else floor
-        if kept not in self._best:
-            self._best[kept] = best_configuration(self, kept)
-        return self._best[kept]
+        kept_floor = self.floor if floor is None else floor
+        if kept_floor not in self._best:
+            self._best[kept_floor] = best_configuration(self, kept_floor)
+        return self._best[kept_floor]
 
     def keeps(self, configuration: Configuration) -> bool:
         """Whether a configuration is feasible and no component loses more than the floor."""
@@ -174,15 +174,15 @@ def load_surface(name_or_path: str) -> Surface:
 def _path(name_or_path: str) -> Path:
     if "/" in name_or_path or name_or_path.endswith((".yaml", ".yml")):
         return Path(name_or_path)
-    known = surface_names()
-    if name_or_path in known:
+    names = surface_names()
+    if name_or_path in names:
         return SURFACES / f"{name_or_path}.yaml"
-    nearest = difflib.get_close_matches(name_or_path, known, n=1)
-    hint = f"did you mean {nearest[0]!r}?" if nearest else _known(known)
+    nearest = difflib.get_close_matches(name_or_path, names, n=1)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else _names_text(names)
     raise SpecError(f"no surface {name_or_path!r}; {hint}")
 
 
-def _known(names: Sequence[str]) -> str:
+def _names_text(names: Sequence[str]) -> str:
     return f"there are {', '.join(names)}" if names else "give the path of a surface file"
 
 

@@ -44,7 +44,7 @@ class Access:
         self._write(lambda c: c.execute(insert(tables.token).values(row)))
         return token, f"{_PREFIX}_{token.id}_{secret}"
 
-    def known(self, text: str, now: datetime) -> Token | None:
+    def token_of(self, text: str, now: datetime) -> Token | None:
         """The token with this text, if it can be used; a session ends with its parent."""
         prefix, _, rest = text.partition("_")
         name, _, secret = rest.partition("_")

@@ -38,10 +38,10 @@ class Applications:
 
     def get(self, application: str) -> Application:
         """One by its identifier. NotFoundError."""
-        found = self._some(tables.application.c.id == application)
-        if not found:
+        rows = self._some(tables.application.c.id == application)
+        if not rows:
             raise NotFoundError(f"there is no application {application}; see 'fstune applications'")
-        return found[0]
+        return rows[0]
 
     def all(self) -> list[Application]:
         """All of them, newest first."""
@@ -83,10 +83,10 @@ class Applications:
         this = table.c.id == application
 
         def move(connection: Connection) -> Application:
-            found = self._read(connection, this)
-            if not found:
+            rows = self._read(connection, this)
+            if not rows:
                 raise NotFoundError(f"there is no application {application}")
-            queries.campaign_row(connection, found[0].campaign, lock=True)
+            queries.campaign_row(connection, rows[0].campaign, lock=True)
             queries.move(
                 connection,
                 table,
@@ -98,7 +98,7 @@ class Applications:
                 changed_by=by,
                 asked_by=None,
             )
-            queries.add_event(connection, found[0].campaign, event)
+            queries.add_event(connection, rows[0].campaign, event)
             return self._read(connection, this)[0]
 
         return self._database.write(move)
@@ -119,9 +119,9 @@ class Applications:
                     f"application {application} is not {state} any more, or somebody has asked for "
                     "the same already"
                 )
-            found = self._read(connection, table.c.id == application)[0]
-            queries.add_event(connection, found.campaign, event)
-            return found
+            application_row = self._read(connection, table.c.id == application)[0]
+            queries.add_event(connection, application_row.campaign, event)
+            return application_row
 
         return self._database.write(ask)
 
@@ -134,8 +134,8 @@ class Applications:
     def unask_all(self) -> None:
         """Forget who has asked, where nothing begins any more: nobody holds the testbed."""
         table, lease = tables.application, tables.lease
-        held = select(lease.c.testbed)
-        waiting = table.c.asked_by.is_not(None) & table.c.testbed.not_in(held)
+        leased = select(lease.c.testbed)
+        waiting = table.c.asked_by.is_not(None) & table.c.testbed.not_in(leased)
         forget = update(table).where(waiting).values(asked_by=None)
         self._database.write(lambda connection: connection.execute(forget))
 
@@ -144,5 +144,5 @@ class Applications:
 
     @staticmethod
     def _read(connection: Connection, *where: Any) -> list[Application]:
-        found = connection.execute(select(tables.application).where(*where).order_by(*_NEWEST))
-        return [record(Application, row) for row in found]
+        rows = connection.execute(select(tables.application).where(*where).order_by(*_NEWEST))
+        return [record(Application, row) for row in rows]

@@ -86,13 +86,13 @@ def write_campaign(store: Store, campaign: str, output: BinaryIO) -> int:
             number = 0
             for table in TABLES:
                 query = select(table).where(_key(table) == campaign)
-                found = connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(
+                rows = connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(
                     query.order_by(*table.primary_key.columns)
                 )
-                with found:
-                    for row in found:
-                        written = {name: _written(value) for name, value in row._mapping.items()}
-                        print(json_text([table.name, written]), file=lines)
+                with rows:
+                    for row in rows:
+                        columns = {name: _json_value(value) for name, value in row._mapping.items()}
+                        print(json_text([table.name, columns]), file=lines)
                         number += 1
             print(json_text({"rows": number}), file=lines)
         return number
@@ -112,8 +112,8 @@ def import_campaign(store: Store, file: Path) -> str:
     def add(connection: Connection) -> str:
         lines = _lines(file)
         campaign, form = _header(file, lines)
-        known = select(tables.campaign.c.id).where(tables.campaign.c.id == campaign)
-        if connection.execute(known).first() is not None:
+        same = select(tables.campaign.c.id).where(tables.campaign.c.id == campaign)
+        if connection.execute(same).first() is not None:
             raise ConflictError(f"campaign {campaign} is already in {store.where}")
         for table, rows in groupby(_checked(file, lines, campaign, form), lambda each: each[0]):
             while some := [row for _, row in islice(rows, _ROWS_AT_ONCE)]:
@@ -127,7 +127,7 @@ def _key(table: Table) -> Column[str]:
     return table.c.id if table is tables.campaign else table.c.campaign
 
 
-def _written(value: object) -> object:
+def _json_value(value: object) -> object:
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, float) and not math.isfinite(value):
@@ -140,7 +140,7 @@ def _check_whole(file: Path) -> None:
     wrongly. Raises SpecError.
     """
     size = 0
-    with _refused(file), gzip.open(file) as source:
+    with _translating_errors(file), gzip.open(file) as source:
         while piece := source.read(_PIECE_BYTES):
             size += len(piece)
             if size > _LARGEST_BYTES:
@@ -149,7 +149,7 @@ def _check_whole(file: Path) -> None:
 
 def _lines(file: Path) -> Iterator[tuple[int, Any]]:
     """The lines of a file, each with its number. Raises SpecError."""
-    with _refused(file), gzip.open(file, "rt", encoding="utf-8") as source:
+    with _translating_errors(file), gzip.open(file, "rt", encoding="utf-8") as source:
         number = 0
         while text := source.readline(_LONGEST_LINE):
             number += 1
@@ -157,7 +157,7 @@ def _lines(file: Path) -> Iterator[tuple[int, Any]]:
 
 
 @contextmanager
-def _refused(file: Path) -> Iterator[None]:
+def _translating_errors(file: Path) -> Iterator[None]:
     try:
         yield
     except gzip.BadGzipFile as problem:
@@ -212,10 +212,10 @@ def _checked(
 
 
 def _read(where: str, table: Table, row: Mapping[str, Any]) -> dict[str, object]:
-    found = {}
+    columns = {}
     for column in table.columns:
         try:
-            found[column.name] = value(column, row[column.name])
+            columns[column.name] = value(column, row[column.name])
         except (SpecError, TypeError, ValueError, OverflowError, RecursionError):
             raise SpecError(f"{where}: {table.name}.{column.name} is none") from None
-    return found
+    return columns

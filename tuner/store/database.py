@@ -47,7 +47,7 @@ class Database(ABC):
         self.where = where
         self.reader = reader
         self.writer = writer
-        self._seen = False
+        self._has_answered = False
         self._patient_until: float | None = None
 
     def read(self, work: Work[Result]) -> Result:
@@ -87,20 +87,20 @@ class Database(ABC):
         """Whether an error says that the server is gone, or not yet there again."""
 
     @contextmanager
-    def reported(self) -> Iterator[None]:
+    def translating_errors(self) -> Iterator[None]:
         """Turn the driver's exceptions into ours.
 
-        ConflictError: what was to be written contradicts what is there. StoreError: all else. A
+        ConflictError: the new rows contradict existing ones. StoreError: all else. A
         value that no column takes is the caller's mistake and stays the exception that it is.
         """
         try:
             yield
         except IntegrityError as error:
-            said = _first_line(error.orig)
-            raise ConflictError(f"{self.where} does not accept the change: {said}") from error
+            message = _first_line(error.orig)
+            raise ConflictError(f"{self.where} does not accept the change: {message}") from error
         except DBAPIError as error:
-            said = _first_line(error.orig)
-            raise StoreError(f"{self.where}: {self.advice(error.orig)} ({said})") from error
+            message = _first_line(error.orig)
+            raise StoreError(f"{self.where}: {self.advice(error.orig)} ({message})") from error
         except StatementError as error:
             raise (error.orig or error) from error
 
@@ -111,23 +111,25 @@ class Database(ABC):
         transactions together, so that a run whose server does not come back ends soon.
         """
         pause_s = _FIRST_PAUSE_S
-        with self.reported():
+        with self.translating_errors():
             while True:
                 try:
                     with uninterrupted(), engine.begin() as connection:
                         result = work(connection)
-                    self._answered()
+                    self._note_answer()
                     return result
                 except DBAPIError as error:
-                    if not (self._seen and self.lost(error)) or not self._worth_waiting(pause_s):
+                    if not (self._has_answered and self.lost(error)) or not self._worth_waiting(
+                        pause_s
+                    ):
                         raise
                 time.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
-    def _answered(self) -> None:
+    def _note_answer(self) -> None:
         if self._patient_until is not None:
             _log.warning("%s answers again", self.where)
-        self._seen, self._patient_until = True, None
+        self._has_answered, self._patient_until = True, None
 
     def _worth_waiting(self, pause_s: float) -> bool:
         now = time.monotonic()

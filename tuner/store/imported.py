@@ -47,16 +47,16 @@ def value(column: Column[Any], raw: Any) -> object:
     if isinstance(kind, Double):
         return _INFINITE[raw] if raw in _INFINITE else _number(raw)
     if isinstance(kind, Boolean):
-        return _held(raw, type(raw) is bool)
+        return _only_if(raw, type(raw) is bool)
     for whole, least, beyond in _BITS:
         if isinstance(kind, whole):
-            return _held(raw, type(raw) is int and least <= raw < beyond)
+            return _only_if(raw, type(raw) is int and least <= raw < beyond)
     if isinstance(kind, JSON):
         raise TypeError  # one without a shape: nobody knows what it may hold
     return _text(raw)
 
 
-def _held(raw: Any, holds: bool) -> Any:
+def _only_if(raw: Any, holds: bool) -> Any:
     if not holds:
         raise ValueError
     return raw
@@ -65,34 +65,34 @@ def _held(raw: Any, holds: bool) -> Any:
 def _number(raw: Any) -> float:
     if type(raw) not in (int, float):
         raise TypeError
-    found = float(raw)
-    return float(_held(found, math.isfinite(found)))
+    value = float(raw)
+    return float(_only_if(value, math.isfinite(value)))
 
 
 def _text(raw: Any, longest: int = _LONGEST_TEXT) -> str:
     if not isinstance(raw, str):
         raise TypeError
     raw.encode()  # a half of a pair of surrogates is a ValueError
-    return str(_held(raw, len(raw) <= longest and "\0" not in raw))
+    return str(_only_if(raw, len(raw) <= longest and "\0" not in raw))
 
 
 def _moment(raw: Any) -> datetime:
-    found = datetime.fromisoformat(_text(raw))
-    return _held(found, found.tzinfo is not None and _EARLIEST <= found <= _LATEST)  # type: ignore[no-any-return]
+    value = datetime.fromisoformat(_text(raw))
+    return _only_if(value, value.tzinfo is not None and _EARLIEST <= value <= _LATEST)  # type: ignore[no-any-return]
 
 
 def _list(raw: Any, each: Callable[[Any], object]) -> list[object]:
-    _held(raw, isinstance(raw, list) and len(raw) <= _MOST_ENTRIES)
+    _only_if(raw, isinstance(raw, list) and len(raw) <= _MOST_ENTRIES)
     return [each(one) for one in raw]
 
 
 def _mapping(raw: Any, key: Callable[[Any], str], each: Callable[[Any], object]) -> dict[str, Any]:
-    _held(raw, isinstance(raw, Mapping) and len(raw) <= _MOST_ENTRIES)
+    _only_if(raw, isinstance(raw, Mapping) and len(raw) <= _MOST_ENTRIES)
     return {key(name): each(one) for name, one in raw.items()}
 
 
 def _setting(raw: Any) -> object:
-    return _text(raw) if isinstance(raw, str) else _held(raw, type(raw) is bool or _is_int(raw))
+    return _text(raw) if isinstance(raw, str) else _only_if(raw, type(raw) is bool or _is_int(raw))
 
 
 def _is_int(raw: Any) -> bool:
@@ -100,7 +100,7 @@ def _is_int(raw: Any) -> bool:
 
 
 def _configuration(raw: Any) -> object:
-    return _mapping(raw, lambda name: str(_held(name, _is(_PARAMETER, name))), _setting)
+    return _mapping(raw, lambda name: str(_only_if(name, _is(_PARAMETER, name))), _setting)
 
 
 def _is(pattern: re.Pattern[str], raw: Any) -> bool:
@@ -128,7 +128,7 @@ def _flags(raw: Any) -> object:
 
 
 def _document(raw: Any, depth: int = 0) -> object:
-    _held(raw, depth <= _DEEPEST)
+    _only_if(raw, depth <= _DEEPEST)
     if isinstance(raw, list):
         return _list(raw, lambda one: _document(one, depth + 1))
     if isinstance(raw, dict):
@@ -138,7 +138,7 @@ def _document(raw: Any, depth: int = 0) -> object:
 
 def _spec(raw: Any) -> str:
     text = _text(raw, _LONGEST_SPEC)
-    _document(_held(json.loads(text), text.lstrip().startswith("{")))
+    _document(_only_if(json.loads(text), text.lstrip().startswith("{")))
     return text
 
 
@@ -151,11 +151,13 @@ _SHAPES: Mapping[tuple[str, str], Callable[[Any], object]] = {
     ("", "campaign"): campaign_id,
     ("campaign", "id"): campaign_id,
     ("campaign", "spec"): _spec,
-    ("event", "kind"): lambda raw: _held(raw, _is(_KIND, raw)),
+    ("event", "kind"): lambda raw: _only_if(raw, _is(_KIND, raw)),
     ("event", "data"): _particulars,
     ("measured_with", "document"): _document,
     ("measurement", "diagnostics"): _diagnostics,
-    ("block", "order"): lambda raw: _list(raw, lambda one: _held(one, _is_int(one) and one >= 0)),
+    ("block", "order"): lambda raw: _list(
+        raw, lambda one: _only_if(one, _is_int(one) and one >= 0)
+    ),
     ("", "baseline"): _configuration,
     ("", "configuration"): _configuration,
     ("", "requested"): _configuration,

@@ -27,11 +27,11 @@ class OpenStore:
     @classmethod
     def open(cls, state_directory: Path, database: str | None = None) -> Self:
         """Open the database at this address, else that of the directory; make what is not there."""
-        opened = open_database(state_directory, database)
+        opened_database = open_database(state_directory, database)
         try:
-            return cls(opened)
+            return cls(opened_database)
         except BaseException:
-            opened.close()
+            opened_database.close()
             raise
 
     @property

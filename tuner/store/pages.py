@@ -63,8 +63,8 @@ class Pages:
         table = tables.campaign
         query = select(table.c.id).order_by(table.c.created.desc(), table.c.id.desc()).limit(limit)
         if before is not None:
-            at, known = before
-            same = (table.c.created == at) & (table.c.id < known)
+            at, identifier = before
+            same = (table.c.created == at) & (table.c.id < identifier)
             query = query.where((table.c.created < at) | same)
 
         def read(connection: Connection) -> list[Campaign]:
@@ -73,7 +73,7 @@ class Pages:
 
         return self._read(read)
 
-    def answered(self, limit: int) -> list[Campaign]:
+    def with_answer(self, limit: int) -> list[Campaign]:
         """The newest campaigns that have an answer."""
         table, answer = tables.campaign, tables.recommendation
         query = (
@@ -108,7 +108,7 @@ class Pages:
 
     def blocks(self, campaign: str, after: int, limit: int) -> list[BlockRow]:
         """Blocks with numbers above ``after``."""
-        table, measured = tables.block, tables.measurement
+        table, measurement = tables.block, tables.measurement
         query = (
             select(table)
             .where(table.c.campaign == campaign, table.c.number > after)
@@ -119,11 +119,11 @@ class Pages:
         def read(connection: Connection) -> list[BlockRow]:
             rows = connection.execute(query).all()
             arms: dict[int, list[int]] = defaultdict(list)
-            of = select(measured.c.block, measured.c.trial).where(
-                measured.c.campaign == campaign,
-                measured.c.block.in_([row.number for row in rows]),
+            of = select(measurement.c.block, measurement.c.trial).where(
+                measurement.c.campaign == campaign,
+                measurement.c.block.in_([row.number for row in rows]),
             )
-            for block, trial in connection.execute(of.order_by(measured.c.position)):
+            for block, trial in connection.execute(of.order_by(measurement.c.position)):
                 arms[block].append(trial)
             return [
                 BlockRow(
@@ -154,7 +154,9 @@ class Pages:
             rows = connection.execute(query).all()
             if not rows:
                 return []
-            found: dict[tuple[int, int], dict[str, dict[str, ComponentResult]]] = defaultdict(dict)
+            results: dict[tuple[int, int], dict[str, dict[str, ComponentResult]]] = defaultdict(
+                dict
+            )
             for row in connection.execute(
                 select(component)
                 .where(
@@ -163,11 +165,11 @@ class Pages:
                 )
                 .order_by(component.c.client, component.c.component)
             ):
-                of = found[row.block, row.trial].setdefault(row.client, {})
+                of = results[row.block, row.trial].setdefault(row.client, {})
                 of[row.component] = record(ComponentResult, row)
             page = []
             for row in rows:
-                clients = found.get((row.block, row.trial), {})
+                clients = results.get((row.block, row.trial), {})
                 together = clients.pop(queries.ALL, {})
                 arm = record(Measurement, row, components=together, clients=clients)
                 page.append((row.block, arm))
@@ -218,12 +220,14 @@ class Pages:
 
     def totals(self, campaign: str, after: int = 0) -> Totals:
         """What the blocks with numbers above ``after`` come to."""
-        table, measured = tables.block, tables.measurement
+        table, measurement = tables.block, tables.measurement
         newest = select(func.max(table.c.number)).where(table.c.campaign == campaign)
         blocks = select(func.count(), func.coalesce(func.sum(table.c.duration_s), 0.0)).where(
             table.c.campaign == campaign, table.c.number > after
         )
-        arms = select(func.count()).where(measured.c.campaign == campaign, measured.c.block > after)
+        arms = select(func.count()).where(
+            measurement.c.campaign == campaign, measurement.c.block > after
+        )
 
         def read(connection: Connection) -> Totals:
             count, seconds = connection.execute(blocks).one()
@@ -240,11 +244,11 @@ class Pages:
 
     def block_counts(self, campaign: str) -> list[BlockCount]:
         """How many blocks there are of each kind, in each state, on each testbed."""
-        table, measured = tables.block, tables.measurement
+        table, measurement = tables.block, tables.measurement
         arms = (
-            select(measured.c.block, func.count().label("arms"))
-            .where(measured.c.campaign == campaign)
-            .group_by(measured.c.block)
+            select(measurement.c.block, func.count().label("arms"))
+            .where(measurement.c.campaign == campaign)
+            .group_by(measurement.c.block)
             .subquery()
         )
         at_once = table.c.batch.is_not(None)
@@ -271,7 +275,7 @@ class Pages:
         )
         return self._read(lambda c: {row.block: row.started for row in c.execute(query)})
 
-    def found_on_testbed(self, campaigns: Sequence[str]) -> dict[str, dict[str, str]]:
+    def testbed_findings(self, campaigns: Sequence[str]) -> dict[str, dict[str, str]]:
         """What the newest run of each campaign found its testbed to be: ``identity``, the programs
         and versions, ``facts``, what its hosts allow, ``hosts``, what these are; "" for what a
         release did not store.

@@ -19,36 +19,36 @@ _FORGOTTEN_AFTER = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PostedRequest:
     """A request by its key, which is somebody's own, and its body."""
 
     key: str
     body: bytes
 
 
-def campaign_of(connection: Connection, asked: Asked, now: datetime) -> str | None:
+def campaign_of(connection: Connection, request: PostedRequest, now: datetime) -> str | None:
     """The campaign that came of a request of the last day, None when there is none.
 
     Raises ConflictError when its key was used for another request.
     """
     table = tables.posted
     connection.execute(delete(table).where(table.c.at < now - _FORGOTTEN_AFTER))
-    row = connection.execute(select(table).where(table.c.key == _digest(asked.key))).one_or_none()
+    row = connection.execute(select(table).where(table.c.key == _digest(request.key))).one_or_none()
     if row is None or row.campaign is None:  # the latter of an earlier release, which died there
         return None
-    if row.body != _digest(asked.body):
+    if row.body != _digest(request.body):
         raise ConflictError("this Idempotency-Key was used for another request")
     return str(row.campaign)
 
 
-def keep(connection: Connection, asked: Asked, campaign: str, now: datetime) -> None:
+def keep(connection: Connection, request: PostedRequest, campaign: str, now: datetime) -> None:
     """Note what has come of a request."""
-    table, key = tables.posted, _digest(asked.key)
-    left = (table.c.key == key) & table.c.campaign.is_(None)
-    connection.execute(delete(table).where(left))
-    row = {"key": key, "body": _digest(asked.body), "campaign": campaign, "at": now}
+    table, key = tables.posted, _digest(request.key)
+    unfinished = (table.c.key == key) & table.c.campaign.is_(None)
+    connection.execute(delete(table).where(unfinished))
+    row = {"key": key, "body": _digest(request.body), "campaign": campaign, "at": now}
     connection.execute(insert(table).values(row))
 
 
-def _digest(given: str | bytes) -> str:
-    return hashlib.sha256(given.encode() if isinstance(given, str) else given).hexdigest()
+def _digest(data: str | bytes) -> str:
+    return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()

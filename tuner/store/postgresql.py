@@ -25,7 +25,7 @@ _SCHEMES = ("postgresql", "postgres")
 _TABLES_LOCK = 0x6673_7475_6E65
 _BACKUP_TIMEOUT_S = 3600
 #: A mark is of use for as long as its transaction is tried.
-_KEPT = timedelta(days=1)
+_MARKS_KEPT_FOR = timedelta(days=1)
 _MARKS_FORGOTTEN_EVERY = 100
 
 #: What a session asks of libpq and of the server, unless the address says otherwise. A network that
@@ -67,8 +67,8 @@ class PostgreSQL(Database):
         """
         self._url = _url(address)
         options = f"-c timezone=UTC -c lock_timeout={max(1, round(database.BUSY_TIMEOUT_S * 1000))}"
-        asked = {**_SESSION, "options": options}
-        self._session = {name: v for name, v in asked.items() if name not in self._url.query}
+        settings = {**_SESSION, "options": options}
+        self._session = {name: v for name, v in settings.items() if name not in self._url.query}
         engine = create_engine(
             self._url,
             connect_args=self._session,
@@ -95,29 +95,31 @@ class PostgreSQL(Database):
         first one, should the server still be at it.
         """
         mark = secrets.token_hex(16)
-        done: list[Result] = []
+        results: list[Result] = []
 
         def marked(connection: Connection) -> Result:
             now = datetime.now(UTC)
             new = insert(tables.mark).values(id=mark, at=now).on_conflict_do_nothing()
             if connection.scalar(new.returning(tables.mark.c.id)) is not None:
                 if secrets.randbelow(_MARKS_FORGOTTEN_EVERY) == 0:
-                    connection.execute(delete(tables.mark).where(tables.mark.c.at < now - _KEPT))
-                done[:] = [work(connection)]
-            return done[0]
+                    connection.execute(
+                        delete(tables.mark).where(tables.mark.c.at < now - _MARKS_KEPT_FOR)
+                    )
+                results[:] = [work(connection)]
+            return results[0]
 
         return super().write(marked)
 
     @contextmanager
     def changing_tables(self) -> Iterator[Connection]:
-        with self.reported(), self.writer.begin() as connection:
+        with self.translating_errors(), self.writer.begin() as connection:
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_TABLES_LOCK})")
             yield connection
 
     def moment(self, connection: Connection) -> datetime:
-        found = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
-        assert isinstance(found, datetime)
-        return found
+        now = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
+        assert isinstance(now, datetime)
+        return now
 
     def backup(self, file: Path) -> None:
         program = shutil.which("pg_dump")
@@ -135,7 +137,7 @@ class PostgreSQL(Database):
             environment["PGPASSWORD"] = str(secret)
         command = [program, "--format=custom", "--no-password", f"--file={file}"]
         try:
-            done = subprocess.run(
+            result = subprocess.run(
                 [*command, f"--dbname={url.render_as_string()}"],
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -148,10 +150,12 @@ class PostgreSQL(Database):
         except subprocess.TimeoutExpired as error:
             file.unlink(missing_ok=True)
             raise StoreError(f"{self.where}: pg_dump took more than an hour") from error
-        if done.returncode != 0:
+        if result.returncode != 0:
             file.unlink(missing_ok=True)
-            said = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[0]
-            raise StoreError(f"{self.where}: no backup ({said})")
+            message = (result.stderr.strip().splitlines() or [f"exit status {result.returncode}"])[
+                0
+            ]
+            raise StoreError(f"{self.where}: no backup ({message})")
 
     def damage(self) -> list[str]:
         # The server holds every constraint, and finds damaged pages by itself where it is asked to.
@@ -161,8 +165,8 @@ class PostgreSQL(Database):
         state = getattr(error, "sqlstate", None)
         if state is None:
             return _NO_ANSWER if isinstance(error, psycopg.OperationalError) else "it fails"
-        known = (_ADVICE.get(state[:length]) for length in (5, 3, 2))
-        return next(filter(None, known), "it fails")
+        advice = (_ADVICE.get(state[:length]) for length in (5, 3, 2))
+        return next(filter(None, advice), "it fails")
 
     def lost(self, error: DBAPIError) -> bool:
         if error.connection_invalidated:

@@ -64,10 +64,10 @@ def campaigns(connection: Connection, *where: ColumnElement[bool]) -> list[Campa
         row.campaign: record(Recommendation, row, components=effects.get(row.campaign, {}))
         for row in connection.execute(joined.where(*where))
     }
-    found = connection.execute(select(table).where(*where).order_by(*_NEWEST_FIRST))
+    rows = connection.execute(select(table).where(*where).order_by(*_NEWEST_FIRST))
     return [
         record(Campaign, row, recommendation=answers.get(row.id), time_use=record(TimeUse, row))
-        for row in found
+        for row in rows
     ]
 
 
@@ -88,17 +88,19 @@ def resolve(connection: Connection, reference: str, where: str) -> str:
         raise NotFoundError(f"there is no campaign in {where}; begin one: fstune run FILE")
     if reference == "last":
         # One that was refused before its first block must not hide the one that the user means.
-        begun = select(tables.block.c.number).where(tables.block.c.campaign == table.c.id).exists()
+        has_block = (
+            select(tables.block.c.number).where(tables.block.c.campaign == table.c.id).exists()
+        )
         # Nor must a verification: what is meant is what it verifies.
-        told = tables.event.c.campaign == table.c.id
+        own_events = tables.event.c.campaign == table.c.id
         kind = tables.event.c.kind == states.EventKind.VERIFICATION
-        own = ~select(tables.event.c.number).where(told, kind).exists()
-        for meant in ((begun, own), (own,)):
-            newest = select(table.c.id).where(*meant).order_by(*_NEWEST_FIRST).limit(1)
-            if (found := connection.scalar(newest)) is not None:
-                return str(found)
+        own = ~select(tables.event.c.number).where(own_events, kind).exists()
+        for where_newest in ((has_block, own), (own,)):
+            newest = select(table.c.id).where(*where_newest).order_by(*_NEWEST_FIRST).limit(1)
+            if (identifier := connection.scalar(newest)) is not None:
+                return str(identifier)
         return next(iter(names))
-    matching = [known for known in names if reference and known.startswith(reference)]
+    matching = [campaign for campaign in names if reference and campaign.startswith(reference)]
     if len(matching) == 1:
         return matching[0]
     if matching:
@@ -106,16 +108,16 @@ def resolve(connection: Connection, reference: str, where: str) -> str:
             f"{len(matching)} campaigns begin with {reference}, the newest is {matching[0]}; "
             "write more of it"
         )
-    named = [known for known, name in names.items() if name == reference]
-    if len(named) == 1:
-        return named[0]
-    if named:
+    same_name = [campaign for campaign, name in names.items() if name == reference]
+    if len(same_name) == 1:
+        return same_name[0]
+    if same_name:
         raise NotFoundError(
-            f"{len(named)} campaigns are called {reference!r}, the newest is {named[0]}; name one "
-            "by its identifier"
+            f"{len(same_name)} campaigns are called {reference!r}, the newest is {same_name[0]}; "
+            "name one by its identifier"
         )
-    # Whoever misspells a name is told the newest campaign of the nearest one.
-    by_name = {name: known for known, name in reversed(names.items())}
+    # For a misspelt name the message has the newest campaign of the nearest name.
+    by_name = {name: campaign for campaign, name in reversed(names.items())}
     near = get_close_matches(reference, [*names, *by_name], n=1, cutoff=0.0)[0]
     nearest = near if near in names else by_name[near]
     raise NotFoundError(
@@ -192,8 +194,8 @@ def end_trials(connection: Connection, campaign: str, state: TrialState, reason:
     table = tables.trial
     open_states = (TrialState.QUEUED, TrialState.RUNNING)
     of = table.c.campaign == campaign
-    found = connection.scalars(select(table.c.number).where(of, table.c.state.in_(open_states)))
-    for number in found.all():
+    numbers = connection.scalars(select(table.c.number).where(of, table.c.state.in_(open_states)))
+    for number in numbers.all():
         what = f"trial {number} of campaign {campaign}"
         this = of & (table.c.number == number)
         move(connection, table, this, what, state, reason=reason)
@@ -230,9 +232,9 @@ def blocks(
     """
     last = _MOST_BLOCKS if most is None else after + most
     table = tables.block
-    measured = _measurements(connection, campaign, after, last, trials)
+    measurements = _measurements(connection, campaign, after, last, trials)
     beside = _references(connection, campaign, after, last)
-    found = connection.execute(
+    rows = connection.execute(
         select(table)
         .where(table.c.campaign == campaign, table.c.number > after, table.c.number <= last)
         .order_by(table.c.number)
@@ -241,10 +243,10 @@ def blocks(
         record(
             Block,
             row,
-            measurements=tuple(measured.get(row.number, ())),
+            measurements=tuple(measurements.get(row.number, ())),
             references=tuple(beside.get(row.number, ())),
         )
-        for row in found
+        for row in rows
     ]
 
 
@@ -260,24 +262,24 @@ def _measurements(
     """
     table, component = tables.measurement, tables.component
 
-    def wanted(of: Table) -> ColumnElement[bool]:
+    def in_range(of: Table) -> ColumnElement[bool]:
         inside = (of.c.campaign == campaign) & (of.c.block > after) & (of.c.block <= last)
         return inside if trials is None else inside & of.c.trial.in_(trials)
 
     results: dict[tuple[int, int], dict[str, dict[str, ComponentResult]]] = defaultdict(dict)
     for row in connection.execute(
         select(component)
-        .where(wanted(component))
+        .where(in_range(component))
         .order_by(component.c.client, component.c.component)
     ):
         of_client = results[row.block, row.trial].setdefault(row.client, {})
         of_client[row.component] = record(ComponentResult, row)
-    found: dict[int, list[Measurement]] = defaultdict(list)
-    for row in connection.execute(select(table).where(wanted(table)).order_by(table.c.position)):
+    runs: dict[int, list[Measurement]] = defaultdict(list)
+    for row in connection.execute(select(table).where(in_range(table)).order_by(table.c.position)):
         clients = results.get((row.block, row.trial), {})
         together = clients.pop(ALL, {})
-        found[row.block].append(record(Measurement, row, components=together, clients=clients))
-    return found
+        runs[row.block].append(record(Measurement, row, components=together, clients=clients))
+    return runs
 
 
 def block_times(
@@ -318,7 +320,7 @@ def block_times(
         .where(beside.c.campaign == campaign, beside.c.block > after, beside.c.block <= last)
         .order_by(beside.c.block, beside.c.trial)
     )
-    measured: dict[int, dict[int, tuple[float, ...]]] = defaultdict(dict)
+    times_by_trial: dict[int, dict[int, tuple[float, ...]]] = defaultdict(dict)
     covariates: dict[int, dict[int, tuple[float | None, ...]]] = defaultdict(dict)
     with _nothing_collected():
         # Fetched one by one they take half as long again.
@@ -327,14 +329,14 @@ def block_times(
                 times_s = row[3:]
                 if row[2] != len(components) or None in times_s:
                     raise KeyError(f"block {row[0]}, trial {row[1]}")
-                measured[row[0]][row[1]] = times_s
+                times_by_trial[row[0]][row[1]] = times_s
         for row in connection.execute(disturbed) if with_covariates else ():
             covariates[row[0]][row[1]] = row[2:]
         return [
             record(
                 BlockTimes,
                 row,
-                times_s=measured.get(row.number, {}),
+                times_s=times_by_trial.get(row.number, {}),
                 covariates=covariates.get(row.number, {}),
             )
             for row in connection.execute(blocks)
@@ -363,21 +365,21 @@ def _references(
     """
     table, component = tables.reference, tables.reference_component
 
-    def wanted(of: Table) -> ColumnElement[bool]:
+    def in_range(of: Table) -> ColumnElement[bool]:
         return (of.c.campaign == campaign) & (of.c.block > after) & (of.c.block <= last)
 
     results: dict[tuple[int, str], dict[str, ComponentResult]] = defaultdict(dict)
     for row in connection.execute(
-        select(component).where(wanted(component)).order_by(component.c.component)
+        select(component).where(in_range(component)).order_by(component.c.component)
     ):
         results[row.block, row.name][row.component] = record(ComponentResult, row)
-    found: dict[int, list[ReferenceRun]] = defaultdict(list)
+    runs: dict[int, list[ReferenceRun]] = defaultdict(list)
     for row in connection.execute(
-        select(table).where(wanted(table)).order_by(table.c.position, table.c.name)
+        select(table).where(in_range(table)).order_by(table.c.position, table.c.name)
     ):
         components = results.get((row.block, row.name), {})
-        found[row.block].append(record(ReferenceRun, row, components=components))
-    return found
+        runs[row.block].append(record(ReferenceRun, row, components=components))
+    return runs
 
 
 def add_event(connection: Connection, campaign: str, new: NewEvent) -> Event:

@@ -74,7 +74,7 @@ class Queue:
         self._database = database
 
     @classmethod
-    def made(cls, store: Store) -> Queue:
+    def create(cls, store: Store) -> Queue:
         """The queue of a store, made if there is none. SpecError: its database can have none."""
         database = store._database
         if isinstance(database, SQLite):
@@ -86,7 +86,7 @@ class Queue:
         return cls(database)
 
     @classmethod
-    def found(cls, store: Store) -> Queue | None:
+    def find(cls, store: Store) -> Queue | None:
         """The queue of a store, if it has one."""
         database = store._database
         if isinstance(database, SQLite) or not database.read(queue_tables.here):
@@ -118,14 +118,16 @@ class Queue:
 
         return self._database.write(put)
 
-    def withdraw(self, campaign: str, event: NewEvent, *, taken: bool = False) -> bool:
-        """Take a campaign off the queue; whether it was there. ``taken``: from its worker too."""
+    def withdraw(self, campaign: str, event: NewEvent, *, from_worker: bool = False) -> bool:
+        """Take a campaign off the queue, with ``from_worker`` from its worker too; whether it was
+        there.
+        """
 
         def withdraw(connection: Connection) -> bool:
             queries.campaign_row(connection, campaign, lock=True)
             look_there_first(connection)
             for job in _jobs(connection, campaign):
-                if job.taken and not taken:
+                if job.taken and not from_worker:
                     return False
                 end = "procrastinate_finish_job_v1(:job, 'failed', true)"
                 connection.execute(text(f"SELECT {end}"), {"job": job.id})
@@ -173,19 +175,19 @@ class Queue:
         """
 
         def take_over(connection: Connection) -> list[QueuedRun]:
-            taken: list[QueuedRun] = []
+            lost_runs: list[QueuedRun] = []
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_TAKING_OVER})"))
             lost = [row for row in _jobs(connection) if row.stalled]
             for row in sorted(lost, key=lambda row: str(row.campaign)):
                 queries.campaign_row(connection, row.campaign, lock=True)
                 if _put_back(connection, row):
                     who = f"worker {row.worker}" if row.worker else "the worker that had it"
-                    said = f"{who} gave no sign of life; back on the queue"
-                    event = NewEvent(datetime.now(UTC), "worker-lost", said)
+                    message = f"{who} gave no sign of life; back on the queue"
+                    event = NewEvent(datetime.now(UTC), "worker-lost", message)
                     queries.add_event(connection, row.campaign, event)
-                    taken.append(_run(row))
+                    lost_runs.append(_run(row))
             connection.execute(text(_FORGET))
-            return taken
+            return lost_runs
 
         return self._database.write(take_over)
 
@@ -205,8 +207,8 @@ def _run(row: Row[Any]) -> QueuedRun:
 
 
 def _jobs(connection: Connection, campaign: str | None = None) -> list[Row[Any]]:
-    found = connection.execute(text(_JOBS)).all()
-    return [row for row in found if campaign is None or row.campaign == campaign]
+    rows = connection.execute(text(_JOBS)).all()
+    return [row for row in rows if campaign is None or row.campaign == campaign]
 
 
 def _put_back(connection: Connection, job: Row[Any]) -> bool:

@@ -38,8 +38,8 @@ _APPLIED = f"CREATE TABLE {SCHEMA}.applied (name text PRIMARY KEY)"
 def here(connection: Connection) -> bool:
     """Whether a database has a queue."""
     # By the rows of the catalogue: names are looked up in what a session knew a moment ago.
-    found = "SELECT EXISTS (SELECT FROM pg_tables WHERE (schemaname, tablename) = (:s, 'applied'))"
-    return bool(connection.scalar(text(found), {"s": SCHEMA}))
+    query = "SELECT EXISTS (SELECT FROM pg_tables WHERE (schemaname, tablename) = (:s, 'applied'))"
+    return bool(connection.scalar(text(query), {"s": SCHEMA}))
 
 
 def look_there_first(connection: Connection) -> None:
@@ -97,11 +97,11 @@ def _make(connection: Connection) -> None:
 
 def _missing(connection: Connection) -> list[str]:
     """The migrations that have not been run yet, in order. StoreError: some are not known here."""
-    done = set(connection.scalars(text(f"SELECT name FROM {SCHEMA}.applied")))
-    known = _sources()
-    if done - known.keys():
+    applied = set(connection.scalars(text(f"SELECT name FROM {SCHEMA}.applied")))
+    sources = _sources()
+    if applied - sources.keys():
         raise StoreError("the queue is one of a newer fstune; use that one, or a newer one")
-    return [name for name in known if name not in done]
+    return [name for name in sources if name not in applied]
 
 
 def _sources() -> dict[str, str]:
@@ -111,10 +111,10 @@ def _sources() -> dict[str, str]:
 
 
 def _procrastinate() -> Path:
-    found = find_spec("procrastinate")
-    assert found is not None
-    assert found.origin is not None
-    return Path(found.origin).with_name("sql")
+    spec = find_spec("procrastinate")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).with_name("sql")
 
 
 def _run(connection: Connection, statements: str) -> None:

@@ -42,8 +42,8 @@ def values(table: Table, record: DataclassInstance, **columns: object) -> dict[s
 
 def record(kind: type[Record], row: Row[Any], **others: object) -> Record:
     """Return the record that a row holds, with ``others`` for the fields kept elsewhere."""
-    stored = row._mapping
-    return kind(**{name: stored[name] for name in _names(kind, frozenset(others))}, **others)
+    columns = row._mapping
+    return kind(**{name: columns[name] for name in _names(kind, frozenset(others))}, **others)
 
 
 @cache

@@ -35,24 +35,24 @@ _version = Table(
 _FIRST = "0001"
 #: The table of leases, and what every revision that has it has in it.
 _LEASE = "lease"
-_HELD = ("campaign", "host", "machine", "pid", "start_ticks", "beat", "limit_s")
+_LEASE_COLUMNS = ("campaign", "host", "machine", "pid", "start_ticks", "beat", "limit_s")
 
 
 def prepare(database: Database) -> None:
     """Make the tables of an empty database. Raises StoreError when it has others than ours now."""
-    found = database.read(lambda connection: _revision(database, connection))
-    if found is None:
+    revision = database.read(lambda connection: _revision(database, connection))
+    if revision is None:
         with database.changing_tables() as connection:
             # Another process may have been faster.
-            found = _revision(database, connection)
-            if found is None:
-                found = _make(connection)
-    if found < tables.REVISION:
+            revision = _revision(database, connection)
+            if revision is None:
+                revision = _make(connection)
+    if revision < tables.REVISION:
         raise StoreError(
-            f"{database.where} has tables of revision {found}, this fstune needs "
+            f"{database.where} has tables of revision {revision}, this fstune needs "
             f"{tables.REVISION}; run 'fstune db upgrade'"
         )
-    _refuse_newer(database, found)
+    _refuse_newer(database, revision)
 
 
 def upgrade(
@@ -66,21 +66,21 @@ def upgrade(
     lately, unless ``is_gone`` knows that it has ended.
     """
     with database.changing_tables() as connection:
-        found = _revision(database, connection)
-        if found is None:
+        revision = _revision(database, connection)
+        if revision is None:
             _make(connection)
             return None, None
-        _refuse_newer(database, found)
-        if found == tables.REVISION:
-            return found, None
+        _refuse_newer(database, revision)
+        if revision == tables.REVISION:
+            return revision, None
         _refuse_running(database, connection, is_gone)
         copy = None
         if isinstance(database, SQLite):
-            name = f"{database.path.name}.{found}-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
+            name = f"{database.path.name}.{revision}-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
             copy = database.path.with_name(name)
             database.backup(copy)
         migrate(connection)
-    return found, copy
+    return revision, copy
 
 
 def _refuse_running(
@@ -89,7 +89,7 @@ def _refuse_running(
     if _LEASE not in inspect(connection).get_table_names():
         return  # of the first release, which kept no leases
     now = database.moment(connection)
-    for row in connection.execute(text(f"SELECT {', '.join(_HELD)} FROM {_LEASE}")):
+    for row in connection.execute(text(f"SELECT {', '.join(_LEASE_COLUMNS)} FROM {_LEASE}")):
         beat = row.beat if isinstance(row.beat, datetime) else datetime.fromisoformat(row.beat)
         beat = beat.replace(tzinfo=UTC) if beat.tzinfo is None else beat
         holder = Holder(row.host, row.machine, row.pid, row.start_ticks)
@@ -136,9 +136,9 @@ def _revision(database: Database, connection: Connection) -> str | None:
         return None
     if tables.campaign.name in names:
         if _version.name in names:
-            found = connection.scalar(select(_version.c.version_num))
-            if found is not None:
-                return str(found)
+            revision = connection.scalar(select(_version.c.version_num))
+            if revision is not None:
+                return str(revision)
         # The first release kept its version in a table of its own.
         elif "schema_version" in names and (
             connection.scalar(text("SELECT version FROM schema_version")) == 1
@@ -147,9 +147,9 @@ def _revision(database: Database, connection: Connection) -> str | None:
     raise StoreError(f"{database.where} belongs to another program; use a database of its own")
 
 
-def _refuse_newer(database: Database, found: str) -> None:
-    if found > tables.REVISION:
+def _refuse_newer(database: Database, revision: str) -> None:
+    if revision > tables.REVISION:
         raise StoreError(
-            f"{database.where} has tables of revision {found}, this fstune knows them up to "
+            f"{database.where} has tables of revision {revision}, this fstune knows them up to "
             f"{tables.REVISION}; use the fstune that wrote it, or a newer one"
         )

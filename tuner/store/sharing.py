@@ -39,12 +39,12 @@ class SharingStore(OpenStore):
         testbeds: Sequence[str],
         holder: Holder,
         limit_s: float,
-        gone: Callable[[Holder], bool],
+        has_ended: Callable[[Holder], bool],
         event: NewEvent,
     ) -> list[Lease]:
         """Give testbeds to one process for one campaign, all or none, in the order of their names.
 
-        A process that is ``gone``, or has given no sign of life for as long as it said
+        A process that ``has_ended``, or has given no sign of life for as long as it promised
         (``limit_s``), loses both: its block is void, with ``event`` to tell so. Raises
         ConflictError when a living one uses a testbed or runs the campaign.
         """
@@ -53,22 +53,26 @@ class SharingStore(OpenStore):
 
         def take(connection: Connection, _: Row[Any]) -> list[Lease]:
             there = or_(table.c.testbed.in_(names), table.c.campaign == campaign)
-            for held in self._leases(connection, there):
-                if held.beat_age_s <= held.limit_s and not gone(held.holder):
-                    raise ConflictError(_in_use(held, campaign))
-                mine = (table.c.testbed == held.testbed) & (table.c.token == held.token)
+            for lease_there in self._leases(connection, there):
+                if lease_there.beat_age_s <= lease_there.limit_s and not has_ended(
+                    lease_there.holder
+                ):
+                    raise ConflictError(_in_use(lease_there, campaign))
+                mine = (table.c.testbed == lease_there.testbed) & (
+                    table.c.token == lease_there.token
+                )
                 if connection.execute(delete(table).where(mine)).rowcount != 1:
-                    what = f"testbed {held.testbed}"
+                    what = f"testbed {lease_there.testbed}"
                     raise ConflictError(f"{what} was taken by another process just now")
             now = self._database.moment(connection)
-            taken = []
+            leases = []
             for name in names:
                 self._void_blocks_on(connection, name, event)
                 lease = Lease(name, campaign, secrets.token_hex(8), holder, now, 0.0, limit_s)
                 row = values(table, lease, beat=now) | values(table, holder)
                 connection.execute(insert(table).values(row))
-                taken.append(lease)
-            return taken
+                leases.append(lease)
+            return leases
 
         return self._change(campaign, take)
 
@@ -95,18 +99,20 @@ class SharingStore(OpenStore):
         """Return who uses which testbed, by testbed."""
         return self._database.read(self._leases)
 
-    def running(self, named: Collection[str] = ()) -> Running:
-        """Return what runs by its state or in a process, and the campaigns ``named`` besides."""
-        table, asked = tables.campaign, tables.request
-        held = table.c.id.in_(select(tables.lease.c.campaign))
-        runs = (table.c.state == CampaignState.RUNNING) | held
-        where = runs | table.c.id.in_(named) if named else runs
+    def running(self, others: Collection[str] = ()) -> Running:
+        """Return what runs by its state or in a process, and these ``others``."""
+        table, request = tables.campaign, tables.request
+        leased = table.c.id.in_(select(tables.lease.c.campaign))
+        runs = (table.c.state == CampaignState.RUNNING) | leased
+        where = runs | table.c.id.in_(others) if others else runs
 
         def read(connection: Connection) -> Running:
-            found = queries.campaigns(connection, where)
-            of = select(asked).where(asked.c.campaign.in_([campaign.id for campaign in found]))
+            campaigns = queries.campaigns(connection, where)
+            of = select(request).where(
+                request.c.campaign.in_([campaign.id for campaign in campaigns])
+            )
             requests = {row.campaign: record(Request, row) for row in connection.execute(of)}
-            return Running(found, self._leases(connection), requests)
+            return Running(campaigns, self._leases(connection), requests)
 
         return self._database.read(read)
 
@@ -125,16 +131,18 @@ class SharingStore(OpenStore):
 
     @staticmethod
     def _void_blocks_on(connection: Connection, testbed: str, event: NewEvent) -> None:
-        """Void what a process that is gone left running on a testbed, whosever it was."""
+        """Void the blocks that a dead process left running on a testbed, of any campaign."""
         table = tables.block
-        left = (table.c.testbed == testbed) & (table.c.state == BlockState.RUNNING)
-        for found in connection.execute(select(table.c.campaign, table.c.number).where(left)).all():
-            queries.campaign_row(connection, found.campaign, lock=True)
+        running = (table.c.testbed == testbed) & (table.c.state == BlockState.RUNNING)
+        for block in connection.execute(
+            select(table.c.campaign, table.c.number).where(running)
+        ).all():
+            queries.campaign_row(connection, block.campaign, lock=True)
             queries.end_block(
-                connection, found.campaign, found.number, BlockState.VOID, event.message, 0.0
+                connection, block.campaign, block.number, BlockState.VOID, event.message, 0.0
             )
-            of_block = replace(event, data={"block": found.number, **event.data})
-            queries.add_event(connection, found.campaign, of_block)
+            of_block = replace(event, data={"block": block.number, **event.data})
+            queries.add_event(connection, block.campaign, of_block)
 
     # Requests
 
@@ -142,9 +150,9 @@ class SharingStore(OpenStore):
         """Ask something of a running campaign. A cancellation is not taken back by a pause."""
         table = tables.request
 
-        def ask(connection: Connection, stored: Row[Any]) -> Event:
-            if stored.state is not CampaignState.RUNNING:
-                raise ConflictError(f"campaign {campaign} is {stored.state}; it does not run")
+        def ask(connection: Connection, row: Row[Any]) -> Event:
+            if row.state is not CampaignState.RUNNING:
+                raise ConflictError(f"campaign {campaign} is {row.state}; it does not run")
             this = table.c.campaign == campaign
             before = connection.scalar(select(table.c.wish).where(this))
             if before is not None and request.wish in (before, Wish.PAUSE):
@@ -201,12 +209,12 @@ class SharingStore(OpenStore):
         )
 
 
-def _in_use(held: Lease, campaign: str) -> str:
-    who = f"process {held.holder.pid} on {held.holder.host}"
-    heard = f"last seen {held.beat_age_s:.0f} s ago, taken over after {held.limit_s:.0f} s"
-    if held.campaign == campaign:
-        return f"campaign {campaign} is being run by another process: {who}, {heard}"
+def _in_use(lease: Lease, campaign: str) -> str:
+    who = f"process {lease.holder.pid} on {lease.holder.host}"
+    silence = f"last seen {lease.beat_age_s:.0f} s ago, taken over after {lease.limit_s:.0f} s"
+    if lease.campaign == campaign:
+        return f"campaign {campaign} is being run by another process: {who}, {silence}"
     return (
-        f"testbed {held.testbed} is in use by campaign {held.campaign}: {who}, {heard}; "
+        f"testbed {lease.testbed} is in use by campaign {lease.campaign}: {who}, {silence}; "
         f"when it is free: fstune resume {campaign}"
     )

@@ -48,7 +48,7 @@ class SQLite(Database):
         # A table that is replaced by another of its name must not take along what refers to it.
         engine = open_sqlite(self.path, foreign_keys=False).execution_options(**{_WRITES: True})
         try:
-            with self.reported(), engine.begin() as connection:
+            with self.translating_errors(), engine.begin() as connection:
                 yield connection
                 broken = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
                 if broken:
@@ -78,9 +78,9 @@ class SQLite(Database):
 
     def damage(self) -> list[str]:
         def look(connection: Connection) -> list[str]:
-            said = connection.exec_driver_sql("PRAGMA integrity_check(10)").scalars().all()
+            lines = connection.exec_driver_sql("PRAGMA integrity_check(10)").scalars().all()
             broken = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
-            return [f"damaged: {line}" for line in said if line != "ok"] + [
+            return [f"damaged: {line}" for line in lines if line != "ok"] + [
                 f"row {row} of {table} refers to no row of {parent}"
                 for table, row, parent, _ in broken[:10]
             ]

@@ -31,7 +31,7 @@ from tuner.model import (
 )
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import posted, queries, tables
-from tuner.store.posted import Asked
+from tuner.store.posted import PostedRequest
 from tuner.store.rows import NewEvent, record, values
 from tuner.store.sharing import SharingStore
 
@@ -62,12 +62,12 @@ class Store(SharingStore):
         at: datetime,
         *,
         priors: Sequence[Prior] = (),
-        asked: Asked | None = None,
+        request: PostedRequest | None = None,
     ) -> Campaign:
         """Store a new campaign and its first event. ``spec``: JSON text; 0 <= ``seed`` < 2**64.
 
-        ``priors``: what an earlier campaign found. ``asked``: the request that it comes from; the
-        campaign of the same request is returned when it is there already.
+        ``priors``: what an earlier campaign found. ``request``: the one that it comes from; the
+        campaign of the same request is returned when it exists already.
         """
         campaign = Campaign(
             id=new_campaign_id(at),
@@ -83,21 +83,21 @@ class Store(SharingStore):
         row = values(table, campaign) | values(table, campaign.time_use)
 
         def add(connection: Connection) -> Campaign:
-            if asked is not None and (known := posted.campaign_of(connection, asked, at)):
-                return queries.campaigns(connection, table.c.id == known)[0]
+            if request is not None and (earlier := posted.campaign_of(connection, request, at)):
+                return queries.campaigns(connection, table.c.id == earlier)[0]
             connection.execute(insert(table).values(row))
-            if asked is not None:
-                posted.keep(connection, asked, campaign.id, at)
+            if request is not None:
+                posted.keep(connection, request, campaign.id, at)
             for number, prior in enumerate(priors):
-                kept = values(tables.prior, prior, campaign=campaign.id, number=number)
-                connection.execute(insert(tables.prior).values(kept))
+                prior_row = values(tables.prior, prior, campaign=campaign.id, number=number)
+                connection.execute(insert(tables.prior).values(prior_row))
             queries.add_event(connection, campaign.id, event)
             return campaign
 
         try:
             return self._database.write(add)
         except ConflictError:
-            if asked is None:
+            if request is None:
                 raise
             # The same request may have come twice at the same moment: now its campaign is there.
             return self._database.write(add)
@@ -110,8 +110,8 @@ class Store(SharingStore):
         """Return a campaign by its identifier, by how only this one begins, or the ``last`` one."""
 
         def find(connection: Connection) -> Campaign:
-            found = queries.resolve(connection, reference, self._database.where)
-            return queries.campaigns(connection, tables.campaign.c.id == found)[0]
+            identifier = queries.resolve(connection, reference, self._database.where)
+            return queries.campaigns(connection, tables.campaign.c.id == identifier)[0]
 
         return self._database.read(find)
 
@@ -122,12 +122,12 @@ class Store(SharingStore):
         comes that of its trials: a part of them that had ended alone would change what a run that
         takes the campaign up decides.
         """
-        table, asked = tables.campaign, tables.request
+        table, requests = tables.campaign, tables.request
 
         def move(connection: Connection, _: Row[Any]) -> Event:
             this, what = table.c.id == campaign, f"campaign {campaign}"
             queries.move(connection, table, this, what, state, reason=reason)
-            connection.execute(delete(asked).where(asked.c.campaign == campaign))
+            connection.execute(delete(requests).where(requests.c.campaign == campaign))
             if state in _TRIALS_END:
                 queries.end_trials(connection, campaign, *_TRIALS_END[state])
             return queries.add_event(connection, campaign, event)
@@ -140,10 +140,10 @@ class Store(SharingStore):
         """Store what was found on the testbed. The same again changes nothing and returns None."""
         table = tables.campaign
 
-        def set_once(connection: Connection, stored: Row[Any]) -> Event | None:
-            if stored.baseline == configuration:
+        def set_once(connection: Connection, row: Row[Any]) -> Event | None:
+            if row.baseline == configuration:
                 return None
-            if stored.baseline is not None:
+            if row.baseline is not None:
                 raise ConflictError(f"campaign {campaign} was begun with another baseline")
             connection.execute(
                 update(table).where(table.c.id == campaign).values(baseline=configuration)
@@ -182,8 +182,8 @@ class Store(SharingStore):
 
     def add_trial(self, campaign: str, trial: Trial, event: NewEvent) -> Event:
         """Store a new trial in the state that it has."""
-        (told,) = self.add_trials(campaign, [(trial, event)])
-        return told
+        (new,) = self.add_trials(campaign, [(trial, event)])
+        return new
 
     def add_trials(self, campaign: str, trials: Sequence[tuple[Trial, NewEvent]]) -> list[Event]:
         """Store new trials, all or none: a race that lost half of them would not be the same."""
@@ -231,8 +231,8 @@ class Store(SharingStore):
         ``lease``: what the caller holds; ConflictError when another process has taken over.
         """
         leases = [] if lease is None else [lease]
-        (told,) = self.begin_blocks(campaign, [(block, event)], leases)
-        return told
+        (new,) = self.begin_blocks(campaign, [(block, event)], leases)
+        return new
 
     def begin_blocks(
         self,
@@ -261,15 +261,15 @@ class Store(SharingStore):
         self, campaign: str, block_number: int, measurement: Measurement, event: NewEvent
     ) -> Event:
         """Store the measurement of one arm of a running block."""
-        return self._measured(campaign, block_number, measurement, event)
+        return self._store_measurement(campaign, block_number, measurement, event)
 
     def replace_measurement(
         self, campaign: str, block_number: int, measurement: Measurement, event: NewEvent
     ) -> Event:
         """Store the measurement of an arm of a running block in place of the one that it has."""
-        return self._measured(campaign, block_number, measurement, event, replace=True)
+        return self._store_measurement(campaign, block_number, measurement, event, replace=True)
 
-    def _measured(
+    def _store_measurement(
         self,
         campaign: str,
         block_number: int,
@@ -339,9 +339,9 @@ class Store(SharingStore):
     ) -> Event:
         """Bring a running block to its end. ``use``: adds to where the campaign's time went."""
 
-        def end(connection: Connection, stored: Row[Any]) -> Event:
+        def end(connection: Connection, row: Row[Any]) -> Event:
             if use is not None:
-                queries.add_time_use(connection, stored, use)
+                queries.add_time_use(connection, row, use)
             queries.end_block(connection, campaign, block_number, state, reason, duration_s)
             return queries.add_event(connection, campaign, event)
 
@@ -434,7 +434,7 @@ class Store(SharingStore):
             campaign, lambda connection: [record(Event, row) for row in connection.execute(query)]
         )
 
-    def measured(self, campaign: str) -> str:
+    def measured_programs(self, campaign: str) -> str:
         """The programs and versions that were measured, as the newest run found them; "" before."""
         ready = self.events(campaign, kinds=["testbed-ready"])
         return str(ready[-1].data.get("identity", "")) if ready else ""

@@ -100,8 +100,8 @@ class Shaped(TypeDecorator[Any]):
         return None if value is None else self.shape(value)
 
 
-def _flags(stored: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:
-    return {component: tuple(options) for component, options in stored.items()}
+def _flags(document: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:
+    return {component: tuple(options) for component, options in document.items()}
 
 
 def _words(kind: type[StrEnum]) -> Enum:
@@ -438,7 +438,7 @@ token = Table(
     Column("parent", Text, ForeignKey("token.id")),
 )
 
-#: What came of a request that may arrive twice; both it and its key as digests.
+#: The campaign of a request that may arrive twice; both it and its key as digests.
 posted = Table(
     "posted",
     metadata,

@@ -39,23 +39,23 @@ def upgrade(
     """Bring a database up to date; it is named as for ``Store.open``. Raises StoreError, and
     ConflictError while a campaign runs; see ``schema.upgrade``.
     """
-    with _opened(state_directory, database) as opened:
-        before, copy = schema.upgrade(opened, is_gone)
-        queue = not isinstance(opened, SQLite) and queue_tables.upgrade(opened)
-        return Upgraded(opened.where, before, tables.REVISION, copy, queue)
+    with _opening(state_directory, database) as source:
+        before, copy = schema.upgrade(source, is_gone)
+        queue = not isinstance(source, SQLite) and queue_tables.upgrade(source)
+        return Upgraded(source.where, before, tables.REVISION, copy, queue)
 
 
 def backup(state_directory: Path, file: Path, database: str | None = None) -> str:
     """Copy a database of any revision to a new file; returns what it is called. StoreError."""
-    with _opened(state_directory, database) as opened:
-        if not opened.read(schema.has_tables):
-            raise StoreError(f"{opened.where} is empty; there is nothing to copy")
-        opened.backup(file)
-        return opened.where
+    with _opening(state_directory, database) as source:
+        if not source.read(schema.has_tables):
+            raise StoreError(f"{source.where} is empty; there is nothing to copy")
+        source.backup(file)
+        return source.where
 
 
 @contextmanager
-def _opened(state_directory: Path, address: str | None) -> Iterator[Database]:
+def _opening(state_directory: Path, address: str | None) -> Iterator[Database]:
     database = open_database(state_directory, address)
     try:
         yield database
@@ -65,12 +65,14 @@ def _opened(state_directory: Path, address: str | None) -> Iterator[Database]:
 
 def problems(store: Store) -> list[str]:
     """What is wrong with a database: a sentence for each, none when it is sound."""
-    found = store.damage()
-    if found:
-        return found  # whatever it says of campaigns then is nobody's doing
+    sentences = store.damage()
+    if sentences:
+        return sentences  # whatever it says of campaigns then is nobody's doing
     for campaign in store.campaigns():
-        found += [f"campaign {campaign.id}: {what}" for what in _contradictions(store, campaign)]
-    return found
+        sentences += [
+            f"campaign {campaign.id}: {what}" for what in _contradictions(store, campaign)
+        ]
+    return sentences
 
 
 def _contradictions(store: Store, campaign: Campaign) -> Iterator[str]:
@@ -85,14 +87,14 @@ def _contradictions(store: Store, campaign: Campaign) -> Iterator[str]:
 
 
 def _of_block(block: Block, campaign: Campaign, failed: set[int]) -> Iterator[str]:
-    measured = {measurement.trial for measurement in block.measurements}
+    trials = {measurement.trial for measurement in block.measurements}
     if block.state is BlockState.RUNNING and campaign.state is not CampaignState.RUNNING:
         yield f"runs, though the campaign is {campaign.state}"
     if len(set(block.order)) != len(block.order):
         yield "has an arm twice"
-    if not measured <= set(block.order):
+    if not trials <= set(block.order):
         yield "has a measurement of no arm of its own"
-    if block.state is BlockState.COMPLETE and not set(block.order) - measured <= failed:
+    if block.state is BlockState.COMPLETE and not set(block.order) - trials <= failed:
         yield "is complete and lacks the measurement of an arm"
     for measurement in block.measurements:
         if not measurement.components:

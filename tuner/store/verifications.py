@@ -59,18 +59,18 @@ class Verifications:
 
         self._database.write(fail)
 
-    def fail_all(self, gone: Callable[[Holder], bool]) -> None:
+    def fail_all(self, has_ended: Callable[[Holder], bool]) -> None:
         """Tell of every request without an outcome that it was cut off, but where a process holds
-        a testbed for it. ``gone``: whether a process has ended.
+        a testbed for it. ``has_ended``: whether a process has ended.
         """
-        measured = set()
+        running = set()
         for lease in self._store.leases():
-            if lease.beat_age_s > lease.limit_s or gone(lease.holder):
+            if lease.beat_age_s > lease.limit_s or has_ended(lease.holder):
                 continue
             for event in self._store.events(lease.campaign, kinds={EventKind.VERIFICATION}):
-                measured.add((event.data.get("verifies"), event.data.get("request")))
+                running.add((event.data.get("verifies"), event.data.get("request")))
         for campaign, request in self._database.read(_open):
-            if (campaign, request) not in measured:
+            if (campaign, request) not in running:
                 self.fail(campaign, request, "it was cut off; ask for it again")
 
 
@@ -79,10 +79,10 @@ def _open(connection: Connection, *where: ColumnElement[bool]) -> list[tuple[str
     table = tables.event
     columns = (table.c.campaign, table.c.number, table.c.kind, table.c.data)
     query = select(*columns).where(table.c.kind.in_(KINDS), *where)
-    asked, answered = set[tuple[str, int]](), set[tuple[str, object]]()
+    requests, outcomes = set[tuple[str, int]](), set[tuple[str, object]]()
     for row in connection.execute(query):
         if row.kind == EventKind.VERIFY_REQUESTED:
-            asked.add((row.campaign, row.number))
+            requests.add((row.campaign, row.number))
         else:
-            answered.add((row.campaign, row.data.get("request")))
-    return sorted(asked - answered)
+            outcomes.add((row.campaign, row.data.get("request")))
+    return sorted(requests - outcomes)

@@ -35,7 +35,7 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class RunEnd:
     """A run that has ended with ``status`` (negative: of a signal), and what the store says now.
 
     ``events``: of the campaign, all; ``in_use``: by a living process, the campaign or its testbed;
@@ -59,26 +59,26 @@ def settled(campaign: Campaign, events: Sequence[Event], attempts: int) -> Fate 
         return Fate(campaign.state)
     if attempts and campaign.state is CampaignState.FAILED:
         return Fate.FAILED
-    if attempts and campaign.state is CampaignState.PAUSED and _asked(events):
+    if attempts and campaign.state is CampaignState.PAUSED and _is_requested(events):
         return Fate.PAUSED
     return None
 
 
-def fate(ended: Ended) -> Fate:
+def fate(end: RunEnd) -> Fate:
     """What becomes of a campaign after a run."""
-    state = ended.campaign.state
-    never_ran = bool(ended.events) and ended.events[-1].kind == TAKEN
+    state = end.campaign.state
+    never_ran = bool(end.events) and end.events[-1].kind == TAKEN
     if state in OVER:
         return Fate(state)
     if state is CampaignState.PAUSED and not never_ran:
-        return Fate.PUT_BACK if ended.stopping and not _asked(ended.events) else Fate.PAUSED
+        return Fate.PUT_BACK if end.stopping and not _is_requested(end.events) else Fate.PAUSED
     if state is CampaignState.FAILED and not never_ran:
         return Fate.FAILED
-    if ended.stopping or ended.in_use or ended.status == StoreError.exit_code:
+    if end.stopping or end.in_use or end.status == StoreError.exit_code:
         return Fate.PUT_BACK
-    if never_ran and ended.status > 0:
+    if never_ran and end.status > 0:
         return Fate.REFUSED
-    return Fate.GIVEN_UP if deaths(ended.events) + 1 >= MOST_DEATHS else Fate.DIED
+    return Fate.GIVEN_UP if deaths(end.events) + 1 >= MOST_DEATHS else Fate.DIED
 
 
 def deaths(events: Sequence[Event]) -> int:
@@ -91,7 +91,7 @@ def deaths(events: Sequence[Event]) -> int:
     return count
 
 
-def _asked(events: Sequence[Event]) -> bool:
+def _is_requested(events: Sequence[Event]) -> bool:
     """Whether somebody asked for the pause that a campaign is in, since its last run was begun."""
     for event in reversed(events):
         if event.kind == EventKind.PAUSE_REQUESTED or "wish" in event.data:

@@ -52,7 +52,7 @@ class PutBack(Exception):
         self.after_s = after_s
 
 
-class _AsTold(BaseRetryStrategy):
+class _RetryPutBack(BaseRetryStrategy):
     """Only what was put back is tried again."""
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
@@ -109,10 +109,10 @@ class _Jobs(JobManager):
         self,
         connector: PsycopgConnector,
         registered: Callable[[int], Awaitable[None]],
-        heard: Callable[[], None],
+        on_beat: Callable[[], None],
     ) -> None:
         super().__init__(connector)
-        self._registered, self._heard = registered, heard
+        self._registered, self._on_beat = registered, on_beat
 
     async def register_worker(self) -> int:
         worker = await super().register_worker()
@@ -121,7 +121,7 @@ class _Jobs(JobManager):
 
     async def update_heartbeat(self, worker_id: int) -> None:
         await super().update_heartbeat(worker_id)
-        self._heard()
+        self._on_beat()
 
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
         await self.connector.execute_query_async(
@@ -138,7 +138,7 @@ def app_of(
     queue: Queue,
     task: Callable[..., Awaitable[None]],
     registered: Callable[[int], Awaitable[None]],
-    heard: Callable[[], None],
+    on_beat: Callable[[], None],
 ) -> App:
     """Procrastinate on a queue; ``task`` is given the context of each job and its arguments."""
     address, arguments = queue.driver_arguments()
@@ -146,8 +146,8 @@ def app_of(
         conninfo=address, kwargs=arguments, configure=_look_there_first, min_size=1, max_size=4
     )
     app = App(connector=connector)
-    app.job_manager = _Jobs(connector, registered, heard)
-    app.task(name=TASK, retry=_AsTold(), pass_context=True)(task)
+    app.job_manager = _Jobs(connector, registered, on_beat)
+    app.task(name=TASK, retry=_RetryPutBack(), pass_context=True)(task)
     return app
 
 

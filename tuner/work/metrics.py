@@ -53,18 +53,18 @@ class WorkerMetrics:
         Gauge(
             "fstune_worker_concurrency", "Campaigns it runs at most.", registry=self.registry
         ).set(concurrency)
-        self._heard = time.monotonic()
+        self._last_beat = time.monotonic()
         Gauge(
             "fstune_worker_heartbeat_age_seconds",
             "Since this worker last gave a sign of life to the database.",
             registry=self.registry,
-        ).set_function(lambda: time.monotonic() - self._heard)
+        ).set_function(lambda: time.monotonic() - self._last_beat)
 
-    def heard(self) -> None:
+    def note_beat(self) -> None:
         """A sign of life was given."""
-        self._heard = time.monotonic()
+        self._last_beat = time.monotonic()
 
-    def ended(self, fate: Fate) -> None:
+    def count_end(self, fate: Fate) -> None:
         """A run has ended."""
         self._runs.labels(str(fate)).inc()
 

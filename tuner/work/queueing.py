@@ -21,7 +21,7 @@ from tuner.store.queue import Queue
 _LONGEST = 128
 
 
-def queue_named(key: str, state_directory: Path) -> str:
+def queue_name(key: str, state_directory: Path) -> str:
     """The queue of the campaigns on testbeds named by a key, as this host and state directory have
     it: what any worker has, has one for all; ``KEY@HOST`` is another host's. SpecError.
     """
@@ -47,16 +47,16 @@ def enqueue(
 ) -> str:
     """Put a stored campaign on the queue; returns its name. ConflictError when it is there already.
 
-    What it names is looked up first, so that mistakes are told here. SpecError, TestbedError.
+    What it names is looked up first, so that mistakes are reported here. SpecError, TestbedError.
     """
     # Taken in here: most commands have no use for it, and it takes time.
     from tuner.work.jobs import deferring
 
     spec = CampaignSpec.from_json(campaign.spec)
     prepared = prepare(spec, state_directory)
-    name = queue_named(spec.places[0].key, state_directory)
-    said = f"on the queue {name}, for a worker"
-    event = NewEvent(datetime.now(UTC), "campaign-queued", said, {"queue": name})
+    name = queue_name(spec.places[0].key, state_directory)
+    message = f"on the queue {name}, for a worker"
+    event = NewEvent(datetime.now(UTC), "campaign-queued", message, {"queue": name})
     testbeds = sorted(place.name for place in prepared.places if place.name)
     defer = deferring(campaign.id, name, testbeds, override_pilot=override_pilot)
     queue.put(campaign.id, defer, event)
@@ -65,10 +65,10 @@ def enqueue(
 
 def queues_of(kinds: Sequence[str], state_directory: Path) -> tuple[str, ...]:
     """The queues that a worker takes campaigns from, each once. SpecError."""
-    named = [
-        queue_named(kind.strip(), state_directory) for each in kinds for kind in each.split(",")
+    names = [
+        queue_name(kind.strip(), state_directory) for each in kinds for kind in each.split(",")
     ]
-    return tuple(dict.fromkeys(named))
+    return tuple(dict.fromkeys(names))
 
 
 def _short(name: str) -> str:

@@ -40,8 +40,8 @@ class Run:
                 lines = file.read().decode(errors="replace").splitlines()
         except OSError as problem:
             return f"its log cannot be read: {problem.strerror}"
-        said = next((line for line in reversed(lines) if line.strip()), "it says nothing")
-        return clean(said.removeprefix("fstune: "))[:_LONGEST_LINE]
+        last = next((line for line in reversed(lines) if line.strip()), "it says nothing")
+        return clean(last.removeprefix("fstune: "))[:_LONGEST_LINE]
 
 
 def run_of(

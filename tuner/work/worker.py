@@ -27,7 +27,7 @@ from tuner.report.log import LogForm
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
 from tuner.store.queue import Queue
-from tuner.work.ending import DIED, TAKEN, Ended, Fate, fate, settled
+from tuner.work.ending import DIED, TAKEN, Fate, RunEnd, fate, settled
 from tuner.work.jobs import PutBack, app_of
 from tuner.work.metrics import WorkerMetrics
 from tuner.work.runs import Run, run_of
@@ -49,7 +49,7 @@ Say = Callable[..., None]
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What a worker is told. ``queues``: where it takes campaigns from, ``concurrency`` at once.
+    """The settings of a worker. ``queues``: where it takes campaigns from, ``concurrency`` at once.
 
     ``limit_s``: after so long without a sign of life it counts as dead. ``log``: the form in which
     its campaigns write what happens.
@@ -88,7 +88,7 @@ class Worker:
         Raises StoreError when the database does not come back, and ConflictError when others took
         this worker for dead.
         """
-        app = app_of(self._queue, self._take, self._registered, self._metrics.heard)
+        app = app_of(self._queue, self._take, self._registered, self._metrics.note_beat)
         loop = asyncio.get_running_loop()
         pause_s = self._orders.limit_s / _BEATS
         async with app.open_async():
@@ -128,7 +128,7 @@ class Worker:
         self._id = worker
         arguments = worker, this_process(), orders.queues, orders.concurrency, orders.limit_s
         await asyncio.to_thread(self._queue.register, *arguments)
-        self._metrics.heard()
+        self._metrics.note_beat()
         self._say("info", "ready", worker=worker, queues=", ".join(orders.queues))
 
     # Stopping
@@ -166,7 +166,7 @@ class Worker:
                 self._say("warning", "queue", message=str(problem))
 
     async def _look(self) -> None:
-        if all(known.id != self._id for known in await asyncio.to_thread(self._queue.workers)):
+        if all(worker.id != self._id for worker in await asyncio.to_thread(self._queue.workers)):
             if not self._stopping:
                 self._dead = True
                 self._stop("taken for dead")
@@ -215,7 +215,7 @@ class Worker:
                 end = await self._run(campaign, testbeds, override_pilot)
         finally:
             self._jobs.discard(job.id)
-        self._metrics.ended(end)
+        self._metrics.count_end(end)
         self._say("info", "run-ended", campaign=campaign, end=str(end))
         if end is Fate.DIED:
             raise PutBack("its process died")
@@ -234,8 +234,8 @@ class Worker:
             leashed=True,
             options=("--log", str(self._orders.log)),
         )
-        said = f"worker {self._id} on {this_process().host} takes it up"
-        await self._tell(campaign, TAKEN, said, {"worker": self._id})
+        message = f"worker {self._id} on {this_process().host} takes it up"
+        await self._tell(campaign, TAKEN, message, {"worker": self._id})
         about = {"campaign": campaign, "testbeds": ", ".join(testbeds)}
         self._say("info", "run-begins", **about, log=str(run.log))
         with run.output() as out:
@@ -258,40 +258,40 @@ class Worker:
         finally:
             self._children.discard(child)
             self._metrics.running.set(len(self._children))
-        return await asyncio.to_thread(self._ended, campaign, testbeds, run, status)
+        return await asyncio.to_thread(self._settle_end, campaign, testbeds, run, status)
 
-    def _ended(self, campaign: str, testbeds: list[str], run: Run, status: int) -> Fate:
+    def _settle_end(self, campaign: str, testbeds: list[str], run: Run, status: int) -> Fate:
         """Find out, and tell, what has become of a campaign whose process has ended."""
-        found = self._store.campaign(campaign)
+        record = self._store.campaign(campaign)
         events = self._store.events(campaign)
         used = in_use(self._store, campaign, testbeds)
-        end = fate(Ended(found, events, status, used, bool(self._stopping)))
+        end = fate(RunEnd(record, events, status, used, bool(self._stopping)))
         if end is Fate.REFUSED:
-            self._fail(found, "start-failed", f"the run did not begin: {run.last_line()}")
+            self._fail(record, "start-failed", f"the run did not begin: {run.last_line()}")
         elif end in (Fate.DIED, Fate.GIVEN_UP):
             how = f"signal {-status}" if status < 0 else f"exit status {status}"
-            said = f"the process of the run died ({how}): {run.last_line()}"
+            message = f"the process of the run died ({how}): {run.last_line()}"
             if end is Fate.DIED:
-                self._store.add_event(campaign, _event(DIED, said))
+                self._store.add_event(campaign, _event(DIED, message))
             else:
-                self._fail(found, DIED, f"{said}; given up")
+                self._fail(record, DIED, f"{message}; given up")
         return end
 
-    def _fail(self, campaign: Campaign, kind: str, said: str) -> None:
-        event = _event(kind, said)
-        self._store.void_running_blocks(campaign.id, said, _event("block-void", said))
+    def _fail(self, campaign: Campaign, kind: str, message: str) -> None:
+        event = _event(kind, message)
+        self._store.void_running_blocks(campaign.id, message, _event("block-void", message))
         if campaign.state in (CampaignState.CREATED, CampaignState.RUNNING):
-            self._store.move_campaign(campaign.id, CampaignState.FAILED, said, event)
+            self._store.move_campaign(campaign.id, CampaignState.FAILED, message, event)
         else:
             self._store.add_event(campaign.id, event)
 
-    async def _tell(self, campaign: str, kind: str, said: str, data: dict[str, Any]) -> None:
-        event = NewEvent(datetime.now(UTC), kind, said, data)
+    async def _tell(self, campaign: str, kind: str, message: str, data: dict[str, Any]) -> None:
+        event = NewEvent(datetime.now(UTC), kind, message, data)
         await asyncio.to_thread(self._store.add_event, campaign, event)
 
     def _wait_s(self) -> float:
         return min(_LONGEST_WAIT_S, self._orders.limit_s / _BEATS)
 
 
-def _event(kind: str, said: str) -> NewEvent:
-    return NewEvent(datetime.now(UTC), kind, said)
+def _event(kind: str, message: str) -> NewEvent:
+    return NewEvent(datetime.now(UTC), kind, message)

@@ -40,16 +40,16 @@ def test_a_token_ends_when_it_expires_or_is_revoked(tmp_path: Path) -> None:
         token, text = access.create("one", Scope.READ, NOW, NOW + timedelta(hours=1))
         _, session = access.create("one", Scope.READ, NOW, NOW + timedelta(hours=9), token.id)
         _, other = access.create("other", Scope.READ, NOW, None)
-        assert access.known(text, NOW) == token
-        assert access.known(session, NOW) is not None
+        assert access.token_of(text, NOW) == token
+        assert access.token_of(session, NOW) is not None
         late = NOW + timedelta(hours=1)
-        assert access.known(text, late) is None
-        assert access.known(session, late) is None
-        assert access.known(other, NOW + timedelta(days=9999)) is not None
+        assert access.token_of(text, late) is None
+        assert access.token_of(session, late) is None
+        assert access.token_of(other, NOW + timedelta(days=9999)) is not None
         access.revoke(token.id, NOW)
-        assert access.known(text, NOW) is None
-        assert access.known(session, NOW) is None
-        assert access.known(other, NOW) is not None
+        assert access.token_of(text, NOW) is None
+        assert access.token_of(session, NOW) is None
+        assert access.token_of(other, NOW) is not None
         assert sorted(t.name for t in access.tokens()) == ["one", "other"]
 
 
@@ -66,8 +66,8 @@ def test_a_text_that_is_not_quite_a_token_is_none(tmp_path: Path, change: str) -
             "other": text[:-1] + ("a" if text[-1] != "a" else "b"),
             "other token": f"{prefix}_{second.id}_{secret}",
         }[change]
-        assert access.known(text, NOW) is not None
-        assert access.known(wrong, NOW) is None
+        assert access.token_of(text, NOW) is not None
+        assert access.token_of(wrong, NOW) is None
 
 
 def test_the_database_does_not_hold_what_a_token_looks_like(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from starlette.testclient import TestClient
 
 from api import pages
 from api.app import create_app
-from tuner.page.effects_seen import EffectsSeen, Latest
-from tuner.page.snapshot import Seen, Sight
+from tuner.page.effects_cache import EffectsCache, Latest
+from tuner.page.snapshot import Sight, Snapshot
 from tuner.page.svg import WIDTH, Axis, Point, interval, series
 from tuner.records.estimate import Estimate
 from tuner.settings import ServiceSettings
@@ -51,7 +51,7 @@ def test_a_long_campaign_is_read_beside_its_page(
     ready = threading.Event()
     read = Sight.of
 
-    def slow(sight: Sight, campaign: str) -> Seen:
+    def slow(sight: Sight, campaign: str) -> Snapshot:
         assert ready.wait(60.0)
         return read(sight, campaign)
 
@@ -78,7 +78,7 @@ def test_a_page_with_older_effects_asks_for_newer_ones(
     settings = ServiceSettings(requests_per_s=1e6, burst=10**6)
     for pending in (True, False):
         monkeypatch.setattr(
-            EffectsSeen, "soon", lambda effects, seen, now=pending: Latest(effects.of(seen), now)
+            EffectsCache, "soon", lambda effects, seen, now=pending: Latest(effects.of(seen), now)
         )
         with TestClient(create_app(measured, settings), base_url="http://localhost") as client:
             page = client.get("/campaigns/last/live", headers=PAGE).text

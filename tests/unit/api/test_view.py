@@ -14,31 +14,31 @@ from api.activity import doing, expected_end, now
 from api.comparison import compare_trials
 from tuner.model import BASELINE, Block, BlockKind, Event, TimeUse
 from tuner.page import why
-from tuner.page.effects_seen import EffectsSeen
-from tuner.page.snapshot import Seen, Sight
+from tuner.page.effects_cache import EffectsCache
+from tuner.page.snapshot import Sight, Snapshot
 from tuner.records.estimate import Estimate
-from tuner.records.named import Named, NamedComparison, Shown, Word
+from tuner.records.named_comparison import ComparedConfiguration, NamedComparison, ShownEffect, Word
 from tuner.records.status import Absence
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store
 
 
 @pytest.fixture(scope="module")
-def seen(measured: Path) -> Iterator[Seen]:
+def seen(measured: Path) -> Iterator[Snapshot]:
     """Return a finished campaign."""
     with Store.open(measured) as store:
         yield Sight(store).of(store.campaign("last").id)
 
 
-def page_of(seen: Seen, absence: Absence | None = None) -> view.View:
-    return view.of(seen, EffectsSeen(files=False).of(seen), absence)
+def page_of(seen: Snapshot, absence: Absence | None = None) -> view.View:
+    return view.of(seen, EffectsCache(files=False).of(seen), absence)
 
 
 def event(kind: str) -> Event:
     return Event(10**6, datetime.now(UTC), kind, f"it was {kind}")
 
 
-def in_the_middle(seen: Seen, arms: int) -> tuple[Seen, Block]:
+def in_the_middle(seen: Snapshot, arms: int) -> tuple[Snapshot, Block]:
     """The campaign as it was in the middle of its newest block, so many arms measured."""
     whole = seen.recent[-1]
     block = replace(whole, state=BlockState.RUNNING, measurements=whole.measurements[:arms])
@@ -61,30 +61,32 @@ def test_why_reads_blocks_that_were_measured_long_ago(
         assert [b.number for b in why.paired(store, campaign, early)] == [last]
 
 
-def test_the_headline_of_a_comparison_is_that_of_its_table(seen: Seen) -> None:
+def test_the_headline_of_a_comparison_is_that_of_its_table(seen: Snapshot) -> None:
     running = replace(
         seen, campaign=replace(seen.campaign, state=CampaignState.RUNNING, recommendation=None)
     )
     fast, slow = Estimate(0.8, 0.75, 0.85), Estimate(1.2, 1.1, 1.3)
 
-    def told(*shown: Shown) -> tuple[str, str]:
-        rows = [Named(f"c{n}", n, "", 9, of, {}) for n, of in enumerate(shown, start=1)]
+    def told(*shown: ShownEffect) -> tuple[str, str]:
+        rows = [
+            ComparedConfiguration(f"c{n}", n, "", 9, of, {}) for n, of in enumerate(shown, start=1)
+        ]
         given = NamedComparison(tuple(rows), 0.983, 0.95, 0.02)
-        page = view.of(running, EffectsSeen(files=False).of(running), None, given)
+        page = view.of(running, EffectsCache(files=False).of(running), None, given)
         return page.best, page.sure
 
-    best, sure = told(Shown(Word.SLOWER, slow), Shown(Word.FASTER, fast))
+    best, sure = told(ShownEffect(Word.SLOWER, slow), ShownEffect(Word.FASTER, fast))
     assert best == "Shown: c2 is 25.0% faster than the baseline"
     assert sure.startswith("98.3% interval")
     assert "nothing is certified yet" in sure
-    open_ = Shown(Word.OPEN, fast)
-    assert told(Shown(Word.SLOWER, slow), open_) == (
+    open_ = ShownEffect(Word.OPEN, fast)
+    assert told(ShownEffect(Word.SLOWER, slow), open_) == (
         "Nothing is shown to be faster than the baseline",
         "",
     )
 
 
-def test_the_arm_in_hand_is_told(seen: Seen) -> None:
+def test_the_arm_in_hand_is_told(seen: Snapshot) -> None:
     first, block = in_the_middle(seen, 0)
     kind = {BlockKind.SEARCH: "search", BlockKind.CERTIFY: "certification"}[block.kind]
     assert doing(first) == f"running: {kind}, race {block.race}, block {block.number}"
@@ -100,7 +102,7 @@ def test_the_arm_in_hand_is_told(seen: Seen) -> None:
     assert "it is being put together" in now(last)[0]
 
 
-def test_an_arm_whose_trial_has_failed_is_passed_over(seen: Seen) -> None:
+def test_an_arm_whose_trial_has_failed_is_passed_over(seen: Snapshot) -> None:
     running, block = in_the_middle(seen, 0)
     failed = block.order[0]
     trials = tuple(
@@ -109,7 +111,7 @@ def test_an_arm_whose_trial_has_failed_is_passed_over(seen: Seen) -> None:
     assert "arm 2 in hand" in now(replace(running, trials=trials))[0]
 
 
-def test_blocks_on_several_testbeds_are_told_apart(seen: Seen) -> None:
+def test_blocks_on_several_testbeds_are_told_apart(seen: Snapshot) -> None:
     running, block = in_the_middle(seen, 0)
     both = (replace(block, testbed="left"), replace(block, testbed="right", number=99))
     lines = now(replace(running, running=both))
@@ -128,14 +130,14 @@ def test_blocks_on_several_testbeds_are_told_apart(seen: Seen) -> None:
     ],
 )
 def test_what_was_asked_for_is_told_until_it_is_done(
-    seen: Seen, kinds: tuple[str, ...], said: str | None
+    seen: Snapshot, kinds: tuple[str, ...], said: str | None
 ) -> None:
     lines = now(replace(seen, events=tuple(map(event, kinds))))
     assert len(lines) == (said is not None)
     assert said is None or said in lines[0]
 
 
-def test_the_expected_end_follows_from_what_the_budget_was_used_for(seen: Seen) -> None:
+def test_the_expected_end_follows_from_what_the_budget_was_used_for(seen: Snapshot) -> None:
     running, _ = in_the_middle(seen, 0)
     assert running.rules is not None
     budget_s = running.rules.budget_s
@@ -157,7 +159,7 @@ def test_the_expected_end_follows_from_what_the_budget_was_used_for(seen: Seen) 
     assert expected_end(seen) is None
 
 
-def test_kinds_of_blocks_are_compared_apart(seen: Seen) -> None:
+def test_kinds_of_blocks_are_compared_apart(seen: Snapshot) -> None:
     finalist = seen.leader
     fresh, search = compare_trials(seen, seen.scored, BASELINE, finalist)
     assert (fresh.kind, search.kind) == ("certification", "search")
@@ -172,7 +174,7 @@ def test_kinds_of_blocks_are_compared_apart(seen: Seen) -> None:
     assert {of.text for of in both} == {f"No block has measured both trial 1 and trial {finalist}."}
 
 
-def test_the_page_has_every_panel(seen: Seen) -> None:
+def test_the_page_has_every_panel(seen: Snapshot) -> None:
     page = page_of(seen)
     (plot,) = page.effect_plots
     assert plot.name == "cache_manager.daemons"
@@ -182,7 +184,7 @@ def test_the_page_has_every_panel(seen: Seen) -> None:
     assert page.now == ()
 
 
-def test_what_was_counted_around_the_runs_is_shown(seen: Seen) -> None:
+def test_what_was_counted_around_the_runs_is_shown(seen: Snapshot) -> None:
     block = seen.recent[-1]
     arms = tuple(replace(m, diagnostics={"rx.resends": 3.0}) for m in block.measurements)
     page = page_of(replace(seen, recent=(replace(block, measurements=arms),)))
@@ -191,7 +193,7 @@ def test_what_was_counted_around_the_runs_is_shown(seen: Seen) -> None:
     assert (row.what, row.texts) == ("packets sent again", ("3", "3"))
 
 
-def test_a_campaign_that_nobody_runs_says_so(seen: Seen) -> None:
+def test_a_campaign_that_nobody_runs_says_so(seen: Snapshot) -> None:
     running, _ = in_the_middle(seen, 1)
     absence = Absence(seen.campaign.id, "its process (1 on x) has died", queued=False)
     page = page_of(running, absence)
@@ -204,14 +206,14 @@ def test_a_campaign_that_nobody_runs_says_so(seen: Seen) -> None:
     assert not page_of(running, replace(absence, queued=True)).can_resume
 
 
-def test_a_campaign_that_stopped_says_why(seen: Seen) -> None:
+def test_a_campaign_that_stopped_says_why(seen: Snapshot) -> None:
     campaign = replace(seen.campaign, state=CampaignState.FAILED, reason="the host is gone")
     page = page_of(replace(seen, campaign=campaign))
     assert page.stopped == "the host is gone"
     assert page.can_resume
 
 
-def test_the_first_screen_says_what_is_best_and_how_sure_that_is(seen: Seen) -> None:
+def test_the_first_screen_says_what_is_best_and_how_sure_that_is(seen: Snapshot) -> None:
     page = page_of(seen)
     assert page.best.startswith(f"Certified: trial {seen.leader} is ")
     assert "fresh blocks" in page.sure
@@ -223,7 +225,7 @@ def test_the_first_screen_says_what_is_best_and_how_sure_that_is(seen: Seen) -> 
     assert (nothing.best, nothing.sure) == ("Nothing looks better than the baseline so far", "")
 
 
-def test_a_trial_tells_how_it_differs_from_the_baseline(seen: Seen) -> None:
+def test_a_trial_tells_how_it_differs_from_the_baseline(seen: Snapshot) -> None:
     page = page_of(seen)
     rows = {trial.number: trial.changes for trial in page.trials}
     assert rows[BASELINE] == ()
@@ -233,7 +235,7 @@ def test_a_trial_tells_how_it_differs_from_the_baseline(seen: Seen) -> None:
     assert str(one.drawing).count("<circle") > 3
 
 
-def test_a_disturbance_is_marked_where_it_was(seen: Seen) -> None:
+def test_a_disturbance_is_marked_where_it_was(seen: Snapshot) -> None:
     middle = seen.drift[len(seen.drift) // 2]
     told = Event(10**6, middle.started, "testbed-lost", "the host was gone")
     page = page_of(replace(seen, events=(told,)))

@@ -15,7 +15,7 @@ from tests.unit.apply.failing import Broken, breaking
 from tests.unit.campaign.campaigns import failing
 from tuner.applications import Application
 from tuner.apply.applying import carry_out, finish, look_again, make_plan, roll_back
-from tuner.apply.opened import Opened
+from tuner.apply.open_testbed import OpenTestbed
 from tuner.errors import (
     ConfigurationError,
     ConflictError,
@@ -112,7 +112,7 @@ def test_a_stop_signal_is_answered_by_putting_back(
     campaign = desk.campaign()
     planned = desk.plan(campaign)
     stop = breaking(
-        monkeypatch, Opened, "check_health", lambda: os.kill(os.getpid(), signal.SIGINT)
+        monkeypatch, OpenTestbed, "check_health", lambda: os.kill(os.getpid(), signal.SIGINT)
     )
     with stop, pytest.raises(KeyboardInterrupt):
         carry_out(desk.hand, planned)
@@ -133,8 +133,8 @@ def not_closed() -> None:
     ("kind", "method", "do", "said"),
     [
         (SimulatedTestbed, "close", not_closed, "applied, but no answer any more"),
-        (Opened, "clean", not_closed, "applied, but no answer any more"),
-        (Opened, "clean", stopped, "applied, but stopped by SIGINT"),
+        (OpenTestbed, "clean", not_closed, "applied, but no answer any more"),
+        (OpenTestbed, "clean", stopped, "applied, but stopped by SIGINT"),
     ],
 )
 def test_what_fails_after_the_decision_undoes_nothing(
@@ -161,7 +161,7 @@ def died() -> None:
 #: Where a process may die, and what is in force after that was settled.
 DEATHS: list[tuple[type, str, int, ApplicationState]] = [
     (Part, "apply", 0, STATES.FAILED),
-    (Opened, "check_health", 0, STATES.FAILED),
+    (OpenTestbed, "check_health", 0, STATES.FAILED),
     (Part, "keep", 0, STATES.APPLIED),
     (Part, "keep", 1, STATES.APPLIED),
 ]
@@ -181,7 +181,7 @@ def test_a_death_while_applying_is_settled_by_who_comes_next(
     planned = desk.plan(campaign)
     with (
         breaking(monkeypatch, kind, method, died, after=after),
-        breaking(monkeypatch, Opened, "put_back", died),
+        breaking(monkeypatch, OpenTestbed, "put_back", died),
         pytest.raises(Broken),
     ):
         carry_out(desk.hand, planned)
@@ -198,7 +198,7 @@ def decided_in_part(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> tuple[Campai
     planned = desk.plan(campaign)
     with (
         breaking(monkeypatch, Part, "keep", died, after=1),
-        breaking(monkeypatch, Opened, "put_back", died),
+        breaking(monkeypatch, OpenTestbed, "put_back", died),
         pytest.raises(Broken),
     ):
         carry_out(desk.hand, planned)

@@ -12,7 +12,7 @@ import pytest
 
 import search_spaces
 from tests.unit.services.openafs.kernel_client import SERVER, Machine, machine_in
-from tuner.apply.opened import Opened
+from tuner.apply.open_testbed import OpenTestbed
 from tuner.errors import TestbedError
 from tuner.model import Configuration, Value
 from tuner.services.lasting import lasting_parts
@@ -40,7 +40,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return machine_in(tmp_path, monkeypatch)
 
 
-def opened(machine: Machine, *, putting_back: bool = False) -> Opened:
+def opened(machine: Machine, *, putting_back: bool = False) -> OpenTestbed:
     """The client in the hands of an application, as a campaign with both spaces has it."""
     client = machine.client(token=True)
     place = (client.place.directory, SERVER, "/afs/bench")
@@ -50,10 +50,10 @@ def opened(machine: Machine, *, putting_back: bool = False) -> Opened:
     target = Target({"cache_manager": cache, "client_runtime": runtime})
     unused = cast(Any, None)
     bench = Bench(target, cast(Any, NoEngine()), unused, unused)
-    return Opened(NAME, bench, lasting_parts(target), (), lambda said: None)
+    return OpenTestbed(NAME, bench, lasting_parts(target), (), lambda said: None)
 
 
-def apply(machine: Machine, *parts: str, **values: Value) -> Opened:
+def apply(machine: Machine, *parts: str, **values: Value) -> OpenTestbed:
     found = opened(machine)
     after = {"client_runtime.crypt": "on"} | {k.replace("__", "."): v for k, v in values.items()}
     found.change(Configuration.of(after), frozenset(parts))

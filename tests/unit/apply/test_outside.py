@@ -8,7 +8,7 @@ from tests.unit.apply.conftest import CHOSEN, FOUND, Desk
 from tests.unit.apply.failing import Broken, breaking
 from tests.unit.apply.test_applying import died, stopped
 from tuner.apply.applying import carry_out, finish, make_plan, roll_back
-from tuner.apply.opened import Opened
+from tuner.apply.open_testbed import OpenTestbed
 from tuner.campaign.spec import CampaignSpec
 from tuner.errors import ConflictError, StalePlanError, TestbedError
 from tuner.model import Campaign, Value
@@ -56,8 +56,8 @@ def test_one_that_was_cut_off_is_settled_although_something_else_is_in_effect(
     campaign = desk.campaign()
     planned = desk.plan(campaign)
     with (
-        breaking(monkeypatch, Opened, "change", died),
-        breaking(monkeypatch, Opened, "put_back", died),
+        breaking(monkeypatch, OpenTestbed, "change", died),
+        breaking(monkeypatch, OpenTestbed, "put_back", died),
         pytest.raises(Broken),
     ):
         carry_out(desk.hand, planned)
@@ -74,7 +74,7 @@ def test_a_rollback_that_was_cut_off_ends_although_something_else_is_in_effect(
 ) -> None:
     campaign = desk.campaign()
     applied = desk.apply(campaign)
-    with breaking(monkeypatch, Opened, "put_back", died), pytest.raises(Broken):
+    with breaking(monkeypatch, OpenTestbed, "put_back", died), pytest.raises(Broken):
         roll_back(desk.hand, applied)
     kept = keeper(desk, campaign)
     kept.reopen("fileserver", applied.id)
@@ -132,6 +132,6 @@ def test_a_rollback_can_be_stopped_while_it_connects(
     ):
         roll_back(desk.hand, applied)
     assert desk.hand.applications.get(applied.id).state is STATES.APPLIED
-    with breaking(monkeypatch, Opened, "put_back", stopped):
+    with breaking(monkeypatch, OpenTestbed, "put_back", stopped):
         assert roll_back(desk.hand, applied).state is STATES.ROLLED_BACK
     assert desk.in_force(campaign) == FOUND

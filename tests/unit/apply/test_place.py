@@ -38,4 +38,4 @@ def test_a_rollback_does_without_the_workload(desk: Desk, tmp_path: Path) -> Non
     file.unlink()
     assert roll_back(desk.hand, applied).state is ApplicationState.ROLLED_BACK
     with pytest.raises(SpecError, match=r"own\.yaml"):
-        Site.stored(campaign, applied, desk.directory, measures=True)
+        Site.of_application(campaign, applied, desk.directory, measures=True)

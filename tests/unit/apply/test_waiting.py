@@ -9,7 +9,7 @@ import pytest
 from tests.unit.apply.conftest import Desk
 from tuner.apply import waiting
 from tuner.apply.applying import carry_out
-from tuner.campaign.holding import held, is_gone
+from tuner.campaign.holding import hold_testbeds, is_gone
 from tuner.errors import ConflictError
 from tuner.model import Campaign
 from tuner.states import ApplicationState, CampaignState, EventKind
@@ -39,7 +39,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> Pauses:
 
 def test_a_campaign_that_is_over_and_not_gone_yet_is_waited_for(desk: Desk, pauses: Pauses) -> None:
     campaign = desk.campaign()
-    with held(desk.store, campaign.id, [desk.site(campaign).name], LIMIT_S) as holding:
+    with hold_testbeds(desk.store, campaign.id, [desk.site(campaign).name], LIMIT_S) as holding:
         pauses.then = holding.close
         application = desk.plan(campaign)
     assert application.state is ApplicationState.PLANNED
@@ -49,7 +49,7 @@ def test_a_campaign_that_is_over_and_not_gone_yet_is_waited_for(desk: Desk, paus
 def test_one_that_never_lets_go_is_refused_in_the_end(desk: Desk, pauses: Pauses) -> None:
     campaign = desk.campaign()
     with (
-        held(desk.store, campaign.id, [desk.site(campaign).name], LIMIT_S),
+        hold_testbeds(desk.store, campaign.id, [desk.site(campaign).name], LIMIT_S),
         pytest.raises(ConflictError),
     ):
         desk.plan(campaign)
@@ -68,7 +68,7 @@ def test_a_campaign_that_runs_is_not_waited_for(desk: Desk, pauses: Pauses) -> N
     campaign = desk.campaign()
     other = running(desk, campaign, "other")
     with (
-        held(desk.store, other, [desk.site(campaign).name], LIMIT_S),
+        hold_testbeds(desk.store, other, [desk.site(campaign).name], LIMIT_S),
         pytest.raises(ConflictError, match=f"campaign {other}"),
     ):
         desk.plan(campaign)
@@ -79,7 +79,7 @@ def test_an_application_under_way_is_not_waited_for(desk: Desk, pauses: Pauses) 
     campaign = desk.campaign()
     application = desk.plan(campaign)
     applying = ApplicationState.APPLYING
-    with held(desk.store, campaign.id, [application.testbed], LIMIT_S):
+    with hold_testbeds(desk.store, campaign.id, [application.testbed], LIMIT_S):
         desk.hand.move(application, applying, EventKind.BLOCK_COMPLETE, "it applies", "")
         with pytest.raises(ConflictError):
             carry_out(desk.hand, application)
@@ -90,7 +90,7 @@ def test_a_process_that_has_ended_is_not_waited_for(
     desk: Desk, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     campaign = desk.campaign()
-    with held(desk.store, campaign.id, [desk.site(campaign).name], LIMIT_S):
+    with hold_testbeds(desk.store, campaign.id, [desk.site(campaign).name], LIMIT_S):
         monkeypatch.setattr(waiting, "is_gone", lambda holder: not is_gone(holder))
         with pytest.raises(ConflictError):
             desk.plan(campaign)

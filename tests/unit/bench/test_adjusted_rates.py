@@ -31,7 +31,7 @@ from bench.error_rates.floors import (
     floor_table,
     recommended,
 )
-from tuner.judge.adjustment import fit_adjustment, raw_alpha, shown
+from tuner.judge.adjustment import fit_adjustment, is_shown, raw_alpha
 from tuner.judge.certify import CertificateOutcome, PairedTimes, certify
 from tuner.judge.evalue import Floats
 from tuner.model import COVARIATES
@@ -80,7 +80,7 @@ def test_a_claim_is_the_judges() -> None:
         covariates[:, 0] = others
         mine = adjustment.score.adjusted(own, covariates)
         ever = any(
-            shown(-mine[:n], -own[:n], 0.025, FRESH_BLOCKS) for n in range(3, FRESH_BLOCKS + 1)
+            is_shown(-mine[:n], -own[:n], 0.025, FRESH_BLOCKS) for n in range(3, FRESH_BLOCKS + 1)
         )
         assert ever == found[path]
     assert 5 < found.sum() < 30

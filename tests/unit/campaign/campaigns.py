@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tuner.campaign.holding import Held
+from tuner.campaign.holding import LeaseKeeper
 from tuner.campaign.lanes import Site
 from tuner.campaign.runner import Outcome, Runner
 from tuner.campaign.spec import CampaignSpec
@@ -112,7 +112,7 @@ class Campaign:
     directory: Path
     id: str = ""
     testbed: SimulatedTestbed | None = None
-    held: Held | None = None
+    held: LeaseKeeper | None = None
     sites: list[Site] | None = None
 
     def __post_init__(self) -> None:
@@ -138,7 +138,7 @@ class Campaign:
             self.sites or prepared.sites(self.id),
             watching,
             aspects=prepared.aspects,
-            held=self.held,
+            leases=self.held,
         )
         return runner.run()
 

@@ -60,7 +60,7 @@ class MeansView:
         self._trials = trials
         gone = {t.number for t in trials if t.state in (TrialState.FAILED, TrialState.CANCELLED)}
         self._free = [t for t in trials if t.number not in {BASELINE, *gone, *out}]
-        found = table.observed([BlockKind.SEARCH, BlockKind.CERTIFY])
+        found = table.observations([BlockKind.SEARCH, BlockKind.CERTIFY])
         scores = np.column_stack([found.logs @ np.asarray(guide.weights), found.logs])
         self._of = {int(n): scores[found.trial == n] for n in np.unique(found.trial)}
         left = [rows - rows.mean(axis=0) for rows in self._of.values()]

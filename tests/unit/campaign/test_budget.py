@@ -9,44 +9,44 @@ import math
 import pytest
 
 from tests.unit.campaign.histories import rules
-from tuner.campaign.budget import Spent
+from tuner.campaign.budget import Cost
 from tuner.model import TimeUse
 
 
 def test_time_and_measurements_are_a_budget_each() -> None:
-    spent = Spent(seconds=600.0, measurements=60)
+    cost = Cost(seconds=600.0, measurements=60)
     by_time = rules(budget_s=6000.0, budget_measurements=None)
-    assert spent.used(by_time) == pytest.approx(0.1)
-    assert spent.left_s(TimeUse(wall_s=600.0), by_time) == pytest.approx(5400.0)
+    assert cost.used(by_time) == pytest.approx(0.1)
+    assert cost.left_s(TimeUse(wall_s=600.0), by_time) == pytest.approx(5400.0)
     by_number = rules(budget_s=6000.0, budget_measurements=120)
-    assert spent.used(by_number) == pytest.approx(0.5)
-    assert spent.left_s(TimeUse(wall_s=600.0), by_number) == pytest.approx(600.0)
-    assert Spent(7000.0, 60).left_s(TimeUse(), by_time) == 0.0
+    assert cost.used(by_number) == pytest.approx(0.5)
+    assert cost.left_s(TimeUse(wall_s=600.0), by_number) == pytest.approx(600.0)
+    assert Cost(7000.0, 60).left_s(TimeUse(), by_time) == 0.0
 
 
 def test_what_goes_on_between_blocks_is_expected_to_go_on() -> None:
-    spent = Spent(seconds=600.0, measurements=60)
+    cost = Cost(seconds=600.0, measurements=60)
     limits = rules(budget_s=6000.0, budget_measurements=None)
-    assert spent.left_s(TimeUse(wall_s=900.0), limits) == pytest.approx(1.5 * 5400.0)
+    assert cost.left_s(TimeUse(wall_s=900.0), limits) == pytest.approx(1.5 * 5400.0)
     # Bringing the testbed up is done, however long it took.
     slow_start = TimeUse(wall_s=900.0, testbed_s=300.0)
-    assert spent.left_s(slow_start, limits) == pytest.approx(5400.0)
+    assert cost.left_s(slow_start, limits) == pytest.approx(5400.0)
 
 
 def test_what_fits_is_told_by_the_pace_and_by_the_number() -> None:
-    spent = Spent(seconds=600.0, measurements=60)
-    assert spent.arms_left(rules(budget_s=1000.0)) == pytest.approx(40.0)
-    assert spent.arms_left(rules(budget_s=1000.0, budget_measurements=70)) == pytest.approx(10.0)
-    assert spent.total_arms(rules(budget_s=1000.0)) == pytest.approx(100.0)
-    assert spent.arms_left(rules(budget_s=500.0)) == 0.0
+    cost = Cost(seconds=600.0, measurements=60)
+    assert cost.arms_left(rules(budget_s=1000.0)) == pytest.approx(40.0)
+    assert cost.arms_left(rules(budget_s=1000.0, budget_measurements=70)) == pytest.approx(10.0)
+    assert cost.total_arms(rules(budget_s=1000.0)) == pytest.approx(100.0)
+    assert cost.arms_left(rules(budget_s=500.0)) == 0.0
 
 
 def test_a_void_block_that_measured_nothing_tells_no_pace() -> None:
-    spent = Spent(seconds=3.0, measurements=0)
-    assert spent.arms_left(rules(budget_s=500.0)) == math.inf
-    assert spent.arms_left(rules(budget_s=500.0, budget_measurements=9)) == 9.0
+    cost = Cost(seconds=3.0, measurements=0)
+    assert cost.arms_left(rules(budget_s=500.0)) == math.inf
+    assert cost.arms_left(rules(budget_s=500.0, budget_measurements=9)) == 9.0
 
 
 def test_nothing_measured_tells_nothing() -> None:
-    assert Spent(0.0, 0).left_s(TimeUse(wall_s=5.0), rules()) is None
-    assert Spent(0.0, 0).pace(TimeUse(wall_s=5.0)) == 1.0
+    assert Cost(0.0, 0).left_s(TimeUse(wall_s=5.0), rules()) is None
+    assert Cost(0.0, 0).pace(TimeUse(wall_s=5.0)) == 1.0

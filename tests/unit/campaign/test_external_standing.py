@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from tuner.campaign.external_standing import incumbent_after, seen_standing
+from tuner.campaign.external_standing import incumbent_after, outside_standing
 from tuner.model import Block, BlockKind, Configuration, Event, Trial
 from tuner.records.estimate import Estimate
 from tuner.report.standing import how_many
@@ -26,7 +26,7 @@ def test_the_rows_are_the_arms_of_the_last_block_the_incumbent_first() -> None:
     last = Block(7, BlockKind.SEARCH, 2, (3, 0, 1), BlockState.RUNNING)
     trials = [trial(0), trial(1), trial(2, TrialState.PRUNED), trial(3)]
     known = Estimate(0.9, 0.8, 1.0)
-    found = seen_standing(
+    found = outside_standing(
         trials, last, {3: (known, 4)}, incumbent=3, measurements=12, elapsed_s=5.0, blocks=6
     )
     assert [(r.trial, r.state, r.blocks, r.changes) for r in found.rows] == [

@@ -16,11 +16,11 @@ from api.app import create_app
 from tests.unit.campaign.campaigns import THREADS, failing, faster, sends, spec
 from tests.unit.campaign.conftest import Begin
 from tuner.campaign.attempts import Attempt
-from tuner.campaign.named import judged, still_open, word_of
+from tuner.campaign.named_comparison import judge, still_open, word_of
 from tuner.campaign.rules import Floors, Rules, rules_of
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.stopping import stop_signals
-from tuner.campaign.stored_named import stored_named
+from tuner.campaign.stored_comparison import stored_comparison
 from tuner.compose import prepare
 from tuner.errors import SpecError
 from tuner.judge.certify import CertificateOutcome
@@ -34,7 +34,7 @@ from tuner.page.html import report_html
 from tuner.page.markdown import report_markdown
 from tuner.page.report_builder import report_document
 from tuner.page.snapshot import Sight
-from tuner.records.named import NamedComparison, Word
+from tuner.records.named_comparison import NamedComparison, Word
 from tuner.report.json_documents import compared_document
 from tuner.settings import ServiceSettings
 from tuner.states import BlockState, CampaignState, TrialState
@@ -64,7 +64,7 @@ def words(found: NamedComparison | None) -> dict[str, str]:
 def test_each_is_faster_slower_or_no_different(begin: Begin) -> None:
     campaign = begin(comparing(faster(-0.15), SLOWER, noise=0.01))
     assert campaign.run().campaign.state is CampaignState.FINISHED
-    found = stored_named(campaign.store, campaign.store.campaign(campaign.id))
+    found = stored_comparison(campaign.store, campaign.store.campaign(campaign.id))
     assert words(found) == {"many": "faster", "few": "same", "daemons": "slower"}
     assert found is not None
     assert found.together == 0.95
@@ -86,7 +86,7 @@ def test_each_is_faster_slower_or_no_different(begin: Begin) -> None:
 def test_one_that_does_not_run_is_told_of_and_the_others_are_compared(begin: Begin) -> None:
     campaign = begin(comparing(failing("start"), SLOWER, noise=0.01))
     assert campaign.run().campaign.state is CampaignState.FINISHED
-    found = stored_named(campaign.store, campaign.store.campaign(campaign.id))
+    found = stored_comparison(campaign.store, campaign.store.campaign(campaign.id))
     assert words(found) == {"many": "failed", "few": "same", "daemons": "slower"}
     assert found is not None
     assert next(row.reason for row in found.rows if row.name == "many")
@@ -97,7 +97,7 @@ def test_one_that_does_not_run_is_told_of_and_the_others_are_compared(begin: Beg
 def test_a_budget_that_is_used_up_leaves_open_what_is_not_shown(begin: Begin) -> None:
     campaign = begin(comparing(noise=0.3, budget={"measurements": 16}))
     assert campaign.run().campaign.state is CampaignState.FINISHED
-    found = stored_named(campaign.store, campaign.store.campaign(campaign.id))
+    found = stored_comparison(campaign.store, campaign.store.campaign(campaign.id))
     assert set(words(found).values()) == {"open"}
 
 
@@ -109,7 +109,7 @@ def test_a_comparison_that_was_cut_off_goes_on(begin: Begin, at: int) -> None:
         paused = campaign.run(observer).campaign.state
     assert paused is CampaignState.PAUSED
     assert campaign.run().campaign.state is CampaignState.FINISHED
-    found = stored_named(campaign.store, campaign.store.campaign(campaign.id))
+    found = stored_comparison(campaign.store, campaign.store.campaign(campaign.id))
     assert words(found) == {"many": "faster", "few": "same", "daemons": "slower"}
     assert len(campaign.trials) == 1 + len(COMPARE)
 
@@ -119,7 +119,7 @@ def test_several_testbeds_compare_together(begin: Begin) -> None:
     places = [{"simulated": {**one, "name": "a"}}, {"simulated": {**one, "name": "b", "seed": 2}}]
     campaign = begin(comparing(testbed=None, testbeds=places))
     assert campaign.run().campaign.state is CampaignState.FINISHED
-    found = stored_named(campaign.store, campaign.store.campaign(campaign.id))
+    found = stored_comparison(campaign.store, campaign.store.campaign(campaign.id))
     assert words(found)["many"] == "faster"
     measured = {b.testbed for b in campaign.blocks if b.state is BlockState.COMPLETE}
     assert len(measured) == 2
@@ -128,7 +128,7 @@ def test_several_testbeds_compare_together(begin: Begin) -> None:
 def test_a_search_compares_nothing(begin: Begin) -> None:
     campaign = begin(spec())
     campaign.run()
-    assert stored_named(campaign.store, campaign.store.campaign(campaign.id)) is None
+    assert stored_comparison(campaign.store, campaign.store.campaign(campaign.id)) is None
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_no_false_word_at_any_look_more_often_than_promised() -> None:
         wrong += any(
             certificate.verdict.interval.upper < 0.0 or certificate.verdict.interval.lower > 0.0
             for looked in range(3, rules.certify_blocks + 1)
-            for certificate in judged(
+            for certificate in judge(
                 Attempt(1, 1, 1, (1, 2, 3), tuple(blocks[:looked])), rules
             ).certificates.values()
         )
@@ -228,9 +228,9 @@ def test_failed_ones_and_full_ones_are_measured_no_more() -> None:
     chance = np.random.default_rng(1)
     times = np.exp(chance.normal(0.0, 0.2, (rules.certify_blocks, 4, len(rules.components))))
     blocks = [_block(number, arms) for number, arms in enumerate(times, start=1)]
-    few = judged(Attempt(1, 1, 1, (1, 2, 3), tuple(blocks[:4])), rules).certificates
+    few = judge(Attempt(1, 1, 1, (1, 2, 3), tuple(blocks[:4])), rules).certificates
     assert still_open(few, rules, {2}) == (1, 3)
-    full = judged(Attempt(1, 1, 1, (1, 2, 3), tuple(blocks)), rules).certificates
+    full = judge(Attempt(1, 1, 1, (1, 2, 3), tuple(blocks)), rules).certificates
     assert still_open(full, rules, ()) == ()
 
 
@@ -252,7 +252,7 @@ def test_what_is_faster_is_measured_until_its_floors_are_settled() -> None:
     rules = rules_of(comparing(), load_workload("mixed-use"))
     strict, bounded = (replace(rules, floors=floors) for floors in (Floors.STRICT, Floors.BOUNDED))
     attempt = _faster_with_noisy_components(4, noise=0.06)
-    early = judged(attempt, strict).certificates
+    early = judge(attempt, strict).certificates
     interval = early[1].verdict.interval
     assert word_of(interval, 4, rules.race.delta) is Word.FASTER
     assert interval.upper - interval.lower <= 2.0 * margin(rules.race.delta)
@@ -262,7 +262,7 @@ def test_what_is_faster_is_measured_until_its_floors_are_settled() -> None:
     looks = [_faster_with_noisy_components(n, noise=0.06) for n in range(3, 30)]
 
     def needed(of: Rules) -> int:
-        outcomes = [judged(each, of).certificates[1].outcome for each in looks]
+        outcomes = [judge(each, of).certificates[1].outcome for each in looks]
         return outcomes.index(CertificateOutcome.CERTIFIED)
 
     assert needed(bounded) < needed(strict)
@@ -271,9 +271,9 @@ def test_what_is_faster_is_measured_until_its_floors_are_settled() -> None:
 def test_a_refusal_of_the_guards_leaves_no_claim() -> None:
     rules = rules_of(comparing(), load_workload("mixed-use"))
     attempt = _faster_with_noisy_components(20, noise=0.01)
-    assert judged(attempt, rules).certificates[1].outcome is CertificateOutcome.CERTIFIED
+    assert judge(attempt, rules).certificates[1].outcome is CertificateOutcome.CERTIFIED
     refusal = Guard(GuardKind.TREND, Alarm.REFUSE, 1.0, 9.0, 20, "the twins drift apart")
-    refused = judged(attempt, rules, (refusal,))
+    refused = judge(attempt, rules, (refusal,))
     assert refused.certificates[1].outcome is CertificateOutcome.NOT_CERTIFIED
     assert "the twins drift apart" in refused.certificates[1].reason
     assert refusal in refused.guards
@@ -282,9 +282,9 @@ def test_a_refusal_of_the_guards_leaves_no_claim() -> None:
 def test_a_warning_makes_the_claim_rest_on_the_sign_flip_test() -> None:
     rules = rules_of(comparing(), load_workload("mixed-use"))
     attempt = _faster_with_noisy_components(5, noise=0.01)
-    assert judged(attempt, rules).certificates[1].outcome is CertificateOutcome.CERTIFIED
+    assert judge(attempt, rules).certificates[1].outcome is CertificateOutcome.CERTIFIED
     warning = Guard(GuardKind.SKEWNESS, Alarm.WARN, 1.0, 4.0, 20, "they lean to one side")
-    warned = judged(attempt, rules, (warning,)).certificates[1]
+    warned = judge(attempt, rules, (warning,)).certificates[1]
     assert warned.outcome is CertificateOutcome.UNDECIDED
     assert "sign-flip" in warned.reason
 
@@ -293,7 +293,7 @@ def test_every_form_has_the_table(begin: Begin, tmp_path: Path) -> None:
     campaign = begin(comparing(faster(-0.15), SLOWER, noise=0.01))
     campaign.run()
     stored = campaign.store.campaign(campaign.id)
-    found = stored_named(campaign.store, stored)
+    found = stored_comparison(campaign.store, stored)
     assert found is not None
     document = report_document(Sight(campaign.store), campaign.id)
     page = report_html(document)

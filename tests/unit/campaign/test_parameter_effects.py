@@ -42,7 +42,7 @@ def measured(
 ) -> tuple[list[Trial], list[dict[int, float]]]:
     """Blocks of the baseline and four configurations drawn at random."""
     rng = np.random.default_rng(seed)
-    drawn = [FOUND, *Candidates(small(), f"{seed}").drawn(4 * blocks)]
+    drawn = [FOUND, *Candidates(small(), f"{seed}").random(4 * blocks)]
     trials = [Trial(n, c, 1, "random", TrialState.RUNNING) for n, c in enumerate(drawn)]
     scored = []
     for block in range(blocks):

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.unit.report.samples import printed
-from tuner.campaign.presence import seen
+from tuner.campaign.presence import status_of
 from tuner.model import Campaign, Holder, Lease, QueuedRun, Request, Wish, WorkerProcess
 from tuner.records.status import Presence, Status
 from tuner.report.status import status_pages
@@ -36,7 +36,7 @@ def status(*leases: Lease, state: CampaignState = CampaignState.RUNNING, queued:
     """What is seen where the process of ``HERE`` is known to have ended."""
     found = Running([replace(CAMPAIGN, state=state)], list(leases), {})
     jobs = [QueuedRun(1, CAMPAIGN.id, "simulated", (), True, 3)] * queued
-    return seen(found, jobs, (), lambda holder: holder == HERE, NOW)
+    return status_of(found, jobs, (), lambda holder: holder == HERE, NOW)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_what_a_worker_takes_up_again_is_left_to_it() -> None:
 
 def test_what_is_shown_is_what_is_known() -> None:
     other = replace(CAMPAIGN, id="other", name="two", state=CampaignState.CREATED)
-    found = seen(
+    found = status_of(
         Running([CAMPAIGN, other], [lease()], {CAMPAIGN.id: Request(Wish.PAUSE, "desk", NOW)}),
         [QueuedRun(1, "other", "cell@far", ("hall 8",), False, None)],
         [

@@ -28,7 +28,7 @@ def disturbed(effect: float = 0.5, mean: float = 0.1) -> CampaignSpec:
 
 def usual(campaign: Campaign, testbed: str | None) -> Usual:
     rules = stored_rules(campaign.store.campaign(campaign.id))
-    return Usual.stored(campaign.store, campaign.id, testbed, rules)
+    return Usual.of_campaign(campaign.store, campaign.id, testbed, rules)
 
 
 def test_a_disturbed_arm_is_measured_again_at_the_end_of_its_block(begin: Begin) -> None:

@@ -33,7 +33,7 @@ def history(seed: int, fails: dict[int, int], voids: frozenset[int]) -> History:
 def content(table: ScoreTable) -> object:
     """All that a table says."""
     return (
-        table.ended,
+        table.ended_blocks,
         table.scored,
         table.seconds,
         table.measurements,
@@ -42,7 +42,7 @@ def content(table: ScoreTable) -> object:
         {kind: table.pairs(kind) for kind in BlockKind},
         table.means(),
         table.logs((BASELINE, 1, 2, 3))[0].tobytes(),
-        table.observed(list(BlockKind)).covariates.tobytes(),
+        table.observations(list(BlockKind)).covariates.tobytes(),
         guards(table),
     )
 
@@ -127,7 +127,7 @@ def disturbed(block: Block, unknown: frozenset[int] = frozenset()) -> Block:
 def test_covariates_are_differences_to_the_baseline_of_the_same_block() -> None:
     blocks = [disturbed(b) for b in history(1, {}, frozenset({2})).blocks]
     table = ScoreTable.of(blocks, COMPONENTS, WEIGHTS)
-    found = table.observed([BlockKind.SEARCH])
+    found = table.observations([BlockKind.SEARCH])
     assert found.trial.size == sum(len(values) for values in table.pairs().values())
     others, stolen = COVARIATES.index("others_server"), COVARIATES.index("stolen_server")
     assert found.covariates[:, others] == pytest.approx(found.trial)
@@ -139,7 +139,7 @@ def test_covariates_are_differences_to_the_baseline_of_the_same_block() -> None:
         assert logs == pytest.approx(expected)
     two = found.trial == 2
     assert found.logs[two] @ np.array(WEIGHTS) == pytest.approx(table.pairs()[2])
-    fresh = table.observed([BlockKind.CERTIFY])
+    fresh = table.observations([BlockKind.CERTIFY])
     kinds = {table.scored[place].block.kind for place in fresh.block}
     assert kinds == {BlockKind.CERTIFY}
 
@@ -148,15 +148,15 @@ def test_a_difference_needs_the_covariates_of_both() -> None:
     whole = history(1, {}, frozenset()).blocks
     blocks = [disturbed(b, frozenset({BASELINE} if b.number % 2 else {1})) for b in whole]
     table = ScoreTable.of(blocks, COMPONENTS, WEIGHTS)
-    found = table.observed([BlockKind.SEARCH])
+    found = table.observations([BlockKind.SEARCH])
     odd = np.array([table.scored[place].block.number % 2 == 1 for place in found.block])
     known = ~np.isnan(found.covariates[:, 0])
     assert np.array_equal(known, ~odd & (found.trial != 1))
     assert known.any()
     assert np.isnan(
-        ScoreTable.of(whole, COMPONENTS, WEIGHTS).observed(list(BlockKind)).covariates
+        ScoreTable.of(whole, COMPONENTS, WEIGHTS).observations(list(BlockKind)).covariates
     ).all()
-    assert ScoreTable(COMPONENTS, WEIGHTS).observed(list(BlockKind)).logs.shape == (
+    assert ScoreTable(COMPONENTS, WEIGHTS).observations(list(BlockKind)).logs.shape == (
         0,
         2,
     )
@@ -166,7 +166,7 @@ def test_nothing_is_taken_in_from_a_running_block_on() -> None:
     blocks = history(1, {}, frozenset()).blocks
     running = Block(2, BlockKind.SEARCH, 1, (BASELINE, 1), BlockState.RUNNING)
     table = ScoreTable.of([blocks[0], running, *blocks[2:]], COMPONENTS, WEIGHTS)
-    assert [block.number for block in table.ended] == [1]
+    assert [block.number for block in table.ended_blocks] == [1]
     table.extend(blocks[1:])
     assert content(table) == content(ScoreTable.of(blocks, COMPONENTS, WEIGHTS))
 
@@ -176,7 +176,7 @@ def test_without_times_the_scores_are_the_same() -> None:
     lean = ScoreTable(COMPONENTS, WEIGHTS, keep_times=False)
     lean.extend(blocks)
     whole = ScoreTable.of(blocks, COMPONENTS, WEIGHTS)
-    assert not any(block.times_s for block in lean.ended)
+    assert not any(block.times_s for block in lean.ended_blocks)
     assert [one.scores for one in lean.scored] == [one.scores for one in whole.scored]
     assert lean.measurements == whole.measurements
 

@@ -16,7 +16,7 @@ from search_spaces import Chance, Space, draw, load
 from tuner.cli.answers import Format as Choice
 from tuner.errors import SpecError
 from tuner.formats.form import FILESERVER, KERNEL_CLIENT, SYSCTL, Format, Part, pairs
-from tuner.formats.registry import FORMATS, written
+from tuner.formats.registry import FORMATS, render
 
 ROOT = Path(__file__).parents[3]
 
@@ -95,7 +95,7 @@ CLIENT = Part("cache_manager", KERNEL_CLIENT, ("-blocks", "6", "-daemons", "6", 
 
 
 def test_what_a_format_does_not_hold_is_told() -> None:
-    told = written("cacheinfo", [SERVER, CLIENT])
+    told = render("cacheinfo", [SERVER, CLIENT])
     assert told.text == "/afs:/var/cache/openafs:6\n"
     assert told.left_out == (
         "fileserver: cacheinfo does not hold -p 128 -jumbo",
@@ -105,16 +105,16 @@ def test_what_a_format_does_not_hold_is_told() -> None:
 
 def test_a_format_for_nothing_here_is_refused() -> None:
     with pytest.raises(SpecError, match="it holds options of dafileserver"):
-        written("bosconfig", [CLIENT])
+        render("bosconfig", [CLIENT])
 
 
 def test_a_script_is_for_one_program() -> None:
     with pytest.raises(SpecError, match="--component"):
-        written("script", [SERVER, CLIENT])
+        render("script", [SERVER, CLIENT])
 
 
 def test_tasks_of_two_programs_are_one_list() -> None:
-    told = written("ansible", [SERVER, CLIENT])
+    told = render("ansible", [SERVER, CLIENT])
     tasks = yaml.safe_load(told.text)
     assert len(tasks) == 5
     assert all("shell" not in key for task in tasks for key in task)
@@ -122,10 +122,10 @@ def test_tasks_of_two_programs_are_one_list() -> None:
 
 def test_limits_of_the_kernel_are_a_file_of_their_own() -> None:
     limits = Part("host_network", SYSCTL, ("net.core.rmem_max=8388608", "net.core.wmem_max=9"))
-    told = written("sysctl.d", [limits, SERVER])
+    told = render("sysctl.d", [limits, SERVER])
     assert told.text == "net.core.rmem_max = 8388608\nnet.core.wmem_max = 9\n"
     assert told.left_out == ("fileserver: sysctl.d does not hold -p 128 -jumbo",)
-    told = written("bosconfig", [limits, SERVER])
+    told = render("bosconfig", [limits, SERVER])
     (left,) = told.left_out
     assert left.startswith("host_network: bosconfig does not hold net.core.rmem_max=8388608")
 
@@ -140,7 +140,7 @@ def test_a_script_for_a_client_sets_its_options_and_keeps_the_rest(tmp_path: Pat
     file = tmp_path / "afs.conf"
     file.write_text("# kept\nAFS_CLIENT=true\nOPTIONS=AUTOMATIC\n")
     script = tmp_path / "set.sh"
-    script.write_text(written("script", [CLIENT]).text)
+    script.write_text(render("script", [CLIENT]).text)
     environment = {"PATH": f"{programs}:/usr/bin:/bin"}
     for _ in range(2):
         subprocess.run(["sh", script, file], env=environment, check=True, timeout=60)
@@ -155,7 +155,7 @@ def test_a_script_for_a_server_runs_bos_with_its_argument(tmp_path: Path) -> Non
     bos.write_text(f"#!/bin/sh\nprintf '%s|' \"$@\" >> {shlex.quote(str(log))}\n")
     bos.chmod(0o755)
     script = tmp_path / "set.sh"
-    script.write_text(written("script", [SERVER]).text)
+    script.write_text(render("script", [SERVER]).text)
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     assert subprocess.run(["sh", script], env=environment, check=False, timeout=60).returncode
     assert not log.exists()

@@ -9,7 +9,7 @@ import pytest
 
 from tuner.errors import ConfigurationError, TestbedError, TransportError, evidence
 from tuner.hosts import hold as holding
-from tuner.hosts.connector import CommandFailed, CommandResult, CommandTimeout, written
+from tuner.hosts.connector import CommandFailed, CommandResult, CommandTimeout, written_file
 from tuner.hosts.conversation import Conversation
 from tuner.hosts.guard import bare
 from tuner.hosts.hold import TRUSTED_S, Hold, Owner, patience_s
@@ -32,7 +32,7 @@ class Flaky:
     ) -> CommandResult:
         argv = bare(argv)
         beat = argv[1:2] == ["/restore/heartbeat.sh"]
-        file = written(argv)
+        file = written_file(argv)
         meant = ("write", file[0]) if file else tuple(argv)
         self.ran.append(("beat",) if beat else meant)
         if self.failures:

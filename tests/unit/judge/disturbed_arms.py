@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tuner.judge.observations import Observed
+from tuner.judge.observations import Observations
 from tuner.model import COVARIATES
 
 OTHERS, STOLEN = COVARIATES.index("others_server"), COVARIATES.index("stolen_server")
@@ -29,7 +29,7 @@ class World:
     influence: float = 0.0
     components: int = 1
 
-    def observed(self, seed: int) -> Observed:
+    def observed(self, seed: int) -> Observations:
         """Trial 1 in every block, the others in four each; levels of trials and blocks differ."""
         rng = np.random.default_rng(seed)
         rows: list[tuple[int, int]] = []
@@ -48,4 +48,4 @@ class World:
             logs += [*(y[1:] - y[0])]
             covariates += [*(z[1:] - z[0])]
         trial, block_of = np.array(rows).T
-        return Observed(trial, block_of, np.array(logs), np.array(covariates))
+        return Observations(trial, block_of, np.array(logs), np.array(covariates))

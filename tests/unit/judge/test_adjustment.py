@@ -11,14 +11,14 @@ import pytest
 from tests.unit.judge.disturbed_arms import OTHERS, STOLEN, World
 from tuner.judge.adjustment import (
     PRIORS,
-    Fitted,
+    DifferenceAdjustment,
     fit_adjustment,
+    is_shown,
     no_adjustment,
     raw_alpha,
-    shown,
 )
 from tuner.judge.evalue import e_value
-from tuner.judge.observations import Observed
+from tuner.judge.observations import Observations
 from tuner.judge.thresholds import threshold
 from tuner.model import COVARIATES
 
@@ -27,8 +27,8 @@ ONE = [1.0]
 SOUND = (0, 2, 3)
 
 
-def nudged(observed: Observed, covariates: np.ndarray) -> Observed:
-    return Observed(observed.trial, observed.block, observed.logs, covariates)
+def nudged(observed: Observations, covariates: np.ndarray) -> Observations:
+    return Observations(observed.trial, observed.block, observed.logs, covariates)
 
 
 @pytest.mark.parametrize("seed", SOUND)
@@ -36,7 +36,7 @@ def test_the_coefficient_is_found_again(seed: int) -> None:
     many = World(blocks=60, theft=0.05, stolen=1.5)
     found = fit_adjustment(many.observed(seed), ONE, seed=seed)
     assert found.score.used
-    assert not found.refused
+    assert not found.refusals
     assert found.score.coefficients[OTHERS] == pytest.approx(0.33, abs=0.08)
     assert found.score.coefficients[STOLEN] == pytest.approx(1.5, abs=0.6)
     assert found.score.variance_with < 0.7 * found.score.variance_without
@@ -56,7 +56,7 @@ def test_levels_of_trials_and_blocks_have_no_part_in_it() -> None:
     shifts = observed.covariates + 5.0 * observed.trial[:, None] + observed.block[:, None]
     plain, shifted = (fit_adjustment(o, ONE, seed=1) for o in (observed, nudged(observed, shifts)))
     assert plain.score.used
-    assert shifted.refused.keys() >= {"others_server"}
+    assert shifted.refusals.keys() >= {"others_server"}
     assert not shifted.score.used
 
 
@@ -112,7 +112,7 @@ def test_each_component_has_its_own() -> None:
 def test_what_the_configuration_influences_is_refused(finalist: int | None) -> None:
     found = fit_adjustment(World(influence=0.8).observed(1), ONE, finalist=finalist)
     assert not found.score.used
-    said = found.refused["others_server"]
+    said = found.refusals["others_server"]
     assert said.startswith("processor time used by others on the server's machine depends on the")
     assert said in found.score.reason
 
@@ -120,7 +120,7 @@ def test_what_the_configuration_influences_is_refused(finalist: int | None) -> N
 def test_one_refused_leaves_the_other() -> None:
     world = World(blocks=60, influence=0.8, theft=0.05, stolen=3.0, noise=0.03, others=0.0)
     found = fit_adjustment(world.observed(1), ONE, finalist=1)
-    assert set(found.refused) == {"others_server"}
+    assert set(found.refusals) == {"others_server"}
     assert found.score.coefficients[OTHERS] == 0.0
     assert found.score.coefficients[STOLEN] == pytest.approx(3.0, abs=0.5)
 
@@ -152,7 +152,7 @@ def test_equal_readings_are_no_noise_to_explain() -> None:
 
 def test_a_pair_whose_covariate_is_not_known_stays_as_it_is() -> None:
     coefficients = tuple(0.5 if name.startswith("others") else 0.0 for name in COVARIATES)
-    fitted = Fitted(coefficients, 2.0, 1.0, "")
+    fitted = DifferenceAdjustment(coefficients, 2.0, 1.0, "")
     covariates = np.full((2, len(COVARIATES)), np.nan)
     covariates[0, OTHERS] = 0.2
     assert fitted.adjusted(np.array([0.1, 0.1]), covariates).tolist() == pytest.approx([0.0, 0.1])
@@ -180,15 +180,15 @@ def test_a_claim_needs_the_raw_differences_too() -> None:
     noisy = gain + np.array([0.15, -0.15, 0.15, -0.15, 0.15, -0.15])
     assert e_value(gain) > threshold(0.025, 20)
     assert e_value(noisy) < threshold(0.2, 20)
-    assert shown(gain, gain, 0.025, 20)
-    assert not shown(gain, noisy, 0.025, 20)
-    assert not shown(noisy, gain, 0.025, 20)
+    assert is_shown(gain, gain, 0.025, 20)
+    assert not is_shown(gain, noisy, 0.025, 20)
+    assert not is_shown(noisy, gain, 0.025, 20)
     less = gain + 0.3 * (noisy - gain)
     assert threshold(0.2, 20) < e_value(less) < threshold(0.025, 20)
-    assert shown(gain, less, 0.025, 20)
-    assert not shown(gain[:2], gain[:2], 0.025, 20)
+    assert is_shown(gain, less, 0.025, 20)
+    assert not is_shown(gain[:2], gain[:2], 0.025, 20)
     with pytest.raises(ValueError, match="not the same pairs"):
-        shown(gain, gain[1:], 0.025)
+        is_shown(gain, gain[1:], 0.025)
 
 
 def test_levels_of_the_raw_differences() -> None:

@@ -75,7 +75,7 @@ def test_what_is_usual_disturbs_nobody() -> None:
     busy = [levels(level) for level in rng.exponential(0.8, 50)]
     limits = usual_limits(busy)
     assert limits[0] > 2.5
-    assert disturbed(BLOCK | {2: levels(1.24)}, limits, measured_in_all=100) is None
+    assert disturbed(BLOCK | {2: levels(1.24)}, limits, runs_in_all=100) is None
 
 
 def test_times_have_no_part_and_neither_have_disks() -> None:

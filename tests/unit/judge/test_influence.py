@@ -35,7 +35,7 @@ def test_without_influence_each_test_errs_at_its_level() -> None:
 
 def test_a_strong_influence_is_refused() -> None:
     strong = World(influence=0.6)
-    assert all(found(strong, seed).refused for seed in range(20))
+    assert all(found(strong, seed).is_refused for seed in range(20))
     assert found(strong, 1).any_trial <= ANY_LEVEL
 
 

@@ -11,7 +11,7 @@ from tuner.judge.adjustment import Adjustment, fit_adjustment, no_adjustment
 from tuner.judge.evalue import Floats
 from tuner.judge.noise import MIN_FREEDOM, noise_report
 from tuner.judge.noise_records import NoiseMeasure, NoiseReport
-from tuner.judge.observations import Ints, Observed
+from tuner.judge.observations import Ints, Observations
 from tuner.model import COVARIATES
 
 WEIGHTS = (0.5, 0.5)
@@ -88,7 +88,7 @@ def test_an_adjustment_brings_what_it_does_on_blocks_left_out() -> None:
     of_base = np.array([base[int(b)] for b in block[rows]])
     covariates = np.full((len(rows), len(COVARIATES)), np.nan)
     covariates[:, COVARIATES.index("others_server")] = others[rows] - others[of_base]
-    observed = Observed(trial[rows], block[rows], kept[rows] - kept[of_base], covariates)
+    observed = Observations(trial[rows], block[rows], kept[rows] - kept[of_base], covariates)
     fitted = fit_adjustment(observed, WEIGHTS)
     assert fitted.score.used
     found = report(adjustment=fitted, whole=kept)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.unit.judge.disturbed_arms import OTHERS, World
-from tuner.judge.observations import Observed, Rows
+from tuner.judge.observations import Observations, Rows
 
 OBSERVED = World().observed(1)
 ROWS = Rows.of(OBSERVED, OBSERVED.logs, np.array([OTHERS]))
@@ -41,7 +41,7 @@ def test_rows_of_which_a_covariate_is_not_known_are_left_out() -> None:
     covariates = OBSERVED.covariates.copy()
     covariates[OBSERVED.block == 3, OTHERS] = np.nan
     covariates[0, OTHERS] = np.nan
-    gaps = Observed(OBSERVED.trial, OBSERVED.block, OBSERVED.logs, covariates)
+    gaps = Observations(OBSERVED.trial, OBSERVED.block, OBSERVED.logs, covariates)
     rows = Rows.of(gaps, gaps.logs, np.array([OTHERS]))
     assert rows.blocks == 11
     assert len(rows.trial) == len(ROWS.trial) - 4 - 1

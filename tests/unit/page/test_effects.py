@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from tuner.campaign.parameter_effects import parameter_effects
-from tuner.page import effects_seen
+from tuner.page import effects_cache
 from tuner.page.document import ReportDocument
 from tuner.page.effect_plots import basis, effect_plot, reach, standings
-from tuner.page.effects_seen import EffectsSeen, Latest
+from tuner.page.effects_cache import EffectsCache, Latest
 from tuner.page.html import report_html
 from tuner.page.markdown import report_markdown
-from tuner.page.snapshot import Seen, Sight
+from tuner.page.snapshot import Sight, Snapshot
 from tuner.records.estimate import Estimate
 from tuner.records.parameter_effects import (
     Level,
@@ -38,7 +38,7 @@ from tuner.store import Store
 
 
 @pytest.fixture(scope="module")
-def seen(store: Store) -> Seen:
+def seen(store: Store) -> Snapshot:
     return Sight(store).of(store.campaign("last").id)
 
 
@@ -82,8 +82,8 @@ def test_effects_are_said_in_plain_words() -> None:
     )
 
 
-def test_a_document_says_all_that_there_is(seen: Seen) -> None:
-    found = EffectsSeen(files=False).of(seen)
+def test_a_document_says_all_that_there_is(seen: Snapshot) -> None:
+    found = EffectsCache(files=False).of(seen)
     document = effects_document(found)
     for one, was in zip(document.parameters, found.parameters, strict=True):
         again = parameter_of(one)
@@ -122,26 +122,26 @@ def test_all_forms_of_a_report_tell_of_parameters(document: ReportDocument) -> N
 
 
 def test_effects_are_worked_out_once_for_all_who_look(
-    seen: Seen, monkeypatch: pytest.MonkeyPatch
+    seen: Snapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    effects = EffectsSeen(files=False)
+    effects = EffectsCache(files=False)
     first = effects.of(seen)
-    monkeypatch.setattr(effects_seen, "parameter_effects", None)
+    monkeypatch.setattr(effects_cache, "parameter_effects", None)
     # One block more of many is nothing that anybody would see.
     assert effects.of(replace(seen, scored=(*seen.scored, seen.scored[-1]))) is first
     monkeypatch.undo()
     assert effects.of(replace(seen, scored=2 * seen.scored)).blocks == 2 * first.blocks
 
 
-def drain(effects: EffectsSeen) -> None:
+def drain(effects: EffectsCache) -> None:
     """Wait for what is worked out in the background; that is one thing after the other."""
     effects._pool.submit(lambda: None).result(60.0)
 
 
 def test_older_effects_are_shown_while_newer_ones_are_worked_out(
-    seen: Seen, monkeypatch: pytest.MonkeyPatch
+    seen: Snapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    effects, ready = EffectsSeen(files=False), threading.Event()
+    effects, ready = EffectsCache(files=False), threading.Event()
     first, later = effects.of(seen), replace(seen, scored=2 * seen.scored)
     assert effects.soon(seen) == Latest(first, pending=False)
 
@@ -149,7 +149,7 @@ def test_older_effects_are_shown_while_newer_ones_are_worked_out(
         assert ready.wait(60.0)
         return parameter_effects(*arguments)
 
-    monkeypatch.setattr(effects_seen, "parameter_effects", slow)
+    monkeypatch.setattr(effects_cache, "parameter_effects", slow)
     assert effects.soon(later) == Latest(first, pending=True)
     ready.set()
     drain(effects)
@@ -158,8 +158,8 @@ def test_older_effects_are_shown_while_newer_ones_are_worked_out(
     assert (newest.effects.blocks, newest.pending) == (2 * first.blocks, False)
 
 
-def test_what_somebody_began_who_saw_less_is_asked_for_again(seen: Seen) -> None:
-    first = EffectsSeen(files=False).of(seen)
+def test_what_somebody_began_who_saw_less_is_asked_for_again(seen: Snapshot) -> None:
+    first = EffectsCache(files=False).of(seen)
 
     class Begun(Future[ParameterEffects]):
         """Not done yet, but in a moment."""
@@ -167,22 +167,22 @@ def test_what_somebody_began_who_saw_less_is_asked_for_again(seen: Seen) -> None
         def result(self, timeout: float | None = None) -> ParameterEffects:
             return first
 
-    effects = EffectsSeen(files=False)
+    effects = EffectsCache(files=False)
     effects._pending[seen.campaign.id] = Begun()
     assert effects.soon(seen) == Latest(first, pending=False)
     assert effects.soon(replace(seen, scored=2 * seen.scored)) == Latest(first, pending=True)
 
 
 def test_a_failure_is_told_and_not_begun_again(
-    seen: Seen, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    seen: Snapshot, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    effects, tries = EffectsSeen(files=False), []
+    effects, tries = EffectsCache(files=False), []
 
     def fails(*_: object) -> None:
         tries.append(1)
         raise ZeroDivisionError("of nothing")
 
-    monkeypatch.setattr(effects_seen, "parameter_effects", fails)
+    monkeypatch.setattr(effects_cache, "parameter_effects", fails)
     for _ in range(3):
         effects.soon(seen)
         drain(effects)
@@ -195,10 +195,10 @@ def test_a_failure_is_told_and_not_begun_again(
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_what_cannot_be_worked_out_says_why(seen: Seen) -> None:
-    none = EffectsSeen(files=False).of(replace(seen, rules=None))
+def test_what_cannot_be_worked_out_says_why(seen: Snapshot) -> None:
+    none = EffectsCache(files=False).of(replace(seen, rules=None))
     assert (none.parameters, none.reason) == ((), "the workload is gone or is another now")
     named = seen.campaign.spec.replace("openafs-cache-manager-fuse-1.8", "/nonexistent/space.yaml")
     other = replace(seen, campaign=replace(seen.campaign, spec=named))
-    assert "files, which are not opened here" in EffectsSeen(files=False).of(other).reason
-    assert "cannot be read" in EffectsSeen(files=True).of(other).reason
+    assert "files, which are not opened here" in EffectsCache(files=False).of(other).reason
+    assert "cannot be read" in EffectsCache(files=True).of(other).reason

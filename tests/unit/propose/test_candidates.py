@@ -17,7 +17,7 @@ def check_valid(configuration: Configuration) -> None:
 @pytest.mark.parametrize("seed", ["1", "2", "3"])
 def test_all_are_valid_on_the_whole_spaces(seed: str) -> None:
     made = Candidates(tunables(), seed)
-    drawn = made.drawn(200)
+    drawn = made.random(200)
     roots = [Configuration(), *drawn[:5]]
     changed = made.changed(roots, drawn, 300)
     for configuration in [*drawn, *changed, *made.changed(changed[:9], changed, 200)]:
@@ -28,11 +28,11 @@ def test_all_are_valid_on_the_whole_spaces(seed: str) -> None:
 
 def test_same_seed_same_candidates() -> None:
     one, again, other = (Candidates(tunables(), seed) for seed in ("1", "1", "2"))
-    assert one.drawn(20) == again.drawn(20) != other.drawn(20)
+    assert one.random(20) == again.random(20) != other.random(20)
 
 
 def test_every_parameter_is_set_in_some_and_not_in_others() -> None:
-    drawn = [c.as_dict() for c in Candidates(tunables(), "1").drawn(300)]
+    drawn = [c.as_dict() for c in Candidates(tunables(), "1").random(300)]
     for space in (SERVER, CLIENT):
         for parameter in space.searched:
             name = f"{space.component}.{parameter.name}"
@@ -42,7 +42,7 @@ def test_every_parameter_is_set_in_some_and_not_in_others() -> None:
 
 def test_a_change_is_of_a_few_settings() -> None:
     made = Candidates(tunables(), "1")
-    donors = [c for c in made.drawn(50) if "cache_manager.memcache" not in c.as_dict()]
+    donors = [c for c in made.random(50) if "cache_manager.memcache" not in c.as_dict()]
     for configuration in made.changed([Configuration()], donors, 100):
         assert len(configuration.as_dict()) <= 3 + len(made.valid({}).as_dict())
 

@@ -63,7 +63,7 @@ def measured(
     assert callable(truth)
     parts = tunables() if whole else small()
     rng = np.random.default_rng(seed)
-    some = list(dict.fromkeys(Candidates(parts, f"{seed}").drawn(5 * blocks)))
+    some = list(dict.fromkeys(Candidates(parts, f"{seed}").random(5 * blocks)))
     some = [c for c in some if c != Configuration()]
     encoding = Encoding(parts, Configuration())
     arms: list[tuple[int, int]] = []
@@ -100,7 +100,7 @@ def _error(seed: int, *, components: bool) -> float:
     with the components as outputs or without them.
     """
     parts, rng = tunables(), np.random.default_rng(seed)
-    some = [c for c in dict.fromkeys(Candidates(parts, f"{seed}").drawn(60)) if len(c.items) > 0]
+    some = [c for c in dict.fromkeys(Candidates(parts, f"{seed}").random(60)) if len(c.items) > 0]
     encoding = Encoding(parts, Configuration())
     arms = [(-1 if n % 6 == 5 else n, n // 6) for n in range(len(some))]
     weights = np.full(7, 1 / 7)

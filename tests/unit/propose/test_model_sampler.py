@@ -150,7 +150,7 @@ def test_every_configuration_is_valid_on_the_whole_spaces() -> None:
 def test_the_answers_lead_to_the_configuration() -> None:
     parts = tunables()
     every = distributions(parts)
-    for each in Candidates(parts, "1").drawn(200):
+    for each in Candidates(parts, "1").random(200):
         answers = replay(each, parts)
         assert ask(answers, parts) == each
         assert answers.faithful
@@ -244,14 +244,14 @@ def test_trials_of_others_are_taken_in_as_far_as_they_can_be() -> None:
     study.add_trial(create_trial(value=5.0))  # nobody knows of what
     fast = replay(Configuration.of({"fileserver.threads": 100, **FOUND}), sampler._tunables)
     ask(fast, sampler._tunables)
-    given, ranges = dict(fast.given), fast.distributions
+    given, ranges = dict(fast.parameters), fast.distributions
     study.add_trial(create_trial(params=given, distributions=ranges, value=7.0))
     study.enqueue_trial({"fileserver.threads?": True, "fileserver.threads": 32})
     study.optimize(seconds(sampler), n_trials=1)
     assert sampler._configuration(study.trials[0]) is None
     queued = configuration(sampler, study.trials[2])
     assert queued.as_dict()["fileserver.threads"] == 32
-    seen = sampler._seen(study)
+    seen = sampler._results(study)
     assert len(seen) == 2
 
 
@@ -285,11 +285,11 @@ def test_a_proposal_takes_no_longer_for_many_trials() -> None:
 
     def took(count: int) -> float:
         study = study_of(sampler)
-        for number, each in enumerate(Candidates(parts, "many").drawn(count)):
+        for number, each in enumerate(Candidates(parts, "many").random(count)):
             given = replay(each, parts)
             ask(given, parts)
             value = 10.0 * math.exp(random.Random(number).gauss(0.0, 0.1))
-            answers = dict(given.given)
+            answers = dict(given.parameters)
             study.add_trial(
                 create_trial(params=answers, distributions=given.distributions, value=value)
             )

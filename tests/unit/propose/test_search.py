@@ -13,7 +13,7 @@ from tests.unit.propose.spaces import SMALL_CLIENT, SMALL_SERVER, small, tunable
 from tuner.model import Configuration
 from tuner.propose.encoding import Tunable
 from tuner.propose.search import Aims, Search
-from tuner.propose.tried import Arm, Tried
+from tuner.propose.search_trials import Arm, SearchTrial
 
 AIMS = Aims(weights=(0.5, 0.5), floor=math.log1p(0.05), tolerance=(0.005, 0.02))
 NOISE = 0.02
@@ -44,13 +44,13 @@ class Campaign:
     parts: Mapping[str, Tunable] = field(default_factory=small)
     breaks: Callable[[Mapping[str, object]], bool] = lambda values: False
     seed: int = 1
-    tried: list[Tried] = field(default_factory=list)
+    tried: list[SearchTrial] = field(default_factory=list)
     arms: list[Arm] = field(default_factory=list)
     blocks: int = 0
 
     @property
     def search(self) -> Search:
-        known = [Tried(0, Configuration()), *self.tried]
+        known = [SearchTrial(0, Configuration()), *self.tried]
         seed = f"{self.seed}:{self.blocks}"
         return Search(self.parts, Configuration(), known, self.arms, AIMS, seed)
 
@@ -68,7 +68,7 @@ class Campaign:
             if not number:
                 number = len(self.tried) + 1
                 failed = self.breaks(configuration.as_dict())
-                self.tried.append(Tried(number, configuration, failed=failed))
+                self.tried.append(SearchTrial(number, configuration, failed=failed))
             if not self.tried[number - 1].failed:
                 self._measure(number, configuration, rng, level)
         self.blocks += 1
@@ -205,7 +205,7 @@ def test_arms_are_different_and_never_what_is_out() -> None:
     campaign = Campaign(planted)
     campaign.run(5)
     gone = campaign.tried[0]
-    campaign.tried[0] = Tried(gone.number, gone.configuration, out=True)
+    campaign.tried[0] = SearchTrial(gone.number, gone.configuration, out=True)
     for count in (1, 4, 8):
         found = campaign.search.arms(count)
         assert len(found) == len(set(found)) <= count
@@ -233,6 +233,6 @@ def test_what_looks_best_is_in_every_third_block() -> None:
 def test_a_space_with_nothing_to_search_has_only_the_baseline() -> None:
     parts = tunables(SMALL_SERVER.narrow(only=()), SMALL_CLIENT.narrow(only=()))
     found = Configuration.of({"cache_manager.blocks": 200_000})
-    search = Search(parts, found, [Tried(0, found)], [], AIMS, "1")
+    search = Search(parts, found, [SearchTrial(0, found)], [], AIMS, "1")
     assert search.arms(4) == []
     assert search.best().configuration == found

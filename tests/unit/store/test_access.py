@@ -11,7 +11,7 @@ from tuner.errors import ConflictError, NotFoundError
 from tuner.store import NewEvent, Store
 from tuner.store.access import Access
 from tuner.store.pages import Pages
-from tuner.store.posted import Asked
+from tuner.store.posted import PostedRequest
 from tuner.tokens import Scope
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -22,37 +22,39 @@ def test_a_token_is_known_until_it_is_revoked(store: Store) -> None:
     before = {token.id for token in access.tokens()}
     token, text = access.create("one", Scope.OPERATE, NOW, NOW + timedelta(days=1))
     session, cookie = access.create("one", Scope.OPERATE, NOW, NOW + timedelta(1), token.id)
-    assert access.known(text, NOW) == token
-    assert access.known(cookie, NOW) == session
+    assert access.token_of(text, NOW) == token
+    assert access.token_of(cookie, NOW) == session
     assert {known.id for known in access.tokens()} - before == {token.id}
     access.forget_sessions(NOW + timedelta(days=2))
-    assert access.known(cookie, NOW) is None
+    assert access.token_of(cookie, NOW) is None
     access.revoke(token.id, NOW)
-    assert access.known(text, NOW) is None
+    assert access.token_of(text, NOW) is None
     with pytest.raises(NotFoundError):
         access.revoke("nosuch", NOW)
 
 
 def test_a_key_stands_for_one_request(store: Store) -> None:
-    asked = Asked(f"key {NOW} {id(store)}", b"body")
+    asked = PostedRequest(f"key {NOW} {id(store)}", b"body")
 
-    def make(of: Asked, at: datetime = NOW) -> str:
-        return store.create_campaign("one", "{}", 1, at, asked=of).id
+    def make(of: PostedRequest, at: datetime = NOW) -> str:
+        return store.create_campaign("one", "{}", 1, at, request=of).id
 
     first = make(asked)
     assert make(asked) == first
     with pytest.raises(ConflictError, match="another request"):
-        make(Asked(asked.key, b"other"))
-    later = make(Asked(asked.key, b"other"), NOW + timedelta(days=2))
+        make(PostedRequest(asked.key, b"other"))
+    later = make(PostedRequest(asked.key, b"other"), NOW + timedelta(days=2))
     assert later != first
     assert len(store.events(first)) == 1
 
 
 def test_requests_that_come_twice_at_once_are_one(store: Store) -> None:
-    asked = Asked(f"twice {id(store)}", b"body")
+    asked = PostedRequest(f"twice {id(store)}", b"body")
     with ThreadPoolExecutor(8) as pool:
         made = list(
-            pool.map(lambda _: store.create_campaign("one", "{}", 1, NOW, asked=asked).id, range(8))
+            pool.map(
+                lambda _: store.create_campaign("one", "{}", 1, NOW, request=asked).id, range(8)
+            )
         )
     assert len(set(made)) == 1
 
@@ -82,7 +84,7 @@ def test_campaigns_come_by_age_then_by_name(store: Store) -> None:
         before = page[-1].created, page[-1].id
     assert found == wanted
     assert pages.counts() == {"created": 5}
-    assert pages.answered(10) == []
+    assert pages.with_answer(10) == []
 
 
 def test_the_newest_event_and_identity_of_campaigns(store: Store) -> None:
@@ -96,6 +98,6 @@ def test_the_newest_event_and_identity_of_campaigns(store: Store) -> None:
         1,
         0,
     )
-    found = pages.found_on_testbed([one, other])
+    found = pages.testbed_findings([one, other])
     assert found == {one: {"identity": "second", "facts": "", "hosts": ""}}
     assert not pages.has_references(one)

@@ -155,7 +155,7 @@ def test_no_file_is_overwritten_and_none_is_left_half_written(
     def broken(*_: object) -> None:
         raise RuntimeError("in the middle")
 
-    monkeypatch.setattr(archive_module, "_written", broken)
+    monkeypatch.setattr(archive_module, "_json_value", broken)
     with pytest.raises(RuntimeError):
         export_campaign(store, campaign, file.with_name("new"))
     assert list(file.parent.glob("*new*")) == []

@@ -166,7 +166,7 @@ def test_failure_of_an_unknown_kind(path: Path) -> None:
     with (
         closing(SQLite(path)) as opened,
         pytest.raises(StoreError, match=rf"{FILE}: it fails \(odd\)$"),
-        opened.reported(),
+        opened.translating_errors(),
     ):
         raise OperationalError("SELECT 1", {}, Unknown("odd\nand more"))
 

@@ -52,7 +52,7 @@ def test_what_runs_is_seen_at_one_moment(store: Store) -> None:
     assert {campaign.id for campaign in found.campaigns} == {one, lost, held}
     assert {lease.testbed for lease in found.leases} == leases
     assert found.requests == {one: asked}
-    named = store.running(named=[waiting, one])
+    named = store.running(others=[waiting, one])
     assert {campaign.id for campaign in named.campaigns} == {one, lost, held, waiting}
 
 

@@ -32,7 +32,7 @@ def store(state: Path, address: str) -> Iterator[Store]:
 
 @pytest.fixture
 def queue(store: Store) -> Queue:
-    return Queue.made(store)
+    return Queue.create(store)
 
 
 @pytest.fixture

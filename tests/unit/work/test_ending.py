@@ -8,7 +8,7 @@ import pytest
 
 from tuner.model import Campaign, Event
 from tuner.states import CampaignState
-from tuner.work.ending import MOST_DEATHS, Ended, Fate, deaths, fate, settled
+from tuner.work.ending import MOST_DEATHS, Fate, RunEnd, deaths, fate, settled
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 RAN = ("worker-took", "campaign-started", "block-complete", "campaign-paused")
@@ -59,7 +59,7 @@ def test_what_becomes_of_a_campaign(
     stopping: bool,
     expected: Fate,
 ) -> None:
-    ended = Ended(campaign(state), events(*kinds), status, in_use, stopping)
+    ended = RunEnd(campaign(state), events(*kinds), status, in_use, stopping)
     assert fate(ended) is expected
 
 

@@ -209,12 +209,12 @@ def test_a_queue_that_all_migrations_made_is_as_a_new_one(
         connection.execute(text(queue_tables._APPLIED))
         connection.commit()
     with old.open() as store, pytest.raises(StoreError, match="run 'fstune db upgrade'"):
-        Queue.made(store)
+        Queue.create(store)
     assert upgrade(tmp_path, old.address).queue
     assert not upgrade(tmp_path, old.address).queue
     assert shape(old) == shape(new)
     with old.open() as store:
-        campaign = put(store, queue := Queue.made(store))
+        campaign = put(store, queue := Queue.create(store))
         assert Hand(old, queue).take() is not None
         assert [run.campaign for run in queue.runs()] == [campaign]
 
@@ -224,7 +224,7 @@ def test_a_queue_of_a_newer_fstune_is_left_alone(place: Place, store: Store, que
         connection.execute(text(f"INSERT INTO {queue_tables.SCHEMA}.applied VALUES ('99_new')"))
         connection.commit()
     with pytest.raises(StoreError, match="newer fstune"):
-        Queue.made(store)
+        Queue.create(store)
 
 
 def test_several_processes_make_one_queue(postgresql: Server, template: str) -> None:
@@ -250,6 +250,6 @@ def test_several_processes_make_one_queue(postgresql: Server, template: str) -> 
 
 def test_a_file_has_no_queue(tmp_path: Path) -> None:
     with Store.open(tmp_path / "state") as store:
-        assert Queue.found(store) is None
+        assert Queue.find(store) is None
         with pytest.raises(SpecError, match="PostgreSQL"):
-            Queue.made(store)
+            Queue.create(store)

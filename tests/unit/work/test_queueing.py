@@ -19,7 +19,7 @@ from tuner.model import Holder
 from tuner.states import CampaignState
 from tuner.store import Store
 from tuner.store.queue import Queue
-from tuner.work.queueing import queue_named, queues_of
+from tuner.work.queueing import queue_name, queues_of
 
 HOST = socket.gethostname()
 
@@ -101,9 +101,9 @@ def test_a_file_cannot_be_shared(state: Path, file: Path, arguments: tuple[str, 
 
 def test_a_worker_takes_what_it_can_reach(tmp_path: Path) -> None:
     cell = f"cell@{HOST}:{tmp_path}"
-    assert queue_named("simulated", tmp_path) == "simulated"
-    assert queue_named("cell", tmp_path) == cell
-    assert queue_named("cell", tmp_path / "other") != cell
+    assert queue_name("simulated", tmp_path) == "simulated"
+    assert queue_name("cell", tmp_path) == cell
+    assert queue_name("cell", tmp_path / "other") != cell
     assert queues_of(["cell,hosts", "hosts@far", "hosts"], tmp_path) == (
         cell,
         f"hosts@{HOST}",
@@ -111,7 +111,7 @@ def test_a_worker_takes_what_it_can_reach(tmp_path: Path) -> None:
     )
     with pytest.raises(SpecError, match="--testbeds moon"):
         queues_of(["moon"], tmp_path)
-    long = [queue_named("cell", tmp_path / ("x" * 200) / name) for name in "ab"]
+    long = [queue_name("cell", tmp_path / ("x" * 200) / name) for name in "ab"]
     assert len({*long}) == 2
     assert max(map(len, long)) <= 128
 

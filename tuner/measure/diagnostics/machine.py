@@ -64,8 +64,8 @@ def udp_counters(text: str) -> dict[str, float]:
     lines = [line.split()[1:] for line in text.splitlines() if line.startswith("Udp: ")]
     if len(lines) != 2:
         raise ValueError(f"/proc/net/snmp: no UDP in {text.strip()[:200]!r}")
-    found = dict(zip(*lines, strict=False))
+    counters = dict(zip(*lines, strict=False))
     try:
-        return {ours: float(found[theirs]) for theirs, ours in _UDP.items()}
+        return {ours: float(counters[theirs]) for theirs, ours in _UDP.items()}
     except KeyError as problem:
         raise ValueError(f"/proc/net/snmp: no {problem} in {text.strip()[:200]!r}") from None

@@ -127,27 +127,27 @@ class Probe:
 
     def understand_glance(self, text: str) -> Reading:
         """The samples in what the script of a glance printed. Pure."""
-        found = sections(text)
+        by_title = sections(text)
         missing: dict[str, str] = {}
-        take = self._taker(found, missing)
+        take = self._taker(by_title, missing)
         counters = take(lambda stat: {"cpu_s": cpu_s(stat)}, "stat")
         machine = {**take(cpu_counters, "cpu"), **take(uptime_counters, "uptime")}
         try:
-            machines = {self.machine: machine_name(found.get("boot", ""))}
+            machines = {self.machine: machine_name(by_title.get("boot", ""))}
         except ValueError as problem:
             missing[f"{self.where} boot"] = str(problem)
             machines = {}
         # A program in the kernel shows no process, and lives as long as its host.
-        life = process_life(found["stat"]) if counters else ""
+        life = process_life(by_title["stat"]) if counters else ""
         samples = {self.where: Sample(life, counters), self.machine: Sample("", machine)}
         return Reading(samples, missing, machines)
 
     def understand(self, text: str) -> Reading:
         """The samples in what the script printed. Pure."""
         glance = self.understand_glance(text)
-        found = sections(text)
+        by_title = sections(text)
         missing = dict(glance.missing)
-        take = self._taker(found, missing)
+        take = self._taker(by_title, missing)
         program = glance.samples[self.where]
         counters = {
             **program.counters,
@@ -166,13 +166,13 @@ class Probe:
         return Reading(samples, missing, glance.machines)
 
     def _taker(
-        self, found: Mapping[str, str], missing: dict[str, str]
+        self, by_title: Mapping[str, str], missing: dict[str, str]
     ) -> Callable[[Counters, str], Mapping[str, float]]:
         """Reads a section by its name; one that gives nothing becomes a sentence in ``missing``."""
 
         def take(parse: Counters, name: str) -> Mapping[str, float]:
             try:
-                return parse(found.get(name, ""))
+                return parse(by_title.get(name, ""))
             except (ArithmeticError, ValueError) as problem:
                 missing[f"{self.where} {name}"] = str(problem)
                 return {}

@@ -46,12 +46,12 @@ def process_gauges(status: str) -> dict[str, float]:
     """Peak of resident memory since the start in bytes, and threads. A thread of the kernel
     has no memory of its own. Raises ValueError.
     """
-    found = process_status(status)
-    if "Threads" not in found:
+    fields = process_status(status)
+    if "Threads" not in fields:
         raise ValueError(f"status: no 'Threads' in {status.strip()[:200]!r}")
-    gauges = {"threads": float(found["Threads"])}
-    if "VmHWM" in found:
-        gauges["peak_memory_bytes"] = found["VmHWM"] * 1024.0
+    gauges = {"threads": float(fields["Threads"])}
+    if "VmHWM" in fields:
+        gauges["peak_memory_bytes"] = fields["VmHWM"] * 1024.0
     return gauges
 
 

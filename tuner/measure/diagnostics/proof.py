@@ -40,7 +40,7 @@ def first_reads(spec: Spec, stage: str, seeds: Sequence[int]) -> dict[str, int]:
     (``UNTIMED`` for the others), summed over the clients' seeds. At least so many: of random reads
     those before the furthest one of a file are not counted.
     """
-    found: dict[str, int] = {}
+    first: dict[str, int] = {}
     index, once = spec.stage_index(stage), _once(spec)
     for seed in seeds:
         furthest: dict[str, float] = {}
@@ -48,15 +48,15 @@ def first_reads(spec: Spec, stage: str, seeds: Sequence[int]) -> dict[str, int]:
             component = planned.phase.component or UNTIMED
             for step in (step for share in planned.steps for step in share):
                 if step.operation in _READING:
-                    known = furthest.get(step.path, 0)
-                    if step.end > known:
-                        new = step.end - max(step.start, int(known))
-                        found[component] = found.get(component, 0) + new
+                    end = furthest.get(step.path, 0)
+                    if step.end > end:
+                        new = step.end - max(step.start, int(end))
+                        first[component] = first.get(component, 0) + new
                         furthest[step.path] = step.end
                 elif step.operation not in _LOOKING:
                     furthest[step.path] = math.inf  # its own data, or nothing any more
                     furthest[step.target] = math.inf
-    return found
+    return first
 
 
 def _once(spec: Spec) -> Spec:

@@ -67,18 +67,18 @@ class Watch:
         with ThreadPoolExecutor(len(probes)) as pool:
             readings = list(pool.map(read, probes))
         samples = {name: one for reading in readings for name, one in reading.samples.items()}
-        missing = {key: said for reading in readings for key, said in reading.missing.items()}
+        missing = {key: reason for reading in readings for key, reason in reading.missing.items()}
         machines = {key: name for reading in readings for key, name in reading.machines.items()}
-        kept = {*self.machines(Reading(machines=machines)).values()}
+        names = {*self.machines(Reading(machines=machines)).values()}
         for probe in self.clients:
-            if probe.machine not in kept:
+            if probe.machine not in names:
                 samples.pop(probe.machine, None)
         return Reading(samples, missing, machines)
 
     def demand(self, stage: str, seed: int) -> dict[str, int]:
         """See ``first_reads``: of all clients together, worked out once for the arms of a block."""
         if (stage, seed) not in self._demands:
-            for old in [known for known in self._demands if known[1] != seed]:
+            for old in [key for key in self._demands if key[1] != seed]:
                 del self._demands[old]
             seeds = [part_seed(seed, part) for part in range(len(self.clients))]
             self._demands[stage, seed] = first_reads(self.spec, stage, seeds)
@@ -97,7 +97,7 @@ class ArmWatch:
         self._stage = ""
         self._last: Mapping[str, Sample] = {}
         #: The processor times when the stage that was read before last began.
-        self._opened: Mapping[str, Sample] = {}
+        self._at_stage: Mapping[str, Sample] = {}
         self._read_just_now = False
         self._spans: list[dict[str, float]] = []
         self._gauges: dict[str, float] = {}
@@ -124,12 +124,12 @@ class ArmWatch:
             self._close()
         if self._read_just_now:
             glance = self._watch.glance()
-            self._opened = {} if glance.missing.keys() - self.remarks.keys() else glance.samples
+            self._at_stage = {} if glance.missing.keys() - self.remarks.keys() else glance.samples
             self._read_just_now = False
         self._stage = name
 
     def end(self, written_bytes: float) -> Diagnostics:
-        """The workload has ended, and wrote so many bytes. Returns all diagnostics.
+        """The workload has ended, and wrote ``written_bytes``. Returns all diagnostics.
 
         Raises WorkloadError when the counters refute that cold reads were cold.
         """
@@ -137,15 +137,15 @@ class ArmWatch:
             return {}
         self._close()
         every = set.intersection(*(set(span) for span in self._spans))
-        found: Diagnostics = {name: sum(span[name] for span in self._spans) for name in every}
-        found |= self._gauges
-        found |= self._words
-        found |= self._stored(found, written_bytes)
+        totals: Diagnostics = {name: sum(span[name] for span in self._spans) for name in every}
+        totals |= self._gauges
+        totals |= self._words
+        totals |= self._storing_proof(totals, written_bytes)
         if self._watch.page_cache:
-            found["server.page_cache"] = self._watch.page_cache
+            totals["server.page_cache"] = self._watch.page_cache
         if self._refuted:
             raise WorkloadError("; ".join(self._refuted))
-        return dict(sorted(found.items()))
+        return dict(sorted(totals.items()))
 
     def _read(self) -> Mapping[str, Sample]:
         reading = self._watch.read()
@@ -171,46 +171,48 @@ class ArmWatch:
             for prefix, sample in now.items()
             for name, value in difference(self._last.get(prefix), sample).items()
         }
-        for prefix, opened in self._opened.items():
+        for prefix, before in self._at_stage.items():
             if prefix in now:
-                again = {name: now[prefix].counters.get(name) for name in opened.counters}
-                known = {name: value for name, value in again.items() if value is not None}
-                counted = difference(opened, Sample(now[prefix].life, known))
+                again = {name: now[prefix].counters.get(name) for name in before.counters}
+                counters = {name: value for name, value in again.items() if value is not None}
+                counted = difference(before, Sample(now[prefix].life, counters))
                 span |= {f"{prefix}.{name}": value for name, value in counted.items()}
-        self._last, self._opened = now, {}
+        self._last, self._at_stage = now, {}
         self._spans.append(span)
         if self._stage in self._cold:
             self._prove_cold(self._stage, span)
         self._stage = ""
 
     def _prove_cold(self, stage: str, span: Mapping[str, float]) -> None:
-        needed = self._watch.demand(stage, self._seed)
+        demand = self._watch.demand(stage, self._seed)
         clients = len(self._watch.clients)
         fetched = self._counted(span, "fetched_bytes")
         misses = _summed(span, _names(self._watch.clients, "dcache_misses"))
-        self._words[f"cold.{stage}.needed_bytes"] = float(sum(needed.values()))
+        self._words[f"cold.{stage}.needed_bytes"] = float(sum(demand.values()))
         if fetched is not None:
             self._words[f"cold.{stage}.fetched_bytes"] = fetched
         if misses is not None:
             self._words[f"cold.{stage}.dcache_misses"] = misses
-        for component, proof in cold_proofs(needed, fetched, clients).items():
+        for component, proof in cold_proofs(demand, fetched, clients).items():
             self._words[f"cold.{stage}.{component}"] = proof.value
             if proof is Proof.REFUTED:
                 missed = "an unknown number of" if misses is None else f"{misses:.0f}"
                 self._refuted.append(
                     f"{component} did not read from a cold cache: stage {stage} read "
-                    f"{sum(needed.values())} bytes for the first time, but fetched {fetched:.0f} "
+                    f"{sum(demand.values())} bytes for the first time, but fetched {fetched:.0f} "
                     f"from the server ({missed} cache misses)"
                 )
 
-    def _stored(self, found: Mapping[str, float | str], written_bytes: float) -> Diagnostics:
-        numbers = {name: value for name, value in found.items() if isinstance(value, float)}
-        stored = self._counted(numbers, "stored_bytes")
-        proof = stored_proof(written_bytes, stored, len(self._watch.clients))
+    def _storing_proof(
+        self, totals: Mapping[str, float | str], written_bytes: float
+    ) -> Diagnostics:
+        numbers = {name: value for name, value in totals.items() if isinstance(value, float)}
+        stored_bytes = self._counted(numbers, "stored_bytes")
+        proof = stored_proof(written_bytes, stored_bytes, len(self._watch.clients))
         if proof is Proof.REFUTED:
             self.remarks["stored"] = (
                 f"times of writing may be too short: the workload wrote {written_bytes:.0f} bytes, "
-                f"{stored:.0f} had reached the server when it went on"
+                f"{stored_bytes:.0f} had reached the server when it went on"
             )
         return {"stored": proof.value, "written_bytes": float(written_bytes)}
 

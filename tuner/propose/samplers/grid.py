@@ -10,12 +10,12 @@ from search_spaces import Kind, Parameter
 from tuner.model import Configuration, Value
 from tuner.propose.candidates import Candidates
 from tuner.propose.encoding import Tunable
-from tuner.propose.proposer import Proposal, Told
+from tuner.propose.proposer import Observation, Proposal
 
 #: Values of a parameter with a range, evenly spaced on its own scale.
 _LEVELS = 4
 #: Combinations looked at for one proposal: neighbours may be the same once they are valid.
-_MOST_TRIED = 200
+_MOST_TRIES = 200
 
 
 class GridProposer:
@@ -35,19 +35,19 @@ class GridProposer:
         self._start = chance.randrange(self._size)
         self._step = _coprime(chance, self._size)
 
-    def propose(self, count: int, known: Sequence[Told]) -> list[Proposal]:
+    def propose(self, count: int, observations: Sequence[Observation]) -> list[Proposal]:
         """See Proposer.propose."""
-        seen = {told.configuration for told in known}
-        found: list[Proposal] = []
-        first = max(0, len(seen) - 1)
-        for place in range(first, min(self._size, first + _MOST_TRIED * count)):
-            if len(found) == count:
+        earlier = {observation.configuration for observation in observations}
+        proposals: list[Proposal] = []
+        first = max(0, len(earlier) - 1)
+        for place in range(first, min(self._size, first + _MOST_TRIES * count)):
+            if len(proposals) == count:
                 break
             configuration = self._at((self._start + place * self._step) % self._size)
-            if configuration not in seen:
-                seen.add(configuration)
-                found.append(Proposal(configuration, "grid"))
-        return found
+            if configuration not in earlier:
+                earlier.add(configuration)
+                proposals.append(Proposal(configuration, "grid"))
+        return proposals
 
     def _at(self, index: int) -> Configuration:
         values: dict[str, Value] = {}

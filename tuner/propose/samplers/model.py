@@ -24,8 +24,8 @@ from tuner.model import BASELINE, Configuration, Value
 from tuner.propose.encoding import Tunable
 from tuner.propose.outlook import Outlook
 from tuner.propose.search import Aims, Search
+from tuner.propose.search_trials import Arm, SearchTrial
 from tuner.propose.trials import AskTrial, Replay, ask, distributions, replay
-from tuner.propose.tried import Arm, Tried
 
 #: Trials that are decided on alike, as if they were one block: what looks best is among them.
 _ROUND = 5
@@ -61,8 +61,8 @@ class ModelSampler(optuna.samplers.BaseSampler):
         logarithmic: bool = True,
     ) -> None:
         """``facts``: what the hosts allow, by name; those not given are what the spaces assume.
-        ``found``: the baseline, by qualified names (``fileserver.threads``). ``delta``: smallest
-        difference worth acting on. Raises ValueError for no space, or two of one part.
+        ``found``: the baseline, by qualified names (``fileserver.threads``). ``delta``:
+        smallest difference worth acting on. Raises ValueError for no space, or two of one part.
         """
         self._tunables: dict[str, Tunable] = {}
         whole = Configuration.of(found or {})
@@ -81,7 +81,7 @@ class ModelSampler(optuna.samplers.BaseSampler):
         self._aims = Aims(weights=(1.0,), floor=math.inf, tolerance=(least / 4.0, least))
         self._others = optuna.samplers.RandomSampler(self._seed)
         self._questions = distributions(self._tunables)
-        self._known: dict[tuple[tuple[str, Any], ...], Configuration | None] = {}
+        self._configurations: dict[tuple[tuple[str, Any], ...], Configuration | None] = {}
 
     def suggest(self, trial: optuna.Trial) -> Configuration:
         """The configuration that a trial is to measure, which is always valid; its parameters are
@@ -109,9 +109,11 @@ class ModelSampler(optuna.samplers.BaseSampler):
 
         Raises ValueError for a value that has no logarithm.
         """
-        given = replay(self._next(study, trial.number), self._tunables)
-        ask(given, self._tunables)
-        return {name: value for name, value in given.given.items() if name in search_space}
+        parameters = replay(self._next(study, trial.number), self._tunables)
+        ask(parameters, self._tunables)
+        return {
+            name: value for name, value in parameters.parameters.items() if name in search_space
+        }
 
     def sample_independent(
         self,
@@ -135,37 +137,37 @@ class ModelSampler(optuna.samplers.BaseSampler):
         running = {
             self._configuration(trial) for trial in before if trial.state is TrialState.RUNNING
         }
-        chosen = self._search(study, number).arms(1 + number % _ROUND)
-        free = [each for each in chosen if each not in running]
-        return (free or chosen or [self._baseline])[-1]
+        configuration = self._search(study, number).arms(1 + number % _ROUND)
+        free = [each for each in configuration if each not in running]
+        return (free or configuration or [self._baseline])[-1]
 
     def _search(self, study: optuna.Study, number: int) -> Search:
-        seen = self._seen(study)
-        tried = [Tried(BASELINE, self._baseline)]
-        arms = [Arm(BASELINE, 0, (y,)) for y in seen.pop(self._baseline, _Seen()).values]
-        for row, (configuration, each) in enumerate(seen.items(), start=1):
-            tried.append(Tried(row, configuration, failed=each.failed, out=each.pruned))
+        results = self._results(study)
+        trials = [SearchTrial(BASELINE, self._baseline)]
+        arms = [Arm(BASELINE, 0, (y,)) for y in results.pop(self._baseline, _Result()).values]
+        for row, (configuration, each) in enumerate(results.items(), start=1):
+            trials.append(SearchTrial(row, configuration, failed=each.failed, out=each.pruned))
             arms += [Arm(row, 0, (y,)) for y in each.values]
         return Search(
             self._tunables,
             self._baseline,
-            tried,
+            trials,
             arms,
             self._aims,
             f"{self._seed}:{number}",
             rounds=len(arms) // _ROUND,
         )
 
-    def _seen(self, study: optuna.Study) -> dict[Configuration, _Seen]:
-        """What came of each configuration that was tried."""
+    def _results(self, study: optuna.Study) -> dict[Configuration, _Result]:
+        """The result of each configuration that was measured."""
         trials = study.get_trials(deepcopy=False)
         values = self._values(study.direction, trials)
         by_configuration: defaultdict[Configuration, list[FrozenTrial]] = defaultdict(list)
         for trial in trials:
-            if trial.state.is_finished() and (found := self._configuration(trial)) is not None:
-                by_configuration[found].append(trial)
+            if trial.state.is_finished() and (own := self._configuration(trial)) is not None:
+                by_configuration[own].append(trial)
         return {
-            configuration: _Seen(
+            configuration: _Result(
                 tuple(values[t.number] for t in those if t.number in values),
                 failed=_all(those, TrialState.FAIL),
                 pruned=_all(those, TrialState.FAIL, TrialState.PRUNED),
@@ -180,7 +182,7 @@ class ModelSampler(optuna.samplers.BaseSampler):
         sign = -1.0 if direction is StudyDirection.MAXIMIZE else 1.0
         complete = [t for t in trials if t.state is TrialState.COMPLETE]
         scale = 1.0 if self._logarithmic else _scale([t.value or 0.0 for t in complete])
-        found = {t.number: sign * scale * self._number(t, t.value) for t in complete}
+        values = {t.number: sign * scale * self._number(t, t.value) for t in complete}
         pruned = [t for t in trials if t.state is TrialState.PRUNED and t.intermediate_values]
         middles: dict[int, tuple[float, float] | None] = {}
         for trial in pruned:
@@ -190,13 +192,13 @@ class ModelSampler(optuna.samplers.BaseSampler):
                 middles[step] = None
                 if there:
                     at = [self._number(t, t.intermediate_values[step]) for t in there]
-                    middles[step] = median(found[t.number] for t in there), median(at)
+                    middles[step] = median(values[t.number] for t in there), median(at)
             if (middle := middles[step]) is not None:
                 at_end, at_step = middle
                 own = self._number(trial, trial.intermediate_values[step])
                 if math.isfinite(own):
-                    found[trial.number] = at_end + sign * scale * (own - at_step)
-        return {number: value for number, value in found.items() if math.isfinite(value)}
+                    values[trial.number] = at_end + sign * scale * (own - at_step)
+        return {number: value for number, value in values.items() if math.isfinite(value)}
 
     def _number(self, trial: FrozenTrial, value: float | None) -> float:
         if value is None:
@@ -213,16 +215,16 @@ class ModelSampler(optuna.samplers.BaseSampler):
     def _configuration(self, trial: FrozenTrial) -> Configuration | None:
         """The configuration of a trial, None where its parameters do not say."""
         key = tuple(sorted((n, v) for n, v in trial.params.items() if n in self._questions))
-        if key not in self._known:
+        if key not in self._configurations:
             again = Replay(dict(key))
-            found = ask(again, self._tunables)
-            self._known[key] = found if again.faithful else None
-        return self._known[key]
+            configuration = ask(again, self._tunables)
+            self._configurations[key] = configuration if again.faithful else None
+        return self._configurations[key]
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """What came of a configuration. ``values``: of its measurements; ``failed``, ``pruned``: in
+class _Result:
+    """The result of a configuration. ``values``: of its measurements; ``failed``, ``pruned``: in
     every trial.
     """
 

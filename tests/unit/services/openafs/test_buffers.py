@@ -11,7 +11,7 @@ import pytest
 
 import search_spaces
 from tests.unit.services.openafs.network_host import NetworkHost, host_in
-from tuner.apply.opened import Opened
+from tuner.apply.open_testbed import OpenTestbed
 from tuner.hosts.connector import Connector
 from tuner.hosts.put_back import restore_all
 from tuner.model import Configuration
@@ -158,12 +158,12 @@ class NoEngine:
         """See Engine.end_runs."""
 
 
-def opened(host: NetworkHost) -> Opened:
+def opened(host: NetworkHost) -> OpenTestbed:
     unused: Any = None
     engine: Any = NoEngine()
     both = target(host)
     bench = Bench(both, engine, unused, unused)
-    return Opened("a1", bench, lasting_parts(both), (), lambda said: None)
+    return OpenTestbed("a1", bench, lasting_parts(both), (), lambda said: None)
 
 
 def test_limits_that_stay_reach_the_server_and_go_with_it(host: NetworkHost) -> None:

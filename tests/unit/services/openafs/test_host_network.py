@@ -10,7 +10,7 @@ import pytest
 
 import search_spaces
 from tests.unit.services.openafs.network_host import USUAL, NetworkHost, host_in
-from tuner.apply.opened import Opened
+from tuner.apply.open_testbed import OpenTestbed
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.hosts.dry import DryConnector
 from tuner.hosts.put_back import restore_all
@@ -224,12 +224,12 @@ class NoEngine:
         """See Engine.end_runs."""
 
 
-def opened(name: str, *hosts: NetworkHost, putting_back: bool = False) -> Opened:
+def opened(name: str, *hosts: NetworkHost, putting_back: bool = False) -> OpenTestbed:
     unused: Any = None
     target = Target({"host_network": part(*hosts, alike=not putting_back)})
     engine: Any = NoEngine()
     bench = Bench(target, engine, unused, unused)
-    return Opened(name, bench, lasting_parts(target), (), lambda said: None)
+    return OpenTestbed(name, bench, lasting_parts(target), (), lambda said: None)
 
 
 def apply(name: str, host: NetworkHost, **values: int) -> Configuration:

@@ -171,7 +171,7 @@ def test_a_damaged_journal_does_nothing(machine: Machine, name: str, length: flo
     changed = (machine.here / "afs.conf").read_text()
     path = machine.here / "restore" / "cache_manager" / name
     path.write_bytes(path.read_bytes()[: int(length * path.stat().st_size)])
-    with pytest.raises(TestbedError, match=r"restore/cache_manager.*: exit status"):
+    with pytest.raises(TestbedError, match=r"restore.*: exit status"):
         client.restore()
     with pytest.raises(TestbedError, match="not put back: cache_manager: "):
         restore_all(LocalConnector(), str(machine.here))

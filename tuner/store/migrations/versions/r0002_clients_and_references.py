@@ -10,7 +10,7 @@ from alembic import op
 revision = "0002"
 down_revision = "0001"
 
-_KEPT = (
+_COLUMNS = (
     "campaign, block, trial, component, elapsed_s, operations, bytes, p50_s, p95_s, p99_s, max_s"
 )
 
@@ -50,7 +50,9 @@ def _component() -> None:
             name=op.f("fk_component_campaign_measurement"),
         ),
     )
-    op.execute(f"INSERT INTO component ({_KEPT}, client) SELECT {_KEPT}, '' FROM component_before")
+    op.execute(
+        f"INSERT INTO component ({_COLUMNS}, client) SELECT {_COLUMNS}, '' FROM component_before"
+    )
     op.drop_table("component_before")
 
 

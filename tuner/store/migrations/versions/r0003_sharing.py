@@ -10,7 +10,7 @@ down_revision = "0002"
 
 
 def upgrade() -> None:
-    """Nothing is known of these for what is there; it is noted when a campaign runs again."""
+    """Unknown for existing campaigns; it is noted when one runs again."""
     op.add_column("block", sa.Column("testbed", sa.Text))
     running = sa.text("state = 'running'")
     op.create_index(
@@ -23,13 +23,13 @@ def upgrade() -> None:
     )
     op.create_index("ix_campaign_newest", "campaign", ["created", "id"])
     op.create_index("ix_event_kind", "event", ["campaign", "kind", "number"])
-    _measured_with()
+    _make_measured_with()
     _request()
     _lease()
     _prior()
 
 
-def _measured_with() -> None:
+def _make_measured_with() -> None:
     op.create_table(
         "measured_with",
         sa.Column("campaign", sa.Text, nullable=False),

@@ -12,7 +12,7 @@ _LEASE = "testbed, campaign, token, host, machine, pid, start_ticks, taken, beat
 
 
 def upgrade() -> None:
-    """What is there was measured one block after another."""
+    """Existing blocks were measured one after another."""
     op.add_column("block", sa.Column("batch", sa.Integer))
     op.add_column("block", sa.Column("slot", sa.Integer, nullable=False, server_default="0"))
     op.drop_index("ix_block_one_running", "block")

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tuner.campaign.named import ORIGIN, comparison
+from tuner.campaign.named_comparison import ORIGIN, comparison
 from tuner.campaign.rules import stored_rules
 from tuner.campaign.scores import ScoreTable
 from tuner.errors import SpecError
 from tuner.model import Campaign, Trial
-from tuner.records.named import NamedComparison
+from tuner.records.named_comparison import NamedComparison
 from tuner.store import Store
 
 
-def stored_named(
+def stored_comparison(
     store: Store, campaign: Campaign, trials: Sequence[Trial] | None = None
 ) -> NamedComparison | None:
     """What a campaign that compares given configurations comes to so far; None for one that
     searches, or when its workload's file is gone or is another one now.
     """
-    known = store.trials(campaign.id) if trials is None else trials
-    if not any(trial.origin.startswith(ORIGIN) for trial in known):
+    rows = store.trials(campaign.id) if trials is None else trials
+    if not any(trial.origin.startswith(ORIGIN) for trial in rows):
         return None
     try:
         rules = stored_rules(campaign)
         blocks = store.block_times(campaign.id, rules.components)
     except (SpecError, KeyError):
         return None
-    return comparison(known, ScoreTable.of(blocks, rules.components, rules.weights), rules)
+    return comparison(rows, ScoreTable.of(blocks, rules.components, rules.weights), rules)

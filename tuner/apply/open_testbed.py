@@ -19,7 +19,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(slots=True)
-class Opened:
+class OpenTestbed:
     """A testbed that is open for one application, whose identifier is ``name``. ``remarks``: what
     is a problem for changing it.
     """
@@ -40,9 +40,9 @@ class Opened:
         """What is in effect, as the programs themselves show it. Raises ConfigurationError when
         they do not show what they were started with.
         """
-        found = self.target.baseline
-        self.target.read_back(found, self.say)
-        return found
+        baseline = self.target.baseline
+        self.target.read_back(baseline, self.say)
+        return baseline
 
     def change(self, configuration: Configuration, parts: frozenset[str]) -> None:
         """Bring a configuration into effect in these parts, and leave the others alone. Raises
@@ -102,19 +102,19 @@ class Opened:
         with suppress(TunerError):
             self.bench.engine.end_runs(self.name)
         # What a campaign has left open goes first: it was found after what is kept.
-        said = self.target.restore(self.say)
-        kept = [part for part in self.parts.values() if self._keeps(part)]
+        sentences = self.target.restore(self.say)
+        closed_parts = [part for part in self.parts.values() if self._keeps(part)]
         failure: TunerError | None = None
-        for part in kept:
+        for part in closed_parts:
             try:
                 part.reopen(self.name)
             except TunerError as problem:
                 failure = failure or problem
-        if kept:
-            said = self.target.restore(self.say)
+        if closed_parts:
+            sentences = self.target.restore(self.say)
         if failure is not None:
             raise failure
-        for sentence in said:
+        for sentence in sentences:
             self.say(sentence)
         try:
             self.target.read_back(before, self.say)
@@ -155,18 +155,20 @@ class Opened:
 
 
 @contextmanager
-def opened(site: Site, name: str, say: Say, *, putting_back: bool = False) -> Iterator[Opened]:
+def open_testbed(
+    site: Site, name: str, say: Say, *, putting_back: bool = False
+) -> Iterator[OpenTestbed]:
     """Open a testbed for an application, and give it back whatever comes. Raises TunerError."""
-    testbed = site.lasting(putting_back=putting_back)
-    testbed.claim(name)
+    place = site.lasting(putting_back=putting_back)
+    place.claim(name)
     try:
-        bench = testbed.open(health(), say)
-        found = Opened(name, bench, lasting_parts(bench.target), tuple(testbed.remarks), say)
-        yield found
-        found.clean()
+        bench = place.open(health(), say)
+        testbed = OpenTestbed(name, bench, lasting_parts(bench.target), tuple(place.remarks), say)
+        yield testbed
+        testbed.clean()
     finally:
         with undisturbed(say):
-            closed = testbed.close()
+            closed = place.close()
     if closed is not None:
         say(closed)
 

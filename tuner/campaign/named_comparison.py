@@ -27,7 +27,7 @@ from tuner.judge.score import margin
 from tuner.model import BASELINE, Trial
 from tuner.records.differences import changes
 from tuner.records.estimate import Estimate
-from tuner.records.named import Named, NamedComparison, Shown, Word
+from tuner.records.named_comparison import ComparedConfiguration, NamedComparison, ShownEffect, Word
 from tuner.states import TrialState
 
 #: How the trials of a comparison begin to say where they come from; their name follows.
@@ -35,27 +35,27 @@ ORIGIN = "compare "
 
 
 def level(count: int) -> float:
-    """The one-sided error of each of so many configurations."""
+    """The one-sided error of each of ``count`` configurations."""
     return ALPHA / count
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Judgement:
     """How the configurations stand, and what the guards say: the search's, the second opinions."""
 
     certificates: Mapping[int, Certificate]
     guards: tuple[Guard, ...]
 
 
-def judged(attempt: Attempt, rules: Rules, watched: Sequence[Guard] = ()) -> Judged:
+def judge(attempt: Attempt, rules: Rules, watched: Sequence[Guard] = ()) -> Judgement:
     """Each configuration against the baseline, in the blocks so far. One that fails keeps its
     share of the error. ``watched``: what the guards saw by then.
     """
     alpha = level(len(attempt.finalists))
-    found = {f: single(attempt.blocks, f, rules, watched, alpha) for f in attempt.finalists}
-    return Judged(
-        {f: certificate for f, (certificate, _) in found.items()},
-        (*watched, *(guard for _, opinion in found.values() for guard in opinion)),
+    judgements = {f: single(attempt.blocks, f, rules, watched, alpha) for f in attempt.finalists}
+    return Judgement(
+        {f: certificate for f, (certificate, _) in judgements.items()},
+        (*watched, *(guard for _, opinion in judgements.values() for guard in opinion)),
     )
 
 
@@ -72,7 +72,7 @@ def word_of(interval: Interval, n: int, delta: float) -> Word:
 
 
 def still_open(
-    found: Mapping[int, Certificate], rules: Rules, failed: Collection[int]
+    certificates: Mapping[int, Certificate], rules: Rules, failed: Collection[int]
 ) -> tuple[int, ...]:
     """The configurations that another block may tell more of: nothing is shown of them yet, the
     difference is not known to within delta, or one that is faster is not certified yet; and they
@@ -80,7 +80,7 @@ def still_open(
     """
     return tuple(
         number
-        for number, certificate in found.items()
+        for number, certificate in certificates.items()
         if number not in failed
         and certificate.verdict.n < rules.certify_blocks
         and _unsettled(certificate, rules.race.delta)
@@ -99,32 +99,33 @@ def _width(interval: Interval) -> float:
     return interval.upper - interval.lower
 
 
-def finish(found: Mapping[int, Certificate], failed: Collection[int]) -> Finish:
+def finish(certificates: Mapping[int, Certificate], failed: Collection[int]) -> Finish:
     """The answer: the fastest that would be certified, or else the one that came nearest."""
-    left = {number: each for number, each in found.items() if number not in failed}
-    if not left:
+    candidates = {number: each for number, each in certificates.items() if number not in failed}
+    if not candidates:
         return Finish(None, None)
 
     def rank(number: int) -> tuple[bool, float]:
-        certificate = left[number]
+        certificate = candidates[number]
         certified = certificate.outcome is CertificateOutcome.CERTIFIED
         return not certified, certificate.verdict.interval.upper
 
-    best = min(left, key=rank)
-    return Finish(best, left[best], {n: each for n, each in left.items() if n != best})
+    best = min(candidates, key=rank)
+    return Finish(best, candidates[best], {n: each for n, each in candidates.items() if n != best})
 
 
 def comparison(trials: Sequence[Trial], table: ScoreTable, rules: Rules) -> NamedComparison | None:
     """What a campaign that compares comes to so far; None for one that searches."""
-    named = [trial for trial in trials if trial.origin.startswith(ORIGIN)]
-    if not named:
+    compared = [trial for trial in trials if trial.origin.startswith(ORIGIN)]
+    if not compared:
         return None
-    made = attempts(table.ended, [one.block for one in table.scored])
-    found = judged(made[0], rules).certificates if made else {}
-    alpha = level(len(named))
+    all_attempts = attempts(table.ended_blocks, [one.block for one in table.scored])
+    certificates = judge(all_attempts[0], rules).certificates if all_attempts else {}
+    alpha = level(len(compared))
     return NamedComparison(
         rows=tuple(
-            _row(trial, trials[BASELINE], found.get(trial.number), rules) for trial in named
+            _row(trial, trials[BASELINE], certificates.get(trial.number), rules)
+            for trial in compared
         ),
         confidence=1.0 - 2.0 * alpha,
         together=1.0 - 2.0 * ALPHA,
@@ -132,28 +133,30 @@ def comparison(trials: Sequence[Trial], table: ScoreTable, rules: Rules) -> Name
     )
 
 
-def _row(trial: Trial, baseline: Trial, found: Certificate | None, rules: Rules) -> Named:
-    row = Named(
+def _row(
+    trial: Trial, baseline: Trial, judgement: Certificate | None, rules: Rules
+) -> ComparedConfiguration:
+    row = ComparedConfiguration(
         name=trial.origin.removeprefix(ORIGIN),
         trial=trial.number,
         changes=changes(baseline.configuration, trial.configuration),
-        blocks=0 if found is None else found.verdict.n,
-        whole=Shown(Word.OPEN),
+        blocks=0 if judgement is None else judgement.verdict.n,
+        whole=ShownEffect(Word.OPEN),
         components={},
     )
     if trial.state is TrialState.FAILED:
-        return replace(row, whole=Shown(Word.FAILED), reason=trial.reason)
-    if found is None or not found.verdict.n:
+        return replace(row, whole=ShownEffect(Word.FAILED), reason=trial.reason)
+    if judgement is None or not judgement.verdict.n:
         return row
-    delta, verdict = rules.race.delta, found.verdict
+    delta, verdict = rules.race.delta, judgement.verdict
     components = {
-        name: _shown(each.verdict.estimate, each.verdict.interval, each.verdict.n, delta)
-        for name, each in zip(rules.components, found.components, strict=True)
+        name: _effect(each.verdict.estimate, each.verdict.interval, each.verdict.n, delta)
+        for name, each in zip(rules.components, judgement.components, strict=True)
     }
-    whole = _shown(verdict.estimate, verdict.interval, verdict.n, delta)
+    whole = _effect(verdict.estimate, verdict.interval, verdict.n, delta)
     return replace(row, whole=whole, components=components)
 
 
-def _shown(estimate: float, interval: Interval, n: int, delta: float) -> Shown:
+def _effect(estimate: float, interval: Interval, n: int, delta: float) -> ShownEffect:
     ratio, lower, upper = map(math.exp, (estimate, interval.lower, interval.upper))
-    return Shown(word_of(interval, n, delta), Estimate(ratio, lower, upper))
+    return ShownEffect(word_of(interval, n, delta), Estimate(ratio, lower, upper))

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from tuner.records.estimate import Estimate
-from tuner.records.named import NamedComparison, Shown, Word
+from tuner.records.named_comparison import NamedComparison, ShownEffect, Word
 from tuner.report.answer import columns, section
 from tuner.report.drawing import paragraph
 from tuner.report.styles import FASTER, NAME, QUIET, SLOWER, literal
@@ -27,61 +27,63 @@ _WORDS = {
 _TONES = {Word.FASTER: FASTER, Word.SLOWER: SLOWER}
 
 
-def word(shown: Shown) -> str:
+def word(effect: ShownEffect) -> str:
     """What is shown, in a word or two."""
-    return _WORDS[shown.word]
+    return _WORDS[effect.word]
 
 
-def headings(found: NamedComparison) -> tuple[str, ...]:
+def headings(comparison: NamedComparison) -> tuple[str, ...]:
     """Of the table of configurations."""
-    interval = confidence_text(found.confidence)
+    interval = confidence_text(comparison.confidence)
     return ("Configuration", "Result", "Faster by", interval, "Blocks", "Settings")
 
 
-def rows(found: NamedComparison) -> list[tuple[str, ...]]:
+def rows(comparison: NamedComparison) -> list[tuple[str, ...]]:
     """A row for each configuration, as text."""
     return [
         (r.name, word(r.whole), *_numbers(r.whole.estimate), str(r.blocks), r.changes)
-        for r in found.rows
+        for r in comparison.rows
     ]
 
 
-def component_headings(found: NamedComparison) -> tuple[str, ...]:
+def component_headings(comparison: NamedComparison) -> tuple[str, ...]:
     """Of the table of components: a column for each configuration."""
-    return ("Component", *(row.name for row in found.rows))
+    return ("Component", *(row.name for row in comparison.rows))
 
 
-def component_rows(found: NamedComparison) -> list[tuple[str, ...]]:
+def component_rows(comparison: NamedComparison) -> list[tuple[str, ...]]:
     """A row for each component, as text; empty before anything was measured."""
-    names = list(dict.fromkeys(name for row in found.rows for name in row.components))
-    return [(name, *(_cell(row.components.get(name)) for row in found.rows)) for name in names]
+    names = list(dict.fromkeys(name for row in comparison.rows for name in row.components))
+    return [(name, *(_cell(row.components.get(name)) for row in comparison.rows)) for name in names]
 
 
-def claim(found: NamedComparison) -> tuple[str, ...]:
+def claim(comparison: NamedComparison) -> tuple[str, ...]:
     """What the tables promise, a sentence each."""
-    together, each = (f"{100.0 * level:.4g}%" for level in (found.together, found.confidence))
-    delta = f"{100.0 * found.delta:.3g}%"
+    together, each = (
+        f"{100.0 * level:.4g}%" for level in (comparison.together, comparison.confidence)
+    )
+    delta = f"{100.0 * comparison.delta:.3g}%"
     return (
         f"All intervals of configurations hold together with {together} confidence, whenever one "
         f"looks; those of components each by itself with {each}.",
         f"'no difference': shown to be within {delta} of the baseline, either way; 'not settled': "
         "more blocks are needed to tell.",
-        *(f"{row.name} did not run: {row.reason}" for row in found.rows if row.reason),
+        *(f"{row.name} did not run: {row.reason}" for row in comparison.rows if row.reason),
     )
 
 
-def named_sections(found: NamedComparison | None) -> tuple[RenderableType, ...]:
+def comparison_sections(comparison: NamedComparison | None) -> tuple[RenderableType, ...]:
     """The comparison for a terminal; nothing for a campaign that searches."""
-    if found is None:
+    if comparison is None:
         return ()
-    whole = columns(*headings(found), right=(2, 4))
-    for row, cells in zip(found.rows, rows(found), strict=True):
+    whole = columns(*headings(comparison), right=(2, 4))
+    for row, cells in zip(comparison.rows, rows(comparison), strict=True):
         tone = _TONES.get(row.whole.word, "")
-        said = Text(cells[1], style=tone)
-        whole.add_row(literal(cells[0], NAME), said, *map(literal, cells[2:]))
-    parts = [section(TITLE, whole, *(paragraph(said, QUIET) for said in claim(found)))]
-    if by_component := component_rows(found):
-        table = columns(*component_headings(found))
+        text = Text(cells[1], style=tone)
+        whole.add_row(literal(cells[0], NAME), text, *map(literal, cells[2:]))
+    parts = [section(TITLE, whole, *(paragraph(text, QUIET) for text in claim(comparison)))]
+    if by_component := component_rows(comparison):
+        table = columns(*component_headings(comparison))
         for line in by_component:
             table.add_row(literal(line[0], NAME), *map(literal, line[1:]))
         parts.append(section(BY_COMPONENT, table))
@@ -96,7 +98,7 @@ def _numbers(estimate: Estimate | None) -> Sequence[str]:
     return (signed(estimate.ratio), signed_interval(estimate.lower, estimate.upper))
 
 
-def _cell(shown: Shown | None) -> str:
-    if shown is None or shown.estimate is None:
+def _cell(effect: ShownEffect | None) -> str:
+    if effect is None or effect.estimate is None:
         return ""
-    return f"{signed(shown.estimate.ratio)}, {word(shown)}"
+    return f"{signed(effect.estimate.ratio)}, {word(effect)}"

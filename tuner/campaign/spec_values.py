@@ -1,6 +1,4 @@
-"""What a specification gives by name: configurations and presets, and whether its spaces have them.
-Pure.
-"""
+"""The configurations and presets of a specification, and whether its spaces have them. Pure."""
 
 from __future__ import annotations
 
@@ -36,15 +34,15 @@ def compared_values(spec: CampaignSpec) -> list[tuple[str, dict[str, ParameterVa
 
 def wrong_names(spec: CampaignSpec, spaces: Mapping[str, Space]) -> list[str]:
     """What a specification names and its spaces do not have, a sentence each."""
-    known = [f"{c}.{p.name}" for c, space in spaces.items() for p in space.parameters]
-    named = [(where, name) for where, values in given_values(spec) for name in values]
+    parameters = [f"{c}.{p.name}" for c, space in spaces.items() for p in space.parameters]
+    pairs = [(where, name) for where, values in given_values(spec) for name in values]
     wrong = []
     for component, space in spaces.items():
         wrong += _wrong_presets(spec.spaces[component], space)
     return wrong + [
-        f"{where}: no parameter {name!r} in the campaign's search spaces{meant(name, known)}"
-        for where, name in named
-        if name not in known
+        f"{where}: no parameter {name!r} in the campaign's search spaces{meant(name, parameters)}"
+        for where, name in pairs
+        if name not in parameters
     ]
 
 

@@ -1,4 +1,4 @@
-"""What a campaign has tried: its configurations, their arms, and what failed. Pure."""
+"""The trials of a search: configurations, their arms, and failures. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tuner.propose.encoding import Floats
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class SearchTrial:
     """A configuration of the campaign. ``number``: of its trial; ``failed``: it does not run;
     ``out``: it is not to be measured again.
     """
@@ -32,14 +32,14 @@ class Arm:
     logs: tuple[float, ...]
 
 
-def observed(arms: Sequence[Arm], rows: Mapping[int, int]) -> dict[int, list[Floats]]:
+def differences_by_row(arms: Sequence[Arm], rows: Mapping[int, int]) -> dict[int, list[Floats]]:
     """The log time ratios to the baseline of each configuration's arms, by its row."""
     base = {arm.block: np.array(arm.logs) for arm in arms if arm.trial not in rows}
-    found: dict[int, list[Floats]] = {}
+    differences: dict[int, list[Floats]] = {}
     for arm in arms:
         if arm.trial in rows and arm.block in base:
-            found.setdefault(rows[arm.trial], []).append(np.array(arm.logs) - base[arm.block])
-    return found
+            differences.setdefault(rows[arm.trial], []).append(np.array(arm.logs) - base[arm.block])
+    return differences
 
 
 def failing(features: Floats, failed: np.ndarray) -> Floats:

@@ -41,7 +41,7 @@ class Filters:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownRecommendation:
     """A certified recommendation of a campaign, whose identifier is ``campaign``. ``identity``: of
     the programs that it was measured with; ``expired``: why it does not speak for its testbed any
     more, "" where it does.
@@ -49,7 +49,7 @@ class Known:
 
     campaign: str
     finished: datetime
-    named: Names
+    names: Names
     identity: str
     fingerprint: str
     expired: str
@@ -57,23 +57,23 @@ class Known:
     document: RecommendationDocument
 
 
-def known_recommendations(store: Store, filters: Filters, limit: int) -> list[Known]:
+def known_recommendations(store: Store, filters: Filters, limit: int) -> list[KnownRecommendation]:
     """Those that fit, the largest improvement that is certain first, expired ones last."""
     pages = Pages(store)
-    fitting = [c for c in pages.answered(_CONSIDERED) if _fits(c, filters)]
-    found = pages.found_on_testbed([campaign.id for campaign in fitting])
+    fitting = [c for c in pages.with_answer(_CONSIDERED) if _fits(c, filters)]
+    findings = pages.testbed_findings([campaign.id for campaign in fitting])
     every = []
     for campaign in fitting:
-        look, answer = found.get(campaign.id, {}), campaign.recommendation
+        look, answer = findings.get(campaign.id, {}), campaign.recommendation
         identity, mark = look.get("identity", ""), fingerprint(look)
         if answer is None or (filters.version or "") not in identity:
             continue
         if filters.fingerprint in (None, mark):
             every.append(
-                Known(
+                KnownRecommendation(
                     campaign=campaign.id,
                     finished=campaign.updated,
-                    named=names(campaign),
+                    names=names(campaign),
                     identity=identity,
                     fingerprint=mark,
                     expired=expired(store, campaign),
@@ -85,7 +85,7 @@ def known_recommendations(store: Store, filters: Filters, limit: int) -> list[Kn
     return every[:limit]
 
 
-def known_page(found: Sequence[Known]) -> RenderableType:
+def known_page(rows: Sequence[KnownRecommendation]) -> RenderableType:
     """A line for each on a terminal, and why those that have expired have."""
     columns = (
         Column("Campaign", rigid=True),
@@ -95,50 +95,50 @@ def known_page(found: Sequence[Known]) -> RenderableType:
         Column("Gain", right=True, rigid=True),
         Column("Settings"),
     )
-    table = Listing(columns, tuple(map(_line, found)))
-    gone = [paragraph(f"{one.campaign} {one.expired}") for one in found if one.expired]
-    return Printable(Group(table, *(["", *gone] if gone else [])))
+    table = Listing(columns, tuple(map(_line, rows)))
+    expired_lines = [paragraph(f"{one.campaign} {one.expired}") for one in rows if one.expired]
+    return Printable(Group(table, *(["", *expired_lines] if expired_lines else [])))
 
 
-def _line(known: Known) -> tuple[Text, ...]:
-    answer = known.answer
+def _line(row: KnownRecommendation) -> tuple[Text, ...]:
+    answer = row.answer
     gain = "" if answer.ratio is None else faster(answer.ratio)
     return (
-        literal(known.campaign, NAME),
-        literal(known.named.testbed),
-        literal(known.fingerprint),
-        literal(known.named.workload),
-        literal("expired" if known.expired else gain),
+        literal(row.campaign, NAME),
+        literal(row.names.testbed),
+        literal(row.fingerprint),
+        literal(row.names.workload),
+        literal("expired" if row.expired else gain),
         literal(changes(answer.baseline, answer.configuration)),
     )
 
 
-def known_json(found: Sequence[Known]) -> str:
+def known_json(rows: Sequence[KnownRecommendation]) -> str:
     """The same as JSON, each with its whole recommendation."""
-    return json.dumps(list(map(_document, found)), indent=2, ensure_ascii=False)
+    return json.dumps(list(map(_document, rows)), indent=2, ensure_ascii=False)
 
 
-def _document(known: Known) -> dict[str, object]:
+def _document(row: KnownRecommendation) -> dict[str, object]:
     return {
-        "campaign": known.campaign,
-        "testbed": known.named.testbed,
-        "fingerprint": known.fingerprint,
-        "identity": known.identity,
-        "workload": known.named.workload,
-        "spaces": dict(known.named.spaces),
-        "expired": known.expired,
-        "recommendation": known.document.model_dump(mode="json", by_alias=True),
+        "campaign": row.campaign,
+        "testbed": row.names.testbed,
+        "fingerprint": row.fingerprint,
+        "identity": row.identity,
+        "workload": row.names.workload,
+        "spaces": dict(row.names.spaces),
+        "expired": row.expired,
+        "recommendation": row.document.model_dump(mode="json", by_alias=True),
     }
 
 
 def _fits(campaign: Campaign, filters: Filters) -> bool:
-    answer, named = campaign.recommendation, names(campaign)
+    answer, all_names = campaign.recommendation, names(campaign)
     return (
         answer is not None
         and answer.answer is Answer.RECOMMENDED
-        and filters.testbed in (None, named.testbed)
-        and filters.workload in (None, named.workload)
-        and (filters.space is None or filters.space in named.spaces.values())
+        and filters.testbed in (None, all_names.testbed)
+        and filters.workload in (None, all_names.workload)
+        and (filters.space is None or filters.space in all_names.spaces.values())
     )
 
 

@@ -23,7 +23,7 @@ class Word(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownEffect:
     """What is shown, and how large the difference is; None before there is anything to tell."""
 
     word: Word
@@ -31,7 +31,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class ComparedConfiguration:
     """One configuration. ``changes``: its settings that differ from the baseline, as a sentence;
     ``blocks``: that measured both. ``components``: each by itself, at the same level.
     """
@@ -40,8 +40,8 @@ class Named:
     trial: int
     changes: str
     blocks: int
-    whole: Shown
-    components: Mapping[str, Shown]
+    whole: ShownEffect
+    components: Mapping[str, ShownEffect]
     reason: str = ""
 
 
@@ -51,7 +51,7 @@ class NamedComparison:
     whole workloads hold at once, whenever one looks. ``delta``: a fraction.
     """
 
-    rows: tuple[Named, ...]
+    rows: tuple[ComparedConfiguration, ...]
     confidence: float
     together: float
     delta: float
