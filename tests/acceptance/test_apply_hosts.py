@@ -8,12 +8,11 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
-from deploy.cell import Cells, Node
-from tests.acceptance.lab import Lab, Labs, runs_with, wait_for
+from deploy.cell import Node
+from tests.acceptance.lab import Lab, runs_with, wait_for
 from tests.integration.conftest import process_in
 from tests.recommending import recommending
 from tuner.applications import Application
@@ -30,23 +29,10 @@ FOUND: dict[str, Value] = dict(INITIAL_SETTINGS)
 CHOSEN: dict[str, Value] = FOUND | {"fileserver.threads": 20, "cache_manager.daemons": 5}
 
 
-@pytest.fixture(scope="module")
-def hosts(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Labs]:
-    labs = Labs(Cells(root / "build" / "test-state"), lambda: tmp_path_factory.mktemp("lab"))
-    try:
-        yield labs
-    finally:
-        labs.close()
-
-
 @pytest.fixture
-def lab(hosts: Labs) -> Iterator[Lab]:
-    """The hosts, as they were found before and after."""
-    lab = hosts.fit()
-    lab.testbed()
+def lab(lab: Lab) -> Lab:
     lab.campaign([])
-    yield lab
-    lab.put_back()
+    return lab
 
 
 def recommended(lab: Lab, chosen: dict[str, Value] = CHOSEN) -> str:
