@@ -216,7 +216,7 @@ def test_a_verification_that_ends_without_an_outcome_is_told_of(
             return status
 
     campaign = stored(guarded)
-    monkeypatch.setattr(starting, "_started", lambda run: Ended())
+    monkeypatch.setattr(starting, "_start_process", lambda run: Ended())
     asked = post(guarded, f"{campaign}/verifications", json={"blocks": 3}).json()
 
     def known() -> list[dict[str, Any]]:

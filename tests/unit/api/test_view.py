@@ -49,7 +49,7 @@ def in_the_middle(seen: Snapshot, arms: int) -> tuple[Snapshot, Block]:
 def test_why_reads_blocks_that_were_measured_long_ago(
     measured: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(why, "_BLOCKS_LOOKED_AT", 1)
+    monkeypatch.setattr(why, "_MOST_BLOCKS", 1)
     with Store.open(measured) as store:
         campaign = store.campaign("last").id
         blocks = store.blocks(campaign)

@@ -28,7 +28,7 @@ BLOCK = {0: levels(0.03), 1: levels(0.02), 2: levels(0.05), 3: levels(0.04)}
 
 
 def asked(block: dict[int, tuple[float | None, ...]], **counts: int) -> DisturbedArm | None:
-    return disturbed(block, LIMITS, **({"measured_in_all": 100} | counts))
+    return disturbed(block, LIMITS, **({"runs_in_all": 100} | counts))
 
 
 def test_on_a_quiet_machine_the_least_amount_decides() -> None:
@@ -101,5 +101,5 @@ def test_it_ends() -> None:
     assert asked(block, again=1) is not None
     assert asked(block, again_in_all=9) is not None
     assert asked(block, again_in_all=10) is None
-    assert asked(block, measured_in_all=4) is not None
-    assert asked(block, measured_in_all=4, again_in_all=1) is None
+    assert asked(block, runs_in_all=4) is not None
+    assert asked(block, runs_in_all=4, again_in_all=1) is None
