@@ -175,5 +175,5 @@ def open_testbed(
 
 def _only(target: Target, parts: frozenset[str]) -> Target:
     """These parts, and those that follow them."""
-    found = {p for p in target.parts if p in parts or target.follows.get(p) in parts}
-    return replace(target, parts={k: v for k, v in target.parts.items() if k in found})
+    names = {p for p in target.parts if p in parts or target.follows.get(p) in parts}
+    return replace(target, parts={k: v for k, v in target.parts.items() if k in names})

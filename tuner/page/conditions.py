@@ -12,9 +12,9 @@ from tuner.report.noise import noise_document
 from tuner.store import Store
 
 
-def told(ready: Sequence[Event], key: str) -> Mapping[str, None]:
-    """What was found of the testbeds each time that they were ready; what is alike is told once."""
-    return dict.fromkeys(str(found) for event in ready if (found := event.data.get(key)))
+def recorded(ready: Sequence[Event], key: str) -> Mapping[str, None]:
+    """What ``testbed-ready`` events have under a key, each text once."""
+    return dict.fromkeys(str(text) for event in ready if (text := event.data.get(key)))
 
 
 def hosts_found(looks: Iterable[str]) -> Mapping[str, str]:
@@ -22,9 +22,9 @@ def hosts_found(looks: Iterable[str]) -> Mapping[str, str]:
     hosts: dict[str, dict[str, None]] = {}
     for look in looks:
         for item in look.split("; "):
-            host, _, said = item.partition(" ")
-            hosts.setdefault(host, {})[said] = None
-    return {host: "; ".join(said) for host, said in hosts.items()}
+            host, _, state = item.partition(" ")
+            hosts.setdefault(host, {})[state] = None
+    return {host: "; ".join(states) for host, states in hosts.items()}
 
 
 def noise(store: Store, campaign: str, rules: Rules | None) -> Noise | None:
@@ -32,9 +32,9 @@ def noise(store: Store, campaign: str, rules: Rules | None) -> Noise | None:
     workload is another one now and its components cannot be told apart.
     """
     try:
-        found = None if rules is None else campaign_noise(store, campaign, rules)
+        report = None if rules is None else campaign_noise(store, campaign, rules)
     except KeyError:
         return None
-    if found is None or rules is None:
+    if report is None or rules is None:
         return None
-    return Noise.model_validate(noise_document(found, rules.components))
+    return Noise.model_validate(noise_document(report, rules.components))

@@ -25,7 +25,7 @@ from tuner.model import (
     Configuration,
     Event,
 )
-from tuner.page.conditions import hosts_found, noise, told
+from tuner.page.conditions import hosts_found, noise, recorded
 from tuner.page.disturbances import DISTURBING
 from tuner.page.document import (
     Applying,
@@ -215,9 +215,9 @@ def _look(sight: Sight, campaign: str) -> _Look:
             measurements=sum(count.measurements for count in counts),
             void_blocks=number(BlockState.VOID),
         ),
-        identities=told(ready, "identity"),
-        limits=told(ready, "facts"),
-        hosts=hosts_found(told(ready, "hosts")),
+        identities=recorded(ready, "identity"),
+        limits=recorded(ready, "facts"),
+        hosts=hosts_found(recorded(ready, "hosts")),
         digests={name: a.digest for name, a in store.measured_with(campaign).items()},
         paired=paired(store, campaign, snapshot.leader),
     )

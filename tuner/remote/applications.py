@@ -78,8 +78,8 @@ class RemoteApplications:
 
     def all(self) -> list[Application]:
         """What was planned, applied and rolled back of all campaigns, newest first."""
-        found = self._client.get("/v1/applications")
-        return [read_application(document) for document in checked(_PARTS, found)]
+        answer = self._client.get("/v1/applications")
+        return [read_application(document) for document in checked(_PARTS, answer)]
 
     def of(self, campaign: str) -> list[Application]:
         """What was planned, applied and rolled back of a campaign, newest first."""

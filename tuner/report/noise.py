@@ -29,8 +29,8 @@ def noise_sections(report: NoiseReport | None) -> list[RenderableType]:
         return []
     table = columns(*HEADINGS, right=(1, 2))
     for level in report.levels:
-        found = (level.measure, level.score, level.share)
-        table.add_row(*noise_row(*found, again=report.again, arms=report.arms))
+        values = (level.measure, level.score, level.share)
+        table.add_row(*noise_row(*values, again=report.again, arms=report.arms))
     return [section("Noise of the score", table, Text(""), paragraph(adjusted(report.adjustment)))]
 
 

@@ -132,7 +132,7 @@ def test_a_sampled_block_costs_restarts_of_what_changes_and_runs(made: Any) -> N
     assert [run.restart_s for run in runs] == [0, 2, 3, 2, 2 + 3, 3]
     assert [run.workload_s for run in runs] == pytest.approx([7, 7, 7, 0, 7, 7])
     assert [len(run.seconds) for run in runs] == [7, 7, 7, 0, 7, 0]
-    assert sampler.spent_s == pytest.approx(15 + 5 * 7)
+    assert sampler.cost_s == pytest.approx(15 + 5 * 7)
 
 
 def test_a_block_is_sampled_again_alike_and_noise_can_be_replaced(made: Any) -> None:
