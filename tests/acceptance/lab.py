@@ -27,7 +27,7 @@ RESTORE = "/var/lib/fstune-restore"
 #: Two processes may run tests at once: each has hosts of its own.
 CELL = "hosts" + os.environ.get("PYTEST_XDIST_WORKER", "")
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
-_PATIENCE_S = 120.0
+_PATIENCE_S = 240.0
 _WORKLOAD = Path(__file__).parents[1] / "data" / "small-workload.yaml"
 
 
