@@ -42,6 +42,7 @@ class Conducted:
 
     @property
     def log(self) -> str:
+        """What the last run has printed."""
         path = self.directory / "log"
         return path.read_text() if path.exists() else ""
 
@@ -49,7 +50,7 @@ class Conducted:
     def running(self, *words: str) -> Iterator[subprocess.Popen[bytes]]:
         """fstune, under way; ended as by Ctrl-C if it has not ended by itself."""
         command = [str(FSTUNE), *words, "--state-dir", str(self.directory / "state")]
-        with (self.directory / "log").open("ab") as log:
+        with (self.directory / "log").open("wb") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log)
             try:
                 yield process
@@ -139,7 +140,7 @@ def test_a_reboot_in_the_middle_of_a_block_ends_it_and_resume_goes_on(
     assert "was restarted while it was in use" in campaign.reason
     assert_as_found(conducted, before)
     with conducted.running("resume") as process:
-        conducted.says(process, "block 2")
+        conducted.says(process, ": trial 1, baseline")
         assert process.poll() is None, conducted.log
     # Ctrl-C has ended it there.
     assert process.returncode == INTERRUPTED, conducted.log
