@@ -43,7 +43,7 @@ unit: setup ## run the quick tests of single modules, for the inner loop
 test: setup ## run the tests, five files at a time; PYTEST="-k word" narrows them
 	@$(VENV)/bin/python -m pytest -n 5 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
-test-vm: setup ## run the tests on a guest with the kernel's client: 10 minutes, the first time 35
+test-vm: setup ## run the tests on a guest with the kernel's client: half an hour, the first time some minutes more
 	@$(VENV)/bin/python -m pytest -m vm tests/vm $(PYTEST)
 
 check: setup ## lint, formatting, types, import rules

@@ -52,8 +52,10 @@ class ClientHost:
         return dict(self.unit.effective())
 
     def journals(self) -> list[str]:
+        """Open ones; a file that somebody else has changed is kept beside them."""
         done = self.run("ls", f"{RESTORE}/restore")
-        return [name for name in done.stdout.split() if not name.endswith(".sh")]
+        names = done.stdout.split()
+        return [name for name in names if not name.endswith(".sh") and ".changed-" not in name]
 
     @contextmanager
     def holder(self) -> Iterator[None]:
