@@ -34,6 +34,14 @@ def stored(guarded: Guarded, *effects: dict[str, object]) -> str:
         return f"/v1/campaigns/{recommending(store, asked, FOUND, CHOSEN).id}"
 
 
+def verifications(guarded: Guarded, campaign: str) -> list[dict[str, Any]]:
+    """Those of a campaign, as the service lists them."""
+    path, headers = f"{campaign}/verifications", guarded.headers(Scope.READ)
+    listed = guarded.client.get(path, headers=headers).json()
+    assert isinstance(listed, list)
+    return listed
+
+
 def post(guarded: Guarded, path: str, **more: Any) -> Any:
     return guarded.client.post(path, headers=guarded.headers(Scope.ADMIN), **more)
 
@@ -175,8 +183,7 @@ def test_a_verification_that_does_not_begin_can_be_asked_for_again(
         with pytest.raises(OSError, match="no process"):
             post(guarded, f"{campaign}/verifications", json={"blocks": 3})
     assert len(begun) == 2
-    path = f"{campaign}/verifications"
-    known = guarded.client.get(path, headers=guarded.headers(Scope.READ)).json()
+    known = verifications(guarded, campaign)
     assert [one["state"] for one in known] == ["requested", "failed"] * 2
     assert known[3]["request"] == known[2]["number"]
 
@@ -186,17 +193,14 @@ def test_a_verification_that_is_killed_is_told_of(guarded: Guarded) -> None:
     campaign = stored(guarded)
     asked = post(guarded, f"{campaign}/verifications", json={"blocks": 500}).json()
 
-    def known() -> list[dict[str, Any]]:
-        path, headers = f"{campaign}/verifications", guarded.headers(Scope.READ)
-        found = guarded.client.get(path, headers=headers).json()
-        assert isinstance(found, list)
-        return found
-
     with Store.open(guarded.directory) as store:
         wait_for(lambda: bool(store.leases()))
         kill_runs(store)
-    wait_for(lambda: len(known()) == 2)
-    assert (known()[1]["state"], known()[1]["request"]) == ("failed", asked["number"])
+    wait_for(lambda: len(verifications(guarded, campaign)) == 2)
+    assert (
+        verifications(guarded, campaign)[1]["state"],
+        verifications(guarded, campaign)[1]["request"],
+    ) == ("failed", asked["number"])
 
 
 @pytest.mark.parametrize(
@@ -219,15 +223,12 @@ def test_a_verification_that_ends_without_an_outcome_is_told_of(
     monkeypatch.setattr(starting, "_start_process", lambda run: Ended())
     asked = post(guarded, f"{campaign}/verifications", json={"blocks": 3}).json()
 
-    def known() -> list[dict[str, Any]]:
-        path, headers = f"{campaign}/verifications", guarded.headers(Scope.READ)
-        found = guarded.client.get(path, headers=headers).json()
-        assert isinstance(found, list)
-        return found
-
-    wait_for(lambda: len(known()) == 2)
-    assert (known()[1]["state"], known()[1]["request"]) == ("failed", asked["number"])
-    assert said in known()[1]["text"]
+    wait_for(lambda: len(verifications(guarded, campaign)) == 2)
+    assert (
+        verifications(guarded, campaign)[1]["state"],
+        verifications(guarded, campaign)[1]["request"],
+    ) == ("failed", asked["number"])
+    assert said in verifications(guarded, campaign)[1]["text"]
 
 
 @pytest.mark.slow

@@ -69,6 +69,20 @@ def test_commands_import_only_what_they_use(
     assert imported & (HEAVY | besides) == set()
 
 
+def list_campaigns(
+    script: str, environment: dict[str, str], *, check: bool
+) -> subprocess.CompletedProcess[str]:
+    """Run ``fstune list`` from a script that calls its entry point."""
+    return subprocess.run(
+        [sys.executable, "-c", script, "list"],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=check,
+    )
+
+
 def test_linear_algebra_has_one_thread(environment: dict[str, str]) -> None:
     script = """
 import atexit
@@ -81,14 +95,7 @@ atexit.register(tell)
 main()
 """
     del environment["OPENBLAS_NUM_THREADS"]  # as tests have it
-    done = subprocess.run(
-        [sys.executable, "-c", script, "list"],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = list_campaigns(script, environment, check=True)
     assert set(done.stdout.splitlines()[-1].split()) == {"1"}
 
 
@@ -103,14 +110,7 @@ sys.meta_path.insert(0, Struck)
 from tuner.cli import main
 main()
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script, "list"],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = list_campaigns(script, environment, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 

@@ -8,7 +8,6 @@ empty cache, and the same is how a cache is made cold. How a client is started i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -20,6 +19,7 @@ from tuner.services.lasting import JournalState
 from tuner.services.openafs import parse
 from tuner.services.openafs.client import Client
 from tuner.services.openafs.limits import memory_bytes
+from tuner.services.openafs.parallel import on_all
 from tuner.services.part import verify_effective
 
 #: Debian's and Red Hat's.
@@ -138,8 +138,8 @@ class CacheManager:
 
     def _on_all(self, do: Callable[[Client, tuple[str, ...]], T]) -> list[T]:
         """The same on every client at once; the first failure when all have ended."""
-        with ThreadPoolExecutor(len(self.clients)) as pool:
-            return list(pool.map(do, self.clients, self.rests))
+        pairs = list(zip(self.clients, self.rests, strict=True))
+        return on_all(pairs, lambda pair: do(*pair))
 
 
 def _facts(clients: Sequence[Client]) -> dict[str, int]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from search_spaces import Space
 from tuner.errors import TestbedError
@@ -13,10 +11,9 @@ from tuner.hosts.connector import check
 from tuner.model import Value
 from tuner.services.lasting import JournalState
 from tuner.services.openafs.live import PROGRAM, Live
+from tuner.services.openafs.parallel import on_all
 from tuner.services.part import verify_effective
 from tuner.services.target import read_back
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +43,14 @@ class ClientRuntime:
 
     def apply(self, values: Mapping[str, Value]) -> str | None:
         """See Part.apply: fs commands, and new connections for another encryption."""
-        return "set" if any(self._on_all(lambda client: client.set(values))) else None
+        return "set" if any(on_all(self.clients, lambda client: client.set(values))) else None
 
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """See Part.read_back: from the clients' own answers; encryption is what the connections
         have.
         """
         effective: dict[str, Value] = dict(values)
-        for answers in self._on_all(lambda client: client.effective()):
+        for answers in on_all(self.clients, lambda client: client.effective()):
             effective = verify_effective(self.space, values, self.facts, answers)
         return effective
 
@@ -69,7 +66,7 @@ class ClientRuntime:
 
     def restore(self) -> str:
         """See Part.restore."""
-        return "; ".join(self._on_all(lambda client: client.restore()))
+        return "; ".join(on_all(self.clients, lambda client: client.restore()))
 
     @property
     def outlives_restart(self) -> bool:
@@ -83,17 +80,12 @@ class ClientRuntime:
 
     def journals(self, name: str) -> frozenset[JournalState]:
         """See LastingPart.journals."""
-        return frozenset(self._on_all(lambda client: client.journal.state(name)))
+        return frozenset(on_all(self.clients, lambda client: client.journal.state(name)))
 
     def keep(self, name: str) -> None:
         """See LastingPart.keep."""
-        self._on_all(lambda client: client.keep(name))
+        on_all(self.clients, lambda client: client.keep(name))
 
     def reopen(self, name: str) -> None:
         """See LastingPart.reopen."""
-        self._on_all(lambda client: client.reopen(name))
-
-    def _on_all(self, do: Callable[[Live], T]) -> list[T]:
-        """The same on every client at once; the first failure when all have ended."""
-        with ThreadPoolExecutor(len(self.clients)) as pool:
-            return list(pool.map(do, self.clients))
+        on_all(self.clients, lambda client: client.reopen(name))

@@ -6,10 +6,9 @@ the limits of that moment. So they come before it, and a change of them may rest
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
 
 from search_spaces import Space
 from tuner.errors import TestbedError
@@ -20,10 +19,9 @@ from tuner.services.openafs.buffers import Buffers
 from tuner.services.openafs.fileserver import Fileserver
 from tuner.services.openafs.kernel_limits import PROGRAM, KernelLimits, asked, kernel_of
 from tuner.services.openafs.limits import memory_bytes
+from tuner.services.openafs.parallel import on_all
 from tuner.services.openafs.spaces import SYSCTL_FILE
 from tuner.services.part import NotInEffect, verify_effective
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +70,18 @@ class HostNetwork:
     def apply(self, values: Mapping[str, Value]) -> str | None:
         """See Part.apply: sysctl commands."""
         wanted = self._settings(values)
-        return "set" if any(self._on_all(lambda limits: limits.set(wanted))) else None
+        return "set" if any(on_all(self.hosts, lambda limits: limits.set(wanted))) else None
 
     def rehearse(self, values: Mapping[str, Value]) -> None:
         """The commands of ``apply`` that change something: for dry connectors."""
-        self._on_all(lambda limits: limits.rehearse())
+        on_all(self.hosts, lambda limits: limits.rehearse())
 
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """See Part.read_back: from the kernel, on every host; what is unset must be as usual."""
         wanted = self._settings(values)
         effective: dict[str, Value] = dict(values)
         for limits, now in zip(
-            self.hosts, self._on_all(lambda limits: asked(limits.host)), strict=True
+            self.hosts, on_all(self.hosts, lambda limits: asked(limits.host)), strict=True
         ):
             shown: dict[str, Value] = {f"{PROGRAM}.{name}": value for name, value in now.items()}
             try:
@@ -104,7 +102,7 @@ class HostNetwork:
 
     def restore(self) -> str:
         """See Part.restore."""
-        return "; ".join(self._on_all(lambda limits: limits.restore()))
+        return "; ".join(on_all(self.hosts, lambda limits: limits.restore()))
 
     @property
     def outlives_restart(self) -> bool:
@@ -118,23 +116,18 @@ class HostNetwork:
 
     def journals(self, name: str) -> frozenset[JournalState]:
         """See LastingPart.journals."""
-        return frozenset(self._on_all(lambda limits: limits.journal.state(name)))
+        return frozenset(on_all(self.hosts, lambda limits: limits.journal.state(name)))
 
     def keep(self, name: str) -> None:
         """See LastingPart.keep."""
-        self._on_all(lambda limits: limits.keep(name))
+        on_all(self.hosts, lambda limits: limits.keep(name))
 
     def reopen(self, name: str) -> None:
         """See LastingPart.reopen."""
-        self._on_all(lambda limits: limits.reopen(name))
+        on_all(self.hosts, lambda limits: limits.reopen(name))
 
     def _settings(self, values: Mapping[str, Value]) -> dict[str, int]:
         return {self.space[name].flag: int(value) for name, value in values.items()}
-
-    def _on_all(self, do: Callable[[KernelLimits], T]) -> list[T]:
-        """The same on every host at once; the first failure when all have ended."""
-        with ThreadPoolExecutor(len(self.hosts)) as pool:
-            return list(pool.map(do, self.hosts))
 
 
 def _initial(hosts: Sequence[KernelLimits], name: str, *, alike: bool) -> int | None:

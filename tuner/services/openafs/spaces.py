@@ -7,10 +7,8 @@ from __future__ import annotations
 from search_spaces import Form, Space, describe
 from tuner.errors import SpecError
 from tuner.services.kind import Program
+from tuner.services.openafs.kernel_limits import PROGRAM, SETTINGS
 
-#: What the network limits are set by, and all of them that fstune sets.
-_SYSCTL = "sysctl"
-_LIMITS = ("net.core.rmem_max", "net.core.wmem_max")
 #: A file of settings that are made when a host starts.
 SYSCTL_FILE = "/etc/sysctl.d/fstune.conf"
 #: How an administrator applies them.
@@ -57,8 +55,8 @@ def check_network(space: Space, *, own_kernel: bool) -> None:
             "that has its own kernel"
         )
     flags = {parameter.flag for parameter in space.parameters}
-    if space.program != _SYSCTL or space.form is not Form.SETTINGS or not flags <= {*_LIMITS}:
+    if space.program != PROGRAM or space.form is not Form.SETTINGS or not flags <= {*SETTINGS}:
         raise SpecError(
-            f"{where}: {space.name} sets more than {' and '.join(_LIMITS)}; it is for "
+            f"{where}: {space.name} sets more than {' and '.join(SETTINGS)}; it is for "
             f"{describe.purpose(space)}"
         )
