@@ -103,13 +103,12 @@ def make_host_key(node: Node) -> None:
 
 def stop(node: Node) -> None:
     """End sshd and every connection to it, at once. What was started over one goes on."""
-    pids = node.run(["pidof", "sshd"]).stdout.decode().split()
-    if pids:
-        node.run(["sh", "-c", 'kill -KILL "$@"', "sh", *pids])
     deadline = time.monotonic() + _READY_TIMEOUT_S
-    while node.run(["pidof", "sshd"]).status == 0:
+    # Again and again: it may have taken one more connection between being listed and killed.
+    while pids := node.run(["pidof", "sshd"]).stdout.decode().split():
         if time.monotonic() > deadline:
             raise CellError(f"{node.name}: sshd does not die")
+        node.run(["sh", "-c", 'kill -KILL "$@"', "sh", *pids])
         time.sleep(_POLL_S)
     node.check(["rm", "--force", "/run/sshd.pid"])
 

@@ -106,6 +106,12 @@ def hosts(cells: Cells, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ho
         cells.down("ssh")
 
 
+@pytest.fixture(autouse=True)
+def no_traces(hosts: Hosts) -> None:
+    """Commands show that they run by a file in /tmp: none may be left by an earlier test or try."""
+    hosts.node.check(["find", "/tmp", "-mindepth", "1", "-delete"])
+
+
 @pytest.fixture(scope="module")
 def server(hosts: Hosts) -> Iterator[SshConnector]:
     with hosts.open() as connector:

@@ -199,6 +199,33 @@ def test_a_server_that_dies_after_its_start_is_the_configuration_s_fault(
     fileserver.running = ()
 
 
+def test_a_server_that_still_starts_is_asked_again(cell: Cell, fileserver: Fileserver) -> None:
+    """It answers calls some time before its counters can be read."""
+    node = cell.server
+    real = node.check(["sh", "-c", "command -v xstat_fs_test"]).strip()
+    starting = node.shared / "xstat_fs_test"
+    starting.write_text(
+        "#!/bin/sh\n"
+        'if mkdir /tmp/asked-"$4" 2>/dev/null; then\n'
+        '    echo "** Data size mismatch in full performance collection!"\n'
+        "else\n"
+        '    exec /tmp/xstat_fs_test "$@"\n'
+        "fi\n"
+    )
+    starting.chmod(0o755)
+    node.check(["sh", "-c", "rm -rf /tmp/asked-*"])
+    node.check(["cp", real, "/tmp/xstat_fs_test"])
+    node.check(["mount", "--bind", "/fstune/xstat_fs_test", real])
+    try:
+        fileserver.read_back(fileserver.initial)
+    finally:
+        node.check(["umount", real])
+    assert node.check(["sh", "-c", "ls -d /tmp/asked-*"]).split() == [
+        "/tmp/asked-2",
+        "/tmp/asked-3",
+    ]
+
+
 def test_a_run_that_was_cut_off_is_undone_by_the_next(unchanged: None, cell: Cell) -> None:
     first = attach_fileserver(cell)
     found = dict(first.initial)

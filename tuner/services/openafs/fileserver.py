@@ -195,7 +195,7 @@ class Fileserver:
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """See Part.read_back: from the server's own counters, its socket and its log."""
         try:
-            effective = self._effective()
+            effective = self._settled()
         except (TestbedError, ValueError) as problem:
             silent = isinstance(problem, CommandTimeout)
             if isinstance(problem, TransportError) and not silent:
@@ -210,6 +210,21 @@ class Fileserver:
             raise ConfigurationError(f"the fileserver does not stay up{how}") from problem
         facts = self.facts if self.buffers is None else self.buffers.facts(self.facts)
         return verify_effective(self.space, values, facts, effective)
+
+    def _settled(self) -> dict[str, Value]:
+        """What the server says once it can: one that was just put back may still be starting, and
+        answers calls some time before its counters can be read.
+        """
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while True:
+            try:
+                return self._effective()
+            except ValueError:
+                status = _status(self.host, self.place)
+                runs = status is not None and status.running
+                if not runs or time.monotonic() > deadline:
+                    raise
+            time.sleep(_POLL_S)
 
     def _effective(self) -> dict[str, Value]:
         address = self.place.address

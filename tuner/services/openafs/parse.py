@@ -87,7 +87,8 @@ def xstat(text: str) -> dict[str, int]:
     """Parse the "number name" lines of ``xstat_fs_test``; per-call lines are left out."""
     pairs = re.findall(r"^\s+(\d{1,19}) ([A-Za-z]\w*)\s*$", text, re.MULTILINE)
     if not pairs:
-        raise ValueError(f"xstat_fs_test: no values in {text.strip()[:200]!r}")
+        # Why there are none comes last, after a heading.
+        raise ValueError(f"xstat_fs_test: no values in {text.strip()[-200:]!r}")
     return {name: int(number) for number, name in pairs}
 
 
