@@ -57,6 +57,12 @@ class ClientHost:
         names = done.stdout.split()
         return [name for name in names if not name.endswith(".sh") and ".changed-" not in name]
 
+    def put_back(self) -> str:
+        """Put everything back; what was done to the client."""
+        done = self.unit.restore()
+        self.runtime.restore()
+        return done
+
     @contextmanager
     def holder(self) -> Iterator[None]:
         """A process of somebody else's, in a directory of the volume."""
@@ -94,8 +100,7 @@ def client_host(guest: Guest, state: Path) -> Iterator[ClientHost]:
         try:
             yield found
         finally:
-            unit.restore()
-            found.runtime.restore()
+            found.put_back()
 
 
 def wait_for(

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from deploy.cell.client import VOLUME_PATH
 from deploy.vm import Guest, GuestOptions, Guests
+from tests.vm.client_host import ClientHost, client_host
 
 #: One that is named is used as it is and left, to try a test again and again.
 NAMED = os.environ.get("FSTUNE_TEST_VM_NAME", "")
@@ -49,3 +51,17 @@ def bring_up(guests: Guests, request: pytest.FixtureRequest) -> Callable[[], Gue
 def guest(bring_up: Callable[[], Guest]) -> Guest:
     """Return the guest, up: a test may have taken it down."""
     return bring_up()
+
+
+@pytest.fixture
+def client(guest: Guest, state: Path) -> Iterator[ClientHost]:
+    """The guest's client in fstune's hands. Whatever a test does to it, it is as it was afterwards,
+    and no journal is left.
+    """
+    with client_host(guest, state) as found:
+        before = found.file(), found.effective()
+        yield found
+        found.put_back()
+        assert (found.file(), found.effective()) == before
+        assert found.journals() == []
+        assert found.run("test", "-d", VOLUME_PATH).status == 0

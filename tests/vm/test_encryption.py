@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +15,7 @@ import pytest
 
 from deploy.cell.client import VOLUME_PATH
 from deploy.cell.node import SHARED, Node
-from deploy.vm import Guest
-from tests.vm.client_host import ClientHost, client_host, wait_for
+from tests.vm.client_host import ClientHost, wait_for
 from tuner.model import Value
 from tuner.services.openafs import parse
 from tuner.services.part import NotInEffect
@@ -39,12 +37,6 @@ class Seen:
     packets: int
     size: int
     marked: int
-
-
-@pytest.fixture
-def client(guest: Guest, state: Path) -> Iterator[ClientHost]:
-    with client_host(guest, state) as found:
-        yield found
 
 
 def captured_write(client: ClientHost) -> Seen:

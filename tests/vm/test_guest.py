@@ -1,13 +1,10 @@
-"""A guest is a client host with the kernel's client and tokens, and nothing is left of it."""
+"""A guest is a client host with the kernel's client and tokens."""
 
 from __future__ import annotations
 
 import hashlib
-import os
-import signal
 import stat
-import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -16,11 +13,8 @@ import yaml
 
 from deploy.cell import kerberos
 from deploy.cell.client import MOUNT_POINT, VOLUME_PATH
-from deploy.cell.network import SERVER_ADDRESS
 from deploy.cell.server import VOLUME
-from deploy.vm import Guest, Guests, seed
-from tests.integration.conftest import Trace, mounts_below, process_in, wait_for
-from tests.vm.conftest import NAME
+from deploy.vm import Guest, seed
 from tuner.services.openafs import hosts
 from tuner.services.openafs.assembly import usual_wishes
 from tuner.services.openafs.file import read_testbed
@@ -41,11 +35,6 @@ def shell(guest: Guest, script: str) -> str:
     done = guest.run(["sh", "-eu"], input=script.encode(), timeout_s=120.0)
     assert done.status == 0, (script, done.stderr)
     return done.stdout.decode().strip()
-
-
-def interfaces() -> list[str]:
-    listed = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True)
-    return sorted(line.split(":")[1] for line in listed.stdout.splitlines())
 
 
 def test_it_is_a_client_host_with_the_kernel_client(guest: Guest) -> None:
@@ -111,73 +100,3 @@ def test_up_twice_is_the_same_guest(guest: Guest, bring_up: Callable[[], Guest])
     again = bring_up()
     assert again.process == guest.process
     assert again.cell == guest.cell
-
-
-def test_a_guest_that_is_rebooted_keeps_its_files(guest: Guest) -> None:
-    boot = said(guest, "cat", "/proc/sys/kernel/random/boot_id")
-    shell(guest, f"echo kept > {seed.LOCAL_DIRECTORY}/kept\nsync")
-    guest.run(["systemctl", "reboot"])
-
-    def back() -> bool:
-        try:
-            done = guest.run(["cat", "/proc/sys/kernel/random/boot_id"], timeout_s=20.0)
-        except TimeoutError:
-            return False
-        return done.status == 0 and done.stdout.decode().strip() != boot
-
-    wait_for_minutes(back)
-    assert said(guest, "cat", f"{seed.LOCAL_DIRECTORY}/kept") == "kept"
-    assert guest.process.is_alive()
-
-
-def wait_for_minutes(condition: Callable[[], bool]) -> None:
-    for _ in range(4):
-        try:
-            wait_for(condition, "the guest")
-            return
-        except AssertionError:
-            continue
-    wait_for(condition, "the guest")
-
-
-def everything_gone(trace: Trace, directory: Path, before: Sequence[str]) -> None:
-    assert trace.gone(), trace.left()
-    assert not directory.exists()
-    assert mounts_below(directory) == []
-    assert interfaces() == list(before)
-
-
-def test_down_after_qemu_was_killed_leaves_nothing(guest: Guest, guests: Guests) -> None:
-    before = interfaces()
-    trace = Trace.of(guest.cell)
-    os.kill(guest.process.pid, signal.SIGKILL)
-    wait_for(lambda: not guest.process.is_alive(), "QEMU to end")
-    loaded = guests.load(NAME)
-    assert loaded is not None
-    assert not loaded.is_alive()
-    assert guests.down(NAME)
-    everything_gone(trace, guest.cell_directory, before)
-
-
-def test_up_after_qemu_was_killed_is_a_new_guest(
-    guest: Guest, bring_up: Callable[[], Guest]
-) -> None:
-    os.kill(guest.process.pid, signal.SIGKILL)
-    wait_for(lambda: not guest.process.is_alive(), "QEMU to end")
-    again = bring_up()
-    assert again.process != guest.process
-    assert said(again, "true") == ""
-
-
-def test_down_leaves_nothing(guest: Guest, guests: Guests) -> None:
-    before = interfaces()
-    trace = Trace.of(guest.cell)
-    assert process_in(guest.cell.server, "qemu-system-x86_64") == guest.process
-    assert guests.down(NAME)
-    everything_gone(trace, guest.cell_directory, before)
-    assert not guests.down(NAME)
-    assert NAME not in guests.names()
-    assert (
-        SERVER_ADDRESS
-        not in subprocess.run(["ip", "address"], capture_output=True, text=True, check=True).stdout
-    )

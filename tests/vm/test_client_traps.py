@@ -4,36 +4,14 @@ failure that says what it is and can be gone on from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from deploy.cell.client import MOUNT_POINT, VOLUME_PATH
-from deploy.vm import Guest
-from tests.vm.client_host import ClientHost, client_host
+from deploy.cell.client import MOUNT_POINT
+from tests.vm.client_host import ClientHost
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.services.openafs.tokens import TokenError
 
 pytestmark = [pytest.mark.vm, pytest.mark.cell, pytest.mark.timeout(1200)]
-
-
-@pytest.fixture
-def client(guest: Guest, state: Path) -> Iterator[ClientHost]:
-    with client_host(guest, state) as found:
-        yield found
-
-
-@pytest.fixture(autouse=True)
-def as_it_was(guest: Guest, state: Path) -> Iterator[None]:
-    """Whatever a test does, the old configuration is in effect after it, and no journal is left."""
-    with client_host(guest, state) as found:
-        before = found.file(), found.effective()
-    yield
-    with client_host(guest, state) as found:
-        assert (found.file(), found.effective()) == before
-        assert found.journals() == []
-        assert found.run("test", "-d", VOLUME_PATH).status == 0
 
 
 def test_other_options_are_in_effect_and_come_back(client: ClientHost) -> None:
