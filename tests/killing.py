@@ -32,7 +32,7 @@ from tuner import compose
 from tuner.campaign import rules
 from tuner.campaign.model_guide import ModelGuide
 from tuner.campaign.plan import Planner
-from tuner.campaign.spec import SpaceSection, load_space
+from tuner.campaign.space_section import SpaceSection, load_space
 from tuner.cli import main
 from tuner.measure.workload import load_workload
 from tuner.services.openafs.cache_manager import CacheManager

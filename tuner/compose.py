@@ -17,7 +17,8 @@ from tuner.campaign.holding import hold_testbeds
 from tuner.campaign.identity import aspects
 from tuner.campaign.lanes import Site
 from tuner.campaign.rules import rules_of
-from tuner.campaign.spec import CampaignSpec, load_space
+from tuner.campaign.space_section import load_space
+from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.spec_values import wrong_names
 from tuner.campaign.stopping import stop_signals
 from tuner.errors import ConflictError, SpecError

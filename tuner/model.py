@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from tuner.states import BlockState, CampaignState, TrialState
+from tuner.time_use import TimeUse
 
 #: A value of one parameter. An unset parameter has no entry in a configuration at all.
 Value = int | bool | str
@@ -233,39 +234,6 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class QueuedRun:
-    """A campaign that waits for a worker, or that one has ``taken``, as a job of the queue.
-
-    ``queue``: which workers may take it. ``testbeds``: their names; none when it has its own.
-    ``id``: of the job. ``worker``: the one that has taken it, None when it is known to be gone.
-    """
-
-    id: int
-    campaign: str
-    queue: str
-    testbeds: tuple[str, ...]
-    taken: bool
-    worker: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerProcess:
-    """A worker. ``queues``: what it takes campaigns from; it runs ``concurrency`` at once at most.
-
-    ``beat_age_s``: since its last sign of life, by the clock of the database; after ``limit_s`` it
-    counts as dead.
-    """
-
-    id: int
-    holder: Holder
-    queues: tuple[str, ...]
-    concurrency: int
-    started: datetime
-    beat_age_s: float
-    limit_s: float
-
-
-@dataclass(frozen=True, slots=True)
 class Aspect:
     """One of the things that a campaign measures with: ``document`` is JSON, ``digest`` its
     SHA-256.
@@ -381,48 +349,6 @@ class Recommendation:
     def expired(self) -> str:
         """Why its certificate does not hold any more, a sentence; "" where nobody has noted it."""
         return next((note for note in self.notes[:1] if note.startswith(self.EXPIRED)), "")
-
-
-@dataclass(frozen=True, slots=True)
-class TimeUse:
-    """Where the wall time of a campaign's runs went, in seconds.
-
-    ``testbed_s``: bringing the testbed up and down; ``apply_s``: restarts, remounts and read-back;
-    ``workload_s``: the workload; ``wall_s``: all of it. The rest is fstune's own overhead.
-    """
-
-    wall_s: float = 0.0
-    testbed_s: float = 0.0
-    apply_s: float = 0.0
-    workload_s: float = 0.0
-
-    @property
-    def overhead_s(self) -> float:
-        """Time spent in fstune itself: proposer, judge, database, remote calls between the
-        others.
-        """
-        return max(0.0, self.wall_s - self.testbed_s - self.apply_s - self.workload_s)
-
-    @property
-    def overhead_share(self) -> float:
-        """``overhead_s`` as a fraction of the wall time; 0 before any time has passed."""
-        return self.overhead_s / self.wall_s if self.wall_s > 0.0 else 0.0
-
-    def __add__(self, other: TimeUse) -> TimeUse:
-        return TimeUse(
-            self.wall_s + other.wall_s,
-            self.testbed_s + other.testbed_s,
-            self.apply_s + other.apply_s,
-            self.workload_s + other.workload_s,
-        )
-
-    def __sub__(self, other: TimeUse) -> TimeUse:
-        return TimeUse(
-            max(0.0, self.wall_s - other.wall_s),
-            max(0.0, self.testbed_s - other.testbed_s),
-            max(0.0, self.apply_s - other.apply_s),
-            max(0.0, self.workload_s - other.workload_s),
-        )
 
 
 @dataclass(frozen=True, slots=True)

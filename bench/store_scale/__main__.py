@@ -24,7 +24,7 @@ from tests.postgresql import running
 from tuner.campaign.model_guide import ModelGuide
 from tuner.campaign.plan import Planner
 from tuner.campaign.rules import rules_of
-from tuner.campaign.spec import load_space
+from tuner.campaign.space_section import load_space
 from tuner.cli.ending import stored_end
 from tuner.measure.workload import load_workload
 from tuner.propose.encoding import Tunable

@@ -25,11 +25,11 @@ from tuner.model import (
     ComponentEffect,
     Configuration,
     Recommendation,
-    TimeUse,
 )
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import NewEvent, Store, tables
 from tuner.store.database import json_text
+from tuner.time_use import TimeUse
 
 BLOCKS_A_RACE = 20
 #: The blocks after which the four trials of a race leave it.

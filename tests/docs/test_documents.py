@@ -12,7 +12,8 @@ import pytest
 import typer
 from pydantic import BaseModel
 
-from tuner.campaign.spec import CampaignSpec, load_space, read_spec
+from tuner.campaign.space_section import load_space
+from tuner.campaign.spec import CampaignSpec, read_spec
 from tuner.cli import reference
 from tuner.cli.app import app
 from tuner.errors import INTERRUPTED, NO_IMPROVEMENT, TunerError

@@ -17,9 +17,10 @@ from deploy.cell import Cell, Cells, CellSpec, Node
 from deploy.cell.network import SERVER_ADDRESS
 from deploy.cell.process import ProcessId
 from tuner.hosts.node import NodeConnector
+from tuner.services.openafs.bosserver import FileserverPlace
 from tuner.services.openafs.cache_manager import CacheManager
 from tuner.services.openafs.cell import FUSE_PLACE, RESTORE
-from tuner.services.openafs.fileserver import Fileserver, FileserverPlace
+from tuner.services.openafs.fileserver import Fileserver
 from tuner.services.openafs.fuse import PROGRAM, FuseClient
 
 PLACE = FileserverPlace(SERVER_ADDRESS, RESTORE)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TypeVar
 
+from tuner.campaign.guide import Pick
 from tuner.campaign.rules import Rules
 from tuner.campaign.steps import RunBatch, RunBlock
 from tuner.model import BASELINE, Block, BlockKind, BlockTimes
@@ -157,3 +158,11 @@ def _blocks_left(first: RunBlock, blocks: Sequence[AnyBlock], rules: Rules) -> i
             return rules.testbeds
         case BlockKind.CERTIFY:
             return rules.certify_blocks - sum(b.race == first.race for b in of_kind)
+
+
+def dealt(picks: Sequence[Pick], groups: int) -> tuple[tuple[Pick, ...], ...]:
+    """The picks dealt out to groups, one after another; where there are fewer, some are in several
+    groups, so that no testbed is idle.
+    """
+    enough = [picks[n % len(picks)] for n in range(max(groups, len(picks)))]
+    return tuple(tuple(enough[first::groups]) for first in range(groups))

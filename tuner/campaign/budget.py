@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tuner.campaign.rules import Rules
 from tuner.campaign.scores import ScoreTable
-from tuner.model import TimeUse
+from tuner.time_use import TimeUse
 
 
 @dataclass(frozen=True, slots=True)

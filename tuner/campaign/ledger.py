@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
-from tuner.model import TimeUse
+from tuner.time_use import TimeUse
 
 Account = Literal["testbed", "apply", "workload"]
 

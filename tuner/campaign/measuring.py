@@ -30,11 +30,12 @@ from tuner.errors import (
 from tuner.interruption import finishing
 from tuner.measure.diagnostics.watch import ArmWatch
 from tuner.measure.driver import Report
-from tuner.model import BASELINE, Block, Event, Measurement, TimeUse, Trial
+from tuner.model import BASELINE, Block, Event, Measurement, Trial
 from tuner.records.standing import Observer
 from tuner.services.testbed import Bench
 from tuner.states import BlockState, EventKind, TrialState
 from tuner.store import NewEvent, Store
+from tuner.time_use import TimeUse
 
 #: Void workload runs of one trial before it counts as failed.
 _MOST_WORKLOAD_FAILURES = 2

@@ -11,10 +11,11 @@ from tuner.campaign.rules import Rules
 from tuner.campaign.scores import ScoreTable
 from tuner.judge.score import margin
 from tuner.model import BASELINE, Configuration, Prior, Trial
+from tuner.propose.aims import Aims
 from tuner.propose.encoding import Tunable
 from tuner.propose.outlook import Contribution, Outlook
 from tuner.propose.proposer import Observation, Proposal, Proposer
-from tuner.propose.search import Aims, Search
+from tuner.propose.search import Search
 from tuner.propose.search_trials import Arm, SearchTrial
 from tuner.states import TrialState
 

@@ -8,12 +8,12 @@ same measurements.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tuner.campaign import named_comparison
 from tuner.campaign.attempts import Attempt, attempts
-from tuner.campaign.batches import AnyBlock, again, batch, settled
+from tuner.campaign.batches import AnyBlock, again, batch, dealt, settled
 from tuner.campaign.budget import Cost
 from tuner.campaign.certifying import (
     Certification,
@@ -25,6 +25,7 @@ from tuner.campaign.certifying import (
 )
 from tuner.campaign.economy import Move, Position, next_move
 from tuner.campaign.guide import Guide, Pick, View
+from tuner.campaign.halting import MAX_VOID_IN_A_ROW, void_reason
 from tuner.campaign.judging import Judge
 from tuner.campaign.piloting import PilotPlan, plan_pilot
 from tuner.campaign.racing import Replay, advance
@@ -38,18 +39,10 @@ from tuner.propose.outlook import Outlook
 from tuner.propose.proposer import Proposal
 from tuner.states import BlockState, TrialState
 
-#: So many blocks of one run may go void one after another before the campaign stops.
-MAX_VOID_IN_A_ROW = 4
 #: Fresh blocks after which an attempt may be given up for what the search has learnt since.
 _LOOK_AGAIN = 4
 #: Probability that the floors are kept below which an attempt is given up.
 _DOOMED = 0.1
-
-_PHASES = {
-    BlockKind.PILOT: Phase.PILOT,
-    BlockKind.SEARCH: Phase.SEARCH,
-    BlockKind.CERTIFY: Phase.CERTIFY,
-}
 
 
 class Planner:
@@ -98,10 +91,10 @@ class Planner:
         whole, missing = settled(blocks, failed)
         now = self._plan(trials, whole, failed, len(whole), testbeds)
         most = MAX_VOID_IN_A_ROW * self.rules.testbeds
-        if (reason := _void_reason(blocks[earlier_blocks:], failed, most)) is not None:
+        if (reason := void_reason(blocks[earlier_blocks:], failed, most)) is not None:
             return replace(now, step=Halt(reason))
         if missing:
-            phase = _PHASES[missing[0].kind]
+            phase = Phase(missing[0].kind.value)
             number = blocks[-1].number + 1
             return replace(now, step=again(missing, self.rules, number, testbeds), phase=phase)
         if isinstance(now.step, RunBlock):
@@ -157,7 +150,7 @@ class _State:
     def next(self, earlier_blocks: int) -> Plan:
         table, rules = self.table, self.rules
         here = self._here()
-        if (reason := _void_reason(table.ended_blocks[earlier_blocks:], self.failed)) is not None:
+        if (reason := void_reason(table.ended_blocks[earlier_blocks:], self.failed)) is not None:
             return replace(here, step=Halt(reason))
         if self.pilot.more and self.pilot.twin is not None:
             step = self._block(BlockKind.PILOT, 0, (self.pilot.twin,))
@@ -300,7 +293,7 @@ class _State:
         number = self.table.newest + 1
         match move:
             case Move.SEARCH:
-                groups = _dealt(picks, self.testbeds)
+                groups = dealt(picks, self.testbeds)
                 step = Explore(here.race + 1, number, BlockKind.SEARCH, groups)
                 return replace(here, step=step)
             case Move.CERTIFY:
@@ -402,28 +395,3 @@ def _again(answer: Finish, all_attempts: Sequence[Attempt]) -> tuple[tuple[int, 
     assert answer.finalist is not None
     assert answer.attempt is not None
     return (answer.finalist,), all_attempts[answer.attempt - 1].race
-
-
-def _dealt(picks: Sequence[Pick], groups: int) -> tuple[tuple[Pick, ...], ...]:
-    """The picks dealt out to groups, one after another; where there are fewer, some are in several
-    groups, so that no testbed is idle.
-    """
-    enough = [picks[n % len(picks)] for n in range(max(groups, len(picks)))]
-    return tuple(tuple(enough[first::groups]) for first in range(groups))
-
-
-def _void_reason(
-    blocks: Sequence[Block | BlockTimes], failed: Collection[int], most: int = MAX_VOID_IN_A_ROW
-) -> str | None:
-    """Why the campaign must stop: so many void blocks since the last complete one that no trial
-    which has failed since accounts for.
-    """
-    void: list[str] = []
-    for block in reversed(blocks):
-        if block.state is not BlockState.VOID or len(void) == most:
-            break
-        if not set(failed) & set(block.order):
-            void.append(block.reason)
-    if len(void) < most:
-        return None
-    return f"{most} blocks in a row went void; the last one: {void[0]}"

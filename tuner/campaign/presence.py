@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 
 from tuner.campaign.holding import is_gone
-from tuner.model import Holder, QueuedRun, WorkerProcess
+from tuner.model import Holder
+from tuner.queue_records import QueuedRun, WorkerProcess
 from tuner.records.status import (
     Absence,
     KnownWorker,

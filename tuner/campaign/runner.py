@@ -19,12 +19,12 @@ from tuner.campaign.event_writer import EventWriter
 from tuner.campaign.floors import stored_floor
 from tuner.campaign.holding import LeaseKeeper
 from tuner.campaign.identity import programs
-from tuner.campaign.lanes import Doings, Lane, LaneObserver, Site, Stopped, assigned, at_once
-from tuner.campaign.ledger import Ledgers
+from tuner.campaign.lane_group import LaneGroup
+from tuner.campaign.lanes import Lane, Site, Stopped, assigned, at_once
 from tuner.campaign.measuring import BlockRunner, Failures
 from tuner.campaign.notes import Notes
 from tuner.campaign.piloting import TWIN_ORIGIN
-from tuner.campaign.plan import MAX_VOID_IN_A_ROW, Planner
+from tuner.campaign.plan import Planner
 from tuner.campaign.proposing import compared, guide_of
 from tuner.campaign.resuming import blocks_so_far, check_identity, putting_back
 from tuner.campaign.rounds import trials_and_blocks
@@ -42,8 +42,7 @@ from tuner.measure.workload import Workload
 from tuner.model import BASELINE, Aspect, BlockTimes, Campaign, Event, Trial, Wish
 from tuner.records.standing import Observer
 from tuner.services.target import Target
-from tuner.services.testbed import Bench
-from tuner.states import BlockState, CampaignState, TrialState
+from tuner.states import CampaignState, TrialState
 from tuner.store import Store
 
 
@@ -92,11 +91,9 @@ class Runner:
         self._facts: Facts
         self._failures: Failures
         self.pilot: Pilot | None = None
-        self._ledgers = Ledgers([site.testbed.clock for site in sites])
-        each = zip(sites, self._ledgers.each, strict=True)
-        self._lanes = [Lane(site, ledger) for site, ledger in each]
         self._together = spec.testbed is None
-        self._doings = Doings(observer)
+        self._testbeds = LaneGroup(sites, self._writer, observer, together=self._together)
+        self._ledgers = self._testbeds.ledgers
         self._halt = threading.Event()
         self._before = store.campaign(campaign).time_use
         self._planner: Planner
@@ -120,7 +117,8 @@ class Runner:
             self._blocks = blocks_so_far(self._store, self._id, self._rules, self._workload)
             self._earlier_blocks = len(self._blocks)
             self._check_identity(self._aspects)
-            self._open()
+            self._testbeds.open(self._id, self._workload)
+            self._target = self._testbeds.benches()[0].target
             self._prepare()
             self._conduct()
         except KeyboardInterrupt as stop:
@@ -145,12 +143,10 @@ class Runner:
         with undisturbed(self._doing):
             restored: list[str] = []
             failure: TunerError | None = None
-            with self._ledgers.run.on("testbed"):
-                lanes = [lane for lane in self._lanes if not lane.is_back]
-                ends = [(lane, lane.give_back(self._doing)) for lane in lanes]
+            ends = self._testbeds.give_back()
             self._doing("")
-            for lane, (events, problem) in ends:
-                restored += self._tell_restored(lane, events, problem)
+            for lane, events, problem in ends:
+                restored += self._testbeds.tell_restored(lane, events, problem)
                 failure = failure or problem
             if self._store.campaign(self._id).state is not CampaignState.RUNNING:
                 return ()  # stopped before it had begun
@@ -170,25 +166,6 @@ class Runner:
             text = f"{failure}; {putting_back(self._id, state)}"
             raise TestbedError(text, failure.details) from failure
         return tuple(restored)
-
-    def _tell_restored(
-        self, lane: Lane, events: Sequence[tuple[str, str]], failure: TunerError | None
-    ) -> list[str]:
-        """Tell what was put back on a testbed, and what could not be; returns the sentences."""
-        sentences = [f"{self._on(lane)}{sentence}" for _, sentence in events]
-        for (kind, _), sentence in zip(events, sentences, strict=True):
-            self._writer.tell(kind, sentence, self._which(lane))
-        if failure is not None:
-            text = f"{self._on(lane)}not everything could be put back: {failure}"
-            self._writer.tell("restore-failed", text, {**self._which(lane), **evidence(failure)})
-        return sentences
-
-    def _on(self, lane: Lane) -> str:
-        """The beginning of a sentence about one of several testbeds."""
-        return f"{lane.site.label}: " if self._together else ""
-
-    def _which(self, lane: Lane) -> dict[str, str]:
-        return {"testbed": lane.site.name or lane.site.label} if self._together else {}
 
     def _void_cut_off(self) -> None:
         """Void the blocks that a kill, or a stop in the middle of a write, left running."""
@@ -217,47 +194,9 @@ class Runner:
         if (request := self._store.request(self._id)) is not None:
             raise StopRequested(request)
 
-    def _open(self) -> None:
-        """Make the testbeds ready. One of several that cannot be is lost; the last one raises."""
-        for lane in self._lanes:
-            with self._ledgers.run.on("testbed"):
-                if lane.site.testbed.claim(self._id):
-                    text = "the testbed is brought up for this campaign"
-                    self._writer.tell("testbed-owned", f"{self._on(lane)}{text}", self._which(lane))
-                try:
-                    lane.open(self._workload, self._lane_observer(lane).doing)
-                except TestbedError as problem:
-                    if not self._together:
-                        raise
-                    self._lose(lane, problem)
-        self._target = self._benches()[0].target
-
-    def _benches(self) -> list[Bench]:
-        """The benches of the testbeds that can be used. Raises what the last was lost for."""
-        benches = [
-            lane.bench for lane in self._lanes if lane.lost is None and lane.bench is not None
-        ]
-        if not benches:
-            raise next(lane.lost for lane in reversed(self._lanes) if lane.lost is not None)
-        return benches
-
-    def _lose(self, lane: Lane, problem: TunerError) -> None:
-        """Go on without a testbed, which is put back as far as that is possible now."""
-        lane.lost = problem
-        text = f"{self._on(lane)}not used any more: {problem}"
-        self._writer.tell("testbed-lost", text, {**self._which(lane), **evidence(problem)})
-        with self._ledgers.run.on("testbed"):
-            events, failure = lane.give_back(self._doing)
-        self._tell_restored(lane, events, failure)
-
-    def _lane_observer(self, lane: Lane) -> Observer:
-        if not self._together:
-            return self._observer
-        return LaneObserver(self._doings, lane.site.label)
-
     def _prepare(self) -> None:
         """Take stock of the testbeds; on the first run, what is found is the baseline."""
-        lanes = [lane for lane in self._lanes if lane.lost is None]
+        lanes = self._testbeds.opened()
         targets = {lane.site.label: lane.bench.target for lane in lanes if lane.bench is not None}
         check_alike(targets)
         if len(self._spec.places) > 1 and (text := self._spec.places[0].way.several):
@@ -269,8 +208,8 @@ class Runner:
             bench = lane.bench
             assert bench is not None
             identity = bench.target.identity
-            text = f"{self._on(lane)}testbed ready: {identity}"
-            data = {**self._which(lane), **as_found(bench)}
+            text = f"{self._testbeds.prefix(lane)}testbed ready: {identity}"
+            data = {**self._testbeds.named(lane), **as_found(bench)}
             self._writer.tell("testbed-ready", text, data)
             bench.engine.clean_leftovers(self._id)
             for reference in bench.references:
@@ -280,7 +219,7 @@ class Runner:
                 self._id,
                 bench,
                 lane.ledger,
-                self._lane_observer(lane),
+                self._testbeds.observer(lane),
                 self._writer.event,
                 self._rules,
                 writing_use=self._ledgers.writing,
@@ -345,27 +284,14 @@ class Runner:
         earlier = self._earlier_blocks
         if not self._together:
             return self._planner.plan(trials, self._blocks, earlier_blocks=earlier)
-        testbeds = len(self._available())
+        testbeds = len(self._testbeds.available())
         return self._planner.plan_batch(
             trials, self._blocks, testbeds=testbeds, earlier_blocks=earlier
         )
 
-    def _available(self) -> list[Lane]:
-        """The testbeds that may be used now. Raises what the last was lost for, or
-        KeyboardInterrupt when only the hour is against it.
-        """
-        usable = [lane for lane in self._lanes if lane.usable]
-        if not usable:
-            raise next(lane.lost for lane in reversed(self._lanes) if lane.lost is not None)
-        reasons = [lane.site.testbed.unavailable() for lane in usable]
-        free = [lane for lane, reason in zip(usable, reasons, strict=True) if reason is None]
-        if not free:
-            raise KeyboardInterrupt(reasons[0])
-        return free
-
     def _measure(self, steps: Sequence[RunBlock], trials: Sequence[Trial]) -> None:
         """Measure blocks at once, each on a testbed; one alone in this thread."""
-        available = self._available()
+        available = self._testbeds.available()
         self._failures.testbeds = len(available)
         lanes = assigned(steps, available)
         self._safe_point()
@@ -387,7 +313,7 @@ class Runner:
         new = self._store.block_times(self._id, self._rules.components, after=last)
         self._blocks += new
         if self._together:
-            self._look_at(lanes, endings, {block.number: block for block in new}, steps)
+            self._testbeds.look_at(lanes, endings, {block.number: block for block in new}, steps)
 
     def _begin(self, lanes: Sequence[Lane], steps: Sequence[RunBlock]) -> list[Event]:
         """Store the blocks: all or none, so that a batch is never begun in part."""
@@ -403,30 +329,6 @@ class Runner:
             (block, event), lease = blocks[0], next(iter(leases), None)
             return [self._store.begin_block(self._id, block, event, lease)]
         return self._store.begin_blocks(self._id, blocks, leases)
-
-    def _look_at(
-        self,
-        lanes: Sequence[Lane],
-        endings: Sequence[BaseException | None],
-        blocks: Mapping[int, BlockTimes],
-        steps: Sequence[RunBlock],
-    ) -> None:
-        """What became of blocks that were measured at once: a testbed that does not do its part is
-        lost, anything else ends the run.
-        """
-        for problem in endings:
-            if problem is not None and not isinstance(
-                problem, TestbedError | CampaignHalted | Stopped
-            ):
-                raise problem
-        for lane, step, problem in zip(lanes, steps, endings, strict=True):
-            block = blocks[step.number]
-            lane.voids = lane.voids + 1 if block.state is BlockState.VOID else 0
-            if isinstance(problem, TestbedError | CampaignHalted):
-                self._lose(lane, problem)
-            elif lane.voids >= MAX_VOID_IN_A_ROW:
-                text = f"{lane.voids} blocks in a row went void; the last one: {block.reason}"
-                self._lose(lane, CampaignHalted(f"the campaign halted: {text}"))
 
     def _explore(self, step: Explore, trials: Sequence[Trial]) -> None:
         """Store the new configurations of a round, then measure its blocks."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from search_spaces import Space
-from tuner.campaign.spec import CampaignSpec, SpaceSection
+from tuner.campaign.space_section import SpaceSection
+from tuner.campaign.spec import CampaignSpec
 from tuner.documents import ParameterValue, meant
 
 

@@ -13,11 +13,12 @@ from tuner.campaign.comparing import estimates
 from tuner.campaign.rules import Rules
 from tuner.campaign.scores import ScoreTable
 from tuner.campaign.steps import Phase, Plan
-from tuner.model import BASELINE, BlockKind, Configuration, TimeUse, Trial
+from tuner.model import BASELINE, BlockKind, Configuration, Trial
 from tuner.records.differences import changes
 from tuner.records.estimate import Estimate
 from tuner.records.standing import Candidate, DroppedTrial, LiveTrial, Standing
 from tuner.states import TrialState
+from tuner.time_use import TimeUse
 
 _MOST_DROPPED = 5
 #: Standard deviations on each side of the mean that hold 95% of a normal distribution.

@@ -16,7 +16,7 @@ from tuner.campaign.noise import campaign_noise
 from tuner.campaign.overview import beside, overview
 from tuner.campaign.presence import absence
 from tuner.campaign.rules import stored_rules
-from tuner.campaign.spec import stored_spaces
+from tuner.campaign.space_section import stored_spaces
 from tuner.campaign.stored_comparison import stored_comparison
 from tuner.cli.ending import no_answer
 from tuner.cli.options import (

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from tuner.campaign.overview import beside
-from tuner.campaign.spec import stored_spaces
+from tuner.campaign.space_section import stored_spaces
 from tuner.campaign.stored_comparison import stored_comparison
 from tuner.cli.say import say
 from tuner.errors import INTERRUPTED, NotFoundError, TunerError

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import search_spaces
 from tuner.campaign.parameter_effects import parameter_effects
-from tuner.campaign.spec import CampaignSpec, load_space
+from tuner.campaign.space_section import load_space
+from tuner.campaign.spec import CampaignSpec
 from tuner.errors import SpecError
 from tuner.page.snapshot import Snapshot
 from tuner.propose.encoding import Tunable

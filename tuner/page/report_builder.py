@@ -14,17 +14,11 @@ import tuner
 from tuner.campaign.comparing import stored_comparisons
 from tuner.campaign.expiry import with_expiry
 from tuner.campaign.rules import Rules
-from tuner.campaign.spec import CampaignSpec, stored_spaces
+from tuner.campaign.space_section import stored_spaces
+from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.stored_comparison import stored_comparison
 from tuner.errors import SpecError
-from tuner.model import (
-    BASELINE,
-    Answer,
-    Block,
-    Campaign,
-    Configuration,
-    Event,
-)
+from tuner.model import BASELINE, Answer, Block, Campaign, Configuration, Event
 from tuner.page.conditions import hosts_found, noise, recorded
 from tuner.page.disturbances import DISTURBING
 from tuner.page.document import (

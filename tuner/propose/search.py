@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from tuner.judge.special import ndtr
 from tuner.model import Configuration, Value
+from tuner.propose.aims import Aims
 from tuner.propose.ascent import Ascent
 from tuner.propose.candidates import Candidates, unique
 from tuner.propose.effects import EffectsModel, Evidence, Ints
 from tuner.propose.encoding import Encoding, Floats, Tunable
+from tuner.propose.feasibility import Feasibility
 from tuner.propose.outlook import Contribution, Outlook
-from tuner.propose.search_trials import Arm, SearchTrial, differences_by_row, failing
+from tuner.propose.search_trials import Arm, SearchTrial, best_at_first, differences_by_row, failing
 
 #: Candidates drawn at random, and changed from good ones, for a choice.
 _RANDOM_CANDIDATES = 150
@@ -35,20 +35,6 @@ _CLEAR = 3.0
 _ESTABLISHED = 6
 #: Draws behind a probability.
 _HOPES = 100
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Aims:
-    """What counts as better. ``weights``: of the components in the score; ``floor``: largest log
-    time ratio of a component; ``tolerance``: gains in log units for which no setting is
-    changed, and for which it always is;
-    ``noise``: a guess of the variance of a component's log time in one run.
-    """
-
-    weights: tuple[float, ...]
-    floor: float
-    tolerance: tuple[float, float]
-    noise: float = 0.1**2
 
 
 class Search:
@@ -91,9 +77,9 @@ class Search:
         self._best: Outlook | None = None
         self._usual: list[float] = []
         self._ascent = Ascent(tunables, self._encoding, self._rng)
-        self._fails = failing(
-            self._features, np.array([each.failed for each in self._trials], dtype=bool)
-        )
+        failed = np.array([each.failed for each in self._trials], dtype=bool)
+        fails = failing(self._features, failed)
+        self._feasibility = Feasibility(self.model.outputs[1:], fails, aims.floor)
 
     def arms(self, count: int, new: int | None = None) -> list[Configuration]:
         """The configurations of the next block, ``new`` new ones at most (None: any number), all
@@ -102,10 +88,11 @@ class Search:
         """
         if count < 1:
             return []
-        pool = self._considered()
-        free = [c for c in pool if c != self._baseline and not self._is_out(c)]
-        if new == 0:
-            free = [c for c in free if c in self._row]
+        free = [
+            c
+            for c in self._considered()
+            if c != self._baseline and not self._is_out(c) and (new != 0 or c in self._row)
+        ]
         if not free:
             return []
         arms: list[Configuration] = []
@@ -128,9 +115,9 @@ class Search:
         """
         yield from self._of_turn(climb)
         features = self._encoding.features(free)
-        rows = np.array([self._row.get(each, -1) for each in free])
+        rows = self._rows(free)
         design = self.model.design(features, rows)
-        chance = self._feasible(design, features)
+        chance = self._feasibility.chances(design, features)
         weights = self.model.outputs[0].draw(self._rng, count)
         draws = self._with_own(design @ weights, rows)
         for column in range(count):
@@ -156,7 +143,11 @@ class Search:
         def worth(features: Floats) -> Floats:
             design = self.model.design(features)
             gain = -(design @ weights)
-            return np.where(gain > 0.0, gain * self._likely(design, features), gain)
+            return np.where(
+                gain > 0.0,
+                gain * self._roughly(design, features),
+                gain,
+            )
 
         return self._candidates.valid(self._ascent.climb(start, worth))
 
@@ -198,7 +189,12 @@ class Search:
         setting that the space says depends on the one that hurts, moved to another value.
         """
         least = self.best().gain + self._aims.tolerance[1]
-        if (surprise := self._surprise(least)) is not None:
+        measured = [
+            (each.configuration, logs)
+            for number, logs in self._differences.items()
+            if not self._is_out((each := self._trials[number]).configuration)
+        ]
+        if (surprise := best_at_first(measured, self._aims, least)) is not None:
             return surprise
         floor, weights = self._aims.floor, self._aims.weights
         parts = np.stack([each.mean for each in self.model.outputs[1:]], axis=1)
@@ -232,21 +228,6 @@ class Search:
         candidate = self._candidates.valid(changed)
         return None if self._is_out(candidate) or candidate == self._baseline else candidate
 
-    def _surprise(self, least: float) -> Configuration | None:
-        """What was better than ``least`` in the one or two blocks that it had, and kept every
-        floor there, although the model does not believe it.
-        """
-        best: tuple[float, Configuration] | None = None
-        for number, logs in self._differences.items():
-            each = self._trials[number]
-            mean = np.mean(logs, axis=0)
-            gain = -float(mean @ np.asarray(self._aims.weights))
-            if len(logs) > 2 or self._is_out(each.configuration) or gain < least:
-                continue
-            if float(mean.max()) <= self._aims.floor and (best is None or gain > best[0]):
-                best = gain, each.configuration
-        return None if best is None else best[1]
-
     def _culprit(self, values: Mapping[str, Value], broken: int) -> str:
         """Of the settings that differ from the baseline, the one that costs a component most."""
         names = self._changed(values)
@@ -274,9 +255,9 @@ class Search:
         if not pool:
             return 0.0
         features = self._encoding.features(pool)
-        rows = np.array([self._row.get(each, -1) for each in pool])
+        rows = self._rows(pool)
         design = self.model.design(features, rows)
-        likely = self._feasible(design, features) >= 0.5
+        likely = self._feasibility.chances(design, features) >= 0.5
         if not likely.any():
             return 0.0
         weights = self.model.outputs[0].draw(self._rng, _HOPES)
@@ -305,16 +286,14 @@ class Search:
         if configuration == self._baseline:
             own = 0.0
         mean, variance = score.predict(design)
-        parts = []
-        for component in components:
-            m, v = component.predict(design)
-            parts.append((float(m[0]), math.sqrt(float(v[0]))))
+        predicted = [component.predict(design) for component in components]
+        parts = tuple((float(m[0]), math.sqrt(float(v[0]))) for m, v in predicted)
         return Outlook(
             configuration,
             -float(mean[0]),
             math.sqrt(float(variance[0]) + own),
-            float(self._feasible(design, features)[0]),
-            tuple(parts),
+            float(self._feasibility.chances(design, features)[0]),
+            parts,
             len(self._changed(configuration.as_dict())),
         )
 
@@ -340,12 +319,15 @@ class Search:
         row = self._row.get(configuration)
         return row is not None and (self._trials[row].out or self._trials[row].failed)
 
+    def _rows(self, pool: Sequence[Configuration]) -> Ints:
+        return np.array([self._row.get(each, -1) for each in pool], np.int64)
+
     def _values(self, pool: Sequence[Configuration]) -> Floats:
         features = self._encoding.features(pool)
-        design = self.model.design(features, [self._row.get(each, -1) for each in pool])
+        design = self.model.design(features, self._rows(pool))
         gain = -(design @ self.model.outputs[0].mean)
         # A loss is no smaller for being unlikely to be feasible.
-        chance = self._feasible(design, features)
+        chance = self._feasibility.chances(design, features)
         values: Floats = np.where(gain > 0.0, gain * chance, gain)
         return values
 
@@ -379,9 +361,7 @@ class Search:
     def _errors(self, configuration: Configuration, fewer: Sequence[Configuration]) -> Floats:
         """The standard errors of how much less each simpler configuration gains, log units."""
         each = [configuration, *fewer]
-        design = self.model.design(
-            self._encoding.features(each), [self._row.get(one, -1) for one in each]
-        )
+        design = self.model.design(self._encoding.features(each), self._rows(each))
         _, variance = self.model.outputs[0].predict(design[1:] - design[0])
         return np.sqrt(np.maximum(variance, 1e-12))
 
@@ -404,38 +384,12 @@ class Search:
         """Draws of effects, (rows, count), with what new configurations do beyond their parts."""
         new = ~np.isin(rows, self.model.repeated)
         spread = math.sqrt(self.model.outputs[0].own)
-        beyond = spread * self._rng.standard_normal((int(new.sum()), draws.shape[1]))
-        draws[new] += beyond
+        draws[new] += spread * self._rng.standard_normal((int(new.sum()), draws.shape[1]))
         return draws
 
-    def _likely(self, design: Floats, features: Floats) -> Floats:
-        """As ``_feasible``, but quick: with the standard errors that are usual."""
-        chances: Floats = 1.0 - np.clip(features @ self._fails, 0.0, 1.0)
-        for component, spread in zip(self.model.outputs[1:], self._spreads(), strict=True):
-            mean = design @ component.mean
-            chances = chances * np.asarray(
-                ndtr((self._aims.floor - mean) / spread), dtype=np.float64
-            )
-        return chances
-
-    def _spreads(self) -> Sequence[float]:
-        """A usual standard error of each component's effect: the median over the candidates."""
+    def _roughly(self, design: Floats, features: Floats) -> Floats:
+        """See ``Feasibility.roughly``: with the standard errors that are usual of candidates."""
         if not self._usual:
-            features = self._encoding.features(self._considered()[:_RANDOM_CANDIDATES])
-            design = self.model.design(features)
-            self._usual = [
-                max(float(np.sqrt(np.median(component.predict(design)[1]))), 1e-6)
-                for component in self.model.outputs[1:]
-            ]
-        return self._usual
-
-    def _feasible(self, design: Floats, features: Floats) -> Floats:
-        """The probability that each row runs and keeps every floor."""
-        chances: Floats = 1.0 - np.clip(features @ self._fails, 0.0, 1.0)
-        for component in self.model.outputs[1:]:
-            mean, variance = component.predict(design)
-            spread = np.sqrt(np.maximum(variance, 1e-12))
-            chances = chances * np.asarray(
-                ndtr((self._aims.floor - mean) / spread), dtype=np.float64
-            )
-        return chances
+            usual = self._encoding.features(self._considered()[:_RANDOM_CANDIDATES])
+            self._usual = self._feasibility.spreads(self.model.design(usual))
+        return self._feasibility.roughly(design, features, self._usual)

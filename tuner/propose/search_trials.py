@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tuner.model import Configuration
+from tuner.propose.aims import Aims
 from tuner.propose.encoding import Floats
 
 
@@ -40,6 +41,23 @@ def differences_by_row(arms: Sequence[Arm], rows: Mapping[int, int]) -> dict[int
         if arm.trial in rows and arm.block in base:
             differences.setdefault(rows[arm.trial], []).append(np.array(arm.logs) - base[arm.block])
     return differences
+
+
+def best_at_first(
+    measured: Iterable[tuple[Configuration, Sequence[Floats]]], aims: Aims, least: float
+) -> Configuration | None:
+    """Of configurations and their log time ratios, block by block: what gained most, and more than
+    ``least``, in the one or two blocks that it had, and kept every floor there.
+    """
+    best: tuple[float, Configuration] | None = None
+    for configuration, logs in measured:
+        mean = np.mean(logs, axis=0)
+        gain = -float(mean @ np.asarray(aims.weights))
+        if len(logs) > 2 or gain < least or float(mean.max()) > aims.floor:
+            continue
+        if best is None or gain > best[0]:
+            best = gain, configuration
+    return None if best is None else best[1]
 
 
 def failing(features: Floats, failed: np.ndarray) -> Floats:

@@ -28,7 +28,6 @@ from tuner.model import (
     Event,
     Measurement,
     Recommendation,
-    TimeUse,
     Trial,
     Value,
 )
@@ -40,6 +39,7 @@ from tuner.records.named_comparison import ComparedConfiguration, NamedCompariso
 from tuner.records.status import Absence, Status
 from tuner.report.recommend import Options, RecommendationDocument
 from tuner.text import clean
+from tuner.time_use import TimeUse
 
 Record = TypeVar("Record")
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from search_spaces import Space
 from tuner.judge.words import blocks
-from tuner.model import Campaign, Recommendation, TimeUse
+from tuner.model import Campaign, Recommendation
 from tuner.records.comparison import Comparison
 from tuner.records.named_comparison import NamedComparison
 from tuner.report.answer import findings, section
@@ -22,6 +22,7 @@ from tuner.report.references import references_section
 from tuner.report.styles import QUIET, STRONG
 from tuner.states import CampaignState
 from tuner.text import clean, counted, duration
+from tuner.time_use import TimeUse
 
 _BAR_CELLS = 30
 #: Cells that an account, its time and its share take; bars get what is left, or nothing.

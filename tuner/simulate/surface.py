@@ -15,15 +15,8 @@ from pathlib import Path
 from pydantic import Field, field_validator
 
 from search_spaces import Space, SpaceError
-from tuner.campaign.spec import (
-    NamedWorkload,
-    Spaces,
-    SpaceSection,
-    StatisticsSection,
-    WorkloadSection,
-    by_part,
-    load_space,
-)
+from tuner.campaign.space_section import Spaces, SpaceSection, by_part, load_space
+from tuner.campaign.spec import NamedWorkload, StatisticsSection, WorkloadSection
 from tuner.documents import Name, Section, read_document
 from tuner.errors import SpecError
 from tuner.measure.workload import Workload, load_workload

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import JSON, BigInteger, Boolean, Column, Double, Enum, Integer
 
 from tuner.identifiers import campaign_id
-from tuner.store.tables import Seed, UtcTime
+from tuner.store.column_types import Seed, UtcTime
 
 _EARLIEST, _LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 _LONGEST_TEXT, _LONGEST_SPEC = 1 << 16, 1 << 20

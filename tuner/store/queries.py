@@ -25,11 +25,11 @@ from tuner.model import (
     Measurement,
     Recommendation,
     ReferenceRun,
-    TimeUse,
 )
 from tuner.states import BlockState, State, TrialState
 from tuner.store import tables
 from tuner.store.rows import NewEvent, record, values
+from tuner.time_use import TimeUse
 
 #: Rows that are fetched at once.
 _FETCHED = 5000

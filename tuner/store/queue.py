@@ -14,7 +14,8 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 
 from tuner.errors import ConflictError, SpecError
-from tuner.model import Event, Holder, QueuedRun, WorkerProcess
+from tuner.model import Event, Holder
+from tuner.queue_records import QueuedRun, WorkerProcess
 from tuner.states import OVER
 from tuner.store import queries, queue_tables
 from tuner.store.database import Database

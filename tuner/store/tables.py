@@ -6,10 +6,8 @@ identifiers. The same definitions serve SQLite and PostgreSQL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
 
 from sqlalchemy import (
     JSON,
@@ -17,8 +15,6 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
-    DateTime,
-    Dialect,
     Double,
     Enum,
     ForeignKey,
@@ -28,13 +24,13 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
-    TypeDecorator,
     UniqueConstraint,
 )
 from sqlalchemy.schema import SchemaItem
 
 from tuner.model import COVARIATES, Answer, BlockKind, Configuration, PageCache, Wish
 from tuner.states import ApplicationState, BlockState, CampaignState, TrialState
+from tuner.store.column_types import Seed, Shaped, UtcTime
 from tuner.tokens import Scope
 
 #: The newest revision in ``migrations``: it leads to these definitions, and each change of them
@@ -49,55 +45,6 @@ metadata = MetaData(
         "ck": "ck_%(table_name)s_%(constraint_name)s",
     }
 )
-
-
-class UtcTime(TypeDecorator[datetime]):
-    """A moment. Goes in aware, in any zone; comes out in UTC. Naive times are a ValueError."""
-
-    impl = DateTime(timezone=True)
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError(f"{value} has no time zone")
-        return value.astimezone(UTC)
-
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        # SQLite keeps no zone with a time.
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-
-
-class Seed(TypeDecorator[int]):
-    """An unsigned 64-bit number, kept as the signed number of the same bits."""
-
-    impl = BigInteger
-    cache_ok = True
-
-    def process_bind_param(self, value: int | None, dialect: Dialect) -> int | None:
-        if value is None:
-            return None
-        return int.from_bytes(value.to_bytes(8), signed=True)
-
-    def process_result_value(self, value: int | None, dialect: Dialect) -> int | None:
-        return None if value is None else value % 2**64
-
-
-class Shaped(TypeDecorator[Any]):
-    """JSON that is read back through the function ``shape``."""
-
-    impl = JSON
-    cache_ok = True
-
-    def __init__(self, shape: Callable[[Any], object]) -> None:
-        super().__init__(none_as_null=True)
-        self.shape = shape
-
-    def process_result_value(self, value: Any | None, dialect: Dialect) -> object:
-        return None if value is None else self.shape(value)
 
 
 def _flags(document: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:

@@ -12,7 +12,7 @@ import pytest
 from api import view
 from api.activity import doing, expected_end, now
 from api.comparison import compare_trials
-from tuner.model import BASELINE, Block, BlockKind, Event, TimeUse
+from tuner.model import BASELINE, Block, BlockKind, Event
 from tuner.page import why
 from tuner.page.effects_cache import EffectsCache
 from tuner.page.snapshot import Sight, Snapshot
@@ -21,6 +21,7 @@ from tuner.records.named_comparison import ComparedConfiguration, NamedCompariso
 from tuner.records.status import Absence
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store
+from tuner.time_use import TimeUse
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.campaign.histories import rules
 from tuner.campaign.budget import Cost
-from tuner.model import TimeUse
+from tuner.time_use import TimeUse
 
 
 def test_time_and_measurements_are_a_budget_each() -> None:

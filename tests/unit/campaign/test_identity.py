@@ -14,7 +14,7 @@ from tests.unit.campaign.campaigns import THREADS, Campaign, Recorder, faster, s
 from tests.unit.campaign.conftest import Begin
 from tuner.campaign.identity import aspect, aspects, differences
 from tuner.campaign.rules import rules_of
-from tuner.campaign.spec import load_space
+from tuner.campaign.space_section import load_space
 from tuner.errors import ConflictError
 from tuner.measure.workload import load_workload
 from tuner.services.simulated import testbed as simulated

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.unit.campaign.histories import History, planner, rules, trial
 from tests.unit.campaign.means_guide import configuration
-from tuner.campaign.plan import MAX_VOID_IN_A_ROW
+from tuner.campaign.halting import MAX_VOID_IN_A_ROW
 from tuner.campaign.steps import Ending, Explore, Finish, Halt, Phase, RunBlock, Step
 from tuner.judge.certify import CertificateOutcome
 from tuner.judge.race import Action

@@ -9,7 +9,8 @@ import pytest
 
 from tests.unit.report.samples import printed
 from tuner.campaign.presence import status_of
-from tuner.model import Campaign, Holder, Lease, QueuedRun, Request, Wish, WorkerProcess
+from tuner.model import Campaign, Holder, Lease, Request, Wish
+from tuner.queue_records import QueuedRun, WorkerProcess
 from tuner.records.status import Presence, Status
 from tuner.report.status import status_pages
 from tuner.states import CampaignState

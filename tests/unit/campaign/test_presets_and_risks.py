@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tuner.campaign.spec import SpaceSection, load_space
+from tuner.campaign.space_section import SpaceSection, load_space
 from tuner.cli.app import app
 from tuner.store import Store
 

@@ -24,7 +24,8 @@ from tuner.hosts.connector import CommandResult
 from tuner.hosts.local import LocalConnector
 from tuner.measure.references import ReferencePlan, install_references
 from tuner.measure.workload import load_workload
-from tuner.services.openafs.fileserver import Fileserver, FileserverPlace
+from tuner.services.openafs.bosserver import FileserverPlace
+from tuner.services.openafs.fileserver import Fileserver
 
 pytestmark = pytest.mark.slow
 

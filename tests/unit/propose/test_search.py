@@ -11,8 +11,9 @@ import pytest
 
 from tests.unit.propose.spaces import SMALL_CLIENT, SMALL_SERVER, small, tunables
 from tuner.model import Configuration
+from tuner.propose.aims import Aims
 from tuner.propose.encoding import Tunable
-from tuner.propose.search import Aims, Search
+from tuner.propose.search import Search
 from tuner.propose.search_trials import Arm, SearchTrial
 
 AIMS = Aims(weights=(0.5, 0.5), floor=math.log1p(0.05), tolerance=(0.005, 0.02))

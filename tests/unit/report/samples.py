@@ -8,19 +8,12 @@ from datetime import UTC, datetime
 
 from rich.console import Console, RenderableType
 
-from tuner.model import (
-    Answer,
-    Campaign,
-    ComponentEffect,
-    Configuration,
-    Event,
-    Recommendation,
-    TimeUse,
-)
+from tuner.model import Answer, Campaign, ComponentEffect, Configuration, Event, Recommendation
 from tuner.records.estimate import Estimate
 from tuner.records.standing import DroppedTrial, LiveTrial, Standing
 from tuner.report.tables import show
 from tuner.states import CampaignState
+from tuner.time_use import TimeUse
 
 WIDTHS = (60, 80, 120)
 AT = datetime(2026, 3, 1, 12, 0, 5, tzinfo=UTC)

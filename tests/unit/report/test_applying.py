@@ -9,7 +9,7 @@ import pytest
 
 import search_spaces
 from tests.unit.report.samples import NO_FINALIST, RECOMMENDED, campaign, printed
-from tuner.campaign.spec import stored_spaces
+from tuner.campaign.space_section import stored_spaces
 from tuner.model import Configuration
 from tuner.report.recommend import recommendation_page
 

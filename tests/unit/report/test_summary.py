@@ -16,10 +16,11 @@ from tests.unit.report.samples import (
     printed,
     shown,
 )
-from tuner.model import Recommendation, TimeUse
+from tuner.model import Recommendation
 from tuner.report.recommend import recommendation_page
 from tuner.report.summary import Effort, campaign_summary
 from tuner.states import CampaignState
+from tuner.time_use import TimeUse
 
 EFFORT = Effort(trials=11, blocks=20, measurements=96, void_blocks=1)
 

@@ -18,11 +18,12 @@ from tests.unit.report.samples import (
     printed,
     shown,
 )
-from tuner.model import Block, BlockKind, Measurement, TimeUse, Trial
+from tuner.model import Block, BlockKind, Measurement, Trial
 from tuner.records.estimate import Estimate
 from tuner.report.campaign_list import campaigns_table
 from tuner.report.tables import EVENTS_SHOWN, block_counts, campaign_page
 from tuner.states import BlockState, CampaignState, TrialState
+from tuner.time_use import TimeUse
 
 REASON = "futile: 8.0% slower [red] than trial 4 (95% interval 3.0 to 12.1%) after 5 blocks"
 TRIALS = (

@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from search_spaces import Chance, draw
-from tuner.campaign.spec import load_space, read_spec
+from tuner.campaign.space_section import load_space
+from tuner.campaign.spec import read_spec
 from tuner.cli.app import app
 from tuner.errors import SpecError
 

@@ -14,11 +14,12 @@ import pytest
 from tests.unit.store import records
 from tests.unit.store.conftest import Place
 from tuner.errors import ConflictError, SpecError, StoreError
-from tuner.model import Aspect, Prior, TimeUse
+from tuner.model import Aspect, Prior
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store, problems, tables
 from tuner.store import archive as archive_module
 from tuner.store.archive import FORMAT, export_campaign, import_campaign
+from tuner.time_use import TimeUse
 
 
 def filled(store: Store) -> str:

@@ -11,9 +11,9 @@ import pytest
 
 from tests.unit.store import records
 from tuner.errors import ConflictError, NotFoundError
-from tuner.model import TimeUse
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import NewEvent, Store
+from tuner.time_use import TimeUse
 
 LATER = records.NOON + timedelta(hours=1)
 

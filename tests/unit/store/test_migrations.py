@@ -18,10 +18,10 @@ from tests.postgresql import Server
 from tests.unit.store import records
 from tests.unit.store.conftest import KINDS, Place
 from tuner.errors import StoreError
-from tuner.model import TimeUse
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store, problems, schema, tables, upgrade
 from tuner.store.opening import FILE
+from tuner.time_use import TimeUse
 
 MIGRATIONS = Path(schema.__file__).with_name("migrations")
 

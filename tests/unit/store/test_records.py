@@ -16,9 +16,10 @@ from tests.postgresql import Server
 from tests.unit.store import records
 from tests.unit.store.conftest import KINDS, Place
 from tuner.campaign.scores import block_times
-from tuner.model import BASELINE, Block, BlockKind, Configuration, TimeUse, Value
+from tuner.model import BASELINE, Block, BlockKind, Configuration, Value
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store
+from tuner.time_use import TimeUse
 
 NUMBERS = count(1)
 

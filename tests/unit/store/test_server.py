@@ -24,11 +24,11 @@ from tests.unit.store import proxy, records
 from tests.unit.store.conftest import Place
 from tests.unit.store.proxy import Moment, Proxy
 from tuner.errors import ConflictError, SpecError, StoreError
-from tuner.model import TimeUse
 from tuner.states import CampaignState, TrialState
 from tuner.store import Store, backup, database, problems, queries, tables
 from tuner.store.opening import FILE
 from tuner.store.postgresql import PostgreSQL
+from tuner.time_use import TimeUse
 
 pytestmark = pytest.mark.postgres
 

@@ -9,9 +9,10 @@ import pytest
 from tests.unit.store import records
 from tests.unit.store.conftest import Place
 from tuner.errors import ConflictError
-from tuner.model import Aspect, Block, Holder, Lease, Prior, Request, TimeUse, Wish
+from tuner.model import Aspect, Block, Holder, Lease, Prior, Request, Wish
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store, problems
+from tuner.time_use import TimeUse
 
 HERE = Holder("here", "boot:1", 4711, 99)
 THERE = Holder("there", "boot:2", 4711, 99)

@@ -15,7 +15,8 @@ from tests.unit.store import records
 from tests.unit.store.conftest import Place
 from tuner.campaign.steering import steer
 from tuner.errors import ConflictError, SpecError, StoreError
-from tuner.model import Holder, QueuedRun, Wish
+from tuner.model import Holder, Wish
+from tuner.queue_records import QueuedRun
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store, queue_tables, upgrade
 from tuner.store.opening import open_database

@@ -21,9 +21,10 @@ from optuna.trial import FrozenTrial, TrialState
 
 from search_spaces import Space
 from tuner.model import BASELINE, Configuration, Value
+from tuner.propose.aims import Aims
 from tuner.propose.encoding import Tunable
 from tuner.propose.outlook import Outlook
-from tuner.propose.search import Aims, Search
+from tuner.propose.search import Search
 from tuner.propose.search_trials import Arm, SearchTrial
 from tuner.propose.trials import AskTrial, Replay, ask, distributions, replay
 

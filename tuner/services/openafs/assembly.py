@@ -19,11 +19,12 @@ from tuner.measure.together import Together
 from tuner.measure.workload import Workload
 from tuner.services.host_state import host_state
 from tuner.services.openafs import fuse, unit
+from tuner.services.openafs.bosserver import FileserverPlace
 from tuner.services.openafs.cache_manager import CacheManager
 from tuner.services.openafs.client import Client
 from tuner.services.openafs.client_runtime import ClientRuntime
 from tuner.services.openafs.counters import client_probe, server_probe
-from tuner.services.openafs.fileserver import Fileserver, FileserverPlace
+from tuner.services.openafs.fileserver import Fileserver
 from tuner.services.openafs.fuse import FuseClient, FusePlace
 from tuner.services.openafs.host_network import HostNetwork, bound
 from tuner.services.openafs.live import Live

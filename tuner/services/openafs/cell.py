@@ -24,8 +24,8 @@ from tuner.errors import TestbedError
 from tuner.hosts.node import NodeConnector
 from tuner.measure.workload import Workload
 from tuner.services.openafs.assembly import ClientHost, Layout, Requirements, assemble
+from tuner.services.openafs.bosserver import FileserverPlace
 from tuner.services.openafs.file import TestbedFile
-from tuner.services.openafs.fileserver import FileserverPlace
 from tuner.services.openafs.fuse import FusePlace
 from tuner.services.testbed import Bench
 

@@ -26,6 +26,7 @@ from tuner.model import Value
 from tuner.services.journal import Journal
 from tuner.services.lasting import JournalState
 from tuner.services.openafs import parse
+from tuner.services.openafs.bosserver import FileserverPlace, status_of
 from tuner.services.openafs.buffers import Buffers
 from tuner.services.openafs.limits import kernel_setting, memory_bytes, open_files
 from tuner.services.part import verify_effective
@@ -43,18 +44,6 @@ _ASK_TIMEOUT_S = 5.0
 _ANSWER_TIMEOUT_S = 20.0
 #: bosserver cuts longer command lines when it reads its own configuration back.
 _LONGEST_COMMAND = 244
-
-
-@dataclass(frozen=True, slots=True)
-class FileserverPlace:
-    """Where the fileserver is: address as its clients see it, the directory where fstune may keep
-    its files on that host, instance name and log file.
-    """
-
-    address: str
-    directory: str
-    instance: str = "dafs"
-    log: str = "/var/log/openafs/FileLog"
 
 
 @dataclass(slots=True)
@@ -84,7 +73,7 @@ class Fileserver:
         The journal of an interrupted run has the true command lines and takes precedence. Raises
         TestbedError when there is no bosserver or no instance, or its options cannot be read.
         """
-        status = _status(host, place)
+        status = status_of(host, place)
         now = () if status is None else status.commands
         journal = _journal(host, place)
         record = journal.read("commands")
@@ -189,7 +178,7 @@ class Fileserver:
 
     def incarnation(self) -> str:
         """See Part.incarnation: bosserver counts, and starts again whatever crashes."""
-        status = _status(self.host, self.place)
+        status = status_of(self.host, self.place)
         return "gone" if status is None else f"{status.starts} starts, {status.summary}"
 
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
@@ -200,7 +189,7 @@ class Fileserver:
             silent = isinstance(problem, CommandTimeout)
             if isinstance(problem, TransportError) and not silent:
                 raise
-            status = _status(self.host, self.place)
+            status = status_of(self.host, self.place)
             if status is not None and not status.last_error and status.running:
                 if not silent:
                     raise TestbedError(f"{self.host.host}: no read-back: {problem}") from problem
@@ -220,7 +209,7 @@ class Fileserver:
             try:
                 return self._effective()
             except ValueError:
-                status = _status(self.host, self.place)
+                status = status_of(self.host, self.place)
                 runs = status is not None and status.running
                 if not runs or time.monotonic() > deadline:
                     raise
@@ -260,7 +249,7 @@ class Fileserver:
 
     def _recreate(self, commands: tuple[str, ...]) -> int:
         # A run that was cut off between delete and create has left no instance.
-        status = _status(self.host, self.place)
+        status = status_of(self.host, self.place)
         if status is not None:
             if status.commands not in (self.last_commands, self.original):
                 raise TestbedError(
@@ -300,7 +289,7 @@ class Fileserver:
         deadline = time.monotonic() + _START_TIMEOUT_S
         while True:
             try:
-                return _status(self.host, self.place)
+                return status_of(self.host, self.place)
             except CommandFailed:
                 if time.monotonic() > deadline:
                     raise
@@ -385,21 +374,6 @@ def _last(log: parse.StartLog) -> str:
 
 def _journal(host: Connector, place: FileserverPlace) -> Journal:
     return Journal(host, f"{place.directory}/fileserver", __package__, _RESTORE, (_STOP,))
-
-
-def _status(host: Connector, place: FileserverPlace) -> parse.InstanceStatus | None:
-    """The status of the instance in bosserver; None when there is no such instance."""
-    argv = ["bos", "status", place.address, place.instance, "-long", "-localauth"]
-    result = host.ask(argv)
-    if "no such entity" in result.stderr:
-        return None
-    # It prints nothing, and succeeds, when bosserver ends meanwhile.
-    if result.status != 0 or not result.stdout.strip():
-        raise CommandFailed(host.host, result)
-    try:
-        return parse.bos_status(result.stdout)
-    except ValueError as problem:
-        raise TestbedError(f"{host.host}: {problem}") from problem
 
 
 def host_limits(host: Connector, fixed_command: str) -> dict[str, int]:

@@ -33,12 +33,8 @@ from tuner.services.facts import HostFacts, host_facts
 from tuner.services.kind import Finding, Rehearsal
 from tuner.services.openafs import cache_manager, fileserver
 from tuner.services.openafs.assembly import ClientHost, Layout, Requirements, assemble
-from tuner.services.openafs.facts import (
-    ServerFacts,
-    client_facts,
-    server_facts,
-    token_place,
-)
+from tuner.services.openafs.bosserver import FileserverPlace
+from tuner.services.openafs.facts import ServerFacts, client_facts, server_facts, token_place
 from tuner.services.openafs.file import (
     ClientSection,
     FuseSection,
@@ -46,7 +42,7 @@ from tuner.services.openafs.file import (
     SshSection,
     TestbedFile,
 )
-from tuner.services.openafs.fileserver import Fileserver, FileserverPlace
+from tuner.services.openafs.fileserver import Fileserver
 from tuner.services.openafs.fuse import FusePlace
 from tuner.services.openafs.host_network import HostNetwork, possible
 from tuner.services.openafs.nodes import from_node, keep_up, node

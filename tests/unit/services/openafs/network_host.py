@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tuner.hosts.connector import CommandResult, Direct, write_whole
 from tuner.hosts.local import LocalConnector
-from tuner.services.openafs.fileserver import FileserverPlace
+from tuner.services.openafs.bosserver import FileserverPlace
 
 PROGRAM = "/usr/lib/openafs/dafileserver"
 COMPANIONS = ("/usr/lib/openafs/davolserver", "/usr/lib/openafs/salvageserver")

@@ -16,8 +16,8 @@ from tuner.measure.workload import load_workload
 from tuner.model import Configuration
 from tuner.services.openafs import hosts
 from tuner.services.openafs.assembly import ClientHost, Layout, Requirements, assemble, usual_wishes
+from tuner.services.openafs.bosserver import FileserverPlace
 from tuner.services.openafs.file import TestbedFile
-from tuner.services.openafs.fileserver import FileserverPlace
 from tuner.services.part import NotInEffect
 from tuner.services.target import Target
 from tuner.services.testbed import Bench

@@ -1,0 +1,28 @@
+"""When a campaign stops because nothing can be measured any more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from tuner.model import Block, BlockTimes
+from tuner.states import BlockState
+
+#: So many blocks of one run may go void one after another before the campaign stops.
+MAX_VOID_IN_A_ROW = 4
+
+
+def void_reason(
+    blocks: Sequence[Block | BlockTimes], failed: Collection[int], most: int = MAX_VOID_IN_A_ROW
+) -> str | None:
+    """Why the campaign must stop: so many void blocks since the last complete one that no trial
+    which has failed since accounts for.
+    """
+    void: list[str] = []
+    for block in reversed(blocks):
+        if block.state is not BlockState.VOID or len(void) == most:
+            break
+        if not set(failed) & set(block.order):
+            void.append(block.reason)
+    if len(void) < most:
+        return None
+    return f"{most} blocks in a row went void; the last one: {void[0]}"

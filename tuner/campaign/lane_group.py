@@ -1,0 +1,145 @@
+"""The testbeds of one run: opened at its beginning, lost one by one, given back in every case.
+
+Owns what is said about each of them. What is measured there is ``measuring``'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tuner.campaign.event_writer import EventWriter
+from tuner.campaign.halting import MAX_VOID_IN_A_ROW
+from tuner.campaign.lanes import Doings, Lane, LaneObserver, Site, Stopped
+from tuner.campaign.ledger import Ledgers
+from tuner.campaign.steps import RunBlock
+from tuner.errors import CampaignHalted, TestbedError, TunerError, evidence
+from tuner.measure.workload import Workload
+from tuner.model import BlockTimes
+from tuner.records.standing import Observer
+from tuner.services.testbed import Bench
+from tuner.states import BlockState
+
+
+class LaneGroup:
+    """A lane for each testbed of a campaign.
+
+    ``together``: whether the specification names a list of them. One of a list can be lost, and the
+    others go on; each is named in what is said.
+    """
+
+    def __init__(
+        self, sites: Sequence[Site], writer: EventWriter, observer: Observer, *, together: bool
+    ) -> None:
+        self.ledgers = Ledgers([site.testbed.clock for site in sites])
+        self.together = together
+        each = zip(sites, self.ledgers.each, strict=True)
+        self._lanes = [Lane(site, ledger) for site, ledger in each]
+        self._writer = writer
+        self._observer = observer
+        self._doing = observer.doing
+        self._doings = Doings(observer)
+
+    def open(self, campaign: str, workload: Workload) -> None:
+        """Make the testbeds ready. One of several that cannot be is lost; the last one raises."""
+        for lane in self._lanes:
+            with self.ledgers.run.on("testbed"):
+                if lane.site.testbed.claim(campaign):
+                    text = "the testbed is brought up for this campaign"
+                    self._writer.tell(
+                        "testbed-owned", f"{self.prefix(lane)}{text}", self.named(lane)
+                    )
+                try:
+                    lane.open(workload, self.observer(lane).doing)
+                except TestbedError as problem:
+                    if not self.together:
+                        raise
+                    self.lose(lane, problem)
+
+    def opened(self) -> list[Lane]:
+        """The testbeds that were opened, and are not lost."""
+        return [lane for lane in self._lanes if lane.lost is None and lane.bench is not None]
+
+    def benches(self) -> list[Bench]:
+        """The benches of the testbeds that can be used. Raises what the last was lost for."""
+        benches = [lane.bench for lane in self._lanes if lane.bench is not None and not lane.lost]
+        if not benches:
+            raise next(lane.lost for lane in reversed(self._lanes) if lane.lost is not None)
+        return benches
+
+    def lose(self, lane: Lane, problem: TunerError) -> None:
+        """Go on without a testbed, which is put back as far as that is possible now."""
+        lane.lost = problem
+        text = f"{self.prefix(lane)}not used any more: {problem}"
+        self._writer.tell("testbed-lost", text, {**self.named(lane), **evidence(problem)})
+        with self.ledgers.run.on("testbed"):
+            events, failure = lane.give_back(self._doing)
+        self.tell_restored(lane, events, failure)
+
+    def observer(self, lane: Lane) -> Observer:
+        """Who is told what goes on on a testbed."""
+        if not self.together:
+            return self._observer
+        return LaneObserver(self._doings, lane.site.label)
+
+    def available(self) -> list[Lane]:
+        """The testbeds that may be used now. Raises what the last was lost for, or
+        KeyboardInterrupt when only the hour is against it.
+        """
+        usable = [lane for lane in self._lanes if lane.usable]
+        if not usable:
+            raise next(lane.lost for lane in reversed(self._lanes) if lane.lost is not None)
+        reasons = [lane.site.testbed.unavailable() for lane in usable]
+        free = [lane for lane, reason in zip(usable, reasons, strict=True) if reason is None]
+        if not free:
+            raise KeyboardInterrupt(reasons[0])
+        return free
+
+    def look_at(
+        self,
+        lanes: Sequence[Lane],
+        endings: Sequence[BaseException | None],
+        blocks: Mapping[int, BlockTimes],
+        steps: Sequence[RunBlock],
+    ) -> None:
+        """What became of blocks that were measured at once: a testbed that does not do its part is
+        lost, anything else ends the run.
+        """
+        for problem in endings:
+            if problem is not None and not isinstance(
+                problem, TestbedError | CampaignHalted | Stopped
+            ):
+                raise problem
+        for lane, step, problem in zip(lanes, steps, endings, strict=True):
+            block = blocks[step.number]
+            lane.voids = lane.voids + 1 if block.state is BlockState.VOID else 0
+            if isinstance(problem, TestbedError | CampaignHalted):
+                self.lose(lane, problem)
+            elif lane.voids >= MAX_VOID_IN_A_ROW:
+                text = f"{lane.voids} blocks in a row went void; the last one: {block.reason}"
+                self.lose(lane, CampaignHalted(f"the campaign halted: {text}"))
+
+    def give_back(self) -> list[tuple[Lane, list[tuple[str, str]], TunerError | None]]:
+        """Put back every testbed that is not as it was found yet; see ``Lane.give_back``."""
+        with self.ledgers.run.on("testbed"):
+            lanes = [lane for lane in self._lanes if not lane.is_back]
+            return [(lane, *lane.give_back(self._doing)) for lane in lanes]
+
+    def tell_restored(
+        self, lane: Lane, events: Sequence[tuple[str, str]], failure: TunerError | None
+    ) -> list[str]:
+        """Tell what was put back on a testbed, and what could not be; returns the sentences."""
+        sentences = [f"{self.prefix(lane)}{sentence}" for _, sentence in events]
+        for (kind, _), sentence in zip(events, sentences, strict=True):
+            self._writer.tell(kind, sentence, self.named(lane))
+        if failure is not None:
+            text = f"{self.prefix(lane)}not everything could be put back: {failure}"
+            self._writer.tell("restore-failed", text, {**self.named(lane), **evidence(failure)})
+        return sentences
+
+    def prefix(self, lane: Lane) -> str:
+        """The beginning of a sentence about one of several testbeds."""
+        return f"{lane.site.label}: " if self.together else ""
+
+    def named(self, lane: Lane) -> dict[str, str]:
+        """What an event about one of several testbeds holds besides."""
+        return {"testbed": lane.site.name or lane.site.label} if self.together else {}

@@ -1,0 +1,135 @@
+"""The ``spaces:`` section of a campaign file: which parameters of which part may be changed.
+
+Owns its words, and looks up the search spaces that it names.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+import search_spaces
+from search_spaces import Risk, Space, SpaceError, Use, describe
+from tuner.documents import ParameterValue, Section, wrong_key
+from tuner.errors import SpecError
+from tuner.services.kind import Kind
+from tuner.services.kinds import part_order
+
+
+class SpaceSection(Section):
+    """A search space and how the campaign narrows it.
+
+    ``only``: search these parameters and no other. ``also``: search these besides the usual ones
+    (negative controls, for example). ``fix``: always set these. ``range``: ``[low, high]`` or a
+    list of words. ``allow_risk``: risk classes that may be searched. ``presets``: configurations of
+    the space, by name, to try before anything else.
+    """
+
+    name: str
+    only: tuple[str, ...] | None = None
+    also: tuple[str, ...] = ()
+    fix: dict[str, ParameterValue] = Field(default_factory=dict)
+    range: dict[str, tuple[ParameterValue, ...]] = Field(default_factory=dict)
+    allow_risk: tuple[str, ...] = ()
+    presets: tuple[str, ...] = ()
+
+
+def as_section(value: object) -> object:
+    """A name alone is short for a section that says no more."""
+    return {"name": value} if isinstance(value, str) else value
+
+
+NamedSpace = Annotated[SpaceSection, BeforeValidator(as_section)]
+
+
+def _without_nulls(value: object) -> object:
+    """Campaigns of earlier releases are stored with a null for a part that was left alone."""
+    if not isinstance(value, dict):
+        return value
+    untouched = [part for part in part_order() if part in value and value[part] is None]
+    return {part: space for part, space in value.items() if part not in untouched}
+
+
+#: Which parameters may be changed: a packaged search space or a file for each part of the service.
+#: A part without one keeps the settings that it was found with.
+Spaces = Annotated[dict[str, NamedSpace], BeforeValidator(_without_nulls)]
+
+
+def by_part(spaces: Mapping[str, SpaceSection], kind: Kind) -> dict[str, SpaceSection]:
+    """The spaces in the order of the service's parts. Raises the error of a part that it has not,
+    or that is missing.
+    """
+    parts = part_order() if kind.parts is None else kind.parts
+    for part in [part for part in spaces if part not in parts]:
+        nearest = difflib.get_close_matches(part, parts, n=1)
+        hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(parts)}"
+        raise wrong_key(part, f"{_not_for_campaigns(spaces[part].name)}unknown key; {hint}")
+    for part in sorted(kind.required - spaces.keys()):
+        raise wrong_key(part, "missing")
+    if not spaces:
+        raise ValueError(f"name the search space of a part: {', '.join(parts)}")
+    return {part: spaces[part] for part in parts if part in spaces}
+
+
+def _not_for_campaigns(name: str) -> str:
+    """A clause that a packaged space is for no campaign; "" for others."""
+    if name not in search_spaces.names():
+        return ""
+    space = search_spaces.load(name)
+    if Use.CAMPAIGNS in space.uses or Use.SIMULATION in space.uses:
+        return ""
+    return f"no campaign changes {name}, it is for {describe.purpose(space)}; "
+
+
+def load_space(section: SpaceSection, component: str) -> Space:
+    """The search space that a section names, narrowed as it says. Raises SpecError."""
+    try:
+        space = search_spaces.load(section.name)
+        if space.component != component:
+            message = (
+                f"{_not_for_campaigns(section.name)}{space.name} is a space of {space.component}"
+            )
+            raise SpecError(f"spaces.{component}: {message}")
+        narrowed = space.narrow(
+            only=section.only,
+            also=section.also,
+            fix=section.fix,
+            ranges=section.range,
+            allow_risk=section.allow_risk,
+        )
+        return narrowed if section.only is not None else _with_presets(narrowed, section)
+    except SpaceError as problem:
+        raise SpecError(f"spaces.{component}: {problem}") from problem
+
+
+def stored_spaces(text: str, *, files: bool = True) -> dict[str, Space]:
+    """The spaces of a stored specification, whole, by part; none where one of them is gone.
+    ``files``: those in files too, not the packaged ones alone.
+
+    Of a campaign of a server only the names of its spaces are known.
+    """
+    try:
+        names = {p: section["name"] for p, section in json.loads(text)["spaces"].items() if section}
+        if not files and not set(names.values()) <= set(search_spaces.names()):
+            return {}
+        return {part: search_spaces.load(name) for part, name in names.items()}
+    except (SpaceError, ValueError, TypeError, KeyError, AttributeError):
+        return {}
+
+
+def _with_presets(space: Space, section: SpaceSection) -> Space:
+    """The space with the risky parameters of the presets asked for searched too: whoever names a
+    preset allows what it sets, alone and in other company.
+    """
+    parameters = {
+        name
+        for preset in space.presets
+        if preset.name in section.presets
+        for name in preset.values
+        if space[name].risk is not Risk.PERFORMANCE and space[name].fixed is None
+    }
+    return space.searching(parameters)

@@ -1,0 +1,153 @@
+"""Campaigns as they are stored: their states, their baselines and their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, insert, update
+
+from tuner.errors import ConflictError
+from tuner.identifiers import new_campaign_id
+from tuner.model import Campaign, Configuration, Event, Prior, Recommendation
+from tuner.states import CampaignState, TrialState
+from tuner.store import posted, queries, tables
+from tuner.store.posted import PostedRequest
+from tuner.store.rows import NewEvent, values
+from tuner.store.sharing import SharingStore
+from tuner.time_use import TimeUse
+
+#: How the trials end that are left when their campaign ends, and why.
+_TRIALS_END = {
+    CampaignState.FINISHED: (TrialState.COMPLETE, "the campaign ended"),
+    CampaignState.CANCELLED: (TrialState.CANCELLED, "the campaign is"),
+}
+
+
+class CampaignStore(SharingStore):
+    """Campaigns themselves; see ``Store``."""
+
+    def create_campaign(
+        self,
+        name: str,
+        spec: str,
+        seed: int,
+        at: datetime,
+        *,
+        priors: Sequence[Prior] = (),
+        request: PostedRequest | None = None,
+    ) -> Campaign:
+        """Store a new campaign and its first event. ``spec``: JSON text; 0 <= ``seed`` < 2**64.
+
+        ``priors``: what an earlier campaign found. ``request``: the one that it comes from; the
+        campaign of the same request is returned when it exists already.
+        """
+        campaign = Campaign(
+            id=new_campaign_id(at),
+            name=name,
+            state=CampaignState.CREATED,
+            spec=spec,
+            seed=seed,
+            created=at,
+            updated=at,
+        )
+        event = NewEvent(at, "campaign-created", f"campaign {name} is created")
+        table = tables.campaign
+        row = values(table, campaign) | values(table, campaign.time_use)
+
+        def add(connection: Connection) -> Campaign:
+            if request is not None and (earlier := posted.campaign_of(connection, request, at)):
+                return queries.campaigns(connection, table.c.id == earlier)[0]
+            connection.execute(insert(table).values(row))
+            if request is not None:
+                posted.keep(connection, request, campaign.id, at)
+            for number, prior in enumerate(priors):
+                prior_row = values(tables.prior, prior, campaign=campaign.id, number=number)
+                connection.execute(insert(tables.prior).values(prior_row))
+            queries.add_event(connection, campaign.id, event)
+            return campaign
+
+        try:
+            return self._database.write(add)
+        except ConflictError:
+            if request is None:
+                raise
+            # The same request may have come twice at the same moment: now its campaign is there.
+            return self._database.write(add)
+
+    def campaigns(self) -> list[Campaign]:
+        """Return every campaign, newest first."""
+        return self._database.read(queries.campaigns)
+
+    def campaign(self, reference: str) -> Campaign:
+        """Return a campaign by its identifier, by how only this one begins, or the ``last`` one."""
+
+        def find(connection: Connection) -> Campaign:
+            identifier = queries.resolve(connection, reference, self._database.where)
+            return queries.campaigns(connection, tables.campaign.c.id == identifier)[0]
+
+        return self._database.read(find)
+
+    def move_campaign(
+        self, campaign: str, state: CampaignState, reason: str, event: NewEvent
+    ) -> Event:
+        """Bring a campaign into ``state``. What was asked of it is over then, and with its end
+        comes that of its trials: a part of them that had ended alone would change what a run that
+        takes the campaign up decides.
+        """
+        table, requests = tables.campaign, tables.request
+
+        def move(connection: Connection, _: Row[Any]) -> Event:
+            this, what = table.c.id == campaign, f"campaign {campaign}"
+            queries.move(connection, table, this, what, state, reason=reason)
+            connection.execute(delete(requests).where(requests.c.campaign == campaign))
+            if state in _TRIALS_END:
+                queries.end_trials(connection, campaign, *_TRIALS_END[state])
+            return queries.add_event(connection, campaign, event)
+
+        return self._change(campaign, move)
+
+    def set_baseline(
+        self, campaign: str, configuration: Configuration, event: NewEvent
+    ) -> Event | None:
+        """Store what was found on the testbed. The same again changes nothing and returns None."""
+        table = tables.campaign
+
+        def set_once(connection: Connection, row: Row[Any]) -> Event | None:
+            if row.baseline == configuration:
+                return None
+            if row.baseline is not None:
+                raise ConflictError(f"campaign {campaign} was begun with another baseline")
+            connection.execute(
+                update(table).where(table.c.id == campaign).values(baseline=configuration)
+            )
+            return queries.add_event(connection, campaign, event)
+
+        return self._change(campaign, set_once)
+
+    def add_time_use(self, campaign: str, use: TimeUse) -> None:
+        """Add to where the campaign's time went. This is accounting: it makes no event."""
+        self._change(campaign, lambda connection, row: queries.add_time_use(connection, row, use))
+
+    def save_recommendation(
+        self, campaign: str, recommendation: Recommendation, event: NewEvent
+    ) -> Event:
+        """Store the answer of a campaign, in place of an earlier one. Its trial must be stored."""
+        table = tables.recommendation
+        effects = [
+            values(tables.effect, effect, campaign=campaign, component=name)
+            for name, effect in recommendation.components.items()
+        ]
+
+        def save(connection: Connection, _: Row[Any]) -> Event:
+            for old in (tables.effect, table):
+                connection.execute(delete(old).where(old.c.campaign == campaign))
+            connection.execute(
+                insert(table).values(values(table, recommendation, campaign=campaign))
+            )
+            if effects:
+                connection.execute(insert(tables.effect), effects)
+            return queries.add_event(connection, campaign, event)
+
+        return self._change(campaign, save)
