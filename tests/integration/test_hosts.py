@@ -15,7 +15,7 @@ from deploy.cell.network import SERVER_ADDRESS, client_address
 from tests.acceptance.lab import CELL, RESTORE, Lab, bring_up, processes, wait_for
 from tests.unit.services.openafs.test_file import HOSTILE
 from tuner.errors import ConfigurationError, TransportError
-from tuner.hosts.link import SshHost
+from tuner.hosts.log_in import SshHost
 from tuner.hosts.ssh import SshConnector
 from tuner.services.openafs.fuse import FuseClient, FusePlace
 

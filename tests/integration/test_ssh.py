@@ -23,8 +23,9 @@ from deploy.cell.network import SERVER_ADDRESS, client_address
 from tests.integration.conftest import wait_for
 from tuner.campaign.stopping import stop_signals
 from tuner.errors import TransportError
+from tuner.hosts import link
 from tuner.hosts.connector import CommandFailed, CommandTimeout, Connector, OutputTooLarge
-from tuner.hosts.link import AccessError, Patience, SshHost
+from tuner.hosts.log_in import AccessError, Patience, SshHost
 from tuner.hosts.node import NodeConnector
 from tuner.hosts.ssh import SshConnector
 
@@ -412,10 +413,20 @@ class Striking:
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("keeps", "least"),
+    [
+        (True, 3),  # a sign of life is asked for, then a command
+        (False, 5),  # a session is opened, a command asked for, sent and let go of
+    ],
+)
 def test_a_stop_signal_leaves_a_connection_that_works(
-    server: SshConnector, monkeypatch: pytest.MonkeyPatch
+    keeps: bool, least: int, server: SshConnector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Wherever in paramiko it strikes: what is put back goes over the same connection."""
+    if not keeps:
+        monkeypatch.setattr(link, "_MOST_KEPT", 0)
+        server._link._close_kept()
     server.run(["true"])
     transport = server._link._alive()
     assert transport is not None
@@ -433,7 +444,39 @@ def test_a_stop_signal_leaves_a_connection_that_works(
         assert server._link._alive() is transport
         if not lock.struck:
             break
-    assert at > 4  # a session is opened, a command asked for, sent and let go of
+    assert at >= least
+
+
+def test_commands_share_what_runs_them(server: SshConnector) -> None:
+    """To start python3 anew for each is most of what a short command takes."""
+    asks = ["sh", "-c", "cut -d ' ' -f 4 /proc/$PPID/stat"]
+    assert len({server.run(asks).stdout for _ in range(5)}) == 1
+    with pytest.raises(CommandTimeout):
+        server.run(["sleep", "100"], timeout_s=0.1)
+    assert server.run(["true"]).status == 0
+
+
+def test_what_runs_commands_may_be_killed_between_them(hosts: Hosts) -> None:
+    with hosts.open() as connector:
+        first = connector.run(["sh", "-c", "cut -d ' ' -f 4 /proc/$PPID/stat"]).stdout.strip()
+        hosts.node.check(["kill", "-KILL", first])
+        assert connector.run(["echo", "here"]).stdout == "here\n"
+
+
+def test_a_host_that_grants_one_session_has_it_when_it_is_needed(hosts: Hosts) -> None:
+    """No session is kept from one that has none to spare."""
+    options = ["-o", "MaxSessions=1", "-o", "Port=2222", "-o", "PidFile=/run/sshd-2222.pid"]
+    hosts.node.check(["/usr/sbin/sshd", "-f", "/fstune/ssh/sshd_config", *options])
+    named = (hosts.keys / "known_hosts").read_text().splitlines()[0].partition(" ")[2]
+    known = hosts.known("narrow", f"[{SERVER_ADDRESS}]:2222 {named}")
+    try:
+        with hosts.open(port=2222, known_hosts=known) as connector:
+            assert connector.run(["echo", "here"]).stdout == "here\n"
+            conversation = connector.converse(["cat"])
+            conversation.kill()
+            assert connector.run(["echo", "again"]).stdout == "again\n"
+    finally:
+        hosts.node.check(["sh", "-c", "kill $(cat /run/sshd-2222.pid)"])
 
 
 def test_closing_wakes_who_waits(hosts: Hosts) -> None:

@@ -15,12 +15,7 @@ from importlib.resources import files
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tuner.errors import TransportError
-from tuner.hosts.connector import (
-    OUTPUT_LIMIT_BYTES,
-    CommandTimeout,
-    OutputTooLarge,
-    program,
-)
+from tuner.hosts.connector import OUTPUT_LIMIT_BYTES, CommandTimeout, OutputTooLarge, program
 
 #: Run by the host: reads the supervisor from standard input and becomes it. Nothing is left there,
 #: and no argument of a command ever meets a shell.
@@ -76,8 +71,8 @@ class Request:
     fields: Mapping[str, object]
     input: bytes = b""
 
-    def encode(self, mark: str) -> bytes:
-        """The bytes to send, the supervisor itself first."""
+    def encode(self, mark: str, *, first: bool = True) -> bytes:
+        """The bytes to send; the ``first`` request brings the supervisor itself along."""
         document = dict(self.fields)
         document |= {
             "do": self.do,
@@ -87,8 +82,8 @@ class Request:
             "input_bytes": len(self.input),
         }
         source = supervisor()
-        head = b"%d\n%s%s\n" % (len(source), source, json.dumps(document).encode())
-        return head + self.input
+        head = b"%d\n%s" % (len(source), source) if first else b""
+        return head + json.dumps(document).encode() + b"\n" + self.input
 
 
 class _Header(BaseModel):

@@ -29,7 +29,8 @@ from tuner.hosts.connector import (
     write_whole,
 )
 from tuner.hosts.exchange import BOOTSTRAP, Answer, AnswerReader, Request
-from tuner.hosts.link import AccessError, Link, OpenSocket, Patience, SshHost, open_socket
+from tuner.hosts.link import Link, OpenSocket, open_socket
+from tuner.hosts.log_in import AccessError, Patience, SshHost
 from tuner.hosts.quoting import quote, refuse_null
 from tuner.hosts.ssh_conversation import SshConversation
 from tuner.interruption import uninterrupted
@@ -158,11 +159,13 @@ class SshConnector(Direct):
     def _exchange(self, request: Request, what: str, limit_s: float) -> Answer:
         """Ask the host's supervisor something that takes it at most ``limit_s``."""
         reader = AnswerReader()
-        data = request.encode(reader.mark)
-        with self._link.channel() as channel:
+        with self._link.session() as session:
+            channel = session.channel
+            data = request.encode(reader.mark, first=session.is_new)
             sending_s = self._patience.silence_s + len(data) / _LEAST_BYTES_PER_S
             with self._link.dropped_after(sending_s, channel):
-                channel.exec_command(self._command)
+                if session.is_new:
+                    channel.exec_command(self._command)
                 channel.sendall(data)
             transfer_s = 2 * OUTPUT_LIMIT_BYTES / _LEAST_BYTES_PER_S
             deadline = time.monotonic() + limit_s + self._patience.silence_s + transfer_s
@@ -171,6 +174,7 @@ class SshConnector(Direct):
             except ValueError as problem:
                 raise TransportError(f"{self.host}: {what}: bad answer: {problem}") from problem
             self._boot_id = answer.boot_id
+            session.is_whole = True
             return answer
 
     def _listen(

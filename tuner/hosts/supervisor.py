@@ -1,14 +1,14 @@
-"""Runs commands on a host for fstune; sent there with every request and run by that host's python3.
+"""Runs commands on a host for fstune; sent there for many requests, and run by its python3.
 
 Owns the host's side of ``exchange.py``: it starts a command in a session of its own, gives it its
 input, keeps its output within limits, kills its whole process group when its time is up, and tells
 how it ended. It stands alone: standard library only, Python 3.9 or newer, nothing of ours imported.
 
 A request is one line of JSON on standard input and then the bytes of the command's input; an answer
-is the request's mark, one line of JSON, and the bytes of standard output and error. Standard input
-stays open on the other side meanwhile: its end means that nobody waits any more, and the command of
-a plain request is killed then. While a command runs, a newline is written now and then, so that the
-other side knows that host and connection live.
+is the request's mark, one line of JSON, and the bytes of standard output and error. The end of
+standard input means that nobody waits any more: the command of a plain request is killed then. A
+newline is written now and then while a command runs, and answers an empty line between two
+requests, so that the other side knows that host and connection live. Each request has a process.
 
 A detached command has a directory named by its run: whoever makes it starts the command, everybody
 else finds it there, so that a run is started once however often it is asked for. Its keeper holds a
@@ -52,8 +52,7 @@ class Disconnected(Exception):
 class Client:
     """Whoever asked: its request, whether it is still there, and the way back to it."""
 
-    def __init__(self) -> None:
-        line = sys.stdin.buffer.readline()
+    def __init__(self, line: bytes) -> None:
         self.request: dict[str, Any] = json.loads(line) if line.endswith(b"\n") else {}
         length = self.request.get("input_bytes", -1)
         self.input = sys.stdin.buffer.read(max(0, length))
@@ -62,7 +61,7 @@ class Client:
         self._silent_since = time.monotonic()
 
     def check(self) -> None:
-        """Raise Gone when the other side is; keep it informed that we are not."""
+        """Raise Disconnected when the other side is; keep it informed that we are not."""
         hung_up = select.poll()
         hung_up.register(0, select.POLLIN)
         if hung_up.poll(0) and not os.read(0, 1):
@@ -72,7 +71,7 @@ class Client:
             _write(1, b"\n")
 
     def tell(self, answer: Answer) -> None:
-        """Send the answer, and of which start of the machine it is. Raises Gone."""
+        """Send the answer, and of which start of the machine it is. Raises Disconnected."""
         header, out, err = answer
         full = ({**header, "boot_id": boot_id()}, out, err)
         _write(1, b"\n" + self.request["mark"].encode() + _packed(full))
@@ -154,12 +153,12 @@ class Command:
             self._kill()
             raise
         if status is None:
-            dead = self._kill()
-            return {"ended": ending, "status": 0, "dead": dead}, b"", b""
+            return {"ended": ending, "status": 0, "dead": self._kill()}, b"", b""
         if self._too_large():
             return {"ended": "too-large", "status": status, "dead": True}, b"", b""
-        outputs = [_content(descriptor) for descriptor in (self._out, self._err)]
-        return {"ended": "exit", "status": status, "dead": True}, outputs[0], outputs[1]
+        header = {"ended": "exit", "status": status, "dead": True}
+        out, err = (os.pread(one, os.fstat(one).st_size, 0) for one in (self._out, self._err))
+        return header, out, err
 
     def _status(self) -> int | None:
         """Its exit status, negative for the signal that ended it; None while it runs."""
@@ -181,10 +180,6 @@ class Command:
                 return True
             time.sleep(0.005)
         return False
-
-
-def _content(descriptor: int) -> bytes:
-    return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
 
 
 def _environment() -> dict[str, str]:
@@ -254,8 +249,8 @@ class Run:
                 self._client.check()
                 self._end_process()
                 time.sleep(_TICK_S)
-            aside = f"{self._place}.{os.getpid()}"
-            os.rename(self._place, aside)  # at once for all who still look for its answer
+            # At once for all who still look for its answer.
+            os.rename(self._place, aside := f"{self._place}.{os.getpid()}")
             _remove(aside)
         return _only("forgotten")
 
@@ -339,9 +334,8 @@ def _home(path: str, run_id: str) -> str:
 
 def _own(path: str) -> bool:
     """Whether it is a directory that nobody else can enter."""
-    status = os.lstat(path)
-    mine = status.st_uid == os.geteuid() and not status.st_mode & 0o077
-    return mine and stat.S_ISDIR(status.st_mode)
+    seen = os.lstat(path)
+    return stat.S_ISDIR(seen.st_mode) and seen.st_uid == os.geteuid() and not seen.st_mode & 0o077
 
 
 def _store(directory: str, name: str, content: bytes) -> None:
@@ -374,26 +368,31 @@ def _started(pid: int) -> str:
 
 def _answer(client: Client) -> Answer:
     kind = client.request["do"]
-    if kind == "run":
-        return Command(client.request, client.input).finish(client.check)
-    if kind == "attend":
-        return Run(client).attend()
-    if kind == "forget":
-        return Run(client).forget()
-    return _only("greeted")
+    try:
+        if kind == "run":
+            return Command(client.request, client.input).finish(client.check)
+        if kind == "attend":
+            return Run(client).attend()
+        return Run(client).forget() if kind == "forget" else _only("greeted")
+    except OSError as problem:
+        return _only("failed")[0], b"", str(problem).encode()
 
 
 def main() -> None:
-    """Answer the one request on standard input. Commands start in /: no file system is held."""
+    """Answer the requests on standard input. Commands start in /: no file system is held."""
     os.chdir("/")
     with contextlib.suppress(Disconnected):
-        client = Client()
-        try:
-            answer = _answer(client)
-        except OSError as problem:
-            answer = (_only("failed")[0], b"", str(problem).encode())
-        client.tell(answer)
-        os._exit(0)  # at once: there are only so many sessions on a connection
+        while line := sys.stdin.buffer.readline():
+            if line == b"\n":
+                _write(1, line)
+                continue
+            client = Client(line)
+            if (pid := os.fork()) == 0:
+                client.tell(_answer(client))
+                break
+            if os.waitpid(pid, 0)[1] != 0:
+                break  # the other side hears the end of what will not be answered
+    os._exit(0)
 
 
 if __name__ == "__main__":

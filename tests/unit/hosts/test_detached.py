@@ -9,7 +9,7 @@ import pytest
 from tuner.errors import SpecError, TransportError
 from tuner.hosts import detached
 from tuner.hosts.exchange import Answer, Request
-from tuner.hosts.link import AccessError
+from tuner.hosts.log_in import AccessError
 
 Step = str | BaseException
 

@@ -13,7 +13,7 @@ from tuner.hosts.connector import CommandFailed, CommandResult, CommandTimeout, 
 from tuner.hosts.conversation import Conversation
 from tuner.hosts.guard import bare
 from tuner.hosts.hold import TRUSTED_S, Hold, Owner, patience_s
-from tuner.hosts.link import Patience
+from tuner.hosts.log_in import Patience
 from tuner.services.openafs.hosts import patience
 
 

@@ -274,3 +274,20 @@ def test_a_run_of_another_command_is_not_taken_for_it(tmp_path: Path) -> None:
 def test_greeting_tells_which_start_of_the_machine_this_is() -> None:
     answer = ask("greet")
     assert (answer.ended, answer.boot_id) == ("greeted", supervisor.boot_id())
+
+
+def test_requests_are_answered_one_after_another() -> None:
+    with Asking("run", argv=["sh", "-c", "cat; ulimit -n 20"], timeout_s=PATIENCE_S) as asking:
+        assert asking.send().answer().ended == "exit"
+        for content in (b"a\n\nb", b""):
+            asking.send(b"\n")
+            assert asking.process.stdout is not None
+            assert os.read(asking.process.stdout.fileno(), 10) == b"\n"
+            asking.reader = AnswerReader()
+            fields = {"argv": ["cat"], "timeout_s": PATIENCE_S}
+            next_one = Request("run", 30.0, fields, content)
+            asking.send(next_one.encode(asking.reader.mark, first=False))
+            answer = asking.answer()
+            assert (answer.ended, answer.status, answer.stdout) == ("exit", 0, content)
+        asking.stdin.close()
+        assert asking.process.wait(PATIENCE_S) == 0

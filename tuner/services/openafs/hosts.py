@@ -23,8 +23,9 @@ from tuner.hosts.conversation import SpeakingConnector
 from tuner.hosts.dry import DryConnector
 from tuner.hosts.heartbeats import Heartbeats
 from tuner.hosts.hold import Hold, Owner, patience_s
-from tuner.hosts.link import Patience, SshHost, open_socket
+from tuner.hosts.link import open_socket
 from tuner.hosts.local import LocalConnector
+from tuner.hosts.log_in import Patience, SshHost
 from tuner.hosts.node import NodeConnector
 from tuner.hosts.put_back import restore_all
 from tuner.hosts.ssh import SshConnector
