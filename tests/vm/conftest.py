@@ -1,4 +1,4 @@
-"""One guest for all tests that need one, and what it takes."""
+"""One guest for all tests of a worker, and how long its stages took."""
 
 from __future__ import annotations
 
@@ -14,7 +14,24 @@ from tests.vm.client_host import ClientHost, client_host
 
 #: One that is named is used as it is and left, to try a test again and again.
 NAMED = os.environ.get("FSTUNE_TEST_VM_NAME", "")
-NAME = NAMED or "vm-test"
+NAME = NAMED or f"vm-test{os.environ.get('PYTEST_XDIST_WORKER', '')}"
+
+_STAGE = "stage of a guest"
+_stages: list[str] = []
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Hear from the workers how long stages took."""
+    if report.when == "call":
+        _stages.extend(str(text) for name, text in report.user_properties if name == _STAGE)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show how long they took."""
+    if _stages:
+        terminalreporter.section("stages of guests")
+    for text in _stages:
+        terminalreporter.write_line(text)
 
 
 @pytest.fixture(scope="session")
@@ -31,20 +48,14 @@ def guests(state: Path) -> Iterator[Guests]:
         guests.down(NAME)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def bring_up(guests: Guests, request: pytest.FixtureRequest) -> Callable[[], Guest]:
-    """Bring the guest up, unless it is; show how long each stage takes."""
-    captured = request.config.pluginmanager.getplugin("capturemanager")
-    assert captured is not None
+    """Bring the guest up, unless it is."""
 
-    def show(text: str) -> None:
-        with captured.global_and_fixture_disabled():
-            print(f"\n  {text}", end="", flush=True)
+    def done(text: str) -> None:
+        request.node.user_properties.append((_STAGE, f"{NAME}: {text}"))
 
-    def up() -> Guest:
-        return guests.up(NAME, GuestOptions(), done=show)
-
-    return up
+    return lambda: guests.up(NAME, GuestOptions(), done=done)
 
 
 @pytest.fixture
