@@ -53,7 +53,7 @@ CLEAN = (
     *("apply", "campaign", "cli", "formats", "hosts", "judge", "measure", "page", "propose"),
     *("records", "remote", "report", "simulate", "store", "work", "applications.py", "compose.py"),
     *("documents.py", "errors.py", "identifiers.py", "interruption.py", "model.py", "new_file.py"),
-    *("settings.py", "states.py", "text.py", "tokens.py"),
+    *("queue_records.py", "settings.py", "states.py", "text.py", "time_use.py", "tokens.py"),
 )
 #: What others see or use, and flags that say whether something is shown.
 ALLOWED = {

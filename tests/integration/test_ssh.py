@@ -425,8 +425,8 @@ def test_a_stop_signal_leaves_a_connection_that_works(
 ) -> None:
     """Wherever in paramiko it strikes: what is put back goes over the same connection."""
     if not keeps:
-        monkeypatch.setattr(link, "_MOST_KEPT", 0)
-        server._link._close_kept()
+        monkeypatch.setattr(link, "_MOST_IDLE", 0)
+        server._link._close_idle()
     server.run(["true"])
     transport = server._link._alive()
     assert transport is not None

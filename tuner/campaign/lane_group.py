@@ -46,7 +46,7 @@ class LaneGroup:
                 if lane.site.testbed.claim(campaign):
                     text = "the testbed is brought up for this campaign"
                     self._writer.tell(
-                        "testbed-owned", f"{self.prefix(lane)}{text}", self.named(lane)
+                        "testbed-owned", f"{self.prefix(lane)}{text}", self.event_data(lane)
                     )
                 try:
                     lane.open(workload, self.observer(lane).doing)
@@ -55,7 +55,7 @@ class LaneGroup:
                         raise
                     self.lose(lane, problem)
 
-    def opened(self) -> list[Lane]:
+    def in_use(self) -> list[Lane]:
         """The testbeds that were opened, and are not lost."""
         return [lane for lane in self._lanes if lane.lost is None and lane.bench is not None]
 
@@ -70,7 +70,7 @@ class LaneGroup:
         """Go on without a testbed, which is put back as far as that is possible now."""
         lane.lost = problem
         text = f"{self.prefix(lane)}not used any more: {problem}"
-        self._writer.tell("testbed-lost", text, {**self.named(lane), **evidence(problem)})
+        self._writer.tell("testbed-lost", text, {**self.event_data(lane), **evidence(problem)})
         with self.ledgers.run.on("testbed"):
             events, failure = lane.give_back(self._doing)
         self.tell_restored(lane, events, failure)
@@ -130,16 +130,18 @@ class LaneGroup:
         """Tell what was put back on a testbed, and what could not be; returns the sentences."""
         sentences = [f"{self.prefix(lane)}{sentence}" for _, sentence in events]
         for (kind, _), sentence in zip(events, sentences, strict=True):
-            self._writer.tell(kind, sentence, self.named(lane))
+            self._writer.tell(kind, sentence, self.event_data(lane))
         if failure is not None:
             text = f"{self.prefix(lane)}not everything could be put back: {failure}"
-            self._writer.tell("restore-failed", text, {**self.named(lane), **evidence(failure)})
+            self._writer.tell(
+                "restore-failed", text, {**self.event_data(lane), **evidence(failure)}
+            )
         return sentences
 
     def prefix(self, lane: Lane) -> str:
         """The beginning of a sentence about one of several testbeds."""
         return f"{lane.site.label}: " if self.together else ""
 
-    def named(self, lane: Lane) -> dict[str, str]:
+    def event_data(self, lane: Lane) -> dict[str, str]:
         """What an event about one of several testbeds holds besides."""
         return {"testbed": lane.site.name or lane.site.label} if self.together else {}

@@ -196,7 +196,7 @@ class Runner:
 
     def _prepare(self) -> None:
         """Take stock of the testbeds; on the first run, what is found is the baseline."""
-        lanes = self._testbeds.opened()
+        lanes = self._testbeds.in_use()
         targets = {lane.site.label: lane.bench.target for lane in lanes if lane.bench is not None}
         check_alike(targets)
         if len(self._spec.places) > 1 and (text := self._spec.places[0].way.several):
@@ -209,7 +209,7 @@ class Runner:
             assert bench is not None
             identity = bench.target.identity
             text = f"{self._testbeds.prefix(lane)}testbed ready: {identity}"
-            data = {**self._testbeds.named(lane), **as_found(bench)}
+            data = {**self._testbeds.event_data(lane), **as_found(bench)}
             self._writer.tell("testbed-ready", text, data)
             bench.engine.clean_leftovers(self._id)
             for reference in bench.references:

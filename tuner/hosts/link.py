@@ -32,7 +32,7 @@ OpenSocket = Callable[[str, int, float], socket.socket]
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0
 _SESSION_WAIT_S = 0.1
 #: OpenSSH allows ten sessions on one connection by default: so many at once, and kept for later.
-_MOST_CHANNELS, _MOST_KEPT = 8, 2
+_MOST_CHANNELS, _MOST_IDLE = 8, 2
 
 
 def open_socket(address: str, port: int, timeout_s: float) -> socket.socket:
@@ -61,7 +61,7 @@ class Link:
         self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(_MOST_CHANNELS)
         self._clients: list[paramiko.SSHClient] = []
-        self._kept: list[paramiko.Channel] = []
+        self._idle: list[paramiko.Channel] = []
 
     @contextlib.contextmanager
     def channel(self) -> Iterator[paramiko.Channel]:
@@ -82,7 +82,7 @@ class Link:
         still answers on it, and a new one otherwise. It is kept if the body leaves it whole.
         """
         with self._slots, translated(self._host):
-            channel = self._kept_channel()
+            channel = self._idle_channel()
             session = Session(channel or self._open_channel(), is_new=channel is None)
             try:
                 yield session
@@ -116,21 +116,21 @@ class Link:
 
     def _keep(self, channel: paramiko.Channel) -> bool:
         with self._lock:
-            keeps = len(self._kept) < _MOST_KEPT and channel.get_transport() is self._alive()
+            keeps = len(self._idle) < _MOST_IDLE and channel.get_transport() is self._alive()
             if keeps:
-                self._kept.append(channel)
+                self._idle.append(channel)
             return keeps
 
-    def _kept_channel(self) -> paramiko.Channel | None:
+    def _idle_channel(self) -> paramiko.Channel | None:
         """One that was kept and on which the host answers; a connection on which it does not is
         dropped. None when there is none.
         """
         while True:
             with uninterrupted():
                 with self._lock:
-                    if not self._kept:
+                    if not self._idle:
                         return None
-                    channel = self._kept.pop()
+                    channel = self._idle.pop()
                 try:
                     channel.settimeout(self._patience.connect_s)
                     channel.sendall(b"\n")
@@ -142,10 +142,10 @@ class Link:
                         self.drop(channel)
                 channel.close()
 
-    def _close_kept(self) -> None:
+    def _close_idle(self) -> None:
         with uninterrupted(), self._lock:
-            while self._kept:
-                self._kept.pop().close()
+            while self._idle:
+                self._idle.pop().close()
 
     def _open_channel(self) -> paramiko.Channel:
         transport, fresh = self._transport()
@@ -169,7 +169,7 @@ class Link:
             wait=tenacity.wait_fixed(_SESSION_WAIT_S),
             retry=tenacity.retry_if_exception_type(paramiko.ChannelException),
             # A host may grant fewer than usual.
-            before_sleep=lambda _: self._close_kept(),
+            before_sleep=lambda _: self._close_idle(),
             reraise=True,
         )
         # One that its caller does not get any more is closed with its last reference.
@@ -209,8 +209,8 @@ class Link:
         while self._clients:
             self._clients.pop().close()
         # Nothing is sent any more: this only frees what they have here.
-        while self._kept:
-            self._kept.pop().close()
+        while self._idle:
+            self._idle.pop().close()
 
     def _connect(self) -> None:
         """Connect to the host, through all its jump hosts, the outermost first."""

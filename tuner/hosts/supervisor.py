@@ -334,8 +334,9 @@ def _home(path: str, run_id: str) -> str:
 
 def _own(path: str) -> bool:
     """Whether it is a directory that nobody else can enter."""
-    seen = os.lstat(path)
-    return stat.S_ISDIR(seen.st_mode) and seen.st_uid == os.geteuid() and not seen.st_mode & 0o077
+    status = os.lstat(path)
+    private = stat.S_ISDIR(status.st_mode) and not status.st_mode & 0o077
+    return private and status.st_uid == os.geteuid()
 
 
 def _store(directory: str, name: str, content: bytes) -> None:
