@@ -14,20 +14,12 @@ from tuner.services.openafs.tokens import TokenError
 pytestmark = [pytest.mark.vm, pytest.mark.cell, pytest.mark.timeout(1200)]
 
 
-def test_other_options_are_in_effect_and_come_back(client: ClientHost) -> None:
-    client.unit.start([*client.unit.options, "-chunksize", "16", "-daemons", "3"])
-    assert client.effective()["cmdebug.chunk_size_bytes"] == 1 << 16
-    assert client.said("findmnt", "--noheadings", "--output", "FSTYPE", MOUNT_POINT) == "afs"
-
-
 def test_a_busy_mount_is_left_as_it_is(client: ClientHost) -> None:
     before = client.file(), client.effective()
     with client.holder():
         with pytest.raises(TestbedError, match=r"is held by: \d+ \(.*sleep.*nothing was stopped"):
             client.unit.start([*client.unit.options, "-chunksize", "16"])
         assert (client.file(), client.effective()) == before
-    client.unit.start([*client.unit.options, "-chunksize", "16"])
-    assert client.effective()["cmdebug.chunk_size_bytes"] == 1 << 16
 
 
 def test_a_second_mount_is_left_as_it_is(client: ClientHost) -> None:
@@ -43,8 +35,12 @@ def test_a_second_mount_is_left_as_it_is(client: ClientHost) -> None:
         client.said("umount", "/srv/afs")
 
 
-def test_a_mount_that_is_busy_when_it_is_put_back_stays_and_says_so(client: ClientHost) -> None:
-    client.unit.start([*client.unit.options, "-chunksize", "16"])
+def test_other_options_stay_in_effect_while_the_mount_is_busy_and_say_so(
+    client: ClientHost,
+) -> None:
+    client.unit.start([*client.unit.options, "-chunksize", "16", "-daemons", "3"])
+    assert client.effective()["cmdebug.chunk_size_bytes"] == 1 << 16
+    assert client.said("findmnt", "--noheadings", "--output", "FSTYPE", MOUNT_POINT) == "afs"
     with client.holder(), pytest.raises(TestbedError, match="is held by"):
         client.unit.restore()
     assert "cache_manager" in client.journals()
