@@ -119,6 +119,7 @@ def login(guarded: Guarded, token: str, origin: str = "http://service") -> Any:
     )
 
 
+@pytest.mark.slow
 def test_a_session_of_the_web_pages(guarded: Guarded) -> None:
     client = guarded.client
     asked = client.get("/", headers=PAGE, follow_redirects=False)
@@ -162,6 +163,7 @@ def test_a_token_that_does_not_hold_begins_no_session(guarded: Guarded) -> None:
     assert "set-cookie" not in answer.headers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "", "https://service"])
 def test_a_page_of_somebody_else_changes_nothing(guarded: Guarded, origin: str) -> None:
     login(guarded, guarded.tokens[Scope.ADMIN])

@@ -203,6 +203,7 @@ def test_a_verification_that_is_killed_is_told_of(guarded: Guarded) -> None:
     ) == ("failed", asked["number"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "said"),
     [
@@ -244,6 +245,7 @@ def test_a_service_that_begins_tells_what_was_cut_off(guarded: Guarded) -> None:
     assert (failed.kind, failed.data) == (EventKind.VERIFY_FAILED, {"request": asked.number})
 
 
+@pytest.mark.slow
 def test_who_may_only_operate_applies_nothing(guarded: Guarded) -> None:
     campaign = stored(guarded)
     headers = guarded.headers(Scope.OPERATE)

@@ -19,6 +19,7 @@ from tuner.store import NewEvent, Store
 from tuner.store.applications import Applications
 
 
+@pytest.mark.slow
 def test_what_cannot_be_started_is_asked_by_nobody(
     guarded: Guarded, monkeypatch: pytest.MonkeyPatch
 ) -> None:

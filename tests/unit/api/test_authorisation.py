@@ -129,6 +129,7 @@ def test_each_visitor_is_answered_by_the_table(guarded: Guarded) -> None:
     assert wrong == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shown", ["Bearer fst_x_y", "Basic eDp5", "Bearer", "fst_x_y"])
 def test_what_is_no_token_opens_nothing(guarded: Guarded, shown: str) -> None:
     for (method, path), need in NEEDS.items():

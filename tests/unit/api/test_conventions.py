@@ -39,6 +39,7 @@ def is_problem(answer: Any, status: int) -> bool:
     return bool(body["title"] and body["detail"])
 
 
+@pytest.mark.slow
 def test_the_document_is_the_one_of_the_code() -> None:
     assert schema.FILE.read_text() == schema.document(), "run: make docs"
 
@@ -55,6 +56,7 @@ def test_every_operation_has_a_name_and_tells_of_its_problems() -> None:
     assert "HTTPValidationError" not in DOCUMENT["components"]["schemas"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [path for path in READS if "{campaign}" in path])
 def test_what_does_not_exist_is_a_problem(client: TestClient, path: str) -> None:
     assert is_problem(client.get(path.replace("{campaign}", "nosuch")), 404)
@@ -93,6 +95,7 @@ def test_what_is_wrong_in_a_request_is_a_problem(client: TestClient, path: str, 
     assert is_problem(client.get(f"{path}?{query}"), 422)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=st.sampled_from(READS), word=st.text(min_size=1, max_size=12), query=st.text())
 def test_nothing_that_is_asked_is_a_defect(
@@ -140,6 +143,7 @@ def test_a_document_that_is_known_is_not_sent_again(client: TestClient, path: st
     assert client.get(path, headers={"If-None-Match": '"other"'}).content == first.content
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/v1/campaigns", "/v1/nothing", "/healthz", "/openapi.json"])
 def test_every_answer_is_careful(client: TestClient, path: str) -> None:
     headers = client.get(path).headers

@@ -45,6 +45,7 @@ def test_pages_are_there(client: TestClient, path: str, word: str) -> None:
     assert again.status_code == 304
 
 
+@pytest.mark.slow
 def test_a_long_campaign_is_read_beside_its_page(
     measured: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,6 +73,7 @@ def test_a_long_campaign_is_read_beside_its_page(
             assert "is being read" not in whole
 
 
+@pytest.mark.slow
 def test_a_page_with_older_effects_asks_for_newer_ones(
     measured: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +142,7 @@ def test_a_series_stays_within_its_picture(values: list[float], steps: bool) -> 
         assert 0.0 <= float(y) <= 200.0
 
 
+@pytest.mark.slow
 def test_very_many_values_make_no_larger_picture() -> None:
     few, many = (
         series([Point(n, math.sin(n)) for n in range(count)], "", "", 0.0, steps=True)

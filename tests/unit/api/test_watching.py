@@ -72,6 +72,7 @@ def test_every_watcher_gets_every_event_in_order(store: Store) -> None:
         assert numbers == list(range(10 * n + 1, last + 1))
 
 
+@pytest.mark.slow
 def test_the_database_is_looked_at_once_for_all_who_watch(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +101,7 @@ def test_the_database_is_looked_at_once_for_all_who_watch(
     assert looks < 200
 
 
+@pytest.mark.slow
 def test_whoever_watches_is_told_when_nobody_is_heard_from(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,7 @@ def test_a_plan_shows_what_changes_and_changes_nothing(desk: Desk) -> None:
     assert desk.in_force(campaign) == FOUND
 
 
+@pytest.mark.slow
 def test_applied_and_rolled_back(desk: Desk) -> None:
     campaign = desk.campaign()
     applied = desk.apply(campaign)
@@ -87,6 +88,7 @@ def test_step_by_step_each_setting_is_checked(desk: Desk) -> None:
     assert desk.in_force(campaign) == CHOSEN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "error"), [("start", ConfigurationError), ("workload", WorkloadError)]
 )
@@ -167,6 +169,7 @@ DEATHS: list[tuple[type, str, int, ApplicationState]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "method", "after", "state"), DEATHS)
 def test_a_death_while_applying_is_settled_by_who_comes_next(
     desk: Desk,
@@ -205,6 +208,7 @@ def decided_in_part(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> tuple[Campai
     return campaign, planned
 
 
+@pytest.mark.slow
 def test_a_decision_is_undone_on_all_when_a_host_has_put_itself_back(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,6 +247,7 @@ def test_a_rollback_that_was_cut_off_is_finished(
     assert desk.in_force(campaign) == FOUND
 
 
+@pytest.mark.slow
 def test_a_stale_plan_is_refused(desk: Desk) -> None:
     campaign = desk.campaign()
     first, second = desk.plan(campaign), desk.plan(campaign)
@@ -255,6 +260,7 @@ def test_a_stale_plan_is_refused(desk: Desk) -> None:
     assert desk.in_force(campaign) == CHOSEN
 
 
+@pytest.mark.slow
 def test_only_the_newest_is_rolled_back(desk: Desk) -> None:
     first = desk.campaign(name="shared")
     second = desk.campaign(chosen=CHOSEN | {"cache_manager.daemons": 5}, name="shared")

@@ -61,6 +61,7 @@ def apply(machine: Machine, *parts: str, **values: Value) -> OpenTestbed:
     return found
 
 
+@pytest.mark.slow
 def test_encryption_alone_leaves_neither_token_nor_open_journal(machine: Machine) -> None:
     apply(machine, "client_runtime", client_runtime__crypt="off")
     assert machine.journals() == []
@@ -70,6 +71,7 @@ def test_encryption_alone_leaves_neither_token_nor_open_journal(machine: Machine
     assert "stop" not in machine.calls()
 
 
+@pytest.mark.slow
 def test_options_alone_leave_no_open_journal_of_what_was_set_anew(machine: Machine) -> None:
     (machine.here / "storebehind").write_text("64")
     apply(machine, "cache_manager", client_runtime__store_behind=64, cache_manager__daemons=5)
@@ -81,6 +83,7 @@ def test_options_alone_leave_no_open_journal_of_what_was_set_anew(machine: Machi
     assert (machine.here / "applied" / NAME / "cache_manager").exists()
 
 
+@pytest.mark.slow
 def test_a_client_that_does_not_run_can_be_rolled_back(machine: Machine) -> None:
     values: dict[str, Value] = {"cache_manager__daemons": 5, "client_runtime__crypt": "off"}
     apply(machine, "cache_manager", "client_runtime", **values)
@@ -95,6 +98,7 @@ def test_a_client_that_does_not_run_can_be_rolled_back(machine: Machine) -> None
     assert machine.text("crypt").startswith("crypt")
 
 
+@pytest.mark.slow
 def test_what_fails_while_it_is_kept_is_put_back_with_one_start(machine: Machine) -> None:
     machine.set("stays")
     found = opened(machine)

@@ -35,6 +35,7 @@ def changed(desk: Desk, campaign: Campaign, threads: int) -> dict[str, Value]:
     return kept.initial(FOUND)
 
 
+@pytest.mark.slow
 def test_a_stale_plan_changes_nothing_and_locks_nothing(desk: Desk) -> None:
     campaign = desk.campaign()
     planned = desk.plan(campaign)
@@ -50,6 +51,7 @@ def test_a_stale_plan_changes_nothing_and_locks_nothing(desk: Desk) -> None:
     assert desk.in_force(campaign) == now
 
 
+@pytest.mark.slow
 def test_one_that_was_cut_off_is_settled_although_something_else_is_in_effect(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,6 +71,7 @@ def test_one_that_was_cut_off_is_settled_although_something_else_is_in_effect(
     assert make_plan(desk.hand, campaign, desk.site(campaign))[1] is not None
 
 
+@pytest.mark.slow
 def test_a_rollback_that_was_cut_off_ends_although_something_else_is_in_effect(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,6 +89,7 @@ def test_a_rollback_that_was_cut_off_ends_although_something_else_is_in_effect(
     assert desk.in_force(campaign) == now
 
 
+@pytest.mark.slow
 def test_what_is_back_already_is_rolled_back_although_no_host_has_a_record(desk: Desk) -> None:
     campaign = desk.campaign()
     applied = desk.apply(campaign)
@@ -101,6 +105,7 @@ def test_what_is_back_already_is_rolled_back_although_no_host_has_a_record(desk:
     assert desk.in_force(campaign) == FOUND
 
 
+@pytest.mark.slow
 def test_the_newest_is_the_one_that_was_applied_last(desk: Desk) -> None:
     """A plan that was made first is carried out last, once what it began with is back."""
     first = desk.campaign(name="shared")
@@ -121,6 +126,7 @@ def test_the_newest_is_the_one_that_was_applied_last(desk: Desk) -> None:
     assert roll_back(desk.hand, above).state is STATES.ROLLED_BACK
 
 
+@pytest.mark.slow
 def test_a_rollback_can_be_stopped_while_it_connects(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from tuner.errors import ConflictError, SpecError
 from tuner.states import ApplicationState
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use", [carry_out, finish, roll_back])
 def test_a_testbed_file_that_names_another_testbed_is_refused(desk: Desk, use: object) -> None:
     assert callable(use)
@@ -28,6 +29,7 @@ def test_a_testbed_file_that_names_another_testbed_is_refused(desk: Desk, use: o
     assert desk.in_force(campaign) == FOUND
 
 
+@pytest.mark.slow
 def test_a_rollback_does_without_the_workload(desk: Desk, tmp_path: Path) -> None:
     file = tmp_path / "own.yaml"
     packaged = Path(workloads.__file__).with_name("office.yaml")

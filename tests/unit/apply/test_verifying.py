@@ -83,6 +83,7 @@ def test_another_answer_says_nothing_of_what_is_applied(desk: Desk) -> None:
         check_certified(application, later)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("applied", [False, True])
 def test_a_certificate_that_holds(desk: Desk, applied: bool) -> None:
     campaign = desk.campaign(faster(-0.10))
@@ -118,6 +119,7 @@ def test_a_configuration_that_does_not_run_fails_the_verification(desk: Desk) ->
     assert desk.in_force(campaign) == FOUND
 
 
+@pytest.mark.slow
 def test_a_stop_signal_ends_it_and_puts_back(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop() -> None:
         raise KeyboardInterrupt("SIGINT")

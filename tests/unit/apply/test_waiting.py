@@ -46,6 +46,7 @@ def test_a_campaign_that_is_over_and_not_gone_yet_is_waited_for(desk: Desk, paus
     assert pauses.count == 3
 
 
+@pytest.mark.slow
 def test_one_that_never_lets_go_is_refused_in_the_end(desk: Desk, pauses: Pauses) -> None:
     campaign = desk.campaign()
     with (

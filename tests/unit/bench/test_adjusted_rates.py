@@ -86,6 +86,7 @@ def test_a_claim_is_the_judges() -> None:
     assert 5 < found.sum() < 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("floor_alpha", "sd"), [(0.025, 0.25), (0.2, 0.4)])
 def test_a_recommendation_is_the_judges(floor_alpha: float, sd: float) -> None:
     rng = np.random.default_rng(1)
@@ -102,6 +103,7 @@ def test_a_recommendation_is_the_judges(floor_alpha: float, sd: float) -> None:
     assert 0 < found.sum() < 20
 
 
+@pytest.mark.slow
 def test_the_studies_in_small(tmp_path: Path) -> None:
     rows = list(adjusted_rows(2))
     assert len(rows) == len(WORLDS) * len(GAINS) * len(RULES)
@@ -191,6 +193,7 @@ def test_readme_shows_the_committed_figures_of_both(root: Path) -> None:
         assert floor_table(floors, 20, floor) in text
 
 
+@pytest.mark.slow
 def test_floors_in_small() -> None:
     rows = list(floor_rows(40))
     assert [r.recommended for r in rows] == [r.recommended for r in floor_rows(40)]

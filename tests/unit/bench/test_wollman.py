@@ -59,6 +59,7 @@ def test_the_times_of_another_campaign_are_not_written(state: Path) -> None:
     assert (state / "encryption.csv").read_text() == "of an earlier campaign\n"
 
 
+@pytest.mark.slow
 def test_ctrl_c_lets_the_campaign_put_the_guest_back(state: Path, root: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", _STUDY, _PUTS_BACK],

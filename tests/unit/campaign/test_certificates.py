@@ -23,6 +23,7 @@ def begins_an_attempt(step: Step) -> bool:
     return isinstance(step, Explore) and step.kind is BlockKind.CERTIFY
 
 
+@pytest.mark.slow
 def test_a_certificate_does_not_end_the_search_and_something_better_is_certified() -> None:
     history = History(rules(), {1: 0.9, 5: 0.7})
     assert certified(history.run()) == 5
@@ -37,6 +38,7 @@ def test_a_certificate_does_not_end_the_search_and_something_better_is_certified
     assert kinds[:4] == [BlockKind.SEARCH, BlockKind.CERTIFY] * 2
 
 
+@pytest.mark.slow
 def test_an_answer_once_certified_stays_one() -> None:
     history = History(rules(), {1: 0.9, 5: 0.7})
     history.run()
@@ -153,6 +155,7 @@ def test_it_stops_at_the_first_certificate_where_it_is_told_to() -> None:
     assert len({b.race for b in history.blocks if b.kind is BlockKind.CERTIFY}) == 1
 
 
+@pytest.mark.slow
 def test_the_search_uses_the_budget_after_a_certificate() -> None:
     history = History(rules(budget_measurements=120, max_trials=None), {1: 0.85})
     assert certified(history.run()) == 1
@@ -205,6 +208,7 @@ def test_an_attempt_that_is_lost_is_given_up_for_what_looks_better_now() -> None
     assert sum(b.race == first for b in history.blocks) < 20
 
 
+@pytest.mark.slow
 def test_each_attempt_has_less_error() -> None:
     history = History(rules(), {1: 0.9, 5: 0.7})
     history.run()

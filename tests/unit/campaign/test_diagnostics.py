@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import pytest
+
 from tests.unit.campaign.campaigns import Campaign, Recorder, spec
 from tests.unit.campaign.conftest import Begin
 from tests.unit.measure.diagnostics.hosts import Host
@@ -94,6 +96,7 @@ def run(campaign: Campaign, fetched_kib: int, server: Host | None = None) -> Out
     return runner.run()
 
 
+@pytest.mark.slow
 def test_what_was_counted_is_stored_with_every_measurement(
     begin: Begin,
 ) -> None:
@@ -108,6 +111,7 @@ def test_what_was_counted_is_stored_with_every_measurement(
         assert found["server.page_cache"] == "kept"
 
 
+@pytest.mark.slow
 def test_runs_that_read_from_a_warm_cache_are_void(
     begin: Begin,
 ) -> None:
@@ -118,6 +122,7 @@ def test_runs_that_read_from_a_warm_cache_are_void(
     assert {block.state for block in campaign.blocks} == {BlockState.VOID}
 
 
+@pytest.mark.slow
 def test_a_source_that_cannot_be_read_is_told_once_and_costs_nothing(
     begin: Begin,
 ) -> None:

@@ -195,6 +195,7 @@ def test_later_attempts_and_fewer_blocks_have_less_power() -> None:
     assert chance_of(outlook(0.06), noise, rules(), 1, 2).power == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gain", [0.03, 0.06])
 def test_the_chance_is_what_certificates_come_to(gain: float) -> None:
     """200 attempts at a known gain and with one component: the share that is certified, within

@@ -29,6 +29,7 @@ def answered(history: History) -> Recommendation:
     return recommendation(plan, history.trials, history.rules, lambda c: {}, {})
 
 
+@pytest.mark.slow
 def test_as_many_are_certified_as_the_campaign_asks_for() -> None:
     for count in (1, 2):
         history = in_race(count)
@@ -72,6 +73,7 @@ def test_the_answer_says_what_each_of_several_settings_brings() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_error_is_shared() -> None:
     """Each of two is judged at half the attempt's error until one is certified."""
     history = in_race()
@@ -86,6 +88,7 @@ def test_the_error_is_shared() -> None:
     assert answered(history).confidence == 1.0 - 2.0 * step.certificate.alpha
 
 
+@pytest.mark.slow
 def test_one_that_is_settled_leaves_the_blocks() -> None:
     history = in_race()
     history.run(until=lambda s: isinstance(s, RunBlock) and s.kind is BlockKind.CERTIFY)
@@ -98,6 +101,7 @@ def test_one_that_is_settled_leaves_the_blocks() -> None:
     assert step.finalist == 2
 
 
+@pytest.mark.slow
 def test_when_one_fails_the_other_can_still_be_recommended() -> None:
     whole = in_race()
     whole.run()
@@ -114,6 +118,7 @@ def test_when_one_fails_the_other_can_still_be_recommended() -> None:
     assert answered(failing).answer is Answer.RECOMMENDED
 
 
+@pytest.mark.slow
 def test_without_a_certificate_the_largest_improvement_of_any_is_told() -> None:
     history = in_race()
     history.run(until=lambda s: isinstance(s, RunBlock) and s.kind is BlockKind.CERTIFY)

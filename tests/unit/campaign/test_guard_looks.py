@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.unit.campaign.histories import COMPONENTS, measurement
 from tuner.campaign.certifying import guards_due
 from tuner.campaign.scores import ScoreTable
@@ -22,6 +24,7 @@ def due(some: list[Block]) -> bool:
     return guards_due(ScoreTable.of(some, COMPONENTS, (0.5, 0.5)))
 
 
+@pytest.mark.slow
 def test_in_a_search_at_ever_longer_distances() -> None:
     assert [n for n in range(200) if due(blocks(n))] == [10, 20, 40, 80, 160]
 

@@ -74,6 +74,7 @@ def test_what_matters_is_clear_and_comes_first_and_the_rest_is_inert() -> None:
     assert all(0.0 < effect.resolution <= DELTA for effect in rest)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.01, 0.05])
 def test_intervals_hold_the_truth_as_often_as_they_say(noise: float) -> None:
     """In additive truths 95% of the time, for which 90% of many is within chance."""

@@ -177,6 +177,7 @@ def test_separate_void_blocks_do_not_halt() -> None:
     assert certified(history.run()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget_s", [1.0, 30.0, 60.0, 150.0, 400.0])
 def test_measuring_time_is_kept_to(budget_s: float) -> None:
     history = History(rules(budget_s=budget_s, max_trials=None), {2: 0.9}, noise=0.02)
@@ -231,6 +232,7 @@ def test_a_block_that_was_cut_off_is_measured_as_it_was_planned() -> None:
     assert set(again.step.order) == set(wanted.order)
 
 
+@pytest.mark.slow
 def test_a_round_that_was_cut_off_before_its_first_block_is_planned_once_more() -> None:
     history = History(rules(max_trials=5), {1: 0.9}, noise=0.03)
     rounds = 0
@@ -264,6 +266,7 @@ ratios = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(
     ratios=ratios,
@@ -303,6 +306,7 @@ def test_every_prefix_planned_anew_gives_the_decisions_that_it_gave(
         assert not promoted & earlier.endings.keys()
 
 
+@pytest.mark.slow
 def test_a_long_campaign_is_planned_in_reasonable_time() -> None:
     """The cost of a step must not explode with the length of the history."""
     short = History(

@@ -51,6 +51,7 @@ SOME_FAIL = st.dictionaries(st.integers(1, 9), st.integers(1, 25), max_size=3)
 SOME_VOID = st.frozensets(st.integers(1, 25), max_size=4)
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(st.integers(0, 3), SOME_FAIL, SOME_VOID)
 def test_it_does_not_matter_how_the_blocks_come(
@@ -66,6 +67,7 @@ def test_it_does_not_matter_how_the_blocks_come(
     assert content(one_by_one) == content(whole) == content(lean)
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(st.integers(0, 3), SOME_FAIL, SOME_VOID)
 def test_a_planner_made_anew_plans_the_same_from_stored_rows(

@@ -34,6 +34,7 @@ def test_good_files_are_taken_and_kept_whole(path: Path, tmp_path: Path) -> None
     assert CampaignSpec.from_json(spec.to_json()) == spec
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
 def test_bad_files_are_told_in_one_line(path: Path, tmp_path: Path) -> None:
     """Each file begins with what is said about it."""
@@ -122,6 +123,7 @@ yaml_values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.sampled_from([*CampaignSpec.model_fields, "other"]), yaml_values)
 def test_any_value_anywhere_is_taken_or_told(key: str, value: object) -> None:
     with tempfile.TemporaryDirectory() as scratch:

@@ -123,6 +123,7 @@ def test_a_process_is_told_from_another_with_its_number() -> None:
     child.wait()
 
 
+@pytest.mark.slow
 def test_a_command_that_takes_too_long_ends_with_all_its_children() -> None:
     script = (
         "import subprocess, sys; "

@@ -42,6 +42,7 @@ def test_two_stored_trials_are_compared_by_pairs(state: Path) -> None:
     assert "picked by it from 2 is flattered" in " ".join(shown.output.split())
 
 
+@pytest.mark.slow
 def test_a_trial_that_is_not_there(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FSTUNE_STATE_DIR", str(state))
     done = CliRunner().invoke(app, ["compare", "last:0", "last:99"])

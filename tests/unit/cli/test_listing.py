@@ -64,6 +64,7 @@ def test_a_campaign_is_shown_as_json(state: Path) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", ["space", "workload"])
 def test_lists_of_what_comes_along_as_json(group: str) -> None:
     found = json.loads(CliRunner().invoke(app, [group, "list", "--json"]).output)
@@ -143,6 +144,7 @@ def test_arguments_are_called_as_in_the_reference() -> None:
         assert usage in CliRunner().invoke(app, [command, "-h"]).output
 
 
+@pytest.mark.slow
 def test_a_campaign_is_watched_quietly(tmp_path: Path, campaign_file: Path) -> None:
     ran = fstune(tmp_path, "run", str(campaign_file), "-q")
     watched = fstune(tmp_path, "watch", "-q")

@@ -42,6 +42,7 @@ def test_a_file_that_is_there_stays_as_it_is(tmp_path: Path, campaign: str) -> N
     assert file.read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_markdown_and_json_are_printed(tmp_path: Path, campaign: str) -> None:
     printed = fstune(tmp_path).output
     assert printed == fstune(tmp_path, campaign, "--markdown").output

@@ -56,6 +56,7 @@ def test_the_tallest_stack_is_whole_whichever_sample_it_belongs_to() -> None:
         assert sum(line.count("x") + line.count("+") for line in found[1:-2]) == 10
 
 
+@pytest.mark.slow
 @given(samples, st.integers(10, 80), st.booleans())
 def test_lines_have_their_width_and_values_their_cells(
     values: list[list[float]], width: int, separate: bool
@@ -72,6 +73,7 @@ def test_lines_have_their_width_and_values_their_cells(
         assert max(map(len, values)) <= cells <= sum(map(len, values))
 
 
+@pytest.mark.slow
 @given(samples, st.integers(20, 80))
 def test_dots_and_boxes(values: list[list[float]], width: int) -> None:
     plot = DotPlot.of(values, width=width)

@@ -49,6 +49,7 @@ def test_every_space_has_formats_and_every_format_a_space() -> None:
     assert {param.values[1].name for param in HELD} == {space.name for space in SPACES}  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "space"), HELD)
 @given(seed=st.integers(0, 2**32), often=st.sampled_from([0.0, 0.1, 0.5, 1.0]))
 def test_what_is_written_is_read_back(form: Format, space: Space, seed: int, often: float) -> None:

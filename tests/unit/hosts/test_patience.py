@@ -150,6 +150,7 @@ def test_a_host_that_is_not_ours_or_not_itself_is_changed_no_more(
     assert ("bos", "stop") not in host.ran
 
 
+@pytest.mark.slow
 def test_a_host_that_stays_away_is_given_up() -> None:
     host, held = hold(*[TransportError(f"lost {n}") for n in range(4)], after_s=0.001)
     with pytest.raises(TransportError, match="lost 0"):

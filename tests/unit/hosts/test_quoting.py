@@ -49,6 +49,7 @@ def test_hostile_words_come_through_unchanged() -> None:
     assert read_back(HOSTILE) == HOSTILE
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     st.lists(

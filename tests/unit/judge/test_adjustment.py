@@ -60,6 +60,7 @@ def test_levels_of_trials_and_blocks_have_no_part_in_it() -> None:
     assert not shifted.score.used
 
 
+@pytest.mark.slow
 def test_what_explains_nothing_is_seldom_believed() -> None:
     """40 campaigns: expected of chance below 4 in 100."""
     found = [fit_adjustment(World(others=0.0).observed(seed), ONE) for seed in range(40)]
@@ -77,6 +78,7 @@ def test_coefficients_are_bounded() -> None:
     assert found.score.coefficients[OTHERS] == PRIORS["others"].bound
 
 
+@pytest.mark.slow
 def test_few_blocks_lean_on_the_prior() -> None:
     """With hardly any noise explained either way the coefficient stays near .33."""
     found = [
@@ -158,6 +160,7 @@ def test_a_pair_whose_covariate_is_not_known_stays_as_it_is() -> None:
     assert fitted.adjusted(np.array([0.1, 0.1]), covariates).tolist() == pytest.approx([0.0, 0.1])
 
 
+@pytest.mark.slow
 def test_long_campaigns_are_fitted_on_their_newest_blocks() -> None:
     observed = World(blocks=450).observed(1)
     old = observed.block < 50

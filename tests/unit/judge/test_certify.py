@@ -163,6 +163,7 @@ def test_a_broken_floor_rules_out_whatever_the_error_of_floors() -> None:
     assert found.outcome is CertificateOutcome.NOT_CERTIFIED
 
 
+@pytest.mark.slow
 def test_a_component_at_its_floor_passes_no_more_often_than_its_error() -> None:
     """300 finalists, four looks each: at most .2 and three standard errors of it (.023 each)."""
     wrong = 0

@@ -28,6 +28,7 @@ def test_worked_example() -> None:
     assert interval.upper == pytest.approx(0.05375, abs=5e-6)
 
 
+@pytest.mark.slow
 @given(samples, st.floats(1.5, 400.0), st.floats(-0.5, 0.5))
 def test_excludes_exactly_what_the_test_rejects(
     x: list[float], threshold: float, mean: float
@@ -76,6 +77,7 @@ def test_equal_differences_give_a_point() -> None:
     assert point.upper == pytest.approx(0.25)
 
 
+@pytest.mark.slow
 @given(samples)
 def test_running_intersection_never_widens(x: list[float]) -> None:
     plain = confidence_sequence(x, alpha=0.1)

@@ -51,6 +51,7 @@ def test_closed_form_is_the_mixture_integral(n: int, t: float) -> None:
     assert math.exp(float(closed)) == pytest.approx(integral / stats.t.pdf(t, n - 1), rel=1e-4)
 
 
+@pytest.mark.slow
 @given(samples, st.floats(1e-6, 1e6))
 def test_scale_does_not_matter(x: list[float], factor: float) -> None:
     assert e_values([v * factor for v in x]) == pytest.approx(e_values(x), rel=1e-6)
@@ -63,12 +64,14 @@ def test_grows_with_t(n: int, t: float, more: float) -> None:
     assert high >= low - 1e-9
 
 
+@pytest.mark.slow
 @given(samples, st.data())
 def test_last_value_ignores_order(x: list[float], data: st.DataObject) -> None:
     shuffled = data.draw(st.permutations(x))
     assert e_value(shuffled) == pytest.approx(e_value(x), rel=1e-6)
 
 
+@pytest.mark.slow
 @given(st.tuples(values, values))
 def test_two_pairs_never_convince(x: tuple[float, float]) -> None:
     """Two equal differences are the most that two can say: E_2 <= 10.15."""
@@ -130,6 +133,7 @@ def test_empty_and_single() -> None:
     assert e_values([]).shape == (0,)
 
 
+@pytest.mark.slow
 def test_ville_holds_under_the_null() -> None:
     """20,000 null paths: P(ever E >= 20) <= .05; the simulation's error is .0012 (one sd)."""
     x = np.random.default_rng(11).standard_normal((20_000, 20))

@@ -65,6 +65,7 @@ def test_what_cannot_be_asked() -> None:
         choose_floor((), 5, 10, 0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pilot_blocks", [3, 8, 20])
 def test_it_is_shown_as_often_as_is_said(pilot_blocks: int) -> None:
     """Pilots of components that differ in their noise, then certifications without a change: all

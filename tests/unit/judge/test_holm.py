@@ -38,6 +38,7 @@ def test_rejects_what_the_step_down_rejects(p: list[float], alpha: float) -> Non
     assert int((holm(p) <= alpha).sum()) == rejected
 
 
+@pytest.mark.slow
 @given(p_values, st.data())
 def test_order_does_not_matter(p: list[float], data: st.DataObject) -> None:
     order = data.draw(st.permutations(range(len(p))))

@@ -26,6 +26,7 @@ def shares(world: World, seeds: range) -> tuple[float, float]:
     )
 
 
+@pytest.mark.slow
 def test_without_influence_each_test_errs_at_its_level() -> None:
     """100 cases, within three standard errors."""
     any_trial, finalist = shares(World(blocks=8), range(100))
@@ -33,6 +34,7 @@ def test_without_influence_each_test_errs_at_its_level() -> None:
     assert finalist == pytest.approx(0.1, abs=3.0 * (0.1 * 0.9 / 100) ** 0.5)
 
 
+@pytest.mark.slow
 def test_a_strong_influence_is_refused() -> None:
     strong = World(influence=0.6)
     assert all(found(strong, seed).is_refused for seed in range(20))

@@ -114,6 +114,7 @@ def test_editions() -> None:
     assert new.percent_interval == pytest.approx(100 * ratio)
 
 
+@pytest.mark.slow
 @given(samples, samples, st.sampled_from(CONFIDENCES))
 def test_against_the_textbook(x: list[float], y: list[float], confidence: float) -> None:
     reference, other = summarise(x), summarise(y)

@@ -61,6 +61,7 @@ def test_lopsided_differences_are_noticed() -> None:
     assert alarms(skewness, lambda rng: np.exp(rng.standard_normal((3, 20)))) > 190
 
 
+@pytest.mark.slow
 def test_dependent_differences_are_noticed() -> None:
     assert alarms(dependence, lambda rng: autocorrelated(rng, (4, 30), 0.3)) > 170
     assert alarms(dependence, lambda rng: autocorrelated(rng, (4, 30), 0.5)) > 195
@@ -124,6 +125,7 @@ def test_few_measurements_are_judged_loosely_and_others_strictly(
     assert min(loud, quiet) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("series", "least", "most"), [(4, 1.282, 1.6), (8, 1.5, 2.2)], ids=["loose", "between"]
 )
@@ -172,6 +174,7 @@ series = arrays.arrays(
 )
 
 
+@pytest.mark.slow
 @given(series, st.floats(1e-3, 1e3), st.floats(-5.0, 5.0))
 def test_unit_and_level_do_not_matter(x: Floats, factor: float, level: float) -> None:
     for guard in POOLED:
@@ -180,6 +183,7 @@ def test_unit_and_level_do_not_matter(x: Floats, factor: float, level: float) ->
         assert moved.z == pytest.approx(plain.z, abs=1e-4)
 
 
+@pytest.mark.slow
 @given(series, st.data())
 def test_order_of_series_does_not_matter(x: Floats, data: st.DataObject) -> None:
     order = data.draw(st.permutations(range(len(x))))
@@ -187,6 +191,7 @@ def test_order_of_series_does_not_matter(x: Floats, data: st.DataObject) -> None
         assert guard(x[order]).z == pytest.approx(guard(x).z, abs=1e-9)
 
 
+@pytest.mark.slow
 @given(series)
 def test_mirrored_differences_mirror_the_statistics(x: Floats) -> None:
     assert skewness(-x).z == pytest.approx(-skewness(x).z, abs=1e-9)
@@ -276,6 +281,7 @@ def test_a_difference_that_one_wild_value_hides() -> None:
     assert found.reason.startswith("the sign-flip test shows slower, the t-type test does not")
 
 
+@pytest.mark.slow
 def test_disagreement_catches_lopsided_claims_and_spares_sound_ones() -> None:
     """At the end of 30 blocks, of claims made on the way: share that the guard warns of."""
     rng = np.random.default_rng(6)

@@ -51,6 +51,7 @@ def measured(
     return blocks
 
 
+@pytest.mark.slow
 def test_a_quiet_testbed_is_sound() -> None:
     found = assess_pilot(measured(12, 0.014), RULES)
     assert found.outcome is PilotOutcome.SOUND
@@ -64,6 +65,7 @@ def test_a_quiet_testbed_is_sound() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_noise_is_told_apart_by_component_and_by_what_pairing_takes_out() -> None:
     levels = np.random.default_rng(1).normal(0.0, 0.2, 200)
     found = assess_pilot(

@@ -36,6 +36,7 @@ def test_against_plain_simulation(effect: float) -> None:
     assert found.mean_blocks == pytest.approx(float(taken.mean()), abs=0.35)
 
 
+@pytest.mark.slow
 def test_power_by_each_look_against_plain_simulation() -> None:
     """4,000 paths of 20: every look within four standard errors (.008 at most)."""
     effects = np.array([0.0, 0.5, 1.0, 3.0])
@@ -66,6 +67,7 @@ def test_detectable_effect_has_its_power(n: int) -> None:
     assert detectable_effect(n, 0.01) > effect
 
 
+@pytest.mark.slow
 @given(st.floats(0.0, 5.0), st.floats(0.0, 1.0))
 def test_larger_effects_are_found_sooner(effect: float, more: float) -> None:
     small, large = prospect(effect, 15, 0.025), prospect(effect + more, 15, 0.025)

@@ -249,6 +249,7 @@ def test_only_common_blocks_count() -> None:
     assert run(early + late, 1, 2)[1].verdict.n == 7
 
 
+@pytest.mark.slow
 @given(st.permutations(range(8)), st.integers(0, 20))
 def test_order_of_blocks_does_not_matter(order: list[int], seed: int) -> None:
     effects = {0: 0.0, 1: -0.05, 2: 0.05, 3: 0.0}

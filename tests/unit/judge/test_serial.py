@@ -68,6 +68,7 @@ def test_the_moments_are_those_of_the_matrices() -> None:
     assert seen.z == pytest.approx(seen.value / seen.error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rho", "within"), [(0.0, 0.02), (0.3, 0.04), (-0.3, 0.04)])
 def test_it_estimates_the_autocorrelation(rho: float, within: float) -> None:
     rng = np.random.default_rng(1)
@@ -75,6 +76,7 @@ def test_it_estimates_the_autocorrelation(rho: float, within: float) -> None:
     assert np.mean(seen) == pytest.approx(rho, abs=within)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [(1.0,) * 4, (4.0, 1.0, 1.0, 1.0), (1.0, 4.0, 1.0, 1.0)])
 def test_unequal_noise_is_little_dependence(noise: tuple[float, ...]) -> None:
     """Of 600: 9 and .8% beyond the levels of 10 and 1% where arms are alike, 14 and 2.2% where
@@ -86,6 +88,7 @@ def test_unequal_noise_is_little_dependence(noise: tuple[float, ...]) -> None:
     assert (z >= 2.326).sum() <= 24
 
 
+@pytest.mark.slow
 def test_one_noisy_stretch_is_little_dependence() -> None:
     """1.5% of 600 expected beyond the level of 1%, and three deviations."""
     rng = np.random.default_rng(1)
@@ -97,6 +100,7 @@ def test_one_noisy_stretch_is_little_dependence() -> None:
     assert (np.array(z) >= 2.326).sum() <= 18
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.floats(-50.0, 50.0), st.floats(0.01, 100.0))
 def test_levels_and_unit_do_not_matter(seed: int, level: float, unit: float) -> None:
     rng = np.random.default_rng(seed)
@@ -116,6 +120,7 @@ def test_too_little_says_nothing() -> None:
     assert lag_one(Series.of(np.full(12, 0.3))) is None
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.none() | st.floats(-3.0, 3.0), min_size=6, max_size=40).filter(
         lambda d: d[0] is not None and sum(x is not None for x in d) > 1

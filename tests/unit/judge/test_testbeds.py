@@ -31,6 +31,7 @@ def test_it_is_the_one_way_analysis_of_variance() -> None:
         assert one_way(groups) == pytest.approx(float(f_oneway(*groups).pvalue), rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("trials", "blocks"), [(1, 2), (1, 5), (4, 5)])
 def test_alike_testbeds_are_seldom_warned_about(trials: int, blocks: int) -> None:
     rng = np.random.default_rng(1)
@@ -39,6 +40,7 @@ def test_alike_testbeds_are_seldom_warned_about(trials: int, blocks: int) -> Non
     assert warned <= 2000 * ALPHA + 3.0 * (2000 * ALPHA) ** 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trials", "off", "least"), [(1, 2.0, 0.52), (4, 2.0, 0.30), (4, 3.0, 0.8)]
 )

@@ -44,6 +44,7 @@ def test_stricter_alpha_never_lowers_it(alpha: float, ratio: float, max_n: int |
     assert 1.0 < low <= 1.0 / alpha
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_n", [10, 30])
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_simulation_reproduces_the_table(alpha: float, max_n: int) -> None:
@@ -55,6 +56,7 @@ def test_simulation_reproduces_the_table(alpha: float, max_n: int) -> None:
     assert abs(found.value - table) < 4.0 * math.hypot(found.standard_error, table_error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.19, 0.12, 0.09, 0.0304, 0.0076, 0.0019, 0.0009, 1e-5])
 def test_off_the_columns_the_error_stays_below_alpha(alpha: float) -> None:
     found = simulate_threshold(alpha, 30, paths=15_000, seed=7)
@@ -62,6 +64,7 @@ def test_off_the_columns_the_error_stays_below_alpha(alpha: float) -> None:
     assert threshold(alpha, 30) < 1.3 * found.value
 
 
+@pytest.mark.slow
 def test_plain_null_paths_agree_with_the_simulation() -> None:
     """30,000 null paths of 10: P(ever E >= 5.83) = .05 within four sd of .0013."""
     x = np.random.default_rng(2).standard_normal((30_000, 10))

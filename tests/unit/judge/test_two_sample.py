@@ -28,6 +28,7 @@ from tuner.judge.two_sample import (
 samples = st.lists(st.integers(1, 200).map(float), min_size=3, max_size=6)
 
 
+@pytest.mark.slow
 @given(samples, samples, st.sampled_from([0.01, 0.05, 0.2]))
 def test_against_the_textbook(x: list[float], y: list[float], alpha: float) -> None:
     found = compare_samples(x, y, alpha=alpha)
@@ -43,6 +44,7 @@ def test_against_the_textbook(x: list[float], y: list[float], alpha: float) -> N
     assert math.exp(found.estimate) == pytest.approx(stats.gmean(y) / stats.gmean(x))
 
 
+@pytest.mark.slow
 @given(samples, samples)
 def test_permutation_is_over_all_splits(x: list[float], y: list[float]) -> None:
     found = compare_samples(x, y)
@@ -77,6 +79,7 @@ def test_permutation_of_published_values(label: str, p: float) -> None:
     assert found.p_robust == pytest.approx(p)
 
 
+@pytest.mark.slow
 def test_many_values_are_split_at_random_and_very_many_not_at_all() -> None:
     x = np.random.default_rng(1).normal(100.0, 5.0, 3000)
     some = compare_samples(x[:40], x[40:80] + 2.0)
@@ -143,6 +146,7 @@ differences = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(differences)
 def test_paired_interval_and_test_agree(d: list[float]) -> None:
     found = compare_paired(d)

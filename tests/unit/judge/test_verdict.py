@@ -68,6 +68,7 @@ def test_past_the_horizon_ville_applies() -> None:
     assert assess(SLOWER, delta=0.02, max_n=6).threshold == 11.47
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.floats(-0.3, 0.3), min_size=3, max_size=20),
     st.sampled_from([0.01, 0.025, 0.05, 0.1]),

@@ -82,6 +82,7 @@ def test_effects_are_said_in_plain_words() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_document_says_all_that_there_is(seen: Snapshot) -> None:
     found = EffectsCache(files=False).of(seen)
     document = effects_document(found)

@@ -240,6 +240,7 @@ def test_a_campaign_without_an_answer_has_a_report_that_says_so(
     assert said in report_markdown(document)
 
 
+@pytest.mark.slow
 def test_what_looks_good_is_not_claimed_before_it_is_certified(tmp_path: Path) -> None:
     file = tmp_path / "campaign.yaml"
     # Ends before anything can be certified.

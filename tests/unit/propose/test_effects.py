@@ -124,6 +124,7 @@ def _error(seed: int, *, components: bool) -> float:
     return float(model.outputs[0].predict(rows)[0][0]) - 2.0 * -0.15 / 7
 
 
+@pytest.mark.slow
 def test_an_effect_on_one_component_shows_there_before_it_shows_in_the_score() -> None:
     alone, with_components = (
         [_error(seed, components=each) for seed in range(12)] for each in (False, True)

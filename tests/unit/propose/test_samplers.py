@@ -35,6 +35,7 @@ def test_the_model_needs_no_proposer() -> None:
     assert made("model", tunables(), 1) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_proposals_are_valid_new_and_complete(sampler: str) -> None:
     known = [BASELINE]
@@ -66,6 +67,7 @@ def test_what_was_never_measured_is_not_proposed_again() -> None:
     assert not {p.configuration for p in first} & {p.configuration for p in again}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_a_small_space_is_used_up_and_then_there_is_nothing(sampler: str) -> None:
     small = CLIENT.narrow(only=("daemons",), ranges={"daemons": (4, 6)})
@@ -92,6 +94,7 @@ def test_a_grid_covers_a_small_space_a_few_at_a_time() -> None:
     assert len(known) == len({told.configuration for told in known}) == 4 * len(buffers)
 
 
+@pytest.mark.slow
 def test_it_learns_where_it_is_fast() -> None:
     """After enough questions on a plain slope, its proposals lie on the fast side."""
     server = SERVER.narrow(only=("dir_buffers",))

@@ -92,6 +92,7 @@ def test_a_planted_optimum_is_found_and_told_without_idle_settings() -> None:
         assert best.feasible > 0.9
 
 
+@pytest.mark.slow
 def test_a_third_of_the_blocks_takes_apart_what_looks_best() -> None:
     """Where it is unknown which of its settings pay, each is left out in one arm at least."""
 
@@ -124,6 +125,7 @@ def test_it_is_found_among_all_parameters_too() -> None:
     assert len(best.configuration.as_dict()) <= 3
 
 
+@pytest.mark.slow
 def test_most_arms_go_where_a_gain_is_likely() -> None:
     campaign = Campaign(planted)
     campaign.run(12)
@@ -132,6 +134,7 @@ def test_most_arms_go_where_a_gain_is_likely() -> None:
     assert sum(fast) > 0.7 * len(fast)
 
 
+@pytest.mark.slow
 def test_a_gain_that_breaks_a_floor_is_not_what_looks_best() -> None:
     search = Campaign(ruinous).run(14)
     best = search.best()
@@ -143,6 +146,7 @@ def test_a_gain_that_breaks_a_floor_is_not_what_looks_best() -> None:
     assert broken.feasible < 0.1
 
 
+@pytest.mark.slow
 def test_nothing_better_looks_like_nothing() -> None:
     def flat(values: Mapping[str, object]) -> tuple[float, float]:
         return 0.0, 0.0
@@ -153,6 +157,7 @@ def test_nothing_better_looks_like_nothing() -> None:
     assert search.hope(-0.5) == 1.0
 
 
+@pytest.mark.slow
 def test_what_each_setting_brings_is_told_apart_from_what_does_nothing() -> None:
     search = Campaign(planted).run(15)
     asked = {"cache_manager.daemons": 5, "fileserver.threads": 200}
@@ -164,6 +169,7 @@ def test_what_each_setting_brings_is_told_apart_from_what_does_nothing() -> None
     assert search.contributions(Configuration()) == []
 
 
+@pytest.mark.slow
 def test_hope_falls_with_the_gain_and_with_what_is_learnt() -> None:
     campaign = Campaign(planted)
     early = campaign.search.hope(0.05)
@@ -175,6 +181,7 @@ def test_hope_falls_with_the_gain_and_with_what_is_learnt() -> None:
     assert hopes == sorted(hopes, reverse=True)
 
 
+@pytest.mark.slow
 def test_the_same_question_has_the_same_answer() -> None:
     one, again, other = (Campaign(planted, seed=seed) for seed in (1, 1, 2))
     for campaign in (one, again, other):
@@ -184,6 +191,7 @@ def test_the_same_question_has_the_same_answer() -> None:
     assert one.search.hope(0.1) == again.search.hope(0.1)
 
 
+@pytest.mark.slow
 def test_what_does_not_run_is_avoided() -> None:
     def breaks(values: Mapping[str, object]) -> bool:
         threads = values.get("fileserver.threads")
@@ -202,6 +210,7 @@ def test_what_does_not_run_is_avoided() -> None:
     assert works.feasible > breaking.feasible
 
 
+@pytest.mark.slow
 def test_arms_are_different_and_never_what_is_out() -> None:
     campaign = Campaign(planted)
     campaign.run(5)
@@ -215,6 +224,7 @@ def test_arms_are_different_and_never_what_is_out() -> None:
     assert campaign.search.arms(0) == []
 
 
+@pytest.mark.slow
 def test_no_more_new_ones_than_allowed() -> None:
     campaign = Campaign(planted)
     assert campaign.search.arms(4, new=0) == []
@@ -226,6 +236,7 @@ def test_no_more_new_ones_than_allowed() -> None:
     assert campaign.search.arms(6, new=0)
 
 
+@pytest.mark.slow
 def test_what_looks_best_is_in_every_third_block() -> None:
     search = Campaign(planted).run(9)
     assert search.arms(4)[0] == search.best().configuration

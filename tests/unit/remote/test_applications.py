@@ -73,6 +73,7 @@ def test_what_could_not_be_measured_is_told_with_its_reason() -> None:
         at(server).verify(CAMPAIGN, 4)
 
 
+@pytest.mark.slow
 def test_a_plan_is_read_as_it_was_made(desk: Desk) -> None:
     campaign = desk.campaign()
     plan, application = make_plan(desk.hand, campaign, desk.site(campaign), stepwise=True)
@@ -86,6 +87,7 @@ def test_a_plan_is_read_as_it_was_made(desk: Desk) -> None:
         at(Server(answer(wrong))).plan(CAMPAIGN, stepwise=True)
 
 
+@pytest.mark.slow
 def test_a_plan_that_changes_nothing_is_no_refusal(desk: Desk) -> None:
     campaign = desk.campaign()
     desk.apply(campaign)
@@ -94,6 +96,7 @@ def test_a_plan_that_changes_nothing_is_no_refusal(desk: Desk) -> None:
     assert at(Server(answer(document))).plan(CAMPAIGN, stepwise=False) == (plan, None)
 
 
+@pytest.mark.slow
 def test_what_is_in_force_is_the_newest_that_may_be(desk: Desk) -> None:
     one = desk.apply(desk.campaign())
     cut_off = replace(one, id="a2", state=ApplicationState.ROLLING_BACK)
@@ -111,6 +114,7 @@ def test_what_is_in_force_is_the_newest_that_may_be(desk: Desk) -> None:
     assert server.asked[1].url.query == b"in_force=true"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "lost", [httpx2.ReadTimeout("too long"), problem(504, "gateway", "no answer in time")]
 )

@@ -68,6 +68,7 @@ def test_show_json_is_whole(name: str) -> None:
     assert {o.flag for o in space.options if o.left_out} == found["left_out"].keys()
 
 
+@pytest.mark.slow
 def test_check_accepts_what_is_good() -> None:
     lines = output("check").splitlines()
     assert [line.partition(":")[0] for line in lines] == names()

@@ -37,6 +37,7 @@ def ids(space: Space) -> str:
     return f"{space.name} {len(space.searched)}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("space", SPACES, ids=ids)
 @given(seed=st.integers(0, 2**32), facts=HOSTS, probability=st.sampled_from([0.2, 0.7, 1.0]))
 def test_whatever_is_drawn_is_valid(  # type: ignore[no-untyped-def]

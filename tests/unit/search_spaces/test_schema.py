@@ -31,6 +31,7 @@ def test_every_packaged_space_fits_the_schema_and_names_it(root: Path, schema: A
         assert text.startswith("# yaml-language-server: $schema=schema.json\n")
 
 
+@pytest.mark.slow
 def test_the_corpus_is_judged_alike(root: Path, schema: Any) -> None:
     """What the schema refuses, the loader refuses; good files pass both."""
     judged = {

@@ -168,6 +168,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Any
     assert testbed.close() is None or kind is SIMULATED
 
 
+@pytest.mark.slow
 def test_any_configuration_is_in_effect_and_put_back(opened: tuple[AnyTestbed, Bench]) -> None:
     _, bench = opened
     target = bench.target
@@ -192,6 +193,7 @@ def test_any_configuration_is_in_effect_and_put_back(opened: tuple[AnyTestbed, B
     assert target.apply(before, lambda what: None).actions == ()
 
 
+@pytest.mark.slow
 def test_a_run_gives_every_component(opened: tuple[AnyTestbed, Bench]) -> None:
     _, bench = opened
     report = bench.engine.run("campaign-1-0", 1, bench.make_cold, lambda stage: None)
@@ -221,6 +223,7 @@ def test_toyd_takes_no_more_than_it_takes(tmp_path: Path) -> None:
     assert (tmp_path / "toyd.conf").read_text() == ""
 
 
+@pytest.mark.slow
 def test_a_kind_of_another_package_is_tuned(tmp_path: Path) -> None:
     """By the command line as users have it: fstune finds the kind by its entry point."""
     service = tmp_path / "service"

@@ -171,6 +171,7 @@ def test_any_mapping_is_taken(store: Store) -> None:
     assert store.events(campaign)[-1].data == {"a": 1}
 
 
+@pytest.mark.slow
 @given(values=st.dictionaries(st.text(), parameter_values))
 def test_values_keep_their_types(shared: Store, measured: str, values: dict[str, Value]) -> None:
     trial = replace(records.trial(next(NUMBERS) + 10), configuration=Configuration.of(values))

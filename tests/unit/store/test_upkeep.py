@@ -69,6 +69,7 @@ def test_a_row_that_refers_to_none_is_found(state_directory: Path) -> None:
         assert problems(store) == ["row 2 of trial refers to no row of campaign"]
 
 
+@pytest.mark.slow
 def test_damage_is_found(state_directory: Path) -> None:
     with Store.open(state_directory) as store:
         records.begun(store, trials=200)

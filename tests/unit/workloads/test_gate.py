@@ -30,6 +30,7 @@ def _let_go(process: subprocess.Popen[str], ready: str) -> None:
     process.stdin.flush()
 
 
+@pytest.mark.slow
 def test_a_stage_waits_for_a_line(engine: Callable[..., Engine]) -> None:
     own = engine()
     with _started(own, "--gate", "stage") as process:
@@ -41,6 +42,7 @@ def test_a_stage_waits_for_a_line(engine: Callable[..., Engine]) -> None:
     assert json.loads(output)["ok"] is True
 
 
+@pytest.mark.slow
 def test_phases_of_several_clients_can_be_kept_in_step(
     engine: Callable[..., Engine], tmp_path: Path
 ) -> None:
@@ -56,6 +58,7 @@ def test_phases_of_several_clients_can_be_kept_in_step(
             assert json.loads(output)["ok"] is True
 
 
+@pytest.mark.slow
 def test_without_a_word_the_run_is_void(engine: Callable[..., Engine]) -> None:
     own = engine()
     with _started(own, "--gate", "stage") as process:
@@ -66,6 +69,7 @@ def test_without_a_word_the_run_is_void(engine: Callable[..., Engine]) -> None:
     assert own.clean().document["removed"] is True
 
 
+@pytest.mark.slow
 def test_waiting_is_bounded_by_the_wall_clock_limit(engine: Callable[..., Engine]) -> None:
     own = engine(wall_clock_limit_s=0.5)
     with _started(own, "--gate", "stage") as process:
@@ -75,6 +79,7 @@ def test_waiting_is_bounded_by_the_wall_clock_limit(engine: Callable[..., Engine
     assert error["kind"] in ("start-gate", "wall-clock-limit")
 
 
+@pytest.mark.slow
 def test_a_moment_to_start_is_kept(engine: Callable[..., Engine]) -> None:
     own = engine()
     for ahead_s in (1.5, 10.0, 40.0):
@@ -89,6 +94,7 @@ def test_a_moment_to_start_is_kept(engine: Callable[..., Engine]) -> None:
     assert time.time() >= moment
 
 
+@pytest.mark.slow
 def test_a_moment_that_has_passed_voids_the_run(engine: Callable[..., Engine]) -> None:
     error = engine().run("write", "--start-at", "1000").document["error"]
     assert error["kind"] == "start-gate"

@@ -15,6 +15,7 @@ CHANGE = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(CHANGE, max_size=12), st.integers(0, 60), st.integers(0, 60))
 def test_an_image_knows_who_wrote_each_byte(
     changes: list[tuple[str, int, int]], one: int, other: int

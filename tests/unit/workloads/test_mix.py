@@ -61,6 +61,7 @@ def _planned(mapping: dict[str, Any], seed: int = 1) -> PhasePlan:
     return plan_stage(parse(mapping), 0, seed).phases[3]
 
 
+@pytest.mark.slow
 def test_a_mix_of_everything_is_verified_and_cleaned_up(
     engine: Callable[..., Engine], mapping: dict[str, Any]
 ) -> None:
@@ -76,6 +77,7 @@ def test_a_mix_of_everything_is_verified_and_cleaned_up(
     assert list(own.directory.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_one_seed_makes_one_sequence(mapping: dict[str, Any]) -> None:
     changed = _choose(mapping)
     assert _planned(changed).steps == _planned(changed).steps
@@ -92,6 +94,7 @@ def test_processes_never_touch_each_others_files(mapping: dict[str, Any]) -> Non
     assert not one & other
 
 
+@pytest.mark.slow
 def test_operations_come_as_often_as_they_weigh(mapping: dict[str, Any]) -> None:
     changed = _spec(mapping, operations=20_000, choose={"stat": 70, "read": 25, "rename": 5})
     counts = Counter(step.operation for share in _planned(changed).steps for step in share)

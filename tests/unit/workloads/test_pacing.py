@@ -20,6 +20,7 @@ def _paced(mapping: dict[str, Any], rate_per_s: float) -> dict[str, Any]:
     return mapping
 
 
+@pytest.mark.slow
 def test_a_rate_holds_the_operations_back(
     engine: Callable[..., Engine], mapping: dict[str, Any]
 ) -> None:
@@ -35,6 +36,7 @@ def test_a_rate_holds_the_operations_back(
     assert meta["elapsed_s"] < meta["wall_s"]
 
 
+@pytest.mark.slow
 def test_without_a_rate_there_is_no_asked_time(engine: Callable[..., Engine]) -> None:
     own = engine()
     components = own.run("write").document["components"]

@@ -53,6 +53,7 @@ def test_the_runs_seed_changes_the_data_and_not_the_draws() -> None:
     assert one == other
 
 
+@pytest.mark.slow
 def test_it_runs_and_leaves_nothing(engine: Callable[..., Engine]) -> None:
     own = engine(**resolve(FULL, lambda name: None, 0.01))
     answer = own.run("run")

@@ -105,6 +105,7 @@ def test_the_default_workload_must_fetch_what_it_wrote(root: Path) -> None:
     assert found[UNTIMED] == 24 * 16384
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", workloads.packaged())
 def test_passes_that_read_nothing_new_need_no_planning(
     name: str, monkeypatch: pytest.MonkeyPatch

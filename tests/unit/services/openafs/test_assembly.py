@@ -45,6 +45,7 @@ def put_back(target: Target) -> None:
     target.restore(quiet)
 
 
+@pytest.mark.slow
 def test_encryption_is_proven_after_every_start_for_a_cold_cache(machine: Machine) -> None:
     """What a stage with a cold cache measures is carried by connections of its own."""
     found = bench(machine, usual_wishes("afsd"), token=True)
@@ -59,6 +60,7 @@ def test_encryption_is_proven_after_every_start_for_a_cold_cache(machine: Machin
     put_back(found.target)
 
 
+@pytest.mark.slow
 def test_what_nobody_tunes_is_as_found_after_every_start(machine: Machine) -> None:
     (machine.here / "storebehind").write_text("64")
     found = bench(machine, replace(usual_wishes("afsd"), client_runtime=None))
@@ -74,6 +76,7 @@ def test_what_nobody_tunes_is_as_found_after_every_start(machine: Machine) -> No
     assert machine.journals() == []
 
 
+@pytest.mark.slow
 def test_what_nobody_tunes_outlives_an_application_and_its_end(machine: Machine) -> None:
     (machine.here / "storebehind").write_text("64")
     wanted = replace(usual_wishes("afsd"), client_runtime=None)
@@ -92,6 +95,7 @@ def test_what_nobody_tunes_outlives_an_application_and_its_end(machine: Machine)
     assert machine.journals() == []
 
 
+@pytest.mark.slow
 def test_a_client_as_after_a_start_needs_nothing(machine: Machine) -> None:
     found = bench(machine, replace(usual_wishes("afsd"), client_runtime=None))
     found.make_cold()

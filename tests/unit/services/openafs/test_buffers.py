@@ -51,6 +51,7 @@ def restore(target: Target) -> list[str]:
     return target.restore(lambda what: None)
 
 
+@pytest.mark.slow
 def test_a_larger_buffer_is_possible_and_in_effect(host: NetworkHost) -> None:
     host.set_up_server()
     found = target(host)
@@ -71,6 +72,7 @@ def test_a_larger_buffer_is_possible_and_in_effect(host: NetworkHost) -> None:
     assert again == (effective, ())
 
 
+@pytest.mark.slow
 def test_limits_that_cut_nothing_restart_nothing(host: NetworkHost) -> None:
     host.set_up_server()
     found = target(host)
@@ -86,6 +88,7 @@ def test_limits_that_cut_nothing_restart_nothing(host: NetworkHost) -> None:
     assert apply(found, **values)[1] == ("host_network set", "fileserver restart")
 
 
+@pytest.mark.slow
 def test_a_server_elsewhere_is_not_concerned(host: NetworkHost, tmp_path: Path) -> None:
     host.set_up_server()
     found = target(host, host_in(tmp_path, "c1"))
@@ -98,6 +101,7 @@ def test_a_server_elsewhere_is_not_concerned(host: NetworkHost, tmp_path: Path) 
     assert found.follows == {"fileserver": "host_network"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", ["", "-udpsize 4194304", "-p 20"])
 @pytest.mark.parametrize("by", ["fstune", "itself", "a part at a time"])
 def test_the_server_gets_back_exactly_what_it_had(host: NetworkHost, options: str, by: str) -> None:
@@ -126,6 +130,7 @@ def test_the_server_gets_back_exactly_what_it_had(host: NetworkHost, options: st
     assert by == "a part at a time" or host.journals() == []
 
 
+@pytest.mark.slow
 def test_a_server_whose_buffer_is_as_found_is_left_alone(host: NetworkHost) -> None:
     host.set_up_server("-udpsize 4194304")
     found = target(host)
@@ -136,6 +141,7 @@ def test_a_server_whose_buffer_is_as_found_is_left_alone(host: NetworkHost) -> N
     assert host.calls() == []
 
 
+@pytest.mark.slow
 def test_limits_that_do_not_come_back_do_not_keep_the_server_from_it(host: NetworkHost) -> None:
     host.set_up_server()
     apply(target(host), fileserver__udp_buffer=8 * MIB, host_network__rmem_max=8 * MIB)
@@ -166,6 +172,7 @@ def opened(host: NetworkHost) -> OpenTestbed:
     return OpenTestbed("a1", bench, lasting_parts(both), (), lambda said: None)
 
 
+@pytest.mark.slow
 def test_limits_that_stay_reach_the_server_and_go_with_it(host: NetworkHost) -> None:
     """Only the limits change, and the server that they cut must be restarted for them."""
     host.set_up_server("-udpsize 4194304")

@@ -44,6 +44,7 @@ def commands(machine: Machine) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_encryption_is_what_connections_have(machine: Machine) -> None:
     """Set alone it would change nothing: connections are made anew, and asked."""
     part, client = runtime(machine)
@@ -60,6 +61,7 @@ def test_encryption_is_what_connections_have(machine: Machine) -> None:
     assert part.apply({"crypt": "off"}) is None
 
 
+@pytest.mark.slow
 def test_a_connection_that_kept_its_encryption_is_found(machine: Machine) -> None:
     part, client = runtime(machine)
     client.start([])
@@ -73,6 +75,7 @@ def test_a_connection_that_kept_its_encryption_is_found(machine: Machine) -> Non
         part.read_back({"crypt": "off"})
 
 
+@pytest.mark.slow
 def test_a_start_is_given_everything_before_its_first_connection(machine: Machine) -> None:
     """A restart sets encryption anew and forgets the rest; the cold caches need restarts."""
     part, client = runtime(machine)
@@ -97,6 +100,7 @@ def test_a_start_is_given_everything_before_its_first_connection(machine: Machin
     ]
 
 
+@pytest.mark.slow
 def test_what_was_found_comes_back_without_fstune(machine: Machine) -> None:
     (machine.here / "storebehind").write_text("64")
     part, client = runtime(machine)
@@ -122,6 +126,7 @@ def test_what_was_found_comes_back_without_fstune(machine: Machine) -> None:
     assert not (machine.here / "restore" / "client_runtime").exists()
 
 
+@pytest.mark.slow
 def test_nothing_is_set_before_the_client_is_started_as_found(machine: Machine) -> None:
     """With somebody in the files it is not started; what was set now would be lost by the start."""
     (machine.here / "storebehind").write_text("64")
@@ -140,6 +145,7 @@ def test_nothing_is_set_before_the_client_is_started_as_found(machine: Machine) 
     assert machine.text("storebehind") == "64"
 
 
+@pytest.mark.slow
 def test_a_journal_of_a_run_that_was_cut_off_says_what_was_found(machine: Machine) -> None:
     part, client = runtime(machine)
     client.start([])
@@ -152,6 +158,7 @@ def test_a_journal_of_a_run_that_was_cut_off_says_what_was_found(machine: Machin
     assert machine.text("storebehind") == "0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["crypt", "found", "store_behind", "sums"])
 def test_a_damaged_journal_does_nothing(machine: Machine, name: str) -> None:
     part, client = runtime(machine)
@@ -163,6 +170,7 @@ def test_a_damaged_journal_does_nothing(machine: Machine, name: str) -> None:
     assert machine.text("crypt") == "clear"
 
 
+@pytest.mark.slow
 def test_without_a_token_encryption_is_nobody_s_to_change(machine: Machine) -> None:
     part, client = runtime(machine, token=False)
     assert part.initial == {}
@@ -175,6 +183,7 @@ def test_without_a_token_encryption_is_nobody_s_to_change(machine: Machine) -> N
     assert machine.text("crypt").startswith("crypt")
 
 
+@pytest.mark.slow
 def test_what_the_client_does_not_take_is_the_configuration_s_fault(machine: Machine) -> None:
     part, client = runtime(machine)
     client.start([])

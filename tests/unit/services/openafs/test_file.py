@@ -97,6 +97,7 @@ def test_root_needs_no_sudo_and_others_do() -> None:
         assert ssh.by_sudo is sudo
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: ".".join(map(str, place)))
 def test_what_could_be_more_than_data_is_refused(
     tmp_path: Path, place: tuple[str | int, ...]

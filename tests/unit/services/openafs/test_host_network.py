@@ -137,6 +137,7 @@ def test_what_somebody_else_changes_is_not_overwritten(host: NetworkHost) -> Non
     assert host.limits == FOUND
 
 
+@pytest.mark.slow
 def test_a_host_is_put_back_without_fstune(host: NetworkHost) -> None:
     part(host).apply({"rmem_max": MIB, "wmem_max": MIB})
     # After a run that was cut off the journal says what was found.
@@ -243,6 +244,7 @@ def apply(name: str, host: NetworkHost, **values: int) -> Configuration:
     return before
 
 
+@pytest.mark.slow
 def test_what_is_applied_stays_and_is_rolled_back(host: NetworkHost) -> None:
     assert not part(host).outlives_restart
     assert "/etc/sysctl.d" in part(host).where_kept

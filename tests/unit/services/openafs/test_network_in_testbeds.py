@@ -117,6 +117,7 @@ def test_limits_come_before_the_server_that_asks_for_buffers(
     assert known - left == {"net.core.rmem_max", "net.core.wmem_max"}
 
 
+@pytest.mark.slow
 def test_a_rehearsal_lists_them_when_a_campaign_asks_for_them(machine: Machine) -> None:
     given = yaml.safe_load(FILE.read_text())
     place = machine.place()

@@ -31,6 +31,7 @@ def made(machine: Machine) -> list[str]:
     return [call.split()[0] for call in machine.calls() if call.split()[0] in ("kinit", "aklog")]
 
 
+@pytest.mark.slow
 def test_a_token_follows_every_start_and_goes_with_the_campaign(machine: Machine) -> None:
     client = machine.client(token=True, lifetime_s=600.0)
     client.start(["-chunksize", "20"])
@@ -61,6 +62,7 @@ def test_nothing_is_made_or_destroyed_without_a_keytab(machine: Machine) -> None
     assert (machine.here / "token").exists()
 
 
+@pytest.mark.slow
 def test_a_ticket_is_renewed_after_half_of_its_life(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,6 +111,7 @@ def test_no_token_is_a_failure_of_its_own_name(
     assert evidence(failed.value)["exit_status"] == status
 
 
+@pytest.mark.slow
 def test_a_network_that_comes_back_is_waited_for(machine: Machine) -> None:
     """The first kinit fails, the second one does not."""
     program = machine.here / "bin" / "kinit"

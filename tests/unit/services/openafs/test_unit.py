@@ -34,6 +34,7 @@ def test_options_are_changed_with_an_empty_cache_and_put_back(machine: Machine) 
     assert not (machine.here / "restore" / "cache_manager").exists()
 
 
+@pytest.mark.slow
 def test_nothing_is_started_while_the_old_client_is_there(machine: Machine) -> None:
     """Each start on a busy mount adds daemons, and the workload would run on the old options."""
     client = machine.client()
@@ -47,6 +48,7 @@ def test_nothing_is_started_while_the_old_client_is_there(machine: Machine) -> N
     assert (machine.here / "afs.conf").read_text() == FOUND
 
 
+@pytest.mark.slow
 def test_who_holds_the_files_is_named(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     client = machine.client()
     (machine.here / "afs").mkdir()
@@ -79,6 +81,7 @@ def test_a_volume_that_needs_a_token_is_there(machine: Machine) -> None:
     assert machine.options() == ("-chunksize", "20")
 
 
+@pytest.mark.slow
 def test_encryption_is_what_it_was_whatever_a_start_makes_of_it(machine: Machine) -> None:
     (machine.here / "crypt").write_text("clear")
     machine.client().start(["-chunksize", "20"])
@@ -118,6 +121,7 @@ def test_a_bad_option_is_the_configuration_s_fault(machine: Machine) -> None:
     assert machine.options() == ("-chunksize", "19")
 
 
+@pytest.mark.slow
 def test_a_run_that_was_cut_off_is_undone_by_the_next(machine: Machine) -> None:
     machine.client().start(["-chunksize", "20"])
     again = machine.client()
@@ -145,6 +149,7 @@ def test_what_somebody_else_made_of_the_file_is_not_overwritten(machine: Machine
     assert f"somebody else had changed {machine.here}/afs.conf: kept as {kept}" in said
 
 
+@pytest.mark.slow
 def test_what_a_killed_run_was_about_to_write_is_nobody_else_s_work(machine: Machine) -> None:
     machine.client().start(["-chunksize", "20"])
     journal = machine.here / "restore" / "cache_manager"
@@ -154,6 +159,7 @@ def test_what_a_killed_run_was_about_to_write_is_nobody_else_s_work(machine: Mac
     assert list((machine.here / "restore").glob("afs.conf.*")) == []
 
 
+@pytest.mark.slow
 def test_putting_back_by_hand_twice_restarts_once(machine: Machine) -> None:
     machine.client().start(["-chunksize", "20"])
     command = ["sh", str(machine.here / "restore" / "cache_manager" / "restore.sh")]
@@ -183,6 +189,7 @@ def test_a_damaged_journal_does_nothing(machine: Machine, name: str, length: flo
             machine.client()
 
 
+@pytest.mark.slow
 def test_a_journal_that_somebody_removed_is_written_again_to_put_back(machine: Machine) -> None:
     client = machine.client()
     client.start(["-chunksize", "20"])
