@@ -26,6 +26,7 @@ from tuner.tokens import Scope
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
+@pytest.mark.slow
 def test_without_tokens_nothing_can_be_changed(tmp_path: Path) -> None:
     settings = ServiceSettings(allow=frozenset({"simulated"}))
     with TestClient(create_app(tmp_path, settings), base_url="http://localhost") as client:
@@ -141,6 +142,7 @@ def test_a_session_of_the_web_pages(guarded: Guarded) -> None:
     assert client.get("/", headers=PAGE, follow_redirects=False).status_code == 303
 
 
+@pytest.mark.slow
 def test_a_session_over_tls_is_never_sent_without(guarded: Guarded) -> None:
     guarded.client.base_url = "https://service"
     answer = login(guarded, guarded.tokens[Scope.READ], "https://service")
@@ -148,6 +150,7 @@ def test_a_session_over_tls_is_never_sent_without(guarded: Guarded) -> None:
     assert "strict-transport-security" in answer.headers
 
 
+@pytest.mark.slow
 def test_a_session_ends_with_its_token(guarded: Guarded) -> None:
     login(guarded, guarded.tokens[Scope.READ])
     assert guarded.client.get("/v1/campaigns").status_code == 200
@@ -155,6 +158,7 @@ def test_a_session_ends_with_its_token(guarded: Guarded) -> None:
     assert guarded.client.get("/v1/campaigns").status_code == 401
 
 
+@pytest.mark.slow
 def test_a_token_that_does_not_hold_begins_no_session(guarded: Guarded) -> None:
     answer = login(guarded, "fst_nosuch_secret")
     assert answer.status_code == 401

@@ -37,6 +37,7 @@ def test_what_cannot_be_started_is_asked_by_nobody(
         assert Applications(store).get(application).asked_by is None
 
 
+@pytest.mark.slow
 def test_a_service_that_starts_forgets_what_was_asked_of_an_earlier_one(tmp_path: Path) -> None:
     from tests.recommending import recommending
     from tests.unit.apply.conftest import CHOSEN, FOUND

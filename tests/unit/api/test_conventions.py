@@ -110,6 +110,7 @@ def test_nothing_that_is_asked_is_a_defect(
         assert is_problem(answer, answer.status_code)
 
 
+@pytest.mark.slow
 def test_a_defect_tells_nothing_of_itself(tmp_path: Path) -> None:
     app = create_app(tmp_path)
 
@@ -201,6 +202,7 @@ def test_the_name_in_a_host_header(header: str, name: str) -> None:
     assert host_name(header) == name
 
 
+@pytest.mark.slow
 @given(key=st.lists(st.one_of(st.text(max_size=20), st.integers(-1, 2**31 - 1)), max_size=3))
 def test_the_word_for_a_page_says_what_it_was_made_of(key: list[str | int]) -> None:
     assert read_token(write_token(key), *map(type, key)) == key

@@ -133,6 +133,7 @@ def test_faster_is_to_the_right_and_nothing_leaves_the_row(
     assert all(0.0 <= x <= WIDTH for x, _ in axis.ticks())
 
 
+@pytest.mark.slow
 @given(values=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60), steps=st.booleans())
 def test_a_series_stays_within_its_picture(values: list[float], steps: bool) -> None:
     points = [Point(number, value) for number, value in enumerate(values, start=1)]

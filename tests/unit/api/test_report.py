@@ -16,6 +16,7 @@ from tuner.tokens import Scope
 PATH = "/v1/campaigns/last/report"
 
 
+@pytest.mark.slow
 def test_a_report_is_one_page_whose_policy_allows_its_own_style_alone(client: TestClient) -> None:
     answer = client.get(PATH)
     assert answer.status_code == 200

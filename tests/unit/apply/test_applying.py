@@ -75,6 +75,7 @@ def test_applied_and_rolled_back(desk: Desk) -> None:
         roll_back(desk.hand, back)
 
 
+@pytest.mark.slow
 def test_step_by_step_each_setting_is_checked(desk: Desk) -> None:
     campaign = desk.campaign()
     desk.apply(campaign, stepwise=True)
@@ -225,6 +226,7 @@ def test_a_decision_is_undone_on_all_when_a_host_has_put_itself_back(
     assert desk.in_force(campaign) == FOUND
 
 
+@pytest.mark.slow
 def test_a_decision_that_was_cut_off_is_rolled_back_when_asked(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,6 +236,7 @@ def test_a_decision_that_was_cut_off_is_rolled_back_when_asked(
     assert desk.in_force(campaign) == FOUND
 
 
+@pytest.mark.slow
 def test_a_rollback_that_was_cut_off_is_finished(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,6 +286,7 @@ def test_what_recommends_nothing_is_not_applied(desk: Desk) -> None:
         make_plan(desk.hand, campaign, desk.site(campaign))
 
 
+@pytest.mark.slow
 def test_a_campaign_in_force_is_not_deleted(desk: Desk) -> None:
     campaign = desk.campaign()
     applied = desk.apply(campaign)

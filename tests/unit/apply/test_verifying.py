@@ -32,6 +32,7 @@ def measured(desk: Desk, campaign: Campaign, blocks: int = 4) -> tuple[Campaign,
     return verify(desk.hand, campaign, answer, answer.baseline, answer.configuration, site, blocks)
 
 
+@pytest.mark.slow
 def test_it_is_told_when_it_is_over(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign = desk.campaign(faster(-0.10))
     states, add = [], Store.add_event
@@ -59,6 +60,7 @@ def test_what_is_told_names_the_request(desk: Desk) -> None:
     assert event.data == {"verifies": campaign.id, "request": 7}
 
 
+@pytest.mark.slow
 def test_what_was_asked_for_fails_with_its_reason(desk: Desk) -> None:
     campaign = desk.campaign(failing("start"))
     asked = NewEvent(campaign.created, EventKind.VERIFY_REQUESTED, "somebody asked")
@@ -134,6 +136,7 @@ def test_a_stop_signal_ends_it_and_puts_back(desk: Desk, monkeypatch: pytest.Mon
     assert problems(desk.store) == []
 
 
+@pytest.mark.slow
 def test_a_verification_is_no_campaign_to_go_on_with(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +165,7 @@ def test_a_campaign_that_compared_is_verified(desk: Desk) -> None:
     assert not CampaignSpec.from_json(stored.spec).compare
 
 
+@pytest.mark.slow
 def test_a_verification_stops_outside_the_hours_of_the_testbed(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

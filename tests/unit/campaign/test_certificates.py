@@ -88,6 +88,7 @@ def test_what_is_certified_gets_further_fresh_blocks() -> None:
     assert last.certificate.verdict.n <= 12
 
 
+@pytest.mark.slow
 def test_further_blocks_that_leave_a_certificate_open_do_not_take_it_back() -> None:
     history = certified_then(1.0)
     first = next(p.answer for p in history.plans if p.answer is not None)
@@ -199,6 +200,7 @@ def test_an_attempt_goes_on_with_its_finalist_while_its_blocks_look_bad() -> Non
     assert history.plans[-1].answer is None or history.plans[-1].answer.finalist != finalist
 
 
+@pytest.mark.slow
 def test_an_attempt_that_is_lost_is_given_up_for_what_looks_better_now() -> None:
     history = History(rules(certify_blocks=20), {1: 0.9})
     history.run(until=begins_an_attempt)

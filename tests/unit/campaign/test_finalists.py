@@ -45,6 +45,7 @@ def test_one_that_does_not_look_fast_is_no_finalist() -> None:
     assert fresh_orders(history)[0] == {BASELINE, 1}
 
 
+@pytest.mark.slow
 def test_both_can_be_certified_and_the_other_is_told_of() -> None:
     history = in_race()
     step = history.run()
@@ -59,6 +60,7 @@ def test_both_can_be_certified_and_the_other_is_told_of() -> None:
     assert step.certificate.least_improvement >= step.others[other].least_improvement
 
 
+@pytest.mark.slow
 def test_the_answer_says_what_each_of_several_settings_brings() -> None:
     history = in_race(1)
     step = history.run()

@@ -47,6 +47,7 @@ def test_begins_with_a_block_of_new_configurations() -> None:
     assert found.phase is Phase.SEARCH
 
 
+@pytest.mark.slow
 def test_every_block_has_the_baseline_and_each_arm_once() -> None:
     history = History(rules(), {2: 0.9})
     history.run()
@@ -57,6 +58,7 @@ def test_every_block_has_the_baseline_and_each_arm_once() -> None:
     assert set(search_orders(history)[0]) == {0, 1, 2, 3}
 
 
+@pytest.mark.slow
 def test_order_is_random_but_follows_from_the_seed() -> None:
     orders: dict[int, list[list[tuple[int, ...]]]] = {}
     for seed in (1, 1, 2):
@@ -84,6 +86,7 @@ def test_the_winner_is_promoted_and_certified_on_fresh_blocks() -> None:
     assert set(map(frozenset, fresh_orders(history))) == {frozenset({0, 2})}
 
 
+@pytest.mark.slow
 def test_a_trial_that_is_set_aside_may_come_back() -> None:
     """Of trials that nothing was decided on, those that look best are measured again."""
     history = History(rules(), {1: 0.97, 2: 1.02}, noise=0.03)
@@ -131,6 +134,7 @@ def test_a_failed_incumbent_hands_back_to_the_baseline() -> None:
     assert not any(1 in b.order for b in history.blocks[failing:])
 
 
+@pytest.mark.slow
 def test_what_was_decided_before_a_trial_failed_stays_decided() -> None:
     steady = History(rules(max_trials=6), {1: 0.8})
     steady.run()
@@ -143,6 +147,7 @@ def test_what_was_decided_before_a_trial_failed_stays_decided() -> None:
         assert earlier.endings.items() <= later.endings.items()
 
 
+@pytest.mark.slow
 def test_void_blocks_are_in_no_test_but_cost() -> None:
     clean = History(rules(max_trials=3), {1: 0.9})
     dirty = History(rules(max_trials=3), {1: 0.9}, voids=frozenset({2, 3}))
@@ -187,6 +192,7 @@ def test_measuring_time_is_kept_to(budget_s: float) -> None:
     assert spent_s <= max(budget_s, 4 * 2.0) + 3 * 2 * 2.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [8, 20, 40, 100])
 def test_measurements_are_kept_to(budget: int) -> None:
     history = History(rules(budget_measurements=budget, max_trials=None), {2: 0.9})
@@ -194,6 +200,7 @@ def test_measurements_are_kept_to(budget: int) -> None:
     assert sum(len(b.measurements) for b in history.blocks) <= budget + 6
 
 
+@pytest.mark.slow
 def test_a_share_of_the_budget_is_left_for_certification() -> None:
     limited = rules(budget_measurements=100, max_trials=None, certify_share=0.5)
     history = History(limited, {1: 0.95}, noise=0.03)

@@ -80,6 +80,7 @@ def test_a_planner_made_anew_plans_the_same_from_stored_rows(
     assert (again.guards, again.race, again.phase) == (then.guards, then.race, then.phase)
 
 
+@pytest.mark.slow
 def test_pairs_are_differences_to_the_baseline_of_the_same_block() -> None:
     blocks = history(1, {}, frozenset({2})).blocks
     table = ScoreTable.of(blocks, COMPONENTS, WEIGHTS)
@@ -95,6 +96,7 @@ def test_pairs_are_differences_to_the_baseline_of_the_same_block() -> None:
     assert len(table.blocks_of(2)) == len(expected)
 
 
+@pytest.mark.slow
 def test_logs_are_of_the_blocks_that_measured_any_but_the_baseline() -> None:
     blocks = history(1, {}, frozenset()).blocks
     table = ScoreTable.of(blocks, COMPONENTS, WEIGHTS)
@@ -146,6 +148,7 @@ def test_covariates_are_differences_to_the_baseline_of_the_same_block() -> None:
     assert kinds == {BlockKind.CERTIFY}
 
 
+@pytest.mark.slow
 def test_a_difference_needs_the_covariates_of_both() -> None:
     whole = history(1, {}, frozenset()).blocks
     blocks = [disturbed(b, frozenset({BASELINE} if b.number % 2 else {1})) for b in whole]
@@ -164,6 +167,7 @@ def test_a_difference_needs_the_covariates_of_both() -> None:
     )
 
 
+@pytest.mark.slow
 def test_nothing_is_taken_in_from_a_running_block_on() -> None:
     blocks = history(1, {}, frozenset()).blocks
     running = Block(2, BlockKind.SEARCH, 1, (BASELINE, 1), BlockState.RUNNING)
@@ -173,6 +177,7 @@ def test_nothing_is_taken_in_from_a_running_block_on() -> None:
     assert content(table) == content(ScoreTable.of(blocks, COMPONENTS, WEIGHTS))
 
 
+@pytest.mark.slow
 def test_without_times_the_scores_are_the_same() -> None:
     blocks = history(1, {}, frozenset()).blocks
     lean = ScoreTable(COMPONENTS, WEIGHTS, keep_times=False)

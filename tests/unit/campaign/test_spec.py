@@ -102,6 +102,7 @@ def test_paths_start_from_the_file(tmp_path: Path) -> None:
     assert spec.workload.name == str(tmp_path / "there" / "sub" / "w.yaml")
 
 
+@pytest.mark.slow
 @given(st.text(max_size=30))
 def test_any_text_is_taken_or_told(text: str) -> None:
     """Whatever stands in a file, nothing but a SpecError comes out of it."""

@@ -140,6 +140,7 @@ class _Here(Node):
         return list(argv)
 
 
+@pytest.mark.slow
 def test_a_node_that_is_too_slow_is_a_failure_of_the_cell(tmp_path: Path) -> None:
     own = ProcessId.of(os.getpid())
     with pytest.raises(CellError, match=r"^n: sleep 60: no end after 0\.2 s$") as failed:
@@ -153,6 +154,7 @@ def test_a_daemon_that_keeps_the_output_open_does_not_hold_up() -> None:
     assert (done.status, done.stdout) == (0, b"up\n")
 
 
+@pytest.mark.slow
 def test_where_no_process_can_be_watched_commands_end_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -72,6 +72,7 @@ def test_lists_of_what_comes_along_as_json(group: str) -> None:
     assert all(one["name"] for one in found)
 
 
+@pytest.mark.slow
 def test_a_campaign_is_deleted_with_everything(state: Path) -> None:
     assert fstune(state, "delete", "day", answer="n\n").exit_code == 1
     nobody = fstune(state, "delete", "day")

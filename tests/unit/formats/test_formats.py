@@ -69,6 +69,7 @@ def test_what_is_written_is_read_back(form: Format, space: Space, seed: int, oft
 AWKWARD = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMATS.values(), ids=lambda form: form.name)
 @given(word=AWKWARD)
 def test_an_awkward_word_is_read_back_or_refused(form: Format, word: str) -> None:

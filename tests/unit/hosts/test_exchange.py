@@ -12,6 +12,7 @@ from tuner.hosts.exchange import AnswerReader
 HEADER = b'{"ended": "exit", "status": -9, "dead": true, "stdout_bytes": %d, "stderr_bytes": %d}\n'
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=200), st.binary(max_size=40), st.binary(max_size=40), st.data())
 def test_any_noise_and_any_pieces(
     noise: bytes, out: bytes, err: bytes, data: st.DataObject

@@ -33,6 +33,7 @@ def test_a_file_comes_back_as_it_went(tmp_path: Path) -> None:
         HERE.put(str(tmp_path / "missing" / "file"), content)
 
 
+@pytest.mark.slow
 def test_limits_of_time_and_size() -> None:
     started = time.monotonic()
     with pytest.raises(CommandTimeout, match=r"localhost: sleep 60: no end after 0\.2 s"):

@@ -130,6 +130,7 @@ def loose(n: int, loss: float, *, seed: int, floor_alpha: float | None) -> Certi
     return certify(blocks, WEIGHTS, floor=0.05, max_n=20, floor_alpha=floor_alpha)
 
 
+@pytest.mark.slow
 def test_floors_may_be_shown_at_more_error_than_the_gain() -> None:
     strict, bounded = (
         [loose(10, 0.0, seed=seed, floor_alpha=alpha) for seed in range(40)]
@@ -294,6 +295,7 @@ def test_wrong_certificates_are_rare(effects: tuple[float, ...]) -> None:
     assert wrong / 300 < 0.025 + 3 * 0.009
 
 
+@pytest.mark.slow
 def test_power() -> None:
     """A finalist 10% faster in every component at sd(D_c) = 7% is mostly certified in 20."""
     certified = sum(

@@ -19,6 +19,7 @@ def test_worked_example() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
 
 
+@pytest.mark.slow
 @given(p_values)
 def test_between_the_p_value_and_bonferroni(p: list[float]) -> None:
     adjusted = holm(p)
@@ -27,6 +28,7 @@ def test_between_the_p_value_and_bonferroni(p: list[float]) -> None:
     assert np.all(np.diff(adjusted[np.argsort(p, kind="stable")]) >= 0.0)
 
 
+@pytest.mark.slow
 @given(p_values, st.floats(0.001, 0.5))
 def test_rejects_what_the_step_down_rejects(p: list[float], alpha: float) -> None:
     """By its definition: from the smallest on, until one is above alpha / (those left)."""

@@ -89,6 +89,7 @@ def test_states_of_all_arms_or_some_are_noticed(stated: slice, least: int) -> No
     assert alarms(dependence, draw) > least
 
 
+@pytest.mark.slow
 def test_levels_of_arms_and_blocks_are_no_dependence() -> None:
     """Races of candidates far apart, dropped on the way, under a drift: 20 of 200 expected."""
     ends = (10, 3, 6, 8)

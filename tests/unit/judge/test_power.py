@@ -58,6 +58,7 @@ def test_power_by_the_last_look_is_that_of_the_test() -> None:
     assert np.all(np.diff(by_look, axis=0) >= 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [6, 20, 50])
 def test_detectable_effect_has_its_power(n: int) -> None:
     effect = detectable_effect(n, 0.025)

@@ -33,6 +33,7 @@ def test_horizon_is_rounded_up_and_ville_beyond() -> None:
     assert threshold(0.8, 10) == 1.25
 
 
+@pytest.mark.slow
 @given(
     st.floats(1e-6, 0.5),
     st.floats(1.0, 3.0),

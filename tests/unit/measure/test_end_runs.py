@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import pytest
+
 PROGRAM = Path(__file__).parents[3] / "tuner" / "measure" / "end_runs.py"
 
 
@@ -30,6 +32,7 @@ def end(archive: str, prefix: str) -> int:
     return subprocess.run([sys.executable, PROGRAM, archive, prefix], timeout=60).returncode
 
 
+@pytest.mark.slow
 def test_runs_of_the_prefix_end_and_no_others(tmp_path: Path) -> None:
     archive = str(tmp_path / "workloads.pyz")
     with ExitStack() as running:

@@ -83,6 +83,7 @@ def test_a_report_tells_the_answer_and_all_that_it_rests_on(
     assert document.recommendation.why == document.why
 
 
+@pytest.mark.slow
 def test_the_noise_is_told_as_fstune_show_tells_it(
     document: ReportDocument, finished: Path
 ) -> None:
@@ -108,6 +109,7 @@ def test_hosts_are_told_one_by_one() -> None:
     assert hosts_found([]) == {}
 
 
+@pytest.mark.slow
 def test_what_was_found_of_hosts_is_in_the_report(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         asked = CampaignSpec.model_validate(yaml.safe_load(CAMPAIGN))

@@ -51,6 +51,7 @@ def test_proposals_are_valid_new_and_complete(sampler: str) -> None:
             known.append(Observation(proposal.configuration, 0.01))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_same_question_same_answer(sampler: str) -> None:
     known = [

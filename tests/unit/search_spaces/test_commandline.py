@@ -213,6 +213,7 @@ def test_what_cannot_be_rendered(values: dict[str, Value], part: str) -> None:
     assert part.replace("is no int", "is no log_int") in str(error.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("space", EVERYTHING, ids=lambda space: str(space.name))
 @given(seed=st.integers(min_value=0, max_value=2**32))
 def test_what_is_rendered_means_the_same_when_parsed(space, seed):  # type: ignore[no-untyped-def]

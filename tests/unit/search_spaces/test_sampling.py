@@ -47,6 +47,7 @@ def test_whatever_is_drawn_is_valid(  # type: ignore[no-untyped-def]
     assert space.violations(values, facts) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("space", SPACES, ids=ids)
 def test_everything_searched_is_proposed_over_its_range(space: Space) -> None:
     ask = Chance(1, 0.5)

@@ -24,6 +24,7 @@ def schema(root: Path) -> Any:
     return json.loads((root / PACKAGE / "schema.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_every_packaged_space_fits_the_schema_and_names_it(root: Path, schema: Any) -> None:
     for name in names():
         text = (root / PACKAGE / f"{name}.yaml").read_text(encoding="utf-8")

@@ -204,6 +204,7 @@ def test_a_run_gives_every_component(opened: tuple[AnyTestbed, Bench]) -> None:
 # The toy kind alone.
 
 
+@pytest.mark.slow
 def test_toyd_takes_no_more_than_it_takes(tmp_path: Path) -> None:
     (tmp_path / "toyd.conf").write_text("")
     way = TOY.ways[0]

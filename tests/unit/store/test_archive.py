@@ -133,6 +133,7 @@ def test_every_table_of_a_campaign_is_in_the_file(store: Store, file: Path) -> N
     assert lines[-1] == {"rows": len(lines) - 2}
 
 
+@pytest.mark.slow
 def test_a_campaign_that_is_there_is_refused(store: Store, file: Path) -> None:
     campaign = filled(store)
     export_campaign(store, campaign, file)
@@ -214,6 +215,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("change", "said"), REFUSED.values(), ids=REFUSED.keys())
 def test_what_is_no_campaign_leaves_no_trace(
     store: Store, file: Path, tmp_path: Path, change: Change, said: str

@@ -23,6 +23,7 @@ def everything(store: Store, campaign: str) -> tuple[object, ...]:
     return found, store.trials(campaign), store.blocks(campaign), store.events(campaign)
 
 
+@pytest.mark.slow
 def test_every_change_has_its_event(store: Store) -> None:
     campaign = store.create_campaign("c", "{}", 1, records.NOON).id
     made = [
@@ -176,6 +177,7 @@ MISTAKES: dict[str, Change] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES.keys())
 def test_mistake_leaves_no_trace(store: Store, campaign: str, mistake: Change) -> None:
     before = everything(store, campaign)

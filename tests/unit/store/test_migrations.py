@@ -99,6 +99,7 @@ def described(connection: Connection) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_a_migrated_database_is_as_a_new_one(
     earlier: Place, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -58,6 +58,7 @@ def bootstrap(builder: Node) -> str:
     return str(failed.value)
 
 
+@pytest.mark.slow
 def test_the_password_of_a_proxy_is_not_among_the_arguments(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -69,6 +70,7 @@ def test_the_password_of_a_proxy_is_not_among_the_arguments(
     assert "pass-word" not in arguments
 
 
+@pytest.mark.slow
 def test_the_password_of_a_proxy_is_not_in_what_is_said(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ def test_buckets_follow_each_other_without_gap() -> None:
         assert bucket_of(bounds_of(bucket)[0]) == bucket == bucket_of(bounds_of(bucket)[1])
 
 
+@pytest.mark.slow
 @given(DURATIONS, DURATIONS)
 def test_merging_is_counting_together(one: list[int], other: list[int]) -> None:
     merged = _of(one)

@@ -19,6 +19,7 @@ MIB = 1 << 20
 TRACED = [5, 9, 0, 7, 6, 1, 5, 5, 4, 0, 1, 5, 8, 9, 8, 1]
 
 
+@pytest.mark.slow
 def test_the_full_configuration_gives_the_published_counts() -> None:
     phases = plan_stage(parse(FULL), 0, 1).phases
     own = [phase for phase in phases if phase.phase.component]

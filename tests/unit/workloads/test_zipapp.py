@@ -58,6 +58,7 @@ def test_it_replaces_nothing_but_a_file(tmp_path: Path, kind: str) -> None:
     assert os.lstat(path) == before
 
 
+@pytest.mark.slow
 def test_it_runs_without_any_package_and_from_any_directory(pyz: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-I", "-S", str(pyz), "--help"],

@@ -103,6 +103,7 @@ def test_a_client_as_after_a_start_needs_nothing(machine: Machine) -> None:
     put_back(found.target)
 
 
+@pytest.mark.slow
 def test_a_rehearsal_lists_what_the_running_client_would_be_given(machine: Machine) -> None:
     """And proves nothing: nothing is in effect."""
     (machine.here / "storebehind").write_text("64")

@@ -98,6 +98,7 @@ def test_what_is_unset_is_read_back_too(host: NetworkHost) -> None:
         network.read_back({"rmem_max": MIB})
 
 
+@pytest.mark.slow
 def test_limits_are_only_ever_raised(tmp_path: Path) -> None:
     low, high = host_in(tmp_path, "c1"), host_in(tmp_path, "fs9", rmem_max=4 * MIB)
     network = parts(low, high)
@@ -154,6 +155,7 @@ def test_a_host_is_put_back_without_fstune(host: NetworkHost) -> None:
     assert host.journals() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [0, 1])
 def test_a_limit_that_does_not_come_back_keeps_its_journal(host: NetworkHost, status: int) -> None:
     network = part(host)
@@ -265,6 +267,7 @@ def test_what_is_applied_stays_and_is_rolled_back(host: NetworkHost) -> None:
     assert part(host).initial == {}
 
 
+@pytest.mark.slow
 def test_a_verification_measures_what_was_there_before(host: NetworkHost) -> None:
     apply("a1", host, rmem_max=8 * MIB)
     network = part(host)
@@ -275,6 +278,7 @@ def test_a_verification_measures_what_was_there_before(host: NetworkHost) -> Non
     assert host.limits[0] == 8 * MIB
 
 
+@pytest.mark.slow
 def test_hosts_must_agree_on_what_was_applied(tmp_path: Path) -> None:
     """One directory, as both hosts have it, with what was applied on both."""
     first = host_in(tmp_path, "c1")

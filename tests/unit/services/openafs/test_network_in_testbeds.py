@@ -96,6 +96,7 @@ def test_only_hosts_with_a_kernel_of_their_own_are_set() -> None:
     assert found == ["c0", "c2"]
 
 
+@pytest.mark.slow
 def test_limits_come_before_the_server_that_asks_for_buffers(
     machine: Machine, tmp_path: Path
 ) -> None:

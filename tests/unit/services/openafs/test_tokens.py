@@ -80,6 +80,7 @@ def test_a_ticket_is_renewed_after_half_of_its_life(
     assert made(machine) == ["kinit", "aklog"] * 2
 
 
+@pytest.mark.slow
 def test_a_token_that_is_gone_is_made_anew(machine: Machine) -> None:
     client = machine.client(token=True)
     client.start([])
@@ -181,6 +182,7 @@ def test_expired_tokens_and_those_of_other_cells_are_none(text: str, valid: bool
     assert parse.has_valid_tokens(text, "example.org") is valid
 
 
+@pytest.mark.slow
 def test_another_cell_s_token_is_not_ours(machine: Machine) -> None:
     client = machine.client(token=True)
     client.start([])

@@ -20,6 +20,7 @@ from tuner.services.openafs import unit
 from tuner.services.openafs.unit import options_in, with_options
 
 
+@pytest.mark.slow
 def test_options_are_changed_with_an_empty_cache_and_put_back(machine: Machine) -> None:
     client = machine.client()
     assert client.options == ("-chunksize", "18", "-afsdb")
@@ -90,6 +91,7 @@ def test_encryption_is_what_it_was_whatever_a_start_makes_of_it(machine: Machine
     assert machine.calls() == ["stop", "start", "setcrypt off"] * 2
 
 
+@pytest.mark.slow
 def test_a_link_that_leads_nowhere_is_no_volume(machine: Machine) -> None:
     """What a mount point made through afsd.fuse is to the kernel's client."""
     link = machine.here / "bench"
@@ -111,6 +113,7 @@ def test_a_module_that_stays_loaded_asks_for_a_reboot(machine: Machine) -> None:
     assert machine.calls() == ["stop", "afsd -shutdown"]
 
 
+@pytest.mark.slow
 def test_a_bad_option_is_the_configuration_s_fault(machine: Machine) -> None:
     client = machine.client()
     with pytest.raises(ConfigurationError, match="openafs-client does not start: afsd: Unknown"):
@@ -133,6 +136,7 @@ def test_a_run_that_was_cut_off_is_undone_by_the_next(machine: Machine) -> None:
 EDITED = FOUND + "# by hand\nAFS_AFSDB=false\n"
 
 
+@pytest.mark.slow
 def test_what_somebody_else_made_of_the_file_is_not_overwritten(machine: Machine) -> None:
     """Neither by the next arm, which refuses, nor when it is put back: it is kept then."""
     client = machine.client()
@@ -168,6 +172,7 @@ def test_putting_back_by_hand_twice_restarts_once(machine: Machine) -> None:
     assert machine.calls() == ["stop", "start", "setcrypt on"] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["configuration", "found", "crypt", "sums", "restore.sh"])
 @pytest.mark.parametrize("length", [0, 0.5])
 def test_a_damaged_journal_does_nothing(machine: Machine, name: str, length: float) -> None:
