@@ -22,17 +22,17 @@ _ANSWERS = ("campaign-", "start-failed", "testbed-ready")
 
 
 def doing(snapshot: Snapshot, *, absent: bool = False) -> str:
-    """What it does, in one line. ``absent``: its process is not heard from."""
+    """What it does, in one line beside its state. ``absent``: its process is not heard from."""
     campaign = snapshot.campaign
     if absent:
-        return "running by its state, but not heard from"
+        return "by its state, but not heard from"
     if campaign.state is not CampaignState.RUNNING:
-        return f"{campaign.state}: {campaign.reason}" if campaign.reason else str(campaign.state)
+        return campaign.reason
     if not snapshot.running:
         newest = f" ({snapshot.events[-1].message})" if snapshot.events else ""
-        return f"running, between two blocks{newest}"
+        return f"between two blocks{newest}"
     block = snapshot.running[0]
-    return f"running: {KINDS[block.kind]}, race {block.race}, block {block.number}"
+    return f"{KINDS[block.kind]}, race {block.race}, block {block.number}"
 
 
 def now(snapshot: Snapshot, *, absent: bool = False) -> tuple[str, ...]:

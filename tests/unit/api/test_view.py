@@ -90,7 +90,7 @@ def test_the_headline_of_a_comparison_is_that_of_its_table(seen: Snapshot) -> No
 def test_the_arm_in_hand_is_told(seen: Snapshot) -> None:
     first, block = in_the_middle(seen, 0)
     kind = {BlockKind.SEARCH: "search", BlockKind.CERTIFY: "certification"}[block.kind]
-    assert doing(first) == f"running: {kind}, race {block.race}, block {block.number}"
+    assert doing(first) == f"{kind}, race {block.race}, block {block.number}"
     (line,) = now(first)
     assert f"0 of {len(block.order)} arms measured; arm 1 in hand" in line
     second, block = in_the_middle(seen, 1)
@@ -199,7 +199,7 @@ def test_a_campaign_that_nobody_runs_says_so(seen: Snapshot) -> None:
     absence = Absence(seen.campaign.id, "its process (1 on x) has died", queued=False)
     page = page_of(running, absence)
     assert page.absence == absence
-    assert page.doing == "running by its state, but not heard from"
+    assert page.doing == "by its state, but not heard from"
     assert page.now == ()
     assert page.expected_end is None
     assert (page.can_pause, page.can_resume, page.can_cancel) == (False, True, True)
