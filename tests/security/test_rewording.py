@@ -145,8 +145,8 @@ def test_the_words_are_other_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 #: What others say, which has no kind: paramiko's errors, and sudo's refusal.
 FOREIGN = {
-    ("tuner/hosts/link.py", "No authentication methods available"),
-    ("tuner/hosts/link.py", "transport shut down"),
+    ("tuner/hosts/log_in.py", "No authentication methods available"),
+    ("tuner/hosts/log_in.py", "transport shut down"),
     ("tuner/hosts/ssh.py", "sudo:"),
 }
 
