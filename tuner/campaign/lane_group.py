@@ -31,7 +31,7 @@ class LaneGroup:
         self, sites: Sequence[Site], writer: EventWriter, observer: Observer, *, together: bool
     ) -> None:
         self.ledgers = Ledgers([site.testbed.clock for site in sites])
-        self.together = together
+        self._together = together
         each = zip(sites, self.ledgers.each, strict=True)
         self._lanes = [Lane(site, ledger) for site, ledger in each]
         self._writer = writer
@@ -51,7 +51,7 @@ class LaneGroup:
                 try:
                     lane.open(workload, self.observer(lane).doing)
                 except TestbedError as problem:
-                    if not self.together:
+                    if not self._together:
                         raise
                     self.lose(lane, problem)
 
@@ -61,10 +61,13 @@ class LaneGroup:
 
     def benches(self) -> list[Bench]:
         """The benches of the testbeds that can be used. Raises what the last was lost for."""
-        benches = [lane.bench for lane in self._lanes if lane.bench is not None and not lane.lost]
+        benches = [lane.bench for lane in self.in_use() if lane.bench is not None]
         if not benches:
-            raise next(lane.lost for lane in reversed(self._lanes) if lane.lost is not None)
+            raise self._last_loss()
         return benches
+
+    def _last_loss(self) -> TunerError:
+        return next(lane.lost for lane in reversed(self._lanes) if lane.lost is not None)
 
     def lose(self, lane: Lane, problem: TunerError) -> None:
         """Go on without a testbed, which is put back as far as that is possible now."""
@@ -77,7 +80,7 @@ class LaneGroup:
 
     def observer(self, lane: Lane) -> Observer:
         """Who is told what goes on on a testbed."""
-        if not self.together:
+        if not self._together:
             return self._observer
         return LaneObserver(self._doings, lane.site.label)
 
@@ -87,7 +90,7 @@ class LaneGroup:
         """
         usable = [lane for lane in self._lanes if lane.usable]
         if not usable:
-            raise next(lane.lost for lane in reversed(self._lanes) if lane.lost is not None)
+            raise self._last_loss()
         reasons = [lane.site.testbed.unavailable() for lane in usable]
         free = [lane for lane, reason in zip(usable, reasons, strict=True) if reason is None]
         if not free:
@@ -140,8 +143,8 @@ class LaneGroup:
 
     def prefix(self, lane: Lane) -> str:
         """The beginning of a sentence about one of several testbeds."""
-        return f"{lane.site.label}: " if self.together else ""
+        return f"{lane.site.label}: " if self._together else ""
 
     def event_data(self, lane: Lane) -> dict[str, str]:
         """What an event about one of several testbeds holds besides."""
-        return {"testbed": lane.site.name or lane.site.label} if self.together else {}
+        return {"testbed": lane.site.name or lane.site.label} if self._together else {}

@@ -144,8 +144,11 @@ class Link:
 
     def _close_idle(self) -> None:
         with uninterrupted(), self._lock:
-            while self._idle:
-                self._idle.pop().close()
+            self._free_idle()
+
+    def _free_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
 
     def _open_channel(self) -> paramiko.Channel:
         transport, fresh = self._transport()
@@ -209,8 +212,7 @@ class Link:
         while self._clients:
             self._clients.pop().close()
         # Nothing is sent any more: this only frees what they have here.
-        while self._idle:
-            self._idle.pop().close()
+        self._free_idle()
 
     def _connect(self) -> None:
         """Connect to the host, through all its jump hosts, the outermost first."""

@@ -143,11 +143,7 @@ class Search:
         def worth(features: Floats) -> Floats:
             design = self.model.design(features)
             gain = -(design @ weights)
-            return np.where(
-                gain > 0.0,
-                gain * self._roughly(design, features),
-                gain,
-            )
+            return np.where(gain > 0.0, gain * self._roughly(design, features), gain)
 
         return self._candidates.valid(self._ascent.climb(start, worth))
 
