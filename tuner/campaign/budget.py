@@ -40,9 +40,9 @@ class Cost:
         return self.arms_left(rules) + self.measurements
 
     def used(self, rules: Rules) -> float:
-        """The share of the budget that is used up, of its time or of its measurements."""
+        """The share of the budget that is used up, of its time or of the most measurements."""
         share = self.seconds / rules.budget_s
-        limit = rules.budget_measurements
+        limit = rules.most_measurements
         return share if limit is None else max(share, self.measurements / limit)
 
     def pace(self, use: TimeUse) -> float:

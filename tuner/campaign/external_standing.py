@@ -49,7 +49,6 @@ def outside_standing(
     return Standing(
         race=last.race,
         block=last.number,
-        expected_blocks=None,
         measurements=measurements,
         budget=None,
         elapsed_s=elapsed_s,

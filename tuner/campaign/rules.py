@@ -74,6 +74,18 @@ class Rules:
         """The largest loss allowed to one component, a fraction; None until it is chosen."""
         return None if self.auto_floor else self.race.floor
 
+    @property
+    def most_measurements(self) -> int | None:
+        """After how many measurements the campaign ends at the latest; None where time alone ends
+        it. A comparison ends when every configuration has had all of its blocks; a block of the
+        pilot has two runs.
+        """
+        if not self.compares:
+            return self.budget_measurements
+        pilot_runs = 0 if self.pilot is None else 2 * self.pilot.max_blocks
+        every = pilot_runs + self.certify_blocks * (1 + self.finalists)
+        return every if self.budget_measurements is None else min(every, self.budget_measurements)
+
 
 def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
     """The rules by which a specification is planned."""

@@ -54,6 +54,7 @@ def standing(
     estimates = against_baseline(table, rules, kind, [trial.number for trial in visible])
     cost = Cost.of(table)
     remaining_s = cost.left_s(use, rules)
+    expected, estimated = _expected(cost, rules)
     rows = [
         _row(t, plan, estimates, trials[BASELINE].configuration)
         if t.number != BASELINE
@@ -68,16 +69,15 @@ def standing(
     return Standing(
         race=plan.race,
         block=table.ended_blocks[-1].number if table.ended_blocks else 0,
-        expected_blocks=None,
         measurements=cost.measurements,
-        budget=rules.budget_measurements or _expected(cost, rules.budget_s),
+        budget=expected,
         elapsed_s=use.wall_s,
         expected_left_s=remaining_s,
         kind=kind,
         rows=tuple(rows),
         best=_best(plan, trials),
         certified=None if plan.answer is None else plan.answer.finalist,
-        estimated=rules.budget_measurements is None,
+        estimated=estimated,
         dropped=tuple(islice(dropped, _MOST_DROPPED)),
     )
 
@@ -93,11 +93,17 @@ def _best(plan: Plan, trials: Sequence[Trial]) -> Candidate | None:
     )
 
 
-def _expected(cost: Cost, budget_s: float) -> int | None:
-    """How many measurements the budget allows at the pace so far; None before the first one."""
+def _expected(cost: Cost, rules: Rules) -> tuple[int | None, bool]:
+    """How many measurements there will be, and whether that is an estimate: the budget's number,
+    or else what its time allows at the pace so far and a comparison needs. None while unknown.
+    """
+    most = rules.most_measurements
+    if most is not None and most == rules.budget_measurements:
+        return most, False
     if cost.measurements == 0 or cost.seconds <= 0.0:
-        return None
-    return max(cost.measurements, round(cost.measurements * budget_s / cost.seconds))
+        return most, True
+    by_time = max(cost.measurements, round(cost.measurements * rules.budget_s / cost.seconds))
+    return by_time if most is None else min(by_time, most), True
 
 
 def _visible_trials(trials: Sequence[Trial], plan: Plan) -> list[Trial]:

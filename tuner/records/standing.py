@@ -52,9 +52,9 @@ class Candidate:
 class Standing:
     """Where a campaign stands.
 
-    ``block`` counts from 1 and is the one being measured, or the last one; ``expected_blocks`` and
-    ``expected_left_s`` are None while unknown; ``measurements`` of at most ``budget``, None where
-    only others know it; ``estimated``: it is how many the time will allow at the pace so far.
+    ``block`` counts from 1 and is the one being measured, or the last one; ``expected_left_s``
+    is None while unknown; ``measurements`` of at most ``budget``, None where only others know it;
+    ``estimated``: it is how many the time allows at the pace so far, or a comparison needs.
     ``rows`` and ``dropped``: the most important first; a low terminal shows only the first ones.
     ``best``: what looks best; ``certified``: the trial that is recommended already, while the
     search goes on.
@@ -62,7 +62,6 @@ class Standing:
 
     race: int
     block: int
-    expected_blocks: int | None
     measurements: int
     budget: int | None
     elapsed_s: float

@@ -8,11 +8,10 @@ from tuner.text import duration, signed, signed_interval
 
 
 def where(standing: Standing) -> str:
-    """ "search, block 7 of about 30", "certification, block 3"."""
+    """ "search, block 7", "certification, block 3"."""
     phases = {BlockKind.PILOT: "pilot", BlockKind.CERTIFY: "certification"}
     phase = phases.get(standing.kind, "search")
-    of = "" if standing.expected_blocks is None else f" of about {standing.expected_blocks}"
-    return f"{phase}, block {standing.block}{of}"
+    return f"{phase}, block {standing.block}"
 
 
 def outlook(standing: Standing) -> str:

@@ -10,9 +10,13 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
+from typer.testing import CliRunner
 
-from bench.wollman.__main__ import main
+from bench.wollman.__main__ import HERE, main
 from tests.unit.store import records
+from tuner.cli.app import app
+from tuner.services.openafs.kind import HostsWay
 from tuner.store import Store
 
 #: What stands in for fstune; what it is asked to do follows.
@@ -44,6 +48,22 @@ def state(tmp_path: Path) -> Path:
         records.begun(store)
     (tmp_path / "encryption.csv").write_text("of an earlier campaign\n")
     return tmp_path
+
+
+@pytest.mark.parametrize("which", ["encryption", "server"])
+def test_its_campaigns_are_valid(
+    which: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All but the hosts, which are not there."""
+    document = yaml.safe_load((HERE / f"{which}.yaml").read_text())
+    document["testbed"] = {"hosts": str(root / "examples" / "encryption-testbed.yaml")}
+    document["workload"] = str(HERE / document["workload"])
+    file = tmp_path / "campaign.yaml"
+    file.write_text(yaml.safe_dump(document))
+    monkeypatch.setattr(HostsWay, "rehearse", lambda *arguments: None)
+    check = ["campaign", "check", str(file), "--state-dir", str(tmp_path)]
+    result = CliRunner().invoke(app, check, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
 
 
 def test_a_campaign_that_is_refused_writes_nothing(state: Path) -> None:

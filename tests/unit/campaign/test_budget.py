@@ -5,6 +5,7 @@ first.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -22,6 +23,16 @@ def test_time_and_measurements_are_a_budget_each() -> None:
     assert cost.used(by_number) == pytest.approx(0.5)
     assert cost.left_s(TimeUse(wall_s=600.0), by_number) == pytest.approx(600.0)
     assert Cost(7000.0, 60).left_s(TimeUse(), by_time) == 0.0
+
+
+def test_a_comparison_ends_when_every_configuration_has_had_its_blocks() -> None:
+    cost = Cost(seconds=600.0, measurements=15)
+    compared = rules(budget_s=6000.0, compares=True, finalists=2, certify_blocks=10)
+    assert cost.used(compared) == pytest.approx(0.5)
+    assert cost.left_s(TimeUse(wall_s=600.0), compared) == pytest.approx(600.0)
+    assert replace(compared, budget_measurements=20).most_measurements == 20
+    assert replace(compared, budget_measurements=90).most_measurements == 30
+    assert replace(compared, compares=False).most_measurements is None
 
 
 def test_what_goes_on_between_blocks_is_expected_to_go_on() -> None:

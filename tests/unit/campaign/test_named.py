@@ -13,7 +13,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from api.app import create_app
-from tests.unit.campaign.campaigns import THREADS, failing, faster, sends, spec
+from tests.unit.campaign.campaigns import THREADS, Recorder, failing, faster, sends, spec
 from tests.unit.campaign.conftest import Begin
 from tuner.campaign.attempts import Attempt
 from tuner.campaign.named_comparison import judge, still_open, word_of
@@ -81,6 +81,14 @@ def test_each_is_faster_slower_or_no_different(begin: Begin) -> None:
     answer = campaign.store.campaign(campaign.id).recommendation
     assert answer is not None
     assert answer.trial == by_name["many"].trial
+
+
+def test_progress_counts_on_the_blocks_that_a_comparison_can_have(begin: Begin) -> None:
+    recorder = Recorder()
+    begin(comparing(noise=0.1)).run(recorder)
+    most = 12 * (1 + len(COMPARE))
+    assert {(each.budget, each.estimated) for each in recorder.standings} == {(most, True)}
+    assert recorder.standings[-1].expected_left_s == pytest.approx(0.0)
 
 
 def test_one_that_does_not_run_is_told_of_and_the_others_are_compared(begin: Begin) -> None:

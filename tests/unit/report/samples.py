@@ -117,7 +117,6 @@ def campaign(
 STANDING = Standing(
     race=2,
     block=7,
-    expected_blocks=30,
     measurements=84,
     budget=400,
     elapsed_s=2530.0,
