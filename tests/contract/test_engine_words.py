@@ -22,19 +22,19 @@ ALLOWED = (
 
 
 def _engine(root: Path) -> list[Path]:
-    found = [path for room in ("api", "tuner") for path in (root / room).rglob("*")]
-    return [path for path in found if path.suffix in (".py", ".html", ".js", ".sh")]
+    paths = [path for room in ("api", "tuner") for path in (root / room).rglob("*")]
+    return [path for path in paths if path.suffix in (".py", ".html", ".js", ".sh")]
 
 
 def test_no_word_of_openafs_is_outside_its_folder(root: Path) -> None:
-    found = [
+    hits = [
         f"{name}:{number}: {line.strip()}"
         for path in _engine(root)
         if not (name := str(path.relative_to(root))).startswith(ALLOWED)
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if WORDS.search(line)
     ]
-    assert found == []
+    assert hits == []
 
 
 @pytest.mark.parametrize("place", ALLOWED)

@@ -46,12 +46,12 @@ PLACES_TO_INSTALL = (Path("/opt"), Path("/srv"), Path("/usr"), Path("/var"))
 
 @pytest.fixture(scope="module")
 def texts(root: Path, repository_files: tuple[Path, ...]) -> dict[Path, str]:
-    found = {}
+    contents = {}
     for name in repository_files:
         content = (root / name).read_bytes()
         if b"\0" not in content:
-            found[name] = content.decode("utf-8")
-    return found
+            contents[name] = content.decode("utf-8")
+    return contents
 
 
 @pytest.fixture(scope="module")
@@ -147,13 +147,13 @@ def test_lock_satisfies_every_declared_dependency(texts: dict[Path, str], lock: 
         if "version" in package:
             name = canonicalize_name(package["name"])
             locked.setdefault(name, []).append(Version(package["version"]))
-    wanted = [
+    requirements = [
         *map(Requirement, declared["project"]["dependencies"]),
         *map(Requirement, declared["dependency-groups"]["dev"]),
     ]
     unmet = [
         str(requirement)
-        for requirement in wanted
+        for requirement in requirements
         if not any(
             version in requirement.specifier
             for version in locked.get(canonicalize_name(requirement.name), [])

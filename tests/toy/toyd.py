@@ -18,21 +18,21 @@ LEAST_BUFFER = 1024
 
 def settings(text: str) -> dict[str, int]:
     """The settings that a configuration file makes. Raises ValueError for a line that is none."""
-    found = dict(DEFAULTS)
+    values = dict(DEFAULTS)
     for line in text.splitlines():
         name, _, value = line.partition("=")
         if name not in DEFAULTS:
             raise ValueError(f"toyd.conf: no setting {name!r}")
-        found[name] = int(value)
-    if found["buffer"] < LEAST_BUFFER:
+        values[name] = int(value)
+    if values["buffer"] < LEAST_BUFFER:
         raise ValueError("toyd.conf: the buffer is too small")
-    return found | {"workers": min(found["workers"], MOST_WORKERS)}
+    return values | {"workers": min(values["workers"], MOST_WORKERS)}
 
 
 def main(directory: Path) -> None:
     """Read, say, wait."""
-    found = settings((directory / "toyd.conf").read_text())
-    lines = [f"pid={os.getpid()}", *(f"{name}={value}" for name, value in found.items())]
+    values = settings((directory / "toyd.conf").read_text())
+    lines = [f"pid={os.getpid()}", *(f"{name}={value}" for name, value in values.items())]
     fresh = directory / "toyd.status.new"
     fresh.write_text("\n".join(lines) + "\n")
     fresh.rename(directory / "toyd.status")

@@ -17,7 +17,7 @@ from tuner.hosts.local import LocalConnector
 from tuner.services.openafs.tokens import TokenPlace
 from tuner.services.openafs.unit import UnitClient, UnitPlace, options_in
 
-FOUND = '# local settings\nAFS_CLIENT=true\nOPTIONS="-chunksize 18 -afsdb"\n'
+ORIGINAL = '# local settings\nAFS_CLIENT=true\nOPTIONS="-chunksize 18 -afsdb"\n'
 SERVER = "192.0.2.9"
 
 #: Each keeps the state of the host in files of the directory that it is told in HERE.
@@ -164,7 +164,7 @@ class Machine:
 
 
 def machine_in(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """One that runs, with the options in FOUND."""
+    """One that runs, with the options in ORIGINAL."""
     programs = directory / "bin"
     programs.mkdir()
     for name, body in STAND_INS.items():
@@ -173,13 +173,13 @@ def machine_in(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         path.chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.setenv("HERE", str(directory))
-    (directory / "afs.conf").write_text(FOUND)
+    (directory / "afs.conf").write_text(ORIGINAL)
     (directory / "afs.conf").chmod(0o640)
     (directory / "crypt").write_text("crypt (data security)")
     (directory / "storebehind").write_text("0")
     (directory / "bypassthreshold").write_text("-1")
     (directory / "cache").mkdir()
     (directory / "cache" / "V1").write_text("cached")
-    found = Machine(directory)
-    found.set("mounted", "loaded")
-    return found
+    machine = Machine(directory)
+    machine.set("mounted", "loaded")
+    return machine

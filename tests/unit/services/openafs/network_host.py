@@ -110,9 +110,9 @@ class NetworkHost(Direct):
     def calls(self) -> list[str]:
         """What was set and started since the last look."""
         path = self.here / "calls"
-        found = path.read_text().splitlines() if path.exists() else []
+        calls = path.read_text().splitlines() if path.exists() else []
         path.write_text("")
-        return found
+        return calls
 
     def number(self, name: str) -> int:
         return int((self.here / name).read_text())
@@ -139,9 +139,9 @@ def host_in(directory: Path, name: str, kernel: str = "", **limits: int) -> Netw
         path = here / "bin" / program
         path.write_text(f"#!/bin/sh\n{body.strip()}\n")
         path.chmod(0o755)
-    found = NetworkHost(here, name)
+    host = NetworkHost(here, name)
     for limit, value in {**USUAL, **limits}.items():
-        found.write(limit, value)
-    found.write("boot_id", kernel or name)
-    found.write("meminfo", "MemTotal:       16777216 kB")
-    return found
+        host.write(limit, value)
+    host.write("boot_id", kernel or name)
+    host.write("meminfo", "MemTotal:       16777216 kB")
+    return host

@@ -39,9 +39,9 @@ def commands(machine: Machine) -> list[str]:
     """What was set, and the tokens that were made, since the last look."""
     path = machine.here / "calls"
     words = ("setcrypt", "storebehind", "precache", "bypassthreshold", "aklog")
-    found = [call for call in machine.calls() if call.split()[0] in words]
+    calls = [call for call in machine.calls() if call.split()[0] in words]
     path.write_text("")
-    return found
+    return calls
 
 
 @pytest.mark.slow
@@ -113,8 +113,8 @@ def test_what_was_found_comes_back_without_fstune(machine: Machine) -> None:
         script = machine.here / "restore" / name / "restore.sh"
         subprocess.run(["sh", script], check=True, capture_output=True)
     script = machine.here / "restore" / "client_runtime" / "restore.sh"
-    said = subprocess.run(["sh", script], check=True, capture_output=True, text=True).stdout
-    assert said == (
+    output = subprocess.run(["sh", script], check=True, capture_output=True, text=True).stdout
+    assert output == (
         "set again as found: setcrypt on storebehind 64 precache 0 bypassthreshold -1\n"
     )
     assert machine.text("crypt").startswith("crypt")

@@ -16,7 +16,7 @@ FILE = Path(__file__).parents[3] / "data" / "testbeds" / "everything.yaml"
 TOKEN = {"keytab": "/etc/bench.keytab", "principal": "bench"}
 
 
-def sees(machine: Machine, *, token: bool, said: str) -> bool:
+def sees(machine: Machine, *, token: bool, script: str) -> bool:
     """Whether a client counts as one that shows the path, when stat says this of it."""
     document = yaml.safe_load(FILE.read_text())
     client = {"name": "c1", "reach": {"local": {}}, "control": {"systemd": {}}}
@@ -26,7 +26,7 @@ def sees(machine: Machine, *, token: bool, said: str) -> bool:
     document["restore"]["directory"] = str(machine.here)
     file = TestbedFile.model_validate(document)
     program = machine.here / "bin" / "stat"
-    program.write_text(f"#!/bin/sh\n{said}\n")
+    program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
     return client_facts(LocalConnector(), file, file.clients[0]).sees
 
@@ -36,7 +36,7 @@ ABSENT = "echo \"stat: cannot statx '/afs/bench': No such file or directory\" >&
 
 
 @pytest.mark.parametrize(
-    ("said", "token", "expected"),
+    ("script", "token", "expected"),
     [
         (REFUSED, True, True),
         (REFUSED, False, False),
@@ -46,6 +46,6 @@ ABSENT = "echo \"stat: cannot statx '/afs/bench': No such file or directory\" >&
     ],
 )
 def test_a_volume_that_needs_a_token_is_seen_where_there_is_to_be_one(
-    machine: Machine, said: str, token: bool, expected: bool
+    machine: Machine, script: str, token: bool, expected: bool
 ) -> None:
-    assert sees(machine, token=token, said=said) is expected
+    assert sees(machine, token=token, script=script) is expected

@@ -116,7 +116,7 @@ def test_what_could_be_more_than_data_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"clients": []}, "clients: "),
         ({"nosuch": 1}, "nosuch: unknown key"),
@@ -126,8 +126,8 @@ def test_what_could_be_more_than_data_is_refused(
         ({"other_clients": ["fs9.example.org"]}, "is not an IP address"),
     ],
 )
-def test_mistakes_are_named(tmp_path: Path, change: dict[str, object], said: str) -> None:
-    with pytest.raises(SpecError, match=said):
+def test_mistakes_are_named(tmp_path: Path, change: dict[str, object], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
         read(tmp_path, document() | change)
 
 
@@ -182,7 +182,7 @@ def test_who_takes_no_tokens_is_given_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("control", "said"),
+    ("control", "message"),
     [
         ({}, "name exactly one way: fuse, systemd or sysconfig"),
         ({"fuse": {}, "systemd": {}}, "name exactly one way"),
@@ -191,8 +191,10 @@ def test_who_takes_no_tokens_is_given_none(tmp_path: Path) -> None:
         ({"systemd": {"file": "../afs.conf"}}, r"systemd\.file: not an absolute path"),
     ],
 )
-def test_one_way_to_control_a_client(tmp_path: Path, control: dict[str, object], said: str) -> None:
+def test_one_way_to_control_a_client(
+    tmp_path: Path, control: dict[str, object], message: str
+) -> None:
     content = document()
     content["clients"][0]["control"] = control
-    with pytest.raises(SpecError, match=said):
+    with pytest.raises(SpecError, match=message):
         read(tmp_path, content)

@@ -23,7 +23,7 @@ from tuner.services.testbed import Bench
 
 SPACE = search_spaces.load("host-network")
 MIB = 1 << 20
-FOUND = (USUAL["rmem_max"], USUAL["wmem_max"])
+ORIGINAL = (USUAL["rmem_max"], USUAL["wmem_max"])
 
 
 def part(*hosts: NetworkHost, alike: bool = True) -> HostNetwork:
@@ -32,13 +32,13 @@ def part(*hosts: NetworkHost, alike: bool = True) -> HostNetwork:
 
 def parts(*hosts: NetworkHost) -> HostNetwork:
     """As ``part``, with a directory for each host, as real ones have."""
-    found = [HostNetwork.attach([host], host.directory, SPACE) for host in hosts]
+    networks = [HostNetwork.attach([host], host.directory, SPACE) for host in hosts]
     facts = {
-        name: (min if name == "memory_bytes" else max)(one.facts[name] for one in found)
-        for name in found[0].facts
+        name: (min if name == "memory_bytes" else max)(one.facts[name] for one in networks)
+        for name in networks[0].facts
     }
-    every = [limits for one in found for limits in one.hosts]
-    return HostNetwork(every, SPACE, found[0].identity, found[0].initial, facts)
+    every = [limits for one in networks for limits in one.hosts]
+    return HostNetwork(every, SPACE, networks[0].identity, networks[0].initial, facts)
 
 
 @pytest.fixture
@@ -64,10 +64,10 @@ def test_limits_are_set_proven_and_put_back(host: NetworkHost) -> None:
     assert network.apply({"rmem_max": 8 * MIB}) is None
     # What is not named is as found.
     assert network.apply({"wmem_max": MIB}) == "set"
-    assert host.limits == (FOUND[0], MIB)
-    said = network.restore()
-    assert said == "network limits of fs9 set again as found: net.core.wmem_max=212992"
-    assert (host.limits, host.journals()) == (FOUND, [])
+    assert host.limits == (ORIGINAL[0], MIB)
+    message = network.restore()
+    assert message == "network limits of fs9 set again as found: net.core.wmem_max=212992"
+    assert (host.limits, host.journals()) == (ORIGINAL, [])
     assert network.restore() == "network limits of fs9 left as found"
 
 
@@ -108,13 +108,13 @@ def test_limits_are_only_ever_raised(tmp_path: Path) -> None:
     ):
         network.apply({"rmem_max": MIB})
     assert network.apply({"rmem_max": 8 * MIB}) == "set"
-    assert low.limits == high.limits == (8 * MIB, FOUND[1])
+    assert low.limits == high.limits == (8 * MIB, ORIGINAL[1])
     # Each has what it had, not what the other had.
     assert network.apply({}) == "set"
-    assert (low.limits[0], high.limits[0]) == (FOUND[0], 4 * MIB)
+    assert (low.limits[0], high.limits[0]) == (ORIGINAL[0], 4 * MIB)
     network.apply({"rmem_max": 8 * MIB})
     network.restore()
-    assert (low.limits[0], high.limits[0]) == (FOUND[0], 4 * MIB)
+    assert (low.limits[0], high.limits[0]) == (ORIGINAL[0], 4 * MIB)
     assert low.journals() == high.journals() == []
 
 
@@ -135,7 +135,7 @@ def test_what_somebody_else_changes_is_not_overwritten(host: NetworkHost) -> Non
         network.apply({"rmem_max": 2 * MIB})
     assert host.limits[0] == 5 * MIB
     network.restore()
-    assert host.limits == FOUND
+    assert host.limits == ORIGINAL
 
 
 @pytest.mark.slow
@@ -149,7 +149,7 @@ def test_a_host_is_put_back_without_fstune(host: NetworkHost) -> None:
     script = host.here / "restore" / "host_network" / "restore.sh"
     done = host.run(["sh", str(script)])
     assert done.stdout == "set again as found: net.core.rmem_max=212992\n"
-    assert host.limits == FOUND
+    assert host.limits == ORIGINAL
     assert host.run(["sh", str(script)]).stdout == "left as found\n"
     assert restore_all(host, str(host.here)) == ["host_network on fs9 left as found"]
     assert host.journals() == []
@@ -168,7 +168,7 @@ def test_a_limit_that_does_not_come_back_keeps_its_journal(host: NetworkHost, st
     assert host.journals() == ["host_network"]
     (host.here / "refuses").unlink()
     network.restore()
-    assert (host.limits, host.journals()) == (FOUND, [])
+    assert (host.limits, host.journals()) == (ORIGINAL, [])
 
 
 @pytest.mark.parametrize("name", ["found", "sums"])
@@ -227,22 +227,22 @@ class NoEngine:
         """See Engine.end_runs."""
 
 
-def opened(name: str, *hosts: NetworkHost, putting_back: bool = False) -> OpenTestbed:
+def open_testbed(name: str, *hosts: NetworkHost, putting_back: bool = False) -> OpenTestbed:
     unused: Any = None
     target = Target({"host_network": part(*hosts, alike=not putting_back)})
     engine: Any = NoEngine()
     bench = Bench(target, engine, unused, unused)
-    return OpenTestbed(name, bench, lasting_parts(target), (), lambda said: None)
+    return OpenTestbed(name, bench, lasting_parts(target), (), lambda message: None)
 
 
 def apply(name: str, host: NetworkHost, **values: int) -> Configuration:
     """Bring a configuration into force; what was in effect before."""
-    found = opened(name, host)
-    before = found.in_effect()
+    testbed = open_testbed(name, host)
+    before = testbed.in_effect()
     after = Configuration.of({f"host_network.{n}": v for n, v in values.items()})
-    found.change(after, frozenset({"host_network"}))
-    assert found.stays(before, after)
-    found.keep(frozenset({"host_network"}))
+    testbed.change(after, frozenset({"host_network"}))
+    assert testbed.stays(before, after)
+    testbed.keep(frozenset({"host_network"}))
     return before
 
 
@@ -258,12 +258,12 @@ def test_what_is_applied_stays_and_is_rolled_back(host: NetworkHost) -> None:
     assert part(host).facts["net_core_rmem_max"] == 212992
     second = apply("a2", host, rmem_max=16 * MIB)
     assert second == Configuration.of({"host_network.rmem_max": 8 * MIB})
-    found = opened("a2", host, putting_back=True)
-    assert found.put_back(second) == ""
+    testbed = open_testbed("a2", host, putting_back=True)
+    assert testbed.put_back(second) == ""
     assert host.limits[0] == 8 * MIB
-    found = opened("a1", host, putting_back=True)
-    assert found.put_back(first) == ""
-    assert (host.limits, host.journals()) == (FOUND, [])
+    testbed = open_testbed("a1", host, putting_back=True)
+    assert testbed.put_back(first) == ""
+    assert (host.limits, host.journals()) == (ORIGINAL, [])
     assert part(host).initial == {}
 
 
@@ -272,7 +272,7 @@ def test_a_verification_measures_what_was_there_before(host: NetworkHost) -> Non
     apply("a1", host, rmem_max=8 * MIB)
     network = part(host)
     assert network.apply({}) == "set"
-    assert host.limits == FOUND
+    assert host.limits == ORIGINAL
     assert network.read_back({}) == {}
     network.restore()
     assert host.limits[0] == 8 * MIB

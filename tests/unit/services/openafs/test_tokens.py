@@ -27,7 +27,7 @@ User's (AFS ID 1) rxkad tokens for afs@example.org [{0}]
 """
 
 
-def made(machine: Machine) -> list[str]:
+def token_calls(machine: Machine) -> list[str]:
     return [call.split()[0] for call in machine.calls() if call.split()[0] in ("kinit", "aklog")]
 
 
@@ -45,9 +45,9 @@ def test_a_token_follows_every_start_and_goes_with_the_campaign(machine: Machine
     journal = machine.here / "restore" / "token"
     assert (journal / "ticket").stat().st_mode & 0o077 == 0
     client.start(["-chunksize", "19"])
-    assert made(machine) == ["kinit", "aklog"] * 2
-    said = client.restore()
-    assert said.endswith("-chunksize 18 -afsdb; ticket and token of bench destroyed")
+    assert token_calls(machine) == ["kinit", "aklog"] * 2
+    message = client.restore()
+    assert message.endswith("-chunksize 18 -afsdb; ticket and token of bench destroyed")
     assert machine.calls()[-2:] == ["kdestroy", "unlog"]
     assert not (machine.here / "token").exists()
     assert not journal.exists()
@@ -73,11 +73,11 @@ def test_a_ticket_is_renewed_after_half_of_its_life(
     client.start([])
     now += 299.0
     client.refresh()
-    assert made(machine) == ["kinit", "aklog"]
+    assert token_calls(machine) == ["kinit", "aklog"]
     now += 2.0
     client.refresh()
     client.refresh()
-    assert made(machine) == ["kinit", "aklog"] * 2
+    assert token_calls(machine) == ["kinit", "aklog"] * 2
 
 
 @pytest.mark.slow
@@ -87,7 +87,7 @@ def test_a_token_that_is_gone_is_made_anew(machine: Machine) -> None:
     (machine.here / "token").unlink()
     client.refresh()
     assert (machine.here / "token").exists()
-    assert made(machine) == ["kinit", "aklog"] * 2
+    assert token_calls(machine) == ["kinit", "aklog"] * 2
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_network_that_comes_back_is_waited_for(machine: Machine) -> None:
     program.write_text(program.read_text().replace("exit 1", 'rm "$HERE/no-kdc"; exit 1'))
     machine.set("no-kdc")
     machine.client(token=True).refresh()
-    assert made(machine) == ["kinit", "aklog"]
+    assert token_calls(machine) == ["kinit", "aklog"]
 
 
 def test_a_token_that_stays_keeps_its_journal(machine: Machine) -> None:
@@ -191,7 +191,7 @@ def test_another_cell_s_token_is_not_ours(machine: Machine) -> None:
     helper.write_text(helper.read_text().replace("again_s=20", "again_s=0"))
     with pytest.raises(TokenError, match=r"tokens: Tokens held .* for other\.example"):
         client.refresh()
-    assert made(machine) == ["kinit", "aklog"] * 2
+    assert token_calls(machine) == ["kinit", "aklog"] * 2
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.services.openafs.kernel_client import FOUND, Machine
+from tests.unit.services.openafs.kernel_client import ORIGINAL, Machine
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.hosts.local import LocalConnector
 from tuner.hosts.put_back import restore_all
@@ -30,7 +30,7 @@ def test_options_are_changed_with_an_empty_cache_and_put_back(machine: Machine) 
     assert (machine.here / "afs.conf").stat().st_mode & 0o777 == 0o640
     assert list((machine.here / "cache").iterdir()) == []
     assert client.restore().endswith("started again as found: -chunksize 18 -afsdb")
-    assert (machine.here / "afs.conf").read_text() == FOUND
+    assert (machine.here / "afs.conf").read_text() == ORIGINAL
     assert (machine.here / "mounted").exists()
     assert not (machine.here / "restore" / "cache_manager").exists()
 
@@ -43,10 +43,10 @@ def test_nothing_is_started_while_the_old_client_is_there(machine: Machine) -> N
     with pytest.raises(TestbedError, match="stays mounted, held by"):
         client.start(["-chunksize", "20"])
     assert machine.calls() == ["stop"]
-    assert (machine.here / "afs.conf").read_text() == FOUND
+    assert (machine.here / "afs.conf").read_text() == ORIGINAL
     (machine.here / "busy").unlink()
     client.restore()
-    assert (machine.here / "afs.conf").read_text() == FOUND
+    assert (machine.here / "afs.conf").read_text() == ORIGINAL
 
 
 @pytest.mark.slow
@@ -59,7 +59,7 @@ def test_who_holds_the_files_is_named(machine: Machine, monkeypatch: pytest.Monk
         client.start(["-chunksize", "20"])
     assert machine.calls() == []
     assert client.restore().endswith("left as found: -chunksize 18 -afsdb")
-    assert (machine.here / "afs.conf").read_text() == FOUND
+    assert (machine.here / "afs.conf").read_text() == ORIGINAL
     assert machine.calls() == []
 
 
@@ -70,7 +70,7 @@ def test_files_that_are_mounted_twice_are_left_alone(machine: Machine) -> None:
     with pytest.raises(TestbedError, match=r"also mounted at /srv/afs; .* nothing was stopped"):
         client.start(["-chunksize", "20"])
     assert machine.calls() == []
-    assert (machine.here / "afs.conf").read_text() == FOUND
+    assert (machine.here / "afs.conf").read_text() == ORIGINAL
 
 
 def test_a_volume_that_needs_a_token_is_there(machine: Machine) -> None:
@@ -130,10 +130,10 @@ def test_a_run_that_was_cut_off_is_undone_by_the_next(machine: Machine) -> None:
     again = machine.client()
     assert again.options == ("-chunksize", "18", "-afsdb")
     again.restore()
-    assert (machine.here / "afs.conf").read_text() == FOUND
+    assert (machine.here / "afs.conf").read_text() == ORIGINAL
 
 
-EDITED = FOUND + "# by hand\nAFS_AFSDB=false\n"
+EDITED = ORIGINAL + "# by hand\nAFS_AFSDB=false\n"
 
 
 @pytest.mark.slow
@@ -146,11 +146,11 @@ def test_what_somebody_else_made_of_the_file_is_not_overwritten(machine: Machine
         client.start(["-chunksize", "19"])
     assert (machine.here / "afs.conf").read_text() == EDITED
     assert machine.calls() == ["stop", "start", "setcrypt on"]
-    said = client.restore()
-    assert (machine.here / "afs.conf").read_text() == FOUND
-    (kept,) = (machine.here / "restore").glob("afs.conf.changed-*")
-    assert kept.read_text() == EDITED
-    assert f"somebody else had changed {machine.here}/afs.conf: kept as {kept}" in said
+    message = client.restore()
+    assert (machine.here / "afs.conf").read_text() == ORIGINAL
+    (copy,) = (machine.here / "restore").glob("afs.conf.changed-*")
+    assert copy.read_text() == EDITED
+    assert f"somebody else had changed {machine.here}/afs.conf: kept as {copy}" in message
 
 
 @pytest.mark.slow
@@ -167,8 +167,8 @@ def test_what_a_killed_run_was_about_to_write_is_nobody_else_s_work(machine: Mac
 def test_putting_back_by_hand_twice_restarts_once(machine: Machine) -> None:
     machine.client().start(["-chunksize", "20"])
     command = ["sh", str(machine.here / "restore" / "cache_manager" / "restore.sh")]
-    said = [LocalConnector().run(command).stdout for _ in range(2)]
-    assert said == ["started again as found\n", "left as found\n"]
+    outputs = [LocalConnector().run(command).stdout for _ in range(2)]
+    assert outputs == ["started again as found\n", "left as found\n"]
     assert machine.calls() == ["stop", "start", "setcrypt on"] * 2
 
 
@@ -200,7 +200,7 @@ def test_a_journal_that_somebody_removed_is_written_again_to_put_back(machine: M
     client.start(["-chunksize", "20"])
     shutil.rmtree(machine.here / "restore")
     client.restore()
-    assert (machine.here / "afs.conf").read_text() == FOUND
+    assert (machine.here / "afs.conf").read_text() == ORIGINAL
 
 
 def test_what_is_in_effect_is_asked_of_the_client_itself(
