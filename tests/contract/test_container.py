@@ -1,4 +1,4 @@
-"""The container file, as far as it can be held to without building it."""
+"""The container file, as far as it can be tested without building it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tuner.cli.app import app as command_line
 
 @pytest.fixture
 def steps(root: Path) -> list[tuple[str, str]]:
-    """Return the instructions with what they are given, continued lines put together."""
+    """The instructions with their arguments; continued lines are joined."""
     text = re.sub(r"(?m)^#.*\n", "", (root / "deploy" / "Containerfile").read_text())
     lines = text.replace("\\\n", "").splitlines()
     return [(line.partition(" ")[0], line.partition(" ")[2]) for line in lines if line.strip()]
@@ -39,7 +39,7 @@ def test_its_command_line_is_one_that_the_service_takes(
     words = [str(tmp_path) if w.startswith("/") else w for w in json.loads(instructions["CMD"])]
     server_options: dict[str, Any] = {}
     monkeypatch.setattr(uvicorn, "run", lambda *_, **options: server_options.update(options))
-    # What the command tells the application by the environment is gone with the test.
+    # The command sets environment variables for the application: undo that after the test.
     monkeypatch.setattr("os.environ", {})
     done = CliRunner().invoke(command_line, [*words, "--state-dir", str(tmp_path)])
     assert done.exit_code == 0, (done.output, done.exception)

@@ -1,4 +1,4 @@
-"""The engine knows no kind of service: not by an import (see pyproject.toml), nor by a word."""
+"""The engine refers to no kind of service: not by imports (see pyproject.toml), nor by words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WORDS = re.compile(
     r"\b(?:afsd|dafileserver|davolserver|bosserver|volserver|BosConfig|rxdebug|cmdebug|xstat\w*)\b"
     r"|\bbos |\bcm\.\w|/afs\b"
 )
-#: Where they belong, or stand as an example.
+#: Where they belong, or are used as an example.
 ALLOWED = (
     "tuner/services/openafs/",
     "tuner/formats/",  # files and commands of OpenAFS's administrators

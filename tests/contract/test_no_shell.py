@@ -1,5 +1,6 @@
-"""No command is ever made by formatting a string: argument lists go to hosts, and what a shell or
-another interpreter is given as a program is a constant.
+"""No command is built by formatting strings.
+
+Commands are argument lists, and programs for a shell or another interpreter are constants.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ STRINGS_TO_SHELLS = {
     "subprocess": {"getoutput", "getstatusoutput"},
     "asyncio": {"create_subprocess_shell"},
 }
-#: The one module that hands a string to a remote login shell, by way of ``quoting.quote``.
+#: The only module that passes a string to a remote login shell, after ``quoting.quote``.
 SPEAKS_SSH = Path("tuner/hosts/ssh.py")
-#: Modules that run a script that is kept in a field.
+#: Modules that run a script from a field.
 RUN_SCRIPTS_OF_A_FIELD = ("tuner/measure/diagnostics/probe.py",)
-#: Modules with such scripts: which, each put together from constants alone.
+#: Modules with such scripts, and their names; each is built from constants only.
 CONSTANT_ALL_THE_SAME = {
     "tuner/measure/diagnostics/probe.py": ("GLANCE", "COMMON"),
     "tuner/services/openafs/counters.py": ("_SERVER", "_CLIENT"),
@@ -34,7 +35,7 @@ def word(node: ast.AST) -> str | None:
 
 
 def constants(tree: ast.Module) -> set[str]:
-    """Names that the module itself binds to a literal string."""
+    """Names that the module binds to a literal."""
     names = set()
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
@@ -43,9 +44,7 @@ def constants(tree: ast.Module) -> set[str]:
 
 
 def formatted(source: str) -> list[int]:
-    """The lines where an interpreter is given a program that is not a constant, and where a string
-    goes to a shell.
-    """
+    """Lines that pass an interpreter a program that is not a constant, or a shell a string."""
     tree = ast.parse(source)
     constant_names = constants(tree)
     lines = []
@@ -80,7 +79,7 @@ def formatted(source: str) -> list[int]:
 
 
 def quoted(call: ast.Call) -> bool:
-    """Whether what is sent is made by ``quote``, or kept from that."""
+    """Whether the command comes from ``quote``, directly or from the attribute for it."""
     match call.args:
         case [ast.Call(func=ast.Name(id="quote"))]:
             return True
@@ -122,7 +121,7 @@ def test_no_command_is_made_by_formatting(root: Path, repository_files: tuple[Pa
     assert {place.rpartition(":")[0] for place in hits} == set(RUN_SCRIPTS_OF_A_FIELD)
 
 
-def test_scripts_that_come_by_another_name_are_constants(root: Path) -> None:
+def test_scripts_passed_under_another_name_are_constants(root: Path) -> None:
     all_scripts = {script for scripts in CONSTANT_ALL_THE_SAME.values() for script in scripts}
     for name, scripts in CONSTANT_ALL_THE_SAME.items():
         tree = ast.parse((root / name).read_text())

@@ -18,7 +18,7 @@ import tuner
 PACKAGES = ("api", "deploy", "search_spaces", "tuner", "workloads")
 NOT_SHIPPED = frozenset({"deploy/lock.py"})
 
-# Run by the fresh environment: where each package came from, and what data lies beside it.
+# Run in the fresh environment: prints where each package is, and its data files.
 PROBE = """
 import importlib, json, pathlib, sys
 packages = {}
@@ -47,7 +47,7 @@ def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a fresh environment with the wheel; its dependencies are those of this one."""
+    """A fresh environment with the wheel, and the dependencies of this environment."""
     home = tmp_path_factory.mktemp("installed") / "venv"
     venv.create(home, with_pip=True, symlinks=True)
     subprocess.run(

@@ -1,4 +1,4 @@
-"""Rules that hold for the files of the repository, whatever they do."""
+"""Rules for all files of the repository."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from deploy.lock import without_hosts
 PACKAGES = ("api", "deploy", "search_spaces", "tuner", "workloads")
 MOST_LINES = 450
 
-# Written in two parts, so that this file does not name what it forbids.
+# Split into parts, so that this file does not contain what it forbids.
 REGISTRY_HOSTS = tuple(
     ".".join(parts)
     for parts in (
@@ -40,7 +40,7 @@ REGISTRY_HOSTS = tuple(
         ("quay", "io"),
     )
 )
-# A file may name these as the place where an installation goes; a checkout may lie there too.
+# Files may mention these as places for an installation, and a checkout may be there too.
 PLACES_TO_INSTALL = (Path("/opt"), Path("/srv"), Path("/usr"), Path("/var"))
 
 

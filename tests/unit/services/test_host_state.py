@@ -1,4 +1,4 @@
-"""What of a host a measurement depends on, as it is read by one command."""
+"""The state of a host that affects measurements, read by a single command."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NAME="vg-a" KNAME="dm-0" PKNAME="vda" TYPE="lvm" ROTA="1" MODEL=""
 
 
 class _Host:
-    """A host that answers one command, and counts."""
+    """A host that gives the same answer to every command, and counts them."""
 
     host = "fs1"
 

@@ -1,4 +1,4 @@
-"""What every kind of service must do, and a kind that is no part of fstune tuned in a campaign."""
+"""Requirements on every kind of service, and a campaign with a kind from another package."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ WORKLOAD = load_workload("mixed-use", 0.01)
 
 
 def section_of(way: Way[Any], directory: Path) -> Any:
-    """What its example says, with a file and a directory that are there."""
+    """The section in its example, with an existing file or directory."""
     value = yaml.safe_load(way.example)[way.key]
     if value == "FILE":
         value = str(ROOT / "tests" / "data" / "testbeds" / "everything.yaml")
@@ -54,8 +54,8 @@ def section_of(way: Way[Any], directory: Path) -> Any:
 
 
 def wish_of(kind: Kind) -> Wish:
-    # What is set on running clients is for those of the kernel, which no way's example has, and
-    # what is set on kernels for hosts that have one of their own.
+    # client_runtime requires kernel clients, which no way's example has, and host_network requires
+    # hosts with their own kernels.
     parts = ("toyd",) if kind is TOY else ("fileserver", "cache_manager")
     return Wish({part: search_spaces.load(SPACES[part]) for part in parts}, WORKLOAD)
 
@@ -68,7 +68,7 @@ def test_a_way_says_where_a_testbed_is(kind: Kind, way: Way[Any], tmp_path: Path
     place = way.place(section, tmp_path)
     assert json.loads(json.dumps(place.document)) == dict(place.document)
     assert place.name == way.place(again, tmp_path).name
-    # What is the campaign's own has neither name.
+    # A testbed that belongs to the campaign alone has neither name.
     assert bool(place.name) == bool(way.name(section))
     assert way.describe(section)
     assert str(tmp_path.parent) not in way.summary(section)
@@ -88,7 +88,7 @@ def test_nothing_is_allowed_over_http_unless_named(
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_parts_are_in_order_and_their_own(kind: Kind) -> None:
+def test_parts_are_unique_and_in_order(kind: Kind) -> None:
     parts = kind.parts or ()
     assert len(set(parts)) == len(parts)
     assert kind.required <= set(parts)
@@ -151,7 +151,7 @@ def test_a_kind_that_cannot_be_used_is_left_out(
     assert caplog.messages == [f"the kind of service 'other' cannot be used: {why}"]
 
 
-# An open testbed. A private cell has the same looked at in tests/integration.
+# An open testbed. tests/integration has the same tests for a private cell.
 
 
 @pytest.fixture(params=[SIMULATED, TOY], ids=lambda kind: kind.name)
@@ -209,7 +209,7 @@ def test_a_run_gives_every_component(open_testbed: tuple[AnyTestbed, Bench]) -> 
 
 
 @pytest.mark.slow
-def test_toyd_takes_no_more_than_it_takes(tmp_path: Path) -> None:
+def test_toyd_limits_its_workers(tmp_path: Path) -> None:
     (tmp_path / "toyd.conf").write_text("")
     way = TOY.ways[0]
     testbed = way.testbed(section_of(way, tmp_path), "testbed", wish_of(TOY), tmp_path, owned=False)
@@ -230,7 +230,7 @@ def test_toyd_takes_no_more_than_it_takes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_kind_of_another_package_is_tuned(tmp_path: Path) -> None:
-    """By the command line as users have it: fstune finds the kind by its entry point."""
+    """With the real command line: fstune finds the kind by its entry point."""
     service = tmp_path / "service"
     service.mkdir()
     (service / "toyd.conf").write_text("workers=8\n")

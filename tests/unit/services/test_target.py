@@ -1,4 +1,4 @@
-"""The target as a whole, on parts that only remember what was asked of them."""
+"""The target as a whole, on parts that only record what they are asked to do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CACHE_MANAGER = search_spaces.load("openafs-cache-manager-fuse-1.8")
 
 @dataclass
 class Remembering:
-    """A part that is there in memory only."""
+    """A part that exists in memory only."""
 
     space: Space
     initial: Mapping[str, Value]
@@ -69,7 +69,7 @@ def make() -> tuple[Target, Remembering, Remembering]:
 
 
 def silent(text: str) -> None:
-    """Nobody listens."""
+    """Ignore the text."""
 
 
 def test_the_baseline_is_what_the_parts_found() -> None:
@@ -91,7 +91,7 @@ def test_only_what_changes_is_acted_on() -> None:
     assert applied.effective == configuration
 
 
-def test_a_value_that_shows_late_is_waited_for_and_a_difference_is_not_waited_away() -> None:
+def test_read_back_is_retried_a_few_times() -> None:
     target, server, _ = make()
     server.late = 3
     target.apply(target.baseline, silent)

@@ -1,4 +1,4 @@
-"""From a kernel client to a bench: what its restarts lose is set anew and proven."""
+"""Assembly with a kernel client: settings lost by a restart are set and verified again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FILE = Path(__file__).parents[3] / "data" / "testbeds" / "everything.yaml"
 def bench(
     machine: Machine, requirements: Requirements, *, token: bool = False, alike: bool = True
 ) -> Bench:
-    """A testbed of this client alone; the server stays as it is."""
+    """Assemble a bench with only this client; the server is not tuned."""
     directory = f"{machine.here}/restore"
     layout = Layout(str(machine.here), "/afs/bench", FileserverPlace(SERVER, directory), "kept")
     client = ClientHost(LocalConnector(), machine.place(token=token))
@@ -38,7 +38,7 @@ def bench(
 
 
 def quiet(what: str) -> None:
-    """Nobody listens."""
+    """Ignore the text."""
 
 
 def put_back(target: Target) -> None:
@@ -47,13 +47,13 @@ def put_back(target: Target) -> None:
 
 @pytest.mark.slow
 def test_encryption_is_proven_after_every_start_for_a_cold_cache(machine: Machine) -> None:
-    """What a stage with a cold cache measures is carried by connections of its own."""
+    """A stage with a cold cache uses connections of its own."""
     testbed = bench(machine, usual_wishes("afsd"), token=True)
     in_clear = Configuration.of({"client_runtime.crypt": "off"})
     testbed.target.apply(in_clear, quiet)
     testbed.make_cold()
     assert machine.text("connection") == "clear"
-    # The next start is one whose connections are encrypted all the same.
+    # After the next start, connections are encrypted in spite of the setting.
     machine.replace("fs", """cut -d' ' -f1 "$HERE/crypt" >""", "echo crypt >")
     with pytest.raises(NotInEffect, match=r"fs.crypt should show off, it shows on"):
         testbed.make_cold()
@@ -61,7 +61,7 @@ def test_encryption_is_proven_after_every_start_for_a_cold_cache(machine: Machin
 
 
 @pytest.mark.slow
-def test_what_nobody_tunes_is_as_found_after_every_start(machine: Machine) -> None:
+def test_untuned_settings_are_restored_after_every_start(machine: Machine) -> None:
     (machine.here / "storebehind").write_text("64")
     testbed = bench(machine, replace(usual_wishes("afsd"), client_runtime=None))
     assert set(testbed.target.parts) == {"cache_manager"}
@@ -77,7 +77,7 @@ def test_what_nobody_tunes_is_as_found_after_every_start(machine: Machine) -> No
 
 
 @pytest.mark.slow
-def test_what_nobody_tunes_outlives_an_application_and_its_end(machine: Machine) -> None:
+def test_untuned_settings_survive_an_application_and_its_rollback(machine: Machine) -> None:
     (machine.here / "storebehind").write_text("64")
     requirements = replace(usual_wishes("afsd"), client_runtime=None)
     testbed = bench(machine, requirements)
@@ -96,7 +96,7 @@ def test_what_nobody_tunes_outlives_an_application_and_its_end(machine: Machine)
 
 
 @pytest.mark.slow
-def test_a_client_as_after_a_start_needs_nothing(machine: Machine) -> None:
+def test_default_runtime_settings_need_no_journal(machine: Machine) -> None:
     testbed = bench(machine, replace(usual_wishes("afsd"), client_runtime=None))
     testbed.make_cold()
     assert machine.journals() == ["cache_manager"]
@@ -105,7 +105,7 @@ def test_a_client_as_after_a_start_needs_nothing(machine: Machine) -> None:
 
 @pytest.mark.slow
 def test_a_rehearsal_lists_what_the_running_client_would_be_given(machine: Machine) -> None:
-    """And proves nothing: nothing is in effect."""
+    """It verifies nothing, since nothing is in effect."""
     (machine.here / "storebehind").write_text("64")
     document = yaml.safe_load(FILE.read_text())
     place = machine.place()

@@ -1,4 +1,4 @@
-"""What a kernel client shows before anything is changed."""
+"""Facts about a kernel client before anything is changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOKEN = {"keytab": "/etc/bench.keytab", "principal": "bench"}
 
 
 def sees(machine: Machine, *, token: bool, script: str) -> bool:
-    """Whether a client counts as one that shows the path, when stat says this of it."""
+    """Whether a client counts as seeing the path. ``script``: the body of its stat program."""
     document = yaml.safe_load(FILE.read_text())
     client = {"name": "c1", "reach": {"local": {}}, "control": {"systemd": {}}}
     if token:
@@ -45,7 +45,7 @@ ABSENT = "echo \"stat: cannot statx '/afs/bench': No such file or directory\" >&
         ("echo regular file", True, False),
     ],
 )
-def test_a_volume_that_needs_a_token_is_seen_where_there_is_to_be_one(
+def test_a_volume_that_needs_a_token_counts_as_visible_if_there_will_be_one(
     machine: Machine, script: str, token: bool, expected: bool
 ) -> None:
     assert sees(machine, token=token, script=script) is expected

@@ -1,4 +1,4 @@
-"""What hosts tell before there is a testbed file: of servers and clients as they were seen."""
+"""Inspection of hosts without a testbed file, with outputs of real servers and clients."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KERNEL = {
 
 
 class AnsweringHost:
-    """A host that answers the commands it knows, by their first words, and no other."""
+    """A host that answers commands by their first words; all other commands fail."""
 
     host = "fs9"
 

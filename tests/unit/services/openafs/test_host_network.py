@@ -1,4 +1,4 @@
-"""Network limits of hosts: raised on all, proven, put back, with and without fstune."""
+"""Network limits of hosts: raised, verified, and restored with and without fstune."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def part(*hosts: NetworkHost, alike: bool = True) -> HostNetwork:
 
 
 def parts(*hosts: NetworkHost) -> HostNetwork:
-    """As ``part``, with a directory for each host, as real ones have."""
+    """Like ``part``, but with separate directories, as on real hosts."""
     networks = [HostNetwork.attach([host], host.directory, SPACE) for host in hosts]
     facts = {
         name: (min if name == "memory_bytes" else max)(one.facts[name] for one in networks)
@@ -62,7 +62,7 @@ def test_limits_are_set_proven_and_put_back(host: NetworkHost) -> None:
     assert network.read_back({"rmem_max": 8 * MIB}) == {"rmem_max": 8 * MIB}
     assert host.journals() == ["host_network"]
     assert network.apply({"rmem_max": 8 * MIB}) is None
-    # What is not named is as found.
+    # Limits that are not given have their original values.
     assert network.apply({"wmem_max": MIB}) == "set"
     assert host.limits == (ORIGINAL[0], MIB)
     message = network.restore()
@@ -71,14 +71,14 @@ def test_limits_are_set_proven_and_put_back(host: NetworkHost) -> None:
     assert network.restore() == "network limits of fs9 left as found"
 
 
-def test_what_the_kernel_does_not_do_is_found(host: NetworkHost) -> None:
+def test_limits_that_the_kernel_does_not_take_are_detected(host: NetworkHost) -> None:
     network = part(host)
     host.write("refuses", 1)
     with pytest.raises(
         ConfigurationError, match=r"does not take net.core.rmem_max = 1048576: .*per"
     ):
         network.apply({"rmem_max": MIB})
-    # Some versions of sysctl fail and say that all went well.
+    # Some versions of sysctl report success although they failed.
     host.write("refuses", 0)
     network.apply({"rmem_max": MIB})
     with pytest.raises(
@@ -109,7 +109,7 @@ def test_limits_are_only_ever_raised(tmp_path: Path) -> None:
         network.apply({"rmem_max": MIB})
     assert network.apply({"rmem_max": 8 * MIB}) == "set"
     assert low.limits == high.limits == (8 * MIB, ORIGINAL[1])
-    # Each has what it had, not what the other had.
+    # Each host gets its own original value back.
     assert network.apply({}) == "set"
     assert (low.limits[0], high.limits[0]) == (ORIGINAL[0], 4 * MIB)
     network.apply({"rmem_max": 8 * MIB})
@@ -118,7 +118,7 @@ def test_limits_are_only_ever_raised(tmp_path: Path) -> None:
     assert low.journals() == high.journals() == []
 
 
-def test_of_hosts_with_one_kernel_one_is_set(tmp_path: Path) -> None:
+def test_limits_are_set_on_one_of_several_hosts_with_the_same_kernel(tmp_path: Path) -> None:
     first, second = host_in(tmp_path, "c1", kernel="k"), host_in(tmp_path, "c2", kernel="k")
     network = part(first, second)
     network.apply({"rmem_max": MIB})
@@ -141,7 +141,7 @@ def test_what_somebody_else_changes_is_not_overwritten(host: NetworkHost) -> Non
 @pytest.mark.slow
 def test_a_host_is_put_back_without_fstune(host: NetworkHost) -> None:
     part(host).apply({"rmem_max": MIB, "wmem_max": MIB})
-    # After a run that was cut off the journal says what was found.
+    # After an interrupted run, the journal has the original values.
     again = part(host)
     assert again.initial == {}
     assert again.facts["net_core_rmem_max"] == 212992
@@ -217,11 +217,11 @@ def test_a_search_may_set_what_memory_and_campaign_allow() -> None:
     }
 
 
-# What stays.
+# Configurations that stay.
 
 
 class NoEngine:
-    """Nothing runs."""
+    """An engine without runs."""
 
     def end_runs(self, prefix: str) -> None:
         """See Engine.end_runs."""
@@ -236,7 +236,7 @@ def open_testbed(name: str, *hosts: NetworkHost, putting_back: bool = False) -> 
 
 
 def apply(name: str, host: NetworkHost, **values: int) -> Configuration:
-    """Bring a configuration into force; what was in effect before."""
+    """Bring a configuration into force; returns the previous one."""
     testbed = open_testbed(name, host)
     before = testbed.in_effect()
     after = Configuration.of({f"host_network.{n}": v for n, v in values.items()})
@@ -253,7 +253,7 @@ def test_what_is_applied_stays_and_is_rolled_back(host: NetworkHost) -> None:
     first = apply("a1", host, rmem_max=8 * MIB)
     assert (host.limits[0], host.journals()) == (8 * MIB, [])
     assert part(host).journals("a1") == {JournalState.KEPT}
-    # What is in force is named, and unset is still what was there before.
+    # The configuration in force is reported; unset still stands for the values before it.
     assert part(host).initial == {"rmem_max": 8 * MIB}
     assert part(host).facts["net_core_rmem_max"] == 212992
     second = apply("a2", host, rmem_max=16 * MIB)
@@ -280,7 +280,7 @@ def test_a_verification_measures_what_was_there_before(host: NetworkHost) -> Non
 
 @pytest.mark.slow
 def test_hosts_must_agree_on_what_was_applied(tmp_path: Path) -> None:
-    """One directory, as both hosts have it, with what was applied on both."""
+    """Both hosts use the same directory, so they share the journals of the application."""
     first = host_in(tmp_path, "c1")
     apply("a1", first, rmem_max=8 * MIB)
     second = host_in(tmp_path, "c2")

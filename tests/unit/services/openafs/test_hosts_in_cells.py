@@ -1,4 +1,4 @@
-"""Hosts in private cells: all cells have the same addresses, and one that is in use stays up."""
+"""Hosts in private cells: all cells use the same addresses, and a cell in use stays up."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORKLOAD = load_workload("mixed-use", 0.01)
 
 
 def write_testbed(directory: Path, cell: str, **server: Any) -> str:
-    """The testbed file of a guest in a cell."""
+    """Write the testbed file of a guest in a cell."""
     node = {"cell": cell, "node": "server"}
     ssh = {"address": seed.ADDRESS, "known_hosts": "known_hosts", "agent": False, "netns": node}
     document = {
@@ -45,7 +45,7 @@ def test_guests_of_two_cells_are_two_testbeds_that_share_no_host(tmp_path: Path)
     assert len(names) == 2
     assert any("node server of cell vm2" in name for name in names)
     assert not set(way.hosts(one)) & set(way.hosts(other))
-    # Of the same cell they are the same, whatever the file is called.
+    # For the same cell they are the same, independent of the file name.
     again = tmp_path / "again.yaml"
     again.write_text(Path(one).read_text())
     assert way.place(str(again), tmp_path).name == way.place(one, tmp_path).name
@@ -70,7 +70,7 @@ def lasting(file: str, state: Path, putting_back: bool) -> LastingTestbed:
 
 @contextmanager
 def opening(file: str, state: Path, message: str, *, putting_back: bool = False) -> Iterator[None]:
-    """A testbed while it is open, as far as it can be without a cell: ``said`` when it ended."""
+    """Open a testbed, which fails with ``message`` without a cell, and close it on exit."""
     testbed = lasting(file, state, putting_back)
     try:
         with pytest.raises(TestbedError, match=message):

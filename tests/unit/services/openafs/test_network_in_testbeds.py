@@ -1,4 +1,4 @@
-"""Which testbeds take the network limits of hosts as a part, and on which of their hosts."""
+"""Which testbeds support network limits as a part, and on which of their hosts."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def problem(testbed: dict[str, object], directory: Path, space: str = "host-netw
         ((NODE, SSH), True),
         ((SSH, NODE), True),
         ((NODE, {"local": {}}), True),
-        # A guest has a kernel of its own, wherever it is reached from.
+        # A guest has its own kernel, even if it is reached through a node.
         ((NODE, {"ssh": {"address": "10.77.0.9", **NODE}}), True),
     ],
 )
@@ -102,7 +102,7 @@ def test_only_hosts_with_a_kernel_of_their_own_are_set() -> None:
 def test_limits_come_before_the_server_that_asks_for_buffers(
     machine: Machine, tmp_path: Path
 ) -> None:
-    """And are no property of the hosts any more, as what is tuned never is."""
+    """And, like all tuned settings, they no longer count as part of the state of the hosts."""
     server = host_in(tmp_path, "fs9")
     server.set_up_server()
     layout = Layout(str(machine.here), "/afs/bench", server.place, "kept")

@@ -1,4 +1,4 @@
-"""Every parser of OpenAFS's tools, on what those tools really printed (OpenAFS 1.8.9)."""
+"""All parsers for OpenAFS tools, on recorded output of real ones (OpenAFS 1.8.9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether hosts may be changed, decided from what they say."""
+"""The decision whether hosts may be changed."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_client_that_cannot_be_restarted_safely_is_named(
     assert message in finding.message
 
 
-def test_a_clock_is_not_doubted_for_a_slow_answer() -> None:
+def test_a_slow_answer_is_not_taken_for_clock_skew() -> None:
     assert look(server=replace(SERVER, clock_ahead_s=5.0, asked_s=6.0)) == ()
 
 

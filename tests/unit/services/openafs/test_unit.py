@@ -1,6 +1,6 @@
-"""The kernel client in the hands of a systemd unit: its file, and the order of things.
+"""The kernel client managed by a systemd unit: its configuration file, and the order of actions.
 
-The scripts run for real, on a stand-in for a host; tests/vm has the same on a real one.
+The scripts are real, on a stand-in for a host; tests/vm has the same tests on a real host.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def test_options_are_changed_with_an_empty_cache_and_put_back(machine: Machine) 
 
 @pytest.mark.slow
 def test_nothing_is_started_while_the_old_client_is_there(machine: Machine) -> None:
-    """Each start on a busy mount adds daemons, and the workload would run on the old options."""
+    """Every start on a busy mount adds daemons, and the workload would run with the old options."""
     client = machine.client()
     machine.set("busy")
     with pytest.raises(TestbedError, match="stays mounted, held by"):
@@ -50,7 +50,9 @@ def test_nothing_is_started_while_the_old_client_is_there(machine: Machine) -> N
 
 
 @pytest.mark.slow
-def test_who_holds_the_files_is_named(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_that_use_the_files_are_named(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client = machine.client()
     (machine.here / "afs").mkdir()
     monkeypatch.chdir(machine.here / "afs")
@@ -64,7 +66,7 @@ def test_who_holds_the_files_is_named(machine: Machine, monkeypatch: pytest.Monk
 
 
 def test_files_that_are_mounted_twice_are_left_alone(machine: Machine) -> None:
-    """A second mount would keep the module when the first is gone."""
+    """A second mount would keep the module loaded after the first is unmounted."""
     client = machine.client()
     machine.set("second")
     with pytest.raises(TestbedError, match=r"also mounted at /srv/afs; .* nothing was stopped"):
@@ -83,7 +85,7 @@ def test_a_volume_that_needs_a_token_is_there(machine: Machine) -> None:
 
 
 @pytest.mark.slow
-def test_encryption_is_what_it_was_whatever_a_start_makes_of_it(machine: Machine) -> None:
+def test_a_start_does_not_change_encryption(machine: Machine) -> None:
     (machine.here / "crypt").write_text("clear")
     machine.client().start(["-chunksize", "20"])
     (machine.here / "crypt").write_text("crypt (data security)")
@@ -93,7 +95,7 @@ def test_encryption_is_what_it_was_whatever_a_start_makes_of_it(machine: Machine
 
 @pytest.mark.slow
 def test_a_link_that_leads_nowhere_is_no_volume(machine: Machine) -> None:
-    """What a mount point made through afsd.fuse is to the kernel's client."""
+    """A mount point created through afsd.fuse looks like this to the kernel client."""
     link = machine.here / "bench"
     link.symlink_to("#bench.")
     client = machine.client()
@@ -137,8 +139,8 @@ EDITED = ORIGINAL + "# by hand\nAFS_AFSDB=false\n"
 
 
 @pytest.mark.slow
-def test_what_somebody_else_made_of_the_file_is_not_overwritten(machine: Machine) -> None:
-    """Neither by the next arm, which refuses, nor when it is put back: it is kept then."""
+def test_changes_by_somebody_else_are_not_overwritten(machine: Machine) -> None:
+    """The next arm refuses to run; a restore saves a copy first."""
     client = machine.client()
     client.start(["-chunksize", "20"])
     (machine.here / "afs.conf").write_text(EDITED)
@@ -154,7 +156,7 @@ def test_what_somebody_else_made_of_the_file_is_not_overwritten(machine: Machine
 
 
 @pytest.mark.slow
-def test_what_a_killed_run_was_about_to_write_is_nobody_else_s_work(machine: Machine) -> None:
+def test_leftovers_of_a_killed_run_are_not_taken_for_foreign_changes(machine: Machine) -> None:
     machine.client().start(["-chunksize", "20"])
     journal = machine.here / "restore" / "cache_manager"
     (journal / "wanted").write_text("what the next arm would have been\n")
@@ -176,7 +178,7 @@ def test_putting_back_by_hand_twice_restarts_once(machine: Machine) -> None:
 @pytest.mark.parametrize("name", ["configuration", "found", "crypt", "sums", "restore.sh"])
 @pytest.mark.parametrize("length", [0, 0.5])
 def test_a_damaged_journal_does_nothing(machine: Machine, name: str, length: float) -> None:
-    """Half of what was found is not what was found."""
+    """An incomplete record is not used."""
     client = machine.client()
     client.start(["-chunksize", "20"])
     changed = (machine.here / "afs.conf").read_text()
@@ -203,7 +205,7 @@ def test_a_journal_that_somebody_removed_is_written_again_to_put_back(machine: M
     assert (machine.here / "afs.conf").read_text() == ORIGINAL
 
 
-def test_what_is_in_effect_is_asked_of_the_client_itself(
+def test_effective_settings_are_read_from_the_client(
     machine: Machine, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unit, "_PATIENCE_S", 0.0)
@@ -222,7 +224,7 @@ def test_what_is_in_effect_is_asked_of_the_client_itself(
 def test_a_client_that_needs_a_moment_is_asked_again(
     machine: Machine, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a slow host right after a start."""
+    """This happens on a slow host right after a start."""
     monkeypatch.setattr(unit, "_POLL_S", 0.0)
     (machine.here / "shown").write_text((root / "tests/data/openafs/cmdebug-cache.txt").read_text())
     shows = machine.here / "bin" / "cmdebug"
@@ -248,12 +250,12 @@ def test_options_are_those_of_the_last_assignment(text: str, options: tuple[str,
 
 
 @pytest.mark.parametrize("value", ["$(reboot)", '"$MORE -x"', "`id`", "-a;reboot", "'unclosed"])
-def test_what_only_a_shell_could_read_is_refused(value: str) -> None:
+def test_options_that_only_a_shell_could_evaluate_are_refused(value: str) -> None:
     with pytest.raises(ValueError, match="OPTIONS"):
         options_in(f"OPTIONS={value}\n", "OPTIONS")
 
 
 @pytest.mark.parametrize("option", ["$(reboot)", "a b", "a;b", "`id`", 'a"', "a\nb", ""])
-def test_what_a_shell_could_take_for_more_than_a_word_is_never_written(option: str) -> None:
+def test_options_that_a_shell_could_evaluate_are_never_written(option: str) -> None:
     with pytest.raises(ConfigurationError, match="cannot stand in"):
         with_options("", "OPTIONS", ["-a", option])

@@ -1,4 +1,4 @@
-"""The simulated testbed: its truth is what it was told, and time passes only when it lets it."""
+"""The simulated testbed: it has the specified ground truth, and runs in virtual time."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_noise_is_as_large_as_said() -> None:
     assert statistics.fmean(times) == pytest.approx(0.0, abs=0.01)
 
 
-def test_what_a_block_shares_is_taken_out_by_pairing() -> None:
+def test_pairing_removes_the_noise_of_a_block() -> None:
     _, bench = open_testbed(noise=0.0, block_noise=0.3)
     for block in range(5):
         assert log_time(bench, block, 0) == log_time(bench, block, 1)
@@ -93,14 +93,14 @@ def test_time_passes_in_restarts_and_runs_only() -> None:
     assert testbed.clock() == pytest.approx(1.0 + len(WORKLOAD.components))
 
 
-def test_failures_name_their_parameter_and_leave_work_to_do() -> None:
+def test_failures_name_their_parameter_and_require_a_restart() -> None:
     testbed, bench = open_testbed(
         Effect("fileserver.threads", low=64, fails="start"),
         Effect("cache_manager.daemons", value=7, fails="workload"),
     )
     with pytest.raises(ConfigurationError, match=r"fileserver\.threads"):
         bench.target.apply(MANY, lambda doing: None)
-    # A program that did not start is not as it was: what was found has to be put back.
+    # After a failed start, even the original settings must be applied again.
     assert bench.target.apply(Configuration(), lambda doing: None).actions == (
         "fileserver restart",
     )
@@ -121,7 +121,7 @@ def test_restoring_puts_back_what_was_found() -> None:
     assert testbed.claim("some") is False
 
 
-def test_time_that_no_database_takes_does_not_pass() -> None:
+def test_the_clock_never_exceeds_ten_years() -> None:
     testbed, bench = open_testbed(noise=10.0, block_noise=10.0)
     before_s = testbed.clock()
 

@@ -1,4 +1,4 @@
-"""What effects of every shape do, and when: counted from the default, on the parameter's scale."""
+"""Effects of every shape, relative to the default, on the parameter's scale."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def callbacks(shape: str, **more: object) -> dict[str, object]:
         (callbacks("plateau", low=60_000, high=240_000), 20_000, 0.0),
         (callbacks("plateau", low=30_000, high=60_000, falling=True), 30_000, 1.0),
         (callbacks("plateau", low=30_000, high=60_000, falling=True), 90_000, 0.0),
-        # What the default has of it already is no gain, and is lost where it ends.
+        # The part of the effect that the default has already is no gain, and can be lost.
         (callbacks("plateau", low=30_000, high=120_000), 120_000, 0.5),
         (callbacks("plateau", low=30_000, high=120_000), 20_000, -0.5),
         (callbacks("hump", at=240_000), 240_000, 1.0),
@@ -175,7 +175,7 @@ def test_an_effect_that_is_written_wrongly(effect: dict[str, object], message: s
         ({"costs": {"restart": {"disk": 2}}}, r"costs\.restart: no part 'disk'"),
     ],
 )
-def test_a_world_that_cannot_be(section: dict[str, object], message: str) -> None:
+def test_an_impossible_world(section: dict[str, object], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         world_of(SimulatedSection.model_validate(section), SPACES, COMPONENTS)
 

@@ -1,4 +1,4 @@
-"""Every kind of noise is as large as said, follows what it should, and is drawn again alike."""
+"""Every kind of noise has the specified size and structure, and is reproducible."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RUNS = 40
 
 
 def draw_logs(noise: Noise, blocks: int = 60, seed: int = 1) -> npt.NDArray[np.float64]:
-    """Log times (blocks, runs, components)."""
+    """Draw log times; shape (blocks, runs, components)."""
     return np.array(
         [
             [noise.draw(Run(seed, str(b), str(t), t), COMPONENTS).logs for t in range(RUNS)]
@@ -36,13 +36,13 @@ def test_components_differ_in_noise() -> None:
     assert abs(np.corrcoef(logs[..., 0].ravel(), logs[..., 1].ravel())[0, 1]) < 0.06
 
 
-def test_what_an_arm_shares_is_in_all_of_its_components() -> None:
+def test_the_noise_of_an_arm_is_the_same_for_all_components() -> None:
     logs = draw_logs(Noise(0.0, arm=0.1))
     assert (logs[..., 0] == logs[..., 1]).all()
     assert logs[..., 0].std() == pytest.approx(0.1, rel=0.05)
 
 
-def test_wandering_goes_on_from_run_to_run() -> None:
+def test_wander_continues_from_run_to_run() -> None:
     logs = draw_logs(Noise(0.0, wander=Wander(0.1, 0.8)))[..., 0]
     assert logs.std() == pytest.approx(0.1, rel=0.1)
     lagged = [np.corrcoef(logs[:, :-k].ravel(), logs[:, k:].ravel())[0, 1] for k in (1, 3)]
@@ -77,12 +77,12 @@ def test_load_slows_a_run_by_its_cores_and_is_counted() -> None:
     others = np.array([one["others_server"] for one in readings])
     assert (others.mean(), others.std()) == pytest.approx((0.4, 0.3), rel=0.2)
     assert (stolen.mean(), stolen.std()) == pytest.approx((0.05, 0.05), rel=0.2)
-    # Nothing else is left in the times.
+    # Nothing else affects the times.
     explained = np.log(6.0) + 0.33 * others + 1.5 * stolen
     assert np.log(total) == pytest.approx(explained, abs=1e-9)
 
 
-def test_load_goes_on_from_run_to_run() -> None:
+def test_load_continues_from_run_to_run() -> None:
     noise = Noise(0.0, others=Load(0.4, 0.1, 0.6, 1.0))
     logs = draw_logs(noise)[..., 0]
     assert np.corrcoef(logs[:, :-1].ravel(), logs[:, 1:].ravel())[0, 1] == pytest.approx(
