@@ -1,1 +1,1 @@
-"""Tests."""
+"""Tests of rules for the whole repository."""

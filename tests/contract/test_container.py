@@ -1,4 +1,4 @@
-"""The container file, as far as it can be held to without building it."""
+"""The container file, as far as it can be tested without building it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tuner.cli.app import app as command_line
 
 @pytest.fixture
 def steps(root: Path) -> list[tuple[str, str]]:
-    """Return the instructions with what they are given, continued lines put together."""
+    """The instructions with their arguments; continued lines are joined."""
     text = re.sub(r"(?m)^#.*\n", "", (root / "deploy" / "Containerfile").read_text())
     lines = text.replace("\\\n", "").splitlines()
     return [(line.partition(" ")[0], line.partition(" ")[2]) for line in lines if line.strip()]
@@ -25,23 +25,23 @@ def steps(root: Path) -> list[tuple[str, str]]:
 def test_images_are_named_by_their_short_names_and_it_does_not_run_as_root(
     steps: list[tuple[str, str]],
 ) -> None:
-    images = [given.split()[0] for what, given in steps if what == "FROM"]
+    images = [argument.split()[0] for what, argument in steps if what == "FROM"]
     assert images
     assert all(re.fullmatch(r"[a-z]+:[0-9]+", image) for image in images)
-    assert [given for what, given in steps if what == "USER"] == ["fstune"]
+    assert [argument for what, argument in steps if what == "USER"] == ["fstune"]
 
 
 def test_its_command_line_is_one_that_the_service_takes(
     steps: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = dict(steps)
-    assert json.loads(given["ENTRYPOINT"]) == ["fstune"]
-    words = [str(tmp_path) if w.startswith("/") else w for w in json.loads(given["CMD"])]
-    begun: dict[str, Any] = {}
-    monkeypatch.setattr(uvicorn, "run", lambda *_, **options: begun.update(options))
-    # What the command tells the application by the environment is gone with the test.
+    instructions = dict(steps)
+    assert json.loads(instructions["ENTRYPOINT"]) == ["fstune"]
+    words = [str(tmp_path) if w.startswith("/") else w for w in json.loads(instructions["CMD"])]
+    server_options: dict[str, Any] = {}
+    monkeypatch.setattr(uvicorn, "run", lambda *_, **options: server_options.update(options))
+    # The command sets environment variables for the application: undo that after the test.
     monkeypatch.setattr("os.environ", {})
     done = CliRunner().invoke(command_line, [*words, "--state-dir", str(tmp_path)])
     assert done.exit_code == 0, (done.output, done.exception)
-    assert begun["host"] == "0.0.0.0"
-    assert str(begun["port"]) == given["EXPOSE"]
+    assert server_options["host"] == "0.0.0.0"
+    assert str(server_options["port"]) == instructions["EXPOSE"]

@@ -1,4 +1,4 @@
-"""The engine knows no kind of service: not by an import (see pyproject.toml), nor by a word."""
+"""The engine refers to no kind of service: not by imports (see pyproject.toml), nor by words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WORDS = re.compile(
     r"\b(?:afsd|dafileserver|davolserver|bosserver|volserver|BosConfig|rxdebug|cmdebug|xstat\w*)\b"
     r"|\bbos |\bcm\.\w|/afs\b"
 )
-#: Where they belong, or stand as an example.
+#: Where they belong, or are used as an example.
 ALLOWED = (
     "tuner/services/openafs/",
     "tuner/formats/",  # files and commands of OpenAFS's administrators
@@ -22,19 +22,19 @@ ALLOWED = (
 
 
 def _engine(root: Path) -> list[Path]:
-    found = [path for room in ("api", "tuner") for path in (root / room).rglob("*")]
-    return [path for path in found if path.suffix in (".py", ".html", ".js", ".sh")]
+    paths = [path for room in ("api", "tuner") for path in (root / room).rglob("*")]
+    return [path for path in paths if path.suffix in (".py", ".html", ".js", ".sh")]
 
 
 def test_no_word_of_openafs_is_outside_its_folder(root: Path) -> None:
-    found = [
+    hits = [
         f"{name}:{number}: {line.strip()}"
         for path in _engine(root)
         if not (name := str(path.relative_to(root))).startswith(ALLOWED)
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if WORDS.search(line)
     ]
-    assert found == []
+    assert hits == []
 
 
 @pytest.mark.parametrize("place", ALLOWED)

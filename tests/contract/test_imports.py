@@ -1,4 +1,4 @@
-"""No module imports, by way of others, itself: not between rooms, and not inside one."""
+"""There are no circular imports, neither between packages nor within one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import grimp
 ROOMS = ("api", "deploy", "search_spaces", "tuner", "workloads")
 
 
-def test_no_import_goes_round_in_a_circle() -> None:
+def test_there_are_no_circular_imports() -> None:
     graph = grimp.build_graph(*ROOMS, cache_dir=None)
     imported = {m: graph.find_modules_directly_imported_by(m) for m in graph.modules}
     assert len(imported) > 300

@@ -1,5 +1,6 @@
-"""No command is ever made by formatting a string: argument lists go to hosts, and what a shell or
-another interpreter is given as a program is a constant.
+"""No command is built by formatting strings.
+
+Commands are argument lists, and programs for a shell or another interpreter are constants.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ STRINGS_TO_SHELLS = {
     "subprocess": {"getoutput", "getstatusoutput"},
     "asyncio": {"create_subprocess_shell"},
 }
-#: The one module that hands a string to a remote login shell, by way of ``quoting.quote``.
+#: The only module that passes a string to a remote login shell, after ``quoting.quote``.
 SPEAKS_SSH = Path("tuner/hosts/ssh.py")
-#: Modules that run a script that is kept in a field.
+#: Modules that run a script from a field.
 RUN_SCRIPTS_OF_A_FIELD = ("tuner/measure/diagnostics/probe.py",)
-#: Modules with such scripts: which, each put together from constants alone.
+#: Modules with such scripts, and their names; each is built from constants only.
 CONSTANT_ALL_THE_SAME = {
     "tuner/measure/diagnostics/probe.py": ("GLANCE", "COMMON"),
     "tuner/services/openafs/counters.py": ("_SERVER", "_CLIENT"),
@@ -34,49 +35,51 @@ def word(node: ast.AST) -> str | None:
 
 
 def constants(tree: ast.Module) -> set[str]:
-    """Names that the module itself binds to a literal string."""
-    found = set()
+    """Names that the module binds to a literal."""
+    names = set()
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
-            found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-    return found
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return names
 
 
 def formatted(source: str) -> list[int]:
-    """The lines where an interpreter is given a program that is not a constant, and where a string
-    goes to a shell.
-    """
+    """Lines that pass an interpreter a program that is not a constant, or a shell a string."""
     tree = ast.parse(source)
-    known = constants(tree)
-    found = []
+    constant_names = constants(tree)
+    lines = []
     for node in ast.walk(tree):
         if isinstance(node, ast.List | ast.Tuple):
             words = [word(one) for one in node.elts]
-            for at, given in enumerate(words[:-1]):
+            for at, argument in enumerate(words[:-1]):
                 program = node.elts[at + 1]
                 literal = isinstance(program, ast.Constant) or (
-                    isinstance(program, ast.Name) and program.id in known
+                    isinstance(program, ast.Name) and program.id in constant_names
                 )
-                if given == "-c" and INTERPRETERS & set(words[:at]) and not literal:
-                    found.append(program.lineno)
+                if argument == "-c" and INTERPRETERS & set(words[:at]) and not literal:
+                    lines.append(program.lineno)
         elif isinstance(node, ast.keyword) and node.arg == "shell":
             if not (isinstance(node.value, ast.Constant) and node.value.value is False):
-                found.append(node.value.lineno)
+                lines.append(node.value.lineno)
         elif isinstance(node, ast.ImportFrom):
             if STRINGS_TO_SHELLS.get(node.module or "", set()) & {one.name for one in node.names}:
-                found.append(node.lineno)
+                lines.append(node.lineno)
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             if node.attr in STRINGS_TO_SHELLS.get(node.value.id, set()):
-                found.append(node.lineno)
+                lines.append(node.lineno)
         elif isinstance(node, ast.JoinedStr):
-            begun = word(node.values[0]) if node.values else None
-            if begun is not None and begun.split(" ")[0] in INTERPRETERS and " -c" in begun:
-                found.append(node.lineno)
-    return sorted(set(found))
+            beginning = word(node.values[0]) if node.values else None
+            if (
+                beginning is not None
+                and beginning.split(" ")[0] in INTERPRETERS
+                and " -c" in beginning
+            ):
+                lines.append(node.lineno)
+    return sorted(set(lines))
 
 
 def quoted(call: ast.Call) -> bool:
-    """Whether what is sent is made by ``quote``, or kept from that."""
+    """Whether the command comes from ``quote``, directly or from the attribute for it."""
     match call.args:
         case [ast.Call(func=ast.Name(id="quote"))]:
             return True
@@ -112,14 +115,14 @@ def test_a_formatted_command_is_recognised(source: str, lines: list[int]) -> Non
 def test_no_command_is_made_by_formatting(root: Path, repository_files: tuple[Path, ...]) -> None:
     modules = [name for name in repository_files if name.parts[0] in ROOMS and name.suffix == ".py"]
     assert len(modules) > 100
-    found = [f"{m}:{n}" for m in modules for n in formatted((root / m).read_text())]
-    places = [place for place in found if place.rpartition(":")[0] not in CONSTANT_ALL_THE_SAME]
+    hits = [f"{m}:{n}" for m in modules for n in formatted((root / m).read_text())]
+    places = [place for place in hits if place.rpartition(":")[0] not in CONSTANT_ALL_THE_SAME]
     assert places == []
-    assert {place.rpartition(":")[0] for place in found} == set(RUN_SCRIPTS_OF_A_FIELD)
+    assert {place.rpartition(":")[0] for place in hits} == set(RUN_SCRIPTS_OF_A_FIELD)
 
 
-def test_scripts_that_come_by_another_name_are_constants(root: Path) -> None:
-    known = {script for scripts in CONSTANT_ALL_THE_SAME.values() for script in scripts}
+def test_scripts_passed_under_another_name_are_constants(root: Path) -> None:
+    all_scripts = {script for scripts in CONSTANT_ALL_THE_SAME.values() for script in scripts}
     for name, scripts in CONSTANT_ALL_THE_SAME.items():
         tree = ast.parse((root / name).read_text())
         values = {
@@ -130,28 +133,28 @@ def test_scripts_that_come_by_another_name_are_constants(root: Path) -> None:
         for script in scripts:
             for node in ast.walk(values[script]):
                 assert isinstance(node, ast.Constant | ast.BinOp | ast.Add | ast.Name | ast.Load)
-                assert not isinstance(node, ast.Name) or node.id in known
-        given = [
+                assert not isinstance(node, ast.Name) or node.id in all_scripts
+        probe_scripts = [
             node.args[2]
             for node in ast.walk(tree)
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "Probe"
         ]
-        assert given or name in RUN_SCRIPTS_OF_A_FIELD
-        assert {ast.unparse(one) for one in given} <= set(scripts)
+        assert probe_scripts or name in RUN_SCRIPTS_OF_A_FIELD
+        assert {ast.unparse(one) for one in probe_scripts} <= set(scripts)
 
 
 def test_probes_are_made_where_their_scripts_are_looked_at(
     root: Path, repository_files: tuple[Path, ...]
 ) -> None:
-    made = {
+    makers = {
         str(name)
         for name in repository_files
         if name.parts[0] in ROOMS and name.suffix == ".py"
         for node in ast.walk(ast.parse((root / name).read_text()))
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Probe")
     }
-    assert made
-    assert made <= set(CONSTANT_ALL_THE_SAME)
+    assert makers
+    assert makers <= set(CONSTANT_ALL_THE_SAME)
 
 
 def test_only_quoted_words_go_to_a_login_shell(

@@ -18,17 +18,17 @@ import tuner
 PACKAGES = ("api", "deploy", "search_spaces", "tuner", "workloads")
 NOT_SHIPPED = frozenset({"deploy/lock.py"})
 
-# Run by the fresh environment: where each package came from, and what data lies beside it.
+# Run in the fresh environment: prints where each package is, and its data files.
 PROBE = """
 import importlib, json, pathlib, sys
-found = {}
+packages = {}
 for name in sys.argv[1:]:
     home = pathlib.Path(importlib.import_module(name).__file__).parent
-    found[name] = {
+    packages[name] = {
         "home": str(home),
         "yaml": {str(p.relative_to(home)): p.read_text("utf-8") for p in home.rglob("*.yaml")},
     }
-json.dump(found, sys.stdout)
+json.dump(packages, sys.stdout)
 """
 
 
@@ -47,7 +47,7 @@ def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a fresh environment with the wheel; its dependencies are those of this one."""
+    """A fresh environment with the wheel, and the dependencies of this environment."""
     home = tmp_path_factory.mktemp("installed") / "venv"
     venv.create(home, with_pip=True, symlinks=True)
     subprocess.run(
@@ -65,11 +65,11 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_wheel_holds_every_file_of_every_package(
     wheel: Path, repository_files: tuple[Path, ...]
 ) -> None:
-    wanted = {name.as_posix() for name in repository_files if name.parts[0] in PACKAGES}
+    expected = {name.as_posix() for name in repository_files if name.parts[0] in PACKAGES}
     with zipfile.ZipFile(wheel) as archive:
         shipped = {name for name in archive.namelist() if ".dist-info/" not in name}
     manual = f"fstune-{tuner.__version__}.data/data/share/man/man1/fstune.1"
-    assert shipped == (wanted - NOT_SHIPPED) | {manual}
+    assert shipped == (expected - NOT_SHIPPED) | {manual}
 
 
 def test_installed_packages_import_and_read_their_data(
@@ -82,15 +82,15 @@ def test_installed_packages_import_and_read_their_data(
         check=True,
         text=True,
     )
-    found = json.loads(probe.stdout)
+    packages = json.loads(probe.stdout)
     for name in PACKAGES:
-        assert Path(found[name]["home"]).is_relative_to(installed)
+        assert Path(packages[name]["home"]).is_relative_to(installed)
         sources = {
             str(path.relative_to(name)): yaml.safe_load((root / path).read_text("utf-8"))
             for path in repository_files
             if path.parts[0] == name and path.suffix == ".yaml"
         }
-        assert {k: yaml.safe_load(v) for k, v in found[name]["yaml"].items()} == sources
+        assert {k: yaml.safe_load(v) for k, v in packages[name]["yaml"].items()} == sources
 
 
 def test_installed_command_tells_its_version(installed: Path, tmp_path: Path) -> None:

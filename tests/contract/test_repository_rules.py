@@ -1,4 +1,4 @@
-"""Rules that hold for the files of the repository, whatever they do."""
+"""Rules for all files of the repository."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from deploy.lock import without_hosts
 PACKAGES = ("api", "deploy", "search_spaces", "tuner", "workloads")
 MOST_LINES = 450
 
-# Written in two parts, so that this file does not name what it forbids.
+# Split into parts, so that this file does not contain what it forbids.
 REGISTRY_HOSTS = tuple(
     ".".join(parts)
     for parts in (
@@ -40,18 +40,18 @@ REGISTRY_HOSTS = tuple(
         ("quay", "io"),
     )
 )
-# A file may name these as the place where an installation goes; a checkout may lie there too.
+# Files may mention these as places for an installation, and a checkout may be there too.
 PLACES_TO_INSTALL = (Path("/opt"), Path("/srv"), Path("/usr"), Path("/var"))
 
 
 @pytest.fixture(scope="module")
 def texts(root: Path, repository_files: tuple[Path, ...]) -> dict[Path, str]:
-    found = {}
+    contents = {}
     for name in repository_files:
         content = (root / name).read_bytes()
         if b"\0" not in content:
-            found[name] = content.decode("utf-8")
-    return found
+            contents[name] = content.decode("utf-8")
+    return contents
 
 
 @pytest.fixture(scope="module")
@@ -147,13 +147,13 @@ def test_lock_satisfies_every_declared_dependency(texts: dict[Path, str], lock: 
         if "version" in package:
             name = canonicalize_name(package["name"])
             locked.setdefault(name, []).append(Version(package["version"]))
-    wanted = [
+    requirements = [
         *map(Requirement, declared["project"]["dependencies"]),
         *map(Requirement, declared["dependency-groups"]["dev"]),
     ]
     unmet = [
         str(requirement)
-        for requirement in wanted
+        for requirement in requirements
         if not any(
             version in requirement.specifier
             for version in locked.get(canonicalize_name(requirement.name), [])

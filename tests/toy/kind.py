@@ -29,7 +29,7 @@ _STARTS_WITHIN_S = 30.0
 
 @dataclass
 class Toyd:
-    """See Part: the program of one directory."""
+    """The program in one directory; see Part."""
 
     directory: Path
     space: Space
@@ -93,7 +93,7 @@ class Toyd:
 
 
 class ToyTestbed:
-    """See Testbed: a directory of this machine."""
+    """A directory on this machine; see Testbed."""
 
     clock = staticmethod(time.monotonic)
 
@@ -124,7 +124,7 @@ class ToyTestbed:
         return "toyd stopped"
 
     def _paths(self) -> tuple[str, str]:
-        """For what fstune puts there, and what is measured."""
+        """The directories for files of fstune, and for the workload."""
         paths = self._directory / "fstune", self._directory / "data"
         for path in paths:
             path.mkdir(exist_ok=True)
@@ -132,7 +132,7 @@ class ToyTestbed:
 
 
 class ToySection(Section):
-    """Where toyd is kept."""
+    """Where toyd is."""
 
     directory: Path
 

@@ -1,7 +1,7 @@
-"""toyd: a program that reads ``toyd.conf``, says in ``toyd.status`` what is in effect, and waits.
+"""toyd: a program that reads ``toyd.conf``, writes its settings to ``toyd.status``, and waits.
 
-``python toyd.py DIRECTORY``. It refuses a setting that it does not know and a buffer of less than
-1,024 bytes, and takes no more than 64 workers, whatever it is told.
+``python toyd.py DIRECTORY``. It refuses unknown settings and a buffer of less than 1,024 bytes, and
+limits the number of workers to 64.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ LEAST_BUFFER = 1024
 
 
 def settings(text: str) -> dict[str, int]:
-    """The settings that a configuration file makes. Raises ValueError for a line that is none."""
-    found = dict(DEFAULTS)
+    """Parse a configuration file. Raises ValueError for an invalid setting."""
+    values = dict(DEFAULTS)
     for line in text.splitlines():
         name, _, value = line.partition("=")
         if name not in DEFAULTS:
             raise ValueError(f"toyd.conf: no setting {name!r}")
-        found[name] = int(value)
-    if found["buffer"] < LEAST_BUFFER:
+        values[name] = int(value)
+    if values["buffer"] < LEAST_BUFFER:
         raise ValueError("toyd.conf: the buffer is too small")
-    return found | {"workers": min(found["workers"], MOST_WORKERS)}
+    return values | {"workers": min(values["workers"], MOST_WORKERS)}
 
 
 def main(directory: Path) -> None:
-    """Read, say, wait."""
-    found = settings((directory / "toyd.conf").read_text())
-    lines = [f"pid={os.getpid()}", *(f"{name}={value}" for name, value in found.items())]
+    """Read the configuration, report the settings, and wait for SIGTERM."""
+    values = settings((directory / "toyd.conf").read_text())
+    lines = [f"pid={os.getpid()}", *(f"{name}={value}" for name, value in values.items())]
     fresh = directory / "toyd.status.new"
     fresh.write_text("\n".join(lines) + "\n")
     fresh.rename(directory / "toyd.status")

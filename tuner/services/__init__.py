@@ -1,1 +1,1 @@
-"""The services that fstune can tune: the interface of a kind, and the kinds, a folder each."""
+"""The services that fstune can tune: the interface of a kind, and one folder for each kind."""

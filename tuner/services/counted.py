@@ -1,4 +1,4 @@
-"""What a kind of service counts, as an administrator reads it."""
+"""Descriptions, for administrators, of the diagnostics of a kind of service."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Unit(StrEnum):
-    """What a number is in."""
+    """The unit of a diagnostic."""
 
     COUNT = "count"
     BYTES = "bytes"
@@ -15,7 +15,7 @@ class Unit(StrEnum):
 
 
 class Good(StrEnum):
-    """Which direction is good; EITHER for what is neither by itself."""
+    """Which direction is an improvement; EITHER if neither is in itself."""
 
     FEWER = "fewer"
     MORE = "more"
@@ -24,8 +24,10 @@ class Good(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """One of the diagnostics. ``ending``: of the names that are added up, over the hosts;
-    ``name``: what it is, in the plural; ``meaning``: a sentence on what it tells an administrator.
+    """One diagnostic.
+
+    ``ending``: suffix of the counter names that are summed over the hosts; ``name``: a plural noun
+    phrase; ``meaning``: one sentence on how an administrator should read it.
     """
 
     ending: str

@@ -1,4 +1,4 @@
-"""What a host says of itself, whatever runs there: read, nothing changed."""
+"""Facts about a host that do not depend on what runs there. Read-only."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ _LEAST_PYTHON = (3, 9)
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """One host. ``clock_ahead_s``: its clock against this machine's, ``asked_s``: how long the
-    question took (the former is no more exact). ``free_bytes``: by path.
+    """Facts about one host.
+
+    ``clock_ahead_s``: how far its clock is ahead of this machine's; ``asked_s``: how long that
+    query took, which limits the accuracy of ``clock_ahead_s``. ``free_bytes``: by path.
     """
 
     host: str
@@ -35,7 +37,7 @@ class HostFacts:
 
 
 def host_facts(host: Connector, paths: Sequence[str]) -> HostFacts:
-    """Ask a host. ``paths``: whose file systems' free space is wanted. Raises TestbedError."""
+    """Query a host. ``paths``: where to determine the free space. Raises TestbedError."""
     with understood(host.host):
         began, wall = time.monotonic(), time.time()
         there = float(check(host, ["date", "+%s.%N"]))
@@ -59,7 +61,7 @@ def host_facts(host: Connector, paths: Sequence[str]) -> HostFacts:
 
 
 def free_bytes(host: Connector, path: str) -> int:
-    """Free space of the file system that holds ``path``, or its nearest directory that exists."""
+    """Free bytes in the file system of ``path``, or of its nearest existing parent directory."""
     while path != "/" and host.ask(["test", "-e", path]).status != 0:
         path = path.rpartition("/")[0] or "/"
     with understood(host.host):

@@ -1,6 +1,6 @@
-"""What of a host a measurement depends on besides the programs: kernel, disks, kernel settings.
+"""State of a host, besides the programs, that affects measurements: kernel, disks and sysctls.
 
-Read by one command, which changes nothing. What a host does not tell is left out.
+It is read by a single read-only command. Items that a host does not report are omitted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tuner.hosts.connector import Connector
 
-#: Settings of the kernel that file services live with: buffers of sockets, and of written pages.
+#: Kernel settings that affect file services: socket buffers and writeback of dirty pages.
 SYSCTLS = (
     "net.core.netdev_max_backlog",
     "net.core.rmem_default",
@@ -30,7 +30,7 @@ SYSCTLS = (
 )
 _KERNEL = "kernel.osrelease"
 _FILES = {f"/proc/sys/{name.replace('.', '/')}": name for name in (_KERNEL, *SYSCTLS)}
-#: Told the files of settings; not every kernel, and not every namespace, has all of them.
+#: Takes the sysctl files as arguments; not every kernel or namespace has all of them.
 _LOOK = """\
 grep --no-messages --with-filename "" "$@"
 echo =
@@ -41,35 +41,38 @@ true
 """
 _PAIR = re.compile(r'([A-Z]+)="([^"]*)"')
 _ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|([0-7]{3}))")
-#: What separates items is not part of one.
+#: Characters that separate items in the output must not occur within one.
 _SEPARATORS = re.compile(r"[;=\s]+")
-#: Layers between a disk and a file system that say nothing of how fast it is.
+#: Device types that are not listed as layers, since they do not affect speed.
 _PLAIN = ("disk", "part")
 
 
 @dataclass(frozen=True, slots=True)
 class HostState:
-    """A host. ``items``: what was read, by what it is: ``kernel``, mount points with what they are
-    on, names of sysctls.
+    """The state of one host.
+
+    ``items``: pairs of name and value; the names are ``kernel``, mount points (the value describes
+    the file system and its devices) and sysctls.
     """
 
     host: str
     items: tuple[tuple[str, str], ...]
 
     def text(self) -> Iterator[str]:
-        """Each as "HOST WHAT = VALUE"."""
+        """Yield each item as "HOST NAME = VALUE"."""
         for what, value in self.items:
             yield f"{self.host} {what} = {value}"
 
     def without(self, names: Collection[str]) -> HostState:
-        """The same but for these items, which a campaign sets itself."""
+        """Return a copy without these items, which the campaign sets itself."""
         return HostState(self.host, tuple(item for item in self.items if item[0] not in names))
 
 
 def host_state(host: Connector, paths: Sequence[str], prefixes: Sequence[str] = ()) -> HostState:
-    """Ask a host. ``paths``: each stands for the file system that it is in; ``prefixes``: each for
-    all mount points that begin with it, or as a path where there are none. Raises TestbedError when
-    the host cannot be reached.
+    """Read the state of a host. Raises TestbedError when the host cannot be reached.
+
+    ``paths``: each selects the file system that contains it. ``prefixes``: each selects all mount
+    points that start with it; if there are none, it is treated as a path.
     """
     output = host.ask(["sh", "-c", _LOOK, "sh", *_FILES]).stdout
     settings, mounts, disks = (*f"\n{output}".split("\n=\n", 2), "", "")[:3]
@@ -88,7 +91,7 @@ def _settings(lines: str) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Device:
-    """A block device, with the kernel's names of those that it is made of."""
+    """A block device; ``parents``: kernel names of the devices it is built on."""
 
     parents: frozenset[str]
     kind: str
@@ -97,7 +100,7 @@ class _Device:
 
 
 def _devices(lines: str) -> dict[str, _Device]:
-    """All block devices, by each of their names."""
+    """Parse the output of lsblk: all block devices, under each of their names."""
     parents: defaultdict[str, set[str]] = defaultdict(set)
     rows = [dict(_PAIR.findall(line)) for line in lines.splitlines()]
     for row in rows:
@@ -118,12 +121,12 @@ def _devices(lines: str) -> dict[str, _Device]:
 def _file_systems(
     lines: str, devices: dict[str, _Device], paths: Sequence[str], prefixes: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
-    """The mount points behind paths and prefixes, each with its type and what it is on."""
+    """Yield the mount points for paths and prefixes, each with its type and its devices."""
     mounts: dict[str, tuple[str, str]] = {}
     for line in lines.splitlines():
         source, target, kind, *_ = (*map(_plain, line.split(" ")), "", "", "")
         if target.startswith("/"):
-            mounts[target] = source, kind  # what was mounted last covers the others
+            mounts[target] = source, kind  # a later mount hides earlier ones
     targets_by_prefix = {
         prefix: sorted(t for t in mounts if t.startswith(prefix)) for prefix in prefixes
     }
@@ -141,7 +144,7 @@ def _file_systems(
 
 
 def _layers(name: str, devices: dict[str, _Device]) -> Iterator[str]:
-    """What a device is made of, down to its disks."""
+    """Yield the layers of a device, down to its disks."""
     kinds: dict[str, None] = {}
     disks: set[str] = set()
     pending, visited = [name], set[str]()
@@ -163,7 +166,7 @@ def _layers(name: str, devices: dict[str, _Device]) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """A name as it is, without the escapes of mounts and lsblk."""
+    """Decode the escapes in the output of mounts and lsblk."""
     return _ESCAPE.sub(lambda m: chr(int(m[1], 16) if m[1] else int(m[2], 8)), text)
 
 

@@ -1,10 +1,10 @@
-"""The restore journal: the settings as found, on the host itself, with a script to put them back.
+"""The restore journal: the original settings, on the host itself, with a script to restore them.
 
-Owns the promise that a host can be put back without fstune: the files are plain, the script is a
-constant that reads them as data. A journal is written whole before the first change and removed
-once what it records is in effect again, or closed in favour of a configuration that stays. It
-survives the host's sudden end, and one that was damaged is never guessed at: its files are held
-against their checksums before anything is done by them.
+Guarantees that a host can be restored without fstune: the files are plain, and the script is a
+constant that reads them as data. A journal is written completely before the first change. It is
+removed once the recorded settings are in effect again, or closed in favour of a configuration that
+stays. It survives a crash of the host. A damaged journal is never used: its files are checked
+against their checksums first.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from tuner.identifiers import word
 from tuner.services.lasting import JournalState
 
 _RESTORE = "restore.sh"
-#: Beside the directory of open journals.
+#: Directory of closed journals, next to the directory of open ones.
 _KEPT = "applied"
-#: As sha256sum prints them; the scripts look for this name too.
+#: File of checksums in the format of sha256sum; the scripts use this name too.
 _SUMS = "sums"
 _RESTORE_TIMEOUT_S = 330.0
 
@@ -31,8 +31,8 @@ _RESTORE_TIMEOUT_S = 330.0
 class Journal:
     """The journal of one part on one host, in a directory of its own (absolute path).
 
-    ``script``: the packaged script that puts it back, ``helpers``: those that it calls, all of the
-    folder ``scripts`` of ``package``.
+    ``script``: the packaged script that restores the recorded settings; ``helpers``: the scripts
+    that it calls. All are in the folder ``scripts`` of ``package``.
     """
 
     host: Connector
@@ -42,7 +42,7 @@ class Journal:
     helpers: tuple[str, ...] = ()
 
     def read(self, record: str) -> tuple[str, ...] | None:
-        """A record; None when there is no journal. Raises TestbedError for a damaged one."""
+        """Read a record; None if there is no journal. Raises TestbedError if it is damaged."""
         if self.host.ask(["test", "-d", self.directory]).status != 0:
             return None
         sums = self.host.ask(["cat", f"{self.directory}/{_SUMS}"]).stdout
@@ -58,11 +58,11 @@ class Journal:
         return tuple(text.split("\0")[:-1])
 
     def note(self, record: str, values: Sequence[str]) -> None:
-        """Keep a list beside it that is not to be put back; see ``read_note``."""
+        """Store a list with the journal that is not part of the state to restore."""
         self.host.put(f"{self.directory}/{record}", _nul_separated(values), mode=0o600)
 
     def read_note(self, record: str) -> tuple[str, ...]:
-        """What ``note`` kept; nothing when it kept nothing."""
+        """Return the list stored by ``note``; empty if there is none."""
         return tuple(self.host.ask(["cat", f"{self.directory}/{record}"]).stdout.split("\0")[:-1])
 
     def begin(
@@ -71,16 +71,15 @@ class Journal:
         words: Mapping[str, str],
         contents: Mapping[str, bytes] | None = None,
     ) -> bool:
-        """Write it, unless it exists already: the first record counts. Returns whether it was
-        written.
+        """Write the journal unless it exists already: the first record is the valid one.
 
-        ``records``: lists, kept NUL-separated; ``words``: single values, a line each; ``contents``:
-        files as they are.
+        Returns whether it was written. ``records``: lists, stored NUL-separated; ``words``: single
+        values, stored as one line each; ``contents``: files, stored verbatim.
         """
         if self.host.ask(["test", "-d", self.directory]).status == 0:
             return False
         parent, _, name = self.directory.rpartition("/")
-        fresh = f"{parent}/.{name}.new"  # hidden from whoever looks for journals
+        fresh = f"{parent}/.{name}.new"  # hidden, so that searches for journals skip it
         check_change(self.host, ["rm", "--recursive", "--force", fresh])
         check_change(self.host, ["mkdir", "--parents", "--mode=0700", fresh])
         plain = {name: _nul_separated(values) for name, values in records.items()}
@@ -98,15 +97,15 @@ class Journal:
             self.host.put(f"{fresh}/{name}", content, mode=0o600)
         for name, content in scripts.items():
             self.host.put(f"{fresh}/{name}", content, mode=0o700)
-        # On the disk before it counts: what it speaks of may be changed a moment later, and the
-        # host's power fail.
+        # Must be on disk before it takes effect: the recorded settings may be changed right after,
+        # and the host may lose power.
         check_change(self.host, ["sync", *(f"{fresh}/{name}" for name in plain | scripts), fresh])
         check_change(self.host, ["mv", "--no-target-directory", fresh, self.directory])
         check_change(self.host, ["sync", parent])
         return True
 
     def state(self, name: str) -> JournalState:
-        """Its state on the host. ``name``: under which it may be kept."""
+        """Return its state on the host. ``name``: the name under which it may be kept."""
         for state, directory in (
             (JournalState.OPEN, self.directory),
             (JournalState.KEPT, self._kept_directory(name)),
@@ -116,20 +115,23 @@ class Journal:
         return JournalState.NONE
 
     def keep(self, name: str) -> None:
-        """Close it in favour of what is in effect now: in one moment the host goes back by it no
-        more, and it lies ready for ``reopen``. Harmless when it is kept, or was never begun.
+        """Close it atomically in favour of what is in effect now.
+
+        From then on the host no longer restores itself from it, and ``reopen`` can open it again.
+        Does nothing if it is already kept or was never begun.
         """
         if self.state(name) is JournalState.OPEN:
             self._move(self.directory, self._kept_directory(name))
 
     def reopen(self, name: str) -> None:
-        """Open what was kept under a name. Harmless when nothing was."""
+        """Open the journal kept under a name. Does nothing if there is none."""
         if self.state(name) is JournalState.KEPT:
             self._move(self._kept_directory(name), self.directory)
 
     def kept(self) -> list[Journal]:
-        """Where those of this part may be that were closed in favour of configurations that stay,
-        the earliest first, as their names begin with the time.
+        """Return the possible locations of this part's closed journals, the oldest first.
+
+        Names of applications begin with the time, so they sort by age.
         """
         parent, _, part = self.directory.rpartition("/")
         place = f"{parent.rpartition('/')[0]}/{_KEPT}"
@@ -144,20 +146,20 @@ class Journal:
         before, after = old.rpartition("/")[0], new.rpartition("/")[0]
         check_change(self.host, ["mkdir", "--parents", "--mode=0700", after])
         check_change(self.host, ["mv", "--no-target-directory", old, new])
-        # On the disk before it counts, and the new place before the old one.
+        # Must be on disk before it takes effect, the new directory before the old one.
         check_change(self.host, ["sync", after, before])
 
     def restore(self) -> str | None:
-        """Put back what it records and remove it. Returns what was done, None without a journal.
+        """Restore the recorded settings and remove the journal.
 
-        Raises TestbedError, with the script's output, when it cannot be put back; the journal
-        stays then.
+        Returns what was done, or None if there is no journal. Raises TestbedError, with the
+        script's output, when the settings cannot be restored; the journal stays in that case.
         """
         if self.host.ask(["test", "-d", self.directory]).status != 0:
             return None
         command = ["sh", f"{self.directory}/{_RESTORE}"]
         result = self.host.change(command, timeout_s=_RESTORE_TIMEOUT_S)
-        # A script that prints nothing is empty, and did nothing.
+        # A script without output is an empty file that did nothing.
         if result.status != 0 or not result.stdout:
             raise CommandFailed(self.host.host, result)
         check_change(self.host, ["rm", "--recursive", "--force", self.directory])
@@ -169,5 +171,5 @@ def _nul_separated(values: Sequence[str]) -> bytes:
 
 
 def script(package: str, name: str) -> bytes:
-    """A packaged script."""
+    """Return the content of a packaged script."""
     return (files(package) / "scripts" / name).read_bytes()

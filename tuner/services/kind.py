@@ -1,7 +1,7 @@
-"""What a kind of service is: its parts, and the ways to name a testbed of it in a campaign file.
+"""The interface of a kind of service: its parts, and how campaign files refer to its testbeds.
 
-A new kind is a folder of its own that makes one ``Kind``; the engine asks for nothing else. What
-the parts of an open testbed can do is in ``part``, ``target`` and ``testbed``.
+A new kind is a folder of its own that defines one ``Kind``; the engine needs nothing else. The
+interfaces of an open testbed and its parts are in ``part``, ``target`` and ``testbed``.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a campaign measures. ``name``: whatever has it is the same testbed, and used by one
-    campaign at a time; empty for one that is the campaign's own. ``label``: a short one for people.
-    ``document``: what must not change while a campaign lasts, as JSON.
+    """The identity of the testbed of a campaign.
+
+    ``name``: testbeds with the same name are the same testbed, which only one campaign may use at a
+    time; empty for a testbed that belongs to the campaign alone. ``label``: a short name for
+    people. ``document``: the properties that must not change during a campaign, JSON-serializable.
     """
 
     name: str
@@ -42,7 +44,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a campaign wants of a testbed. ``spaces``: by part, as the campaign narrows them."""
+    """A campaign's requirements on a testbed. ``spaces``: by part, narrowed by the campaign."""
 
     spaces: Mapping[str, Space]
     workload: Workload
@@ -51,8 +53,9 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What is known of a testbed before a look at it. ``initial``: the settings in effect, by
-    qualified name; ``facts``: what its hosts allow.
+    """What is known about a testbed without connecting to it.
+
+    ``initial``: the settings in effect, by qualified name; ``facts``: the limits of its hosts.
     """
 
     initial: Mapping[str, Value]
@@ -61,7 +64,7 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem with changing a host. ``refuses``: a campaign must not begin."""
+    """A reason against changing a host. ``refuses``: whether it prevents a campaign."""
 
     host: str
     refuses: bool
@@ -70,8 +73,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What a campaign would meet and do on a testbed. ``name``: of the testbed; ``commands``: each
-    that would change something, with its host; ``target``: None where a finding refuses.
+    """The result of a dry run of a campaign on a testbed.
+
+    ``name``: of the testbed; ``commands``: each command that would change something, with its host;
+    ``target``: None if a finding refuses.
     """
 
     name: str
@@ -82,8 +87,9 @@ class Rehearsal:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A testbed file that campaigns may name. ``key``: of the way to name it; ``title``: what it
-    calls itself; ``hosts``: how many it has.
+    """A testbed file that campaigns may use.
+
+    ``key``: of its ``Way``; ``title``: the name given in the file; ``hosts``: the number of hosts.
     """
 
     key: str
@@ -93,9 +99,10 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """How an administrator applies settings to a tuned program. ``where``: where its options go;
-    ``then``: what puts them into effect; ``threat``: why an answer with this program need not hold
-    for another one, empty where nothing is known.
+    """How an administrator applies settings to a tuned program.
+
+    ``where``: where its options are configured; ``then``: how they are put into effect; ``threat``:
+    why results with this program may not carry over to others, empty if no reason is known.
     """
 
     where: str
@@ -105,8 +112,10 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """The facts about the hosts of a testbed file. ``name``: of the testbed; ``lines``: about the
-    service, by what they are, under ``heading``; ``commands``: as in a rehearsal.
+    """The facts about the hosts of a testbed file.
+
+    ``name``: of the testbed; ``lines``: facts about the service by label, shown under ``heading``;
+    ``commands``: see ``Rehearsal``.
     """
 
     name: str
@@ -118,13 +127,15 @@ class Inspection:
 
     @property
     def refusal(self) -> str:
-        """All reasons why a campaign must not begin; "" when there is none."""
+        """All reasons why a campaign must not start; "" if there are none."""
         return "; ".join(f"{f.host}: {f.message}" for f in self.findings if f.refuses)
 
 
 class Workers(StrEnum):
-    """Which workers of a queue can reach a testbed: ``any``; those on the same ``host``, whose
-    files it takes; those with the same ``state`` directory there.
+    """Which workers of a queue can reach a testbed.
+
+    ``any``: all of them; ``host``: those on the same host, since files there are used;
+    ``state``: those that also use the same state directory.
     """
 
     ANY = "any"
@@ -133,13 +144,13 @@ class Workers(StrEnum):
 
 
 class Way(ABC, Generic[S]):
-    """One way to name a testbed: a key under ``testbed:`` in a campaign file.
+    """One way to specify a testbed: a key under ``testbed:`` in a campaign file.
 
-    ``section``: the pydantic type of what stands there, S. ``example``: how that is written, for
-    error messages. ``workers``: which can reach it. ``title``: what it is, where a service can
-    offer it over HTTP by its key alone. ``several``: the remark on a campaign that uses more than
-    one of these at once, empty where they do not disturb each other. ``threat``: why an answer from
-    there need not hold elsewhere; ``real``: there are programs that run.
+    ``section``: the pydantic type S of the value of that key. ``example``: how it is written, for
+    error messages. ``workers``: those that can reach the testbed. ``title``: a description, set
+    only if the API server can offer it by its key alone. ``several``: a remark for campaigns that
+    use more than one such testbed at once, empty if they do not disturb each other. ``threat``: why
+    results from there may not carry over; ``real``: whether real programs run there.
     """
 
     key: ClassVar[str]
@@ -153,55 +164,60 @@ class Way(ABC, Generic[S]):
 
     @abstractmethod
     def name(self, section: S) -> str | None:
-        """What tells it from others named in this way; None for one that is the campaign's own."""
+        """Its name, unique for this way; None if the testbed belongs to the campaign alone."""
 
     @abstractmethod
     def summary(self, section: S) -> str:
-        """What it is, in a few words that anybody may read: no directories."""
+        """A short description that is safe to publish: it contains no directories."""
 
     @abstractmethod
     def describe(self, section: S) -> str:
-        """What a campaign would do there, in a few words."""
+        """A short description of what a campaign would do there."""
 
     @abstractmethod
     def place(self, section: S, state_directory: Path) -> Place:
-        """Where it is. Raises SpecError for a testbed that is not described rightly."""
+        """Its identity. Raises SpecError if its description is invalid."""
 
     @abstractmethod
     def testbed(
         self, section: S, where: str, wish: Wish, state_directory: Path, *, owned: bool
     ) -> Testbed:
-        """The testbed, not opened yet. ``where``: the section's key in the file; ``owned``: it was
-        brought up by an earlier run of the same campaign. Raises SpecError or TestbedError.
+        """Create the testbed, without opening it. Raises SpecError or TestbedError.
+
+        ``where``: the section's key in the file; ``owned``: an earlier run of the same campaign
+        brought the testbed up.
         """
 
     def resolve(self, section: S, directory: Path) -> S:
-        """The section with its relative paths taken from a directory."""
+        """Resolve relative paths in the section against a directory."""
         return section
 
     def mistakes(self, section: S, where: str, wish: Wish) -> Sequence[str]:
-        """Why the section does not suit what is wanted, a sentence each."""
+        """Why the section does not meet the requirements, one sentence per reason."""
         return ()
 
     def offer(self, file: Path) -> Offer | None:
-        """What is in a testbed file that a section may name; None where sections name no files.
-        Raises SpecError for a file that is none.
+        """Describe a testbed file; None if sections of this way do not refer to files.
+
+        Raises SpecError if it is not a valid testbed file.
         """
         return None
 
     def hosts(self, section: S) -> Sequence[str]:
-        """The hosts that it uses, by how they are reached: no two testbeds may share one."""
+        """Identifiers of the hosts that it uses: no two testbeds may share one."""
         return ()
 
     def preview(self, section: S, state_directory: Path) -> Preview | None:
-        """What is known of it before a look at it; None for nothing."""
+        """What is known about it without connecting to it; None if nothing is."""
         return None
 
     def permit(
         self, section: S, where: str, allow: Collection[str], files: Mapping[str, Path]
     ) -> S:
-        """The section of a request over HTTP, if an operator allows it. ``allow``: the keys of what
-        may be used; ``files``: the testbed files of the service, by name. Raises SpecError.
+        """Return the section to use for an API request. Raises SpecError if it is not allowed.
+
+        ``allow``: the keys that the operator allows; ``files``: the testbed files of the API
+        server, by name.
         """
         if not self.title or self.key not in allow:
             raise SpecError(f"{where}.{self.key}: not allowed here; see /v1/testbeds")
@@ -216,38 +232,44 @@ class Way(ABC, Generic[S]):
         *,
         putting_back: bool = False,
     ) -> LastingTestbed:
-        """The testbed, not opened yet, for a configuration that stays. ``putting_back``: only what
-        was there before comes back, which nothing must prevent. Raises SpecError where nothing can
-        stay, TestbedError.
+        """Create the testbed, without opening it, for a configuration that stays.
+
+        ``putting_back``: the testbed is only restored, which nothing must prevent. Raises SpecError
+        if no configuration can stay there, or TestbedError.
         """
         raise SpecError(f"{where}.{self.key}: no configuration can stay on a testbed of this kind")
 
     def rehearse(self, section: S, wish: Wish, state_directory: Path) -> Rehearsal | None:
-        """Look at its hosts and work out what a campaign would do, changing nothing; None for a
-        testbed that has no hosts yet.
+        """Inspect its hosts and determine what a campaign would do, without changing anything.
+
+        Returns None for a testbed that has no hosts yet.
         """
         return None
 
     def inspect(self, file: Path, state_directory: Path, *, dry_run: bool) -> Inspection:
-        """Look at the hosts of a testbed file that ``offer`` knows, changing nothing. ``dry_run``:
-        find out what a campaign would change, too. Raises SpecError, TestbedError.
+        """Inspect the hosts of a testbed file that ``offer`` accepts, without changing anything.
+
+        ``dry_run``: also determine what a campaign would change. Raises SpecError or TestbedError.
         """
         raise SpecError(f"{file}: hosts of this kind cannot be looked at without a campaign")
 
     def put_back(self, file: Path, state_directory: Path) -> Iterator[str]:
-        """Put the hosts of a testbed file back from the journals on them; a sentence for each part,
-        as soon as it is done. Raises SpecError, TestbedError.
+        """Restore the hosts of a testbed file from their journals.
+
+        Yields a sentence for each part as soon as it is done. Raises SpecError or TestbedError.
         """
         raise SpecError(f"{file}: hosts of this kind keep no journals")
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of service. ``parts``: its tuned programs in the order in which they are brought up,
-    servers before clients; None for a kind that takes those of all others. ``required``: those of
-    which a campaign must name the search space. ``counted``: what its programs count that is worth
-    a row. ``starts``: the ways to begin with it, the most common first. ``programs``: by the
-    name that search spaces use.
+    """A kind of service.
+
+    ``parts``: its parts in start-up order, servers before clients; None for a kind that accepts the
+    parts of all other kinds. ``required``: the parts for which a campaign must give a search space.
+    ``counted``: the diagnostics of its programs that deserve a row in reports. ``starts``: the ways
+    to set up a first campaign, the most common first. ``programs``: by the name that search spaces
+    use.
     """
 
     name: str

@@ -1,6 +1,7 @@
-"""The kinds of services there are: those of fstune, and those of other installed packages.
+"""The registry of kinds of services: those of fstune, and those of other installed packages.
 
-A package offers a kind as an entry point of the group ``fstune.services`` that names a ``Kind``.
+A package provides a kind as an entry point in the group ``fstune.services`` that refers to a
+``Kind``.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from tuner.services.start import Start
 
 _GROUP = "fstune.services"
 _KEY = re.compile("[a-z][a-z_]*")
-#: Names that the section of a testbed has besides its keys.
+#: Other attributes of the testbed section, which keys must not shadow.
 _PROPERTIES = ("key", "kind", "named", "of", "section", "way")
 _WORD = re.compile("[a-z]+(-[a-z]+)*")
-#: Ways to begin that are fstune's own, and the options of 'fstune init' besides those of starts.
+#: Names of fstune's own starts, and the options of 'fstune init' that belong to no start.
 _STARTS = frozenset(start.name for kind in (OPENAFS, SIMULATED) for start in kind.starts)
 _OPTIONS = frozenset(
     [
@@ -46,14 +47,16 @@ _log = logging.getLogger("fstune.services")
 
 @cache
 def kinds() -> tuple[Kind, ...]:
-    """All kinds, fstune's own first. One of another package that cannot be used is left out, with
-    a warning: what fstune does without it must go on.
+    """All kinds, fstune's own first.
+
+    A kind of another package that cannot be used is skipped with a warning, so that fstune keeps
+    working without it.
     """
     all_kinds = [OPENAFS, SIMULATED]
     for entry in entry_points(group=_GROUP):
         try:
             kind = _check(entry.load(), {way.key for one in all_kinds for way in one.ways})
-        except Exception as problem:  # whatever another package does
+        except Exception as problem:  # another package may raise anything
             _log.warning("the kind of service %r cannot be used: %s", entry.name, problem)
         else:
             all_kinds.append(kind)
@@ -61,7 +64,7 @@ def kinds() -> tuple[Kind, ...]:
 
 
 def _check(kind: object, keys_in_use: Collection[str]) -> Kind:
-    """The kind, if it is one and its keys are free. Raises TypeError or ValueError."""
+    """Return the kind if it is valid. Raises TypeError or ValueError otherwise."""
     if not isinstance(kind, Kind):
         raise TypeError(f"its entry point names no Kind, but {type(kind).__name__}")
     for way in kind.ways:
@@ -78,17 +81,17 @@ def _check(kind: object, keys_in_use: Collection[str]) -> Kind:
 
 @cache
 def ways() -> dict[str, tuple[Kind, Way[Any]]]:
-    """Every way to name a testbed, by its key, with its kind."""
+    """Every way to specify a testbed, by its key, with its kind."""
     return {way.key: (kind, way) for kind in kinds() for way in kind.ways}
 
 
 def part_order() -> tuple[str, ...]:
-    """The parts of all kinds, each kind's in the order in which they are brought up."""
+    """The parts of all kinds, those of each kind in start-up order."""
     return tuple(dict.fromkeys(part for kind in kinds() for part in kind.parts or ()))
 
 
 def starts() -> dict[str, Start]:
-    """The ways to begin, by name: each kind's in its order, fstune's own first."""
+    """The starts of all kinds by name, in the order of each kind, fstune's own first."""
     starts_by_name: dict[str, Start] = {}
     for kind in kinds():
         for start in kind.starts:
@@ -97,12 +100,12 @@ def starts() -> dict[str, Start]:
 
 
 def offers() -> dict[str, str]:
-    """What a service can offer over HTTP by its key alone, with its title."""
+    """Titles of the ways that the API server can offer by their key alone, by key."""
     return {key: way.title for key, (_, way) in ways().items() if way.title}
 
 
 def offer(file: Path) -> Offer | None:
-    """What a service can offer of a testbed file; None for a file that no kind can use."""
+    """Describe a testbed file; None if no kind can use the file."""
     for _, way in ways().values():
         try:
             candidate = way.offer(file)
@@ -114,8 +117,9 @@ def offer(file: Path) -> Offer | None:
 
 
 def way_of_file(file: Path) -> Way[Any]:
-    """The way that uses testbed files such as this one. Raises SpecError, with what is wrong with
-    the file for the first kind that has testbed files.
+    """Return the way that accepts this testbed file.
+
+    If there is none, raises SpecError with the error from the first kind that has testbed files.
     """
     wrong: SpecError | None = None
     for _, way in ways().values():
@@ -129,5 +133,5 @@ def way_of_file(file: Path) -> Way[Any]:
 
 @cache
 def programs() -> dict[str, Program]:
-    """Every program that a kind knows how to apply settings to, by its name in search spaces."""
+    """How to apply settings to each program of all kinds, by its name in search spaces."""
     return {name: program for kind in kinds() for name, program in kind.programs.items()}

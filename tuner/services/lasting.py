@@ -1,8 +1,8 @@
-"""Configurations that stay: the parts and testbeds that an application needs.
+"""Parts and testbeds for applications: configurations that stay.
 
-While a configuration is brought into force, each host has an open journal and puts itself back by
-it when it hears nothing any more. A configuration stays when every journal is closed in its favour:
-it is then kept under the name of the application, for a rollback.
+While a configuration is being applied, each host has an open journal, from which it restores itself
+if it loses contact with fstune. To make the configuration stay, every journal is closed in its
+favour and kept under the name of the application, for a rollback.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from tuner.services.testbed import Testbed
 
 
 class JournalState(StrEnum):
-    """What is on a host of a journal. ``open``: the host goes back by it; ``kept``: it was closed
-    in favour of a configuration; ``none``: neither, so that what it recorded is in effect.
+    """State of a journal on a host.
+
+    ``open``: the host restores itself from it; ``kept``: it was closed in favour of a
+    configuration; ``none``: there is no journal, so the original settings are in effect.
     """
 
     OPEN = "open"
@@ -29,46 +31,48 @@ class JournalState(StrEnum):
 
 @runtime_checkable
 class LastingPart(Part, Protocol):
-    """A part whose configuration can stay. ``name``: of an application, a word."""
+    """A part whose configuration can stay. ``name`` is that of an application."""
 
     @property
     def outlives_restart(self) -> bool:
-        """Whether a configuration in force comes back when its host restarts."""
+        """Whether a configuration in force survives a restart of its host."""
         ...
 
     @property
     def where_kept(self) -> str:
-        """What keeps a configuration in force, or what has to be done for it, as a phrase."""
+        """What keeps a configuration in force, or what must be done to keep it; a phrase."""
         ...
 
     def journals(self, name: str) -> frozenset[JournalState]:
-        """The states of the journals of this part, on all of its hosts."""
+        """The set of states of this part's journals on all of its hosts."""
         ...
 
     def keep(self, name: str) -> None:
-        """Close the open journals in favour of what is in effect. Harmless when they are. Raises
-        TestbedError.
+        """Close the open journals in favour of what is in effect. Idempotent.
+
+        Raises TestbedError.
         """
         ...
 
     def reopen(self, name: str) -> None:
-        """Open the kept journals, so that ``restore`` puts back what was in effect before. Raises
-        TestbedError.
+        """Open the kept journals, so that ``restore`` restores what was in effect before.
+
+        Raises TestbedError.
         """
         ...
 
 
 class LastingTestbed(Testbed, Protocol):
-    """A testbed that is opened for a configuration that stays: it is never brought up for that."""
+    """A testbed that is opened for a configuration that stays; it is never brought up for it."""
 
     @property
     def remarks(self) -> Sequence[str]:
-        """What is a problem for changing it without forbidding it, once it is open."""
+        """Problems that do not prevent changing it; available once it is open."""
         ...
 
 
 def lasting_parts(target: Target) -> dict[str, LastingPart]:
-    """The parts by component. Raises TestbedError when a configuration of one cannot stay."""
+    """The parts by component. Raises TestbedError if the configuration of one cannot stay."""
     parts = {name: part for name, part in target.parts.items() if isinstance(part, LastingPart)}
     if missing := target.parts.keys() - parts.keys():
         raise TestbedError(f"a configuration of {min(missing)} cannot stay: fstune cannot apply it")

@@ -1,8 +1,7 @@
-"""A part of a file service that is tuned: what every one of them can do, and the check that it
-obeyed.
+"""The interface of a tuned part, and the check that requested settings are in effect.
 
-A part knows how to read its own settings, change them with as little disturbance as possible, prove
-what is in effect, and put back what it found. It decides nothing about which settings to try.
+A part can read its settings, change them with as little disruption as possible, verify what is in
+effect, and restore the original settings. It does not decide which settings to try.
 """
 
 from __future__ import annotations
@@ -16,54 +15,56 @@ from tuner.model import Value
 
 
 class NotInEffect(ConfigurationError):
-    """A program shows another value than it was given; it may only not have got to it yet."""
+    """A program shows a value other than the requested one; this may be temporary."""
 
 
 class Part(Protocol):
-    """One tuned program. Parameters go by their own names, without the component in front."""
+    """One tuned part. Parameters go by their own names, without the component prefix."""
 
     @property
     def space(self) -> Space:
-        """The parameters that it takes."""
+        """The search space of its parameters."""
         ...
 
     @property
     def facts(self) -> Mapping[str, int]:
-        """What its host allows, by the names that the space uses."""
+        """The limits of its host, by the names that the space uses."""
         ...
 
     @property
     def initial(self) -> Mapping[str, Value]:
-        """The parameters that were set when it was first looked at."""
+        """The parameters that were set originally."""
         ...
 
     @property
     def identity(self) -> str:
-        """Program and version, for provenance: settings that win on one need not on another."""
+        """Program and version, for provenance: the best settings may differ between versions."""
         ...
 
     def apply(self, values: Mapping[str, Value]) -> str | None:
-        """Bring these values into effect; returns what had to be done, None if they were already.
+        """Put these values into effect.
 
-        Raises ConfigurationError when the program does not start with them.
+        Returns what had to be done, or None if they were in effect already. Raises
+        ConfigurationError when the program does not start with them.
         """
         ...
 
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
-        """The values really in effect, clamps included. Raises ConfigurationError on any other
-        difference, the kind NotInEffect when a later look may find none.
+        """Return the values actually in effect, which may be clamped.
+
+        Raises ConfigurationError for any other difference: its subclass NotInEffect if the
+        difference may be temporary.
         """
         ...
 
     def incarnation(self) -> str:
-        """Tells one life of the program from the next: another answer means that it was
-        restarted.
-        """
+        """Identify the current run of the program: a different value means a restart."""
         ...
 
     def restore(self) -> str:
-        """Put back the initial settings; returns a sentence about it. Harmless when nothing was
-        changed.
+        """Restore the initial settings; returns a sentence about it.
+
+        Does nothing harmful when nothing was changed.
         """
         ...
 
@@ -76,10 +77,10 @@ def verify_effective(
 ) -> dict[str, Value]:
     """Compare what a program shows with what it should show for ``values``.
 
-    ``answers``: by read-back key (see the space file). Returns the values in effect by parameter;
-    those that the program does not show count as requested. Raises NotInEffect naming the first
-    that differs; a clamp that the space declares is no difference, but the value in effect is
-    the clamped one.
+    ``answers``: what the program shows, by read-back key (see the space file). Returns the values
+    in effect by parameter; a value that the program does not show is assumed to be as requested. A
+    clamp declared in the space is accepted, and the clamped value is returned. Raises NotInEffect,
+    naming the first parameter that differs.
     """
     effective: dict[str, Value] = dict(values)
     for name, expected in space.effective(values, facts).items():

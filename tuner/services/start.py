@@ -1,6 +1,6 @@
-"""The first steps with a kind of service: the questions, and what follows from the answers.
+"""Guided setup of a first campaign for a kind of service: questions, and a draft from the answers.
 
-A kind that offers no start can be tuned all the same: its campaign files are written by hand.
+A kind without starts can still be tuned: its campaign files are then written by hand.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One thing to ask. ``name``: of its option, too; ``asks``: the question; ``why``: what the
-    answer is for, one sentence. ``default``: the answer where none is given; without one it is what
-    is found out meanwhile, unless the answer is ``needed`` to find out anything.
+    """One question.
+
+    ``name``: also the name of its command-line option; ``asks``: the question; ``why``: the purpose
+    of the answer, one sentence. ``default``: the default answer; if None, a default is determined
+    from the hosts, unless an answer is ``needed`` before anything can be determined.
     """
 
     name: str
@@ -30,7 +32,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A choice, with the reason in one sentence."""
+    """A choice that was made, with the reason in one sentence."""
 
     what: str
     value: str
@@ -48,14 +50,16 @@ class Interview(Protocol):
         default: str | None = None,
         known: str = "",
     ) -> T:
-        """The answer to a question, as ``read`` understands it; that raises ValueError for one that
-        cannot be used. ``default``: instead of the question's own; ``known``: what has been found
-        out, one sentence. Raises SpecError where nobody can be asked for a better answer.
+        """Return the answer to a question, parsed by ``read``.
+
+        ``read`` raises ValueError for an invalid answer. ``default`` replaces the question's own
+        default; ``known``: one sentence of information already available. Raises SpecError if the
+        answer is invalid and nobody can be asked again.
         """
         ...
 
     def doing(self, what: str) -> None:
-        """Say what is being done, where that may take a moment."""
+        """Report an action that may take a moment."""
         ...
 
 
@@ -63,10 +67,10 @@ class Interview(Protocol):
 class Draft:
     """The draft of a campaign file, from the answers.
 
-    ``name``: for the campaign. ``section``: what stands under ``testbed:`` in its file, as YAML on
-    one line; ``says``: a comment for it. ``spaces``: of each part the keys of its section, as YAML.
-    ``workload`` and ``wall_time``: what suits it. ``file``: the text of a testbed file that the
-    section names, None without one. ``choices``: what was chosen or found, and why.
+    ``name``: of the campaign. ``section``: the value of ``testbed:``, as YAML on one line;
+    ``says``: a comment for it. ``spaces``: by part, the keys of its section, as YAML. ``workload``
+    and ``wall_time``: suitable values. ``file``: the text of the testbed file that the section
+    refers to, or None. ``choices``: what was chosen or detected, and why.
     """
 
     name: str
@@ -80,8 +84,9 @@ class Draft:
 
 
 class Start(ABC):
-    """One way to begin. ``name``: a word for it; ``title``: what it is; ``questions``: all that it
-    may ask.
+    """One way to set up a first campaign.
+
+    ``name``: an identifier; ``title``: a description; ``questions``: all that it may ask.
     """
 
     name: ClassVar[str]
@@ -90,15 +95,17 @@ class Start(ABC):
 
     @property
     def needs_answers(self) -> bool:
-        """Whether it cannot do without an answer."""
+        """Whether any of its questions requires an answer."""
         return any(question.needed for question in self.questions)
 
     def unavailable(self, state_directory: Path) -> str | None:
-        """Why it is not possible on this machine, None when it is."""
+        """Why it is not possible on this machine; None if it is."""
         return None
 
     @abstractmethod
     def begin(self, interview: Interview, beside: Path, state_directory: Path) -> Draft:
-        """Ask and look; nothing is changed. ``beside``: where the testbed file will be, beside the
-        campaign file. Raises SpecError or TestbedError.
+        """Ask the questions and inspect the hosts, without changing anything.
+
+        ``beside``: path of the future testbed file, next to the campaign file. Raises SpecError or
+        TestbedError.
         """

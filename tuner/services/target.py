@@ -1,7 +1,7 @@
 """The target: all tuned parts together, one configuration at a time.
 
-Owns the order in which parts change and the final word on what is in effect. Only the parts whose
-settings change are restarted.
+Responsible for the order in which parts change, and for verifying what is in effect. Only parts
+whose settings change are restarted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tuner.errors import TunerError
 from tuner.model import Configuration, Value
 from tuner.services.part import NotInEffect, Part
 
-#: A value may show a moment late (threads busy with a first call); a true difference stays.
+#: A value may appear with a short delay (threads busy with a first call).
 _READ_BACK_TRIES = 4
 _READ_BACK_PAUSE_S = 0.25
 
@@ -30,9 +30,11 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The parts by component name, in the order in which they are brought up: servers before
-    clients. ``settle``: called before anything is put back. ``follows``: the part that another one
-    feels the changes of, by that one: it is brought into effect anew with it.
+    """All parts of a testbed.
+
+    ``parts``: by component name, in start-up order: servers before clients. ``settle``: called
+    before anything is restored. ``follows``: maps a part to the part that it depends on: when the
+    latter changes, the former must be applied again.
     """
 
     parts: Mapping[str, Part]
@@ -41,7 +43,7 @@ class Target:
 
     @property
     def baseline(self) -> Configuration:
-        """The configuration as found."""
+        """The original configuration."""
         values = {
             f"{component}.{name}": value
             for component, part in self.parts.items()
@@ -64,17 +66,17 @@ class Target:
         }
 
     def flags(self, configuration: Configuration) -> dict[str, tuple[str, ...]]:
-        """The rendered options of a configuration by component."""
+        """The command-line options for a configuration, by component."""
         return {
             component: tuple(part.space.render(configuration.part(component)))
             for component, part in self.parts.items()
         }
 
     def apply(self, configuration: Configuration, doing: Callable[[str], None]) -> Applied:
-        """Bring a configuration into effect and verify it. ``doing`` is called with each step.
+        """Put a configuration into effect and verify it. ``doing`` is called with each step.
 
-        Raises ConfigurationError when a program does not start with it or does something else than
-        asked; which configuration is in effect then is undefined until the next ``apply`` or
+        Raises ConfigurationError when a program does not start with it, or shows other values than
+        requested. What is in effect after that is undefined until the next ``apply`` or
         ``restore``.
         """
         actions: list[str] = []
@@ -88,8 +90,9 @@ class Target:
     def read_back(
         self, configuration: Configuration, doing: Callable[[str], None]
     ) -> Configuration:
-        """The values in effect, as the programs show them, clamps included. Raises
-        ConfigurationError when they are others than those of the configuration.
+        """Return the values in effect as shown by the programs, which may be clamped.
+
+        Raises ConfigurationError when they differ from the configuration.
         """
         effective: dict[str, Value] = {}
         for component, part in self.parts.items():
@@ -99,12 +102,13 @@ class Target:
         return Configuration.of(effective)
 
     def incarnations(self) -> dict[str, str]:
-        """One life of each program, by component; see ``Part.incarnation``."""
+        """The current run of each program, by component; see ``Part.incarnation``."""
         return {component: part.incarnation() for component, part in self.parts.items()}
 
     def restore(self, doing: Callable[[str], None]) -> list[str]:
-        """Put back every part; a sentence for each. Goes on when one fails, then raises that
-        failure.
+        """Restore every part; returns a sentence for each.
+
+        If a part fails, the others are still restored; then the first failure is raised.
         """
         self.settle()
         messages: list[str] = []
@@ -114,14 +118,14 @@ class Target:
             try:
                 messages.append(part.restore())
             except TunerError as problem:
-                failure = failure or problem  # the other parts must be restored all the same
+                failure = failure or problem  # the other parts must still be restored
         if failure is not None:
             raise failure
         return messages
 
 
 def read_back(part: Part, values: Mapping[str, Value]) -> dict[str, Value]:
-    """What ``Part.read_back`` says, asked again a few times when it is not in effect yet."""
+    """Call ``Part.read_back``, with a few retries while the values are not in effect yet."""
     for _ in range(_READ_BACK_TRIES - 1):
         try:
             return part.read_back(values)

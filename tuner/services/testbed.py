@@ -1,4 +1,4 @@
-"""What a campaign needs of a testbed, whatever it is made of."""
+"""The interface of a testbed, common to all kinds of services."""
 
 from __future__ import annotations
 
@@ -21,17 +21,15 @@ class Engine(Protocol):
     def run(
         self, run_id: str, seed: int, make_cold: Callable[[], None], stage: Callable[[str], None]
     ) -> Report:
-        """Run every stage once; see ``measure.driver``. Raises WorkloadError when the run is
-        void.
-        """
+        """Run every stage once; see ``measure.driver``. Raises WorkloadError if the run is void."""
         ...
 
     def end_runs(self, prefix: str) -> None:
-        """End what still goes on of runs whose identifier begins with ``prefix``."""
+        """Stop what is still running of runs whose identifier starts with ``prefix``."""
         ...
 
     def clean_leftovers(self, prefix: str) -> None:
-        """End runs whose identifier begins with ``prefix``, and remove what they left behind."""
+        """Stop runs whose identifier starts with ``prefix`` and remove their leftovers."""
         ...
 
 
@@ -46,22 +44,23 @@ class Reference(Protocol):
     def run(
         self, run_id: str, seed: int, stage: Callable[[str], None]
     ) -> tuple[Report, PageCache | None]:
-        """Run every stage once; see ``measure.references``. Raises WorkloadError when the run is
-        void.
+        """Run every stage once; see ``measure.references``.
+
+        Raises WorkloadError if the run is void.
         """
         ...
 
     def clean_leftovers(self, prefix: str) -> None:
-        """Remove what runs whose identifier begins with ``prefix`` left behind."""
+        """Remove the leftovers of runs whose identifier starts with ``prefix``."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """An open testbed: the target, and the engine on the clients that are measured.
+    """An open testbed: the target, and the engine that runs on its clients.
 
-    ``make_cold`` empties the clients' caches between the stages of a workload. ``watch`` reads what
-    programs and hosts count. ``hosts``: what measurements depend on besides the programs.
+    ``make_cold`` empties the clients' caches between the stages of a workload. ``watch`` reads the
+    diagnostics. ``hosts``: the state of hosts that affects measurements, besides the programs.
     """
 
     target: Target
@@ -73,29 +72,31 @@ class Bench:
 
 
 class Testbed(Protocol):
-    """Opened once a run, and given back whatever happens."""
+    """A testbed, which is opened once per run and always closed afterwards."""
 
     @property
     def clock(self) -> Callable[[], float]:
-        """Seconds, monotonic: the time that passes on this testbed."""
+        """Monotonic clock of this testbed, in seconds."""
         ...
 
     def claim(self, campaign: str) -> bool:
-        """Whether ``open`` will bring it up for this campaign, so that ``close`` takes it down.
-        Asked before ``open``.
+        """Return whether ``open`` will bring it up for this campaign and ``close`` take it down.
+
+        Called before ``open``.
         """
         ...
 
     def unavailable(self) -> str | None:
-        """What keeps a campaign from going on here now; None when nothing does."""
+        """What prevents a campaign from continuing here now; None if nothing does."""
         ...
 
     def open(self, workload: Workload, say: Callable[[str], None]) -> Bench:
-        """Make it ready and read it; nothing that was there is changed. Raises TestbedError."""
+        """Prepare and read it; existing settings are not changed. Raises TestbedError."""
         ...
 
     def close(self) -> str | None:
-        """Give it back; a sentence about what was done, None when nothing was. Harmless when not
-        open.
+        """Release it; returns a sentence about what was done, or None.
+
+        Does nothing if the testbed is not open.
         """
         ...

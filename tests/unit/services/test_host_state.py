@@ -1,4 +1,4 @@
-"""What of a host a measurement depends on, as it is read by one command."""
+"""The state of a host that affects measurements, read by a single command."""
 
 from __future__ import annotations
 
@@ -38,31 +38,31 @@ NAME="vg-a" KNAME="dm-0" PKNAME="vda" TYPE="lvm" ROTA="1" MODEL=""
 
 
 class _Host:
-    """A host that answers one command, and counts."""
+    """A host that gives the same answer to every command, and counts them."""
 
     host = "fs1"
 
     def __init__(self, stdout: str) -> None:
         self.stdout = stdout
-        self.asked = 0
+        self.queries = 0
 
     def ask(
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
     ) -> CommandResult:
-        self.asked += 1
+        self.queries += 1
         return CommandResult(tuple(argv), 0, self.stdout, "")
 
 
 def items(stdout: str, *paths: str, prefixes: Sequence[str] = ()) -> dict[str, str]:
     host = _Host(stdout)
     state = host_state(cast("Connector", host), paths, prefixes)
-    assert (state.host, host.asked) == ("fs1", 1)
+    assert (state.host, host.queries) == ("fs1", 1)
     return dict(state.items)
 
 
 def test_kernel_settings_and_disks_are_read_by_one_command() -> None:
-    found = items(f"{SETTINGS}=\n{MOUNTS}=\n{DISKS}", "/var/cache/open afs", prefixes=["/vicep"])
-    assert found == {
+    result = items(f"{SETTINGS}=\n{MOUNTS}=\n{DISKS}", "/var/cache/open afs", prefixes=["/vicep"])
+    assert result == {
         "kernel": "6.1.0-28-amd64",
         "net.core.rmem_max": "212992",
         "vm.dirty_ratio": "20",
@@ -74,14 +74,14 @@ def test_kernel_settings_and_disks_are_read_by_one_command() -> None:
 
 
 def test_a_path_that_is_no_mount_point_is_in_the_file_system_around_it() -> None:
-    found = items(f"{SETTINGS}=\n{MOUNTS}=\n{DISKS}", "/srv/cache")
-    assert found["/srv/cache"] == "ext4 on Fast SSD (not rotating)"
-    assert "/srv/cache-old" not in found
+    result = items(f"{SETTINGS}=\n{MOUNTS}=\n{DISKS}", "/srv/cache")
+    assert result["/srv/cache"] == "ext4 on Fast SSD (not rotating)"
+    assert "/srv/cache-old" not in result
 
 
 def test_partitions_that_are_no_mount_points_are_in_the_file_system_around_them() -> None:
-    found = items(f"{SETTINGS}=\n/dev/sda2 / ext4 rw 0 0\n=\n{DISKS}", prefixes=["/vicep"])
-    assert found["/vicep"] == "ext4 on Fast SSD (not rotating)"
+    result = items(f"{SETTINGS}=\n/dev/sda2 / ext4 rw 0 0\n=\n{DISKS}", prefixes=["/vicep"])
+    assert result["/vicep"] == "ext4 on Fast SSD (not rotating)"
 
 
 @pytest.mark.parametrize("stdout", ["", "=\n=\n", "=", "nonsense\n=\nx\n=\ny", "=\n \n=\nNAME="])
@@ -91,7 +91,7 @@ def test_what_a_host_does_not_tell_is_left_out(stdout: str) -> None:
 
 def test_this_machine_tells_its_kernel_and_its_root() -> None:
     state = host_state(LocalConnector(), ["/"])
-    found = dict(state.items)
-    assert found["kernel"]
+    result = dict(state.items)
+    assert result["kernel"]
     assert all(" = " in text and ";" not in text for text in state.text())
     assert host_state(LocalConnector(), ["/"]) == state

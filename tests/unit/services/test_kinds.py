@@ -1,4 +1,4 @@
-"""What every kind of service must do, and a kind that is no part of fstune tuned in a campaign."""
+"""Requirements on every kind of service, and a campaign with a kind from another package."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ WORKLOAD = load_workload("mixed-use", 0.01)
 
 
 def section_of(way: Way[Any], directory: Path) -> Any:
-    """What its example says, with a file and a directory that are there."""
-    given = yaml.safe_load(way.example)[way.key]
-    if given == "FILE":
-        given = str(ROOT / "tests" / "data" / "testbeds" / "everything.yaml")
-    if given == {"directory": "DIR"}:
-        given = {"directory": str(directory)}
-    return TypeAdapter(way.section).validate_python(given)
+    """The section in its example, with an existing file or directory."""
+    value = yaml.safe_load(way.example)[way.key]
+    if value == "FILE":
+        value = str(ROOT / "tests" / "data" / "testbeds" / "everything.yaml")
+    if value == {"directory": "DIR"}:
+        value = {"directory": str(directory)}
+    return TypeAdapter(way.section).validate_python(value)
 
 
 def wish_of(kind: Kind) -> Wish:
-    # What is set on running clients is for those of the kernel, which no way's example has, and
-    # what is set on kernels for hosts that have one of their own.
+    # client_runtime requires kernel clients, which no way's example has, and host_network requires
+    # hosts with their own kernels.
     parts = ("toyd",) if kind is TOY else ("fileserver", "cache_manager")
     return Wish({part: search_spaces.load(SPACES[part]) for part in parts}, WORKLOAD)
 
@@ -68,7 +68,7 @@ def test_a_way_says_where_a_testbed_is(kind: Kind, way: Way[Any], tmp_path: Path
     place = way.place(section, tmp_path)
     assert json.loads(json.dumps(place.document)) == dict(place.document)
     assert place.name == way.place(again, tmp_path).name
-    # What is the campaign's own has neither name.
+    # A testbed that belongs to the campaign alone has neither name.
     assert bool(place.name) == bool(way.name(section))
     assert way.describe(section)
     assert str(tmp_path.parent) not in way.summary(section)
@@ -88,7 +88,7 @@ def test_nothing_is_allowed_over_http_unless_named(
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_parts_are_in_order_and_their_own(kind: Kind) -> None:
+def test_parts_are_unique_and_in_order(kind: Kind) -> None:
     parts = kind.parts or ()
     assert len(set(parts)) == len(parts)
     assert kind.required <= set(parts)
@@ -97,8 +97,8 @@ def test_parts_are_in_order_and_their_own(kind: Kind) -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_every_tuned_program_says_how_it_is_applied(kind: Kind) -> None:
-    named = {search_spaces.load(SPACES[part]).program for part in kind.parts or ()}
-    assert named <= kind.programs.keys()
+    names = {search_spaces.load(SPACES[part]).program for part in kind.parts or ()}
+    assert names <= kind.programs.keys()
     assert all(program.where and program.then for program in kind.programs.values())
     if kind is not TOY:  # which is not installed here
         assert kind.programs.items() <= programs().items()
@@ -109,12 +109,12 @@ def test_a_testbed_file_is_offered_by_the_kind_that_can_read_it(
     kind: Kind, way: Way[Any], tmp_path: Path
 ) -> None:
     file = ROOT / "tests" / "data" / "testbeds" / "everything.yaml"
-    found = way.offer(file)
-    if found is None:
+    candidate = way.offer(file)
+    if candidate is None:
         return
-    assert (found.key, bool(found.title)) == (way.key, True)
-    assert found.hosts > 1
-    assert offer(file) == found
+    assert (candidate.key, bool(candidate.title)) == (way.key, True)
+    assert candidate.hosts > 1
+    assert offer(file) == candidate
     (tmp_path / "none.yaml").write_text("name: x\n")
     with pytest.raises(SpecError):
         way.offer(tmp_path / "none.yaml")
@@ -151,30 +151,34 @@ def test_a_kind_that_cannot_be_used_is_left_out(
     assert caplog.messages == [f"the kind of service 'other' cannot be used: {why}"]
 
 
-# An open testbed. A private cell has the same looked at in tests/integration.
+# An open testbed. tests/integration has the same tests for a private cell.
 
 
 @pytest.fixture(params=[SIMULATED, TOY], ids=lambda kind: kind.name)
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[AnyTestbed, Bench]]:
+def open_testbed(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[tuple[AnyTestbed, Bench]]:
     kind: Kind = request.param
     (tmp_path / "toyd.conf").write_text("workers=8\n")
     way, wish = kind.ways[0], wish_of(kind)
     testbed = way.testbed(section_of(way, tmp_path), "testbed", wish, tmp_path, owned=False)
     assert testbed.unavailable() is None
     assert testbed.claim("campaign") is False
-    bench = testbed.open(WORKLOAD, lambda said: None)
+    bench = testbed.open(WORKLOAD, lambda message: None)
     yield testbed, bench
     testbed.close()
     assert testbed.close() is None or kind is SIMULATED
 
 
 @pytest.mark.slow
-def test_any_configuration_is_in_effect_and_put_back(opened: tuple[AnyTestbed, Bench]) -> None:
-    _, bench = opened
+def test_any_configuration_is_in_effect_and_put_back(
+    open_testbed: tuple[AnyTestbed, Bench],
+) -> None:
+    _, bench = open_testbed
     target = bench.target
     before = target.baseline
     for number in range(4):
-        wanted = Configuration.of(
+        configuration = Configuration.of(
             {
                 f"{part}.{name}": value
                 for part, tuned in target.parts.items()
@@ -182,9 +186,9 @@ def test_any_configuration_is_in_effect_and_put_back(opened: tuple[AnyTestbed, B
             }
         )
         lives = target.incarnations()
-        applied = target.apply(wanted, lambda what: None)
-        assert applied.effective.as_dict().keys() == wanted.as_dict().keys()
-        again = target.apply(wanted, lambda what: None)
+        applied = target.apply(configuration, lambda what: None)
+        assert applied.effective.as_dict().keys() == configuration.as_dict().keys()
+        again = target.apply(configuration, lambda what: None)
         assert again.actions == ()
         assert again.effective == applied.effective
         changed = {action.split()[0] for action in applied.actions}
@@ -194,8 +198,8 @@ def test_any_configuration_is_in_effect_and_put_back(opened: tuple[AnyTestbed, B
 
 
 @pytest.mark.slow
-def test_a_run_gives_every_component(opened: tuple[AnyTestbed, Bench]) -> None:
-    _, bench = opened
+def test_a_run_gives_every_component(open_testbed: tuple[AnyTestbed, Bench]) -> None:
+    _, bench = open_testbed
     report = bench.engine.run("campaign-1-0", 1, bench.make_cold, lambda stage: None)
     assert report.components.keys() == set(WORKLOAD.components)
     bench.engine.clean_leftovers("campaign")
@@ -205,12 +209,12 @@ def test_a_run_gives_every_component(opened: tuple[AnyTestbed, Bench]) -> None:
 
 
 @pytest.mark.slow
-def test_toyd_takes_no_more_than_it_takes(tmp_path: Path) -> None:
+def test_toyd_limits_its_workers(tmp_path: Path) -> None:
     (tmp_path / "toyd.conf").write_text("")
     way = TOY.ways[0]
     testbed = way.testbed(section_of(way, tmp_path), "testbed", wish_of(TOY), tmp_path, owned=False)
     try:
-        target = testbed.open(WORKLOAD, lambda said: None).target
+        target = testbed.open(WORKLOAD, lambda message: None).target
         part = target.parts["toyd"]
         assert isinstance(part, Toyd)
         many = Configuration.of({"toyd.workers": 200})
@@ -226,7 +230,7 @@ def test_toyd_takes_no_more_than_it_takes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_kind_of_another_package_is_tuned(tmp_path: Path) -> None:
-    """By the command line as users have it: fstune finds the kind by its entry point."""
+    """With the real command line: fstune finds the kind by its entry point."""
     service = tmp_path / "service"
     service.mkdir()
     (service / "toyd.conf").write_text("workers=8\n")
@@ -262,8 +266,8 @@ def test_a_kind_of_another_package_is_tuned(tmp_path: Path) -> None:
     assert "toyd in" in checked.stdout
     result = fstune("run", str(file))
     assert (result.returncode, result.stderr) == (0, ""), result.stdout[-2000:]
-    shown = fstune("recommend", "--format", "json")
-    assert json.loads(shown.stdout)["configuration"].keys() <= {"toyd.workers", "toyd.buffer"}
+    output = fstune("recommend", "--format", "json").stdout
+    assert json.loads(output)["configuration"].keys() <= {"toyd.workers", "toyd.buffer"}
     assert "testbed ready: toyd 1.0" in result.stdout
     assert (service / "toyd.conf").read_text() == "workers=8\n"
     assert not (service / "toyd.status").exists()

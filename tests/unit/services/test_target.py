@@ -1,4 +1,4 @@
-"""The target as a whole, on parts that only remember what was asked of them."""
+"""The target as a whole, on parts that only record what they are asked to do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CACHE_MANAGER = search_spaces.load("openafs-cache-manager-fuse-1.8")
 
 @dataclass
 class Remembering:
-    """A part that is there in memory only."""
+    """A part that exists in memory only."""
 
     space: Space
     initial: Mapping[str, Value]
@@ -69,7 +69,7 @@ def make() -> tuple[Target, Remembering, Remembering]:
 
 
 def silent(text: str) -> None:
-    """Nobody listens."""
+    """Ignore the text."""
 
 
 def test_the_baseline_is_what_the_parts_found() -> None:
@@ -85,13 +85,13 @@ def test_the_baseline_is_what_the_parts_found() -> None:
 def test_only_what_changes_is_acted_on() -> None:
     target, _, _ = make()
     target.apply(target.baseline, silent)
-    wanted = Configuration.of({"fileserver.threads": 12, "cache_manager.blocks": 300000})
-    applied = target.apply(wanted, silent)
+    configuration = Configuration.of({"fileserver.threads": 12, "cache_manager.blocks": 300000})
+    applied = target.apply(configuration, silent)
     assert applied.actions == ("cache_manager restart",)
-    assert applied.effective == wanted
+    assert applied.effective == configuration
 
 
-def test_a_value_that_shows_late_is_waited_for_and_a_difference_is_not_waited_away() -> None:
+def test_read_back_is_retried_a_few_times() -> None:
     target, server, _ = make()
     server.late = 3
     target.apply(target.baseline, silent)
@@ -129,13 +129,13 @@ def test_a_difference_names_parameter_and_both_values() -> None:
 
 
 def test_a_clamp_that_the_space_declares_is_no_difference() -> None:
-    shown: dict[str, Value] = {"ss.rb": 2 * 212992}
+    answers: dict[str, Value] = {"ss.rb": 2 * 212992}
     facts = {"net_core_rmem_max": 212992}
-    effective = verify_effective(FILESERVER, {"udp_buffer": 1048576}, facts, shown)
+    effective = verify_effective(FILESERVER, {"udp_buffer": 1048576}, facts, answers)
     assert effective == {"udp_buffer": 212992}
     facts = {"net_core_rmem_max": 4194304}
     with pytest.raises(ConfigurationError, match=r"udp_buffer = 1048576 .* 2097152.* 425984"):
-        verify_effective(FILESERVER, {"udp_buffer": 1048576}, facts, shown)
+        verify_effective(FILESERVER, {"udp_buffer": 1048576}, facts, answers)
 
 
 def test_what_is_not_shown_counts_as_requested() -> None:

@@ -1,1 +1,1 @@
-"""OpenAFS: the fileserver and the cache managers of its clients, on hosts or in a private cell."""
+"""OpenAFS: the fileserver and its clients' cache managers, on hosts or in a private cell."""

@@ -1,4 +1,4 @@
-"""From hosts to a bench: the same parts, engine and probes, however the hosts are reached."""
+"""Assembly of a bench: parts, engine and probes, independent of how hosts are reached."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tuner.services.testbed import Bench
 
 _FILESERVER = "dafileserver"
 _RUNTIME = "openafs-client-runtime"
-#: How the mount points of a fileserver's partitions begin.
+#: Prefix of the mount points of a fileserver's partitions.
 _PARTITIONS = "/vicep"
 
 
@@ -43,8 +43,8 @@ _PARTITIONS = "/vicep"
 class Layout:
     """Where things are on the hosts of a testbed.
 
-    ``directory``: for what fstune puts there; ``path``: where the clients see the volume.
-    ``page_cache``: what becomes of the server's before cold reads, in words.
+    ``directory``: for files of fstune; ``path``: where the clients see the volume. ``page_cache``:
+    description of what happens to the server's page cache before cold reads.
     """
 
     directory: str
@@ -55,7 +55,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class ClientHost:
-    """A client host and where its cache manager is."""
+    """A client host and the place of its cache manager."""
 
     host: SpeakingConnector
     place: FusePlace | UnitPlace
@@ -66,7 +66,7 @@ class ClientHost:
         return fuse.PROGRAM if isinstance(self.place, FusePlace) else unit.PROGRAM
 
     def attach(self) -> Client:
-        """Take over the cache manager as it is. Raises TestbedError."""
+        """Attach to the cache manager without changing it. Raises TestbedError."""
         if isinstance(self.place, FusePlace):
             return FuseClient.attach(self.host, self.place)
         return UnitClient.attach(self.host, self.place)
@@ -74,9 +74,9 @@ class ClientHost:
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """What a campaign wants of a testbed. ``fileserver``: None to leave the server alone;
-    ``client_runtime``: None to leave alone what is set on running clients; ``host_network``: None
-    to leave alone the limits of the hosts' kernels.
+    """A campaign's requirements on an OpenAFS testbed.
+
+    The search space of each part; None for a part that is not tuned.
     """
 
     fileserver: Space | None
@@ -87,9 +87,10 @@ class Requirements:
 
 
 def usual_wishes(program: str) -> Requirements:
-    """What a campaign may want of hosts at most: all that the packaged spaces search of OpenAFS. A
-    kernel serves everybody on its host, so its limits are left to campaigns that name them.
-    ``program``: of the clients.
+    """Return the most that a usual campaign requires: all packaged OpenAFS search spaces.
+
+    Kernel limits are not included, since they affect everything on a host: campaigns must ask for
+    them explicitly. ``program``: the client program.
     """
     client = {unit.PROGRAM: "linux", fuse.PROGRAM: "fuse"}[program]
     return Requirements(
@@ -109,8 +110,10 @@ def assemble(
     alike: bool = True,
     kernels: Sequence[Connector] = (),
 ) -> Bench:
-    """Read the programs as they are and put engine and probes on the hosts; nothing is changed.
-    ``alike``: see ``CacheManager.attach``; ``kernels``: hosts that have one of their own.
+    """Read the settings of the programs, and install engine and probes on the hosts.
+
+    Changes no settings. ``alike``: see ``CacheManager.attach``; ``kernels``: the hosts that have
+    their own kernel.
     """
     hosts = [client.host for client in clients]
     place = (layout.directory, layout.path)
@@ -162,16 +165,19 @@ def assemble(
 
 
 def _make_cold(cache: CacheManager, runtime: ClientRuntime) -> None:
-    """Empty every client's cache. That restarts the clients, so the settings of the running ones
-    are verified again: the next stage is measured as well. Raises ConfigurationError.
+    """Empty every client's cache, and verify the runtime settings again. Raises ConfigurationError.
+
+    Emptying the caches restarts the clients, which loses these settings, and the next stage is
+    measured as well.
     """
     cache.make_cold()
     runtime.prove()
 
 
 def _live(client: Client, layout: Layout, space: Space, *, silent: bool) -> Live:
-    """The settings of a running client, set again after each restart from now on. ``silent``:
-    see ``Live.attach``. Raises SpecError for one that takes no fs commands.
+    """Attach to the runtime settings of a client; they are set again after each restart.
+
+    ``silent``: see ``Live.attach``. Raises SpecError for a client that does not accept fs commands.
     """
     if not isinstance(client, UnitClient):
         raise SpecError(f"spaces.client_runtime: {client.host.host} runs no client in the kernel")
@@ -182,8 +188,10 @@ def _live(client: Client, layout: Layout, space: Space, *, silent: bool) -> Live
 
 
 def _keep_initial(client: Client, layout: Layout) -> None:
-    """Have settings of a running client that a restart loses set again after each one, although
-    nothing tunes them. A client that does not answer is only put back.
+    """Make a client preserve untuned runtime settings that a restart would lose.
+
+    They are set again after each restart. A client that does not answer is only being restored, so
+    that is not an error.
     """
     if not isinstance(client, UnitClient):
         return

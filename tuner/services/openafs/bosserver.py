@@ -1,4 +1,4 @@
-"""What bosserver, which keeps the fileserver running, says of it."""
+"""The fileserver's status as reported by bosserver, which keeps it running."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from tuner.services.openafs import parse
 
 @dataclass(frozen=True, slots=True)
 class FileserverPlace:
-    """Where the fileserver is: address as its clients see it, the directory where fstune may keep
-    its files on that host, instance name and log file.
+    """Where the fileserver is.
+
+    ``address``: as its clients see it; ``directory``: for files of fstune on that host;
+    ``instance``: its name in bosserver; ``log``: its log file.
     """
 
     address: str
@@ -22,12 +24,12 @@ class FileserverPlace:
 
 
 def status_of(host: Connector, place: FileserverPlace) -> parse.InstanceStatus | None:
-    """The status of the instance in bosserver; None when there is no such instance."""
+    """Return the status of the instance in bosserver; None if it does not exist."""
     argv = ["bos", "status", place.address, place.instance, "-long", "-localauth"]
     result = host.ask(argv)
     if "no such entity" in result.stderr:
         return None
-    # It prints nothing, and succeeds, when bosserver ends meanwhile.
+    # If bosserver exits meanwhile, bos succeeds without output.
     if result.status != 0 or not result.stdout.strip():
         raise CommandFailed(host.host, result)
     try:

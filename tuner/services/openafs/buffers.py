@@ -1,7 +1,7 @@
-"""The buffers of a fileserver's socket, where the limits of its host are tuned as well.
+"""The socket buffers of a fileserver on a host whose kernel limits are tuned as well.
 
-The kernel cuts what a server asks for at its start to the limits of that moment, and a later change
-of them does nothing to it: only a restart does.
+When a server starts, the kernel clamps the requested buffer size to the limits at that moment.
+Later changes of the limits have no effect until the server is restarted.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from tuner.model import Value
 from tuner.services.openafs.kernel_limits import RMEM_MAX, WMEM_MAX
 from tuner.services.openafs.kernel_limits import asked as limits_now
 
-#: What a server asks for without -udpsize, for both directions as with it.
+#: The buffer size that a server requests without -udpsize; it applies to both directions.
 _USUAL_BYTES = 65536
 
 
 @dataclass(slots=True)
 class Buffers:
-    """``at_start``: the limits when the server was started, for receiving and for sending. Of one
-    that fstune has not started: when it was first looked at.
+    """The kernel limits that apply to a running server.
+
+    ``at_start``: the receive and send limits in bytes when the server was started, or, if fstune
+    did not start it, when they were first read.
     """
 
     host: Connector
@@ -29,26 +31,27 @@ class Buffers:
 
     @classmethod
     def of(cls, host: Connector) -> Buffers:
-        """Of a server that runs. Raises TestbedError."""
+        """Read the limits for a running server. Raises TestbedError."""
         return cls(host, _limits(host))
 
     def facts(self, facts: Mapping[str, int]) -> dict[str, int]:
-        """What the host allowed the server that runs, whatever it may allow another one."""
+        """Return the facts with the limit that applies to the running server."""
         return {**facts, "net_core_rmem_max": self.at_start[0]}
 
     def outdated(self, values: Mapping[str, Value]) -> bool:
-        """Whether a server with these settings would get other buffers than it has, if it were
-        started now. Raises TestbedError.
+        """Whether a restart with these settings would change the buffer sizes.
+
+        Raises TestbedError.
         """
         return _cut(values, _limits(self.host)) != _cut(values, self.at_start)
 
     def starting(self) -> None:
-        """The server is about to be started. Raises TestbedError."""
+        """Note that the server is about to be started. Raises TestbedError."""
         self.at_start = _limits(self.host)
 
     def record(self, initial: Mapping[str, Value]) -> tuple[str, ...]:
-        """For the script that puts the server back: what it asks for as found, and the limits when
-        it was started.
+        """The record for the restore script: the buffer size that the server requests with its
+        original settings, and the limits when it was started.
         """
         return str(_bytes(initial)), *map(str, self.at_start)
 

@@ -1,8 +1,8 @@
-"""The OpenAFS cache managers of a testbed's clients: their options, their cold caches.
+"""The OpenAFS cache managers of a testbed's clients: setting options, and emptying caches.
 
-Owns all clients together: they always run with the same tuned options. Every change begins with an
-empty cache, and the same is how a cache is made cold. How a client is started is its own matter
-(``client.py``).
+All clients always run with the same tuned options. Every change of options restarts the clients
+with empty caches, and caches are made cold in the same way. ``client.py`` has the interface that
+starts a single client.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tuner.services.openafs.limits import memory_bytes
 from tuner.services.openafs.parallel import on_all
 from tuner.services.part import verify_effective
 
-#: Debian's and Red Hat's.
+#: The paths of Debian and Red Hat.
 _CACHE_INFO = ("/etc/openafs/cacheinfo", "/usr/vice/etc/cacheinfo")
 
 T = TypeVar("T")
@@ -30,14 +30,14 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class CacheManager:
-    """The cache managers under tuning, one a client. ``attach`` makes one of these for all."""
+    """The tuned cache managers of all clients. Use ``attach`` to create an instance."""
 
     clients: Sequence[Client]
     space: Space
     identity: str
     initial: Mapping[str, Value]
     facts: Mapping[str, int]
-    #: The options of each client that the space does not know.
+    #: The options of each client that are not in the space.
     rests: Sequence[tuple[str, ...]]
     #: The options in effect on every client; None while clients may differ.
     options_in_effect: tuple[str, ...] | None = field(default=None)
@@ -46,11 +46,11 @@ class CacheManager:
     def attach(
         cls, clients: Sequence[Client], program: str, space: Space, *, alike: bool = True
     ) -> CacheManager:
-        """Take over clients as they were found; nothing is changed.
+        """Attach to clients, reading their original settings, without changing anything.
 
-        ``program``: what they run, for provenance. ``alike``: insist that all were found alike;
-        they need not be when they are only put back, each to what it had. Raises TestbedError when
-        their options cannot be read, or differ in what the space knows.
+        ``program``: the program that they run, for provenance. ``alike``: require that all have the
+        same original settings; this is not needed when each is only restored to its own. Raises
+        TestbedError when their options cannot be read, or differ in options of the space.
         """
         settings: list[Mapping[str, Value]] = []
         rests: list[tuple[str, ...]] = []
@@ -81,9 +81,9 @@ class CacheManager:
         return "remount"
 
     def make_cold(self) -> None:
-        """Empty every client's cache, its options unchanged.
+        """Empty every client's cache without changing its options.
 
-        The surest way: the cache manager ends, its cache is wiped, a new one starts.
+        Uses the most reliable method: stop the cache manager, wipe its cache, and start it again.
         """
         initial_options = tuple(self.space.render(self.initial))
         self._mount(initial_options if self.options_in_effect is None else self.options_in_effect)
@@ -119,13 +119,11 @@ class CacheManager:
         self._on_all(lambda client, rest: client.reopen(name))
 
     def incarnation(self) -> str:
-        """See Part.incarnation: nothing starts it again, so a crash fails the workload by
-        itself.
-        """
+        """See Part.incarnation: nothing restarts a crashed client, so the workload fails then."""
         return ""
 
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
-        """See Part.read_back: from the cache manager's own answers, for every client."""
+        """See Part.read_back: queries the cache manager of every client."""
         effective: dict[str, Value] = dict(values)
         for client in self.clients:
             effective = verify_effective(self.space, values, self.facts, client.effective())
@@ -137,19 +135,19 @@ class CacheManager:
         self.options_in_effect = options
 
     def _on_all(self, do: Callable[[Client, tuple[str, ...]], T]) -> list[T]:
-        """The same on every client at once; the first failure when all have ended."""
+        """Call ``do`` for all clients in parallel; raises the first failure after all are done."""
         pairs = list(zip(self.clients, self.rests, strict=True))
         return on_all(pairs, lambda pair: do(*pair))
 
 
 def _facts(clients: Sequence[Client]) -> dict[str, int]:
-    """The limits of the hosts of all clients: the smallest of each."""
+    """The limits of the clients' hosts: for each limit the smallest value."""
     each = [host_limits(client.host, client.cache) for client in clients]
     return {name: min(facts[name] for facts in each) for name in each[0]}
 
 
 def host_limits(host: Connector, cache: str) -> dict[str, int]:
-    """What a client's host allows, by the names that the space uses."""
+    """The limits of a client's host, by the names that the space uses."""
     with understood(host.host):
         partition = check(host, ["stat", "--file-system", "--format=%S %b", cache]).split()
         return {
@@ -160,8 +158,9 @@ def host_limits(host: Connector, cache: str) -> dict[str, int]:
 
 
 def cache_info(host: Connector) -> tuple[str, str, int]:
-    """Mount point, cache directory and size in KiB, as the client's own file has them. Raises
-    TestbedError when there is none that can be read.
+    """Mount point, cache directory and cache size in KiB from the client's cacheinfo file.
+
+    Raises TestbedError when there is no readable one.
     """
     usual, other = _CACHE_INFO
     result = host.ask(["cat", usual])

@@ -1,7 +1,7 @@
 """The private cell as a testbed: brought up for a campaign and taken down after it.
 
-Owns the translation between a campaign and ``deploy.cell``: the one place where the cell's errors
-become ours.
+Responsible for the translation between campaigns and ``deploy.cell``: errors of the cell are
+converted to fstune's own only here.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from tuner.services.openafs.file import TestbedFile
 from tuner.services.openafs.fuse import FusePlace
 from tuner.services.testbed import Bench
 
-#: What the clients of a new cell are mounted with, by qualified name.
+#: The initial client settings of a new cell, by qualified name.
 INITIAL_SETTINGS = {"cache_manager.blocks": int(DEFAULT_CLIENT_OPTIONS[1])}
 
-#: Of the cell itself, in no campaign's way.
+#: Volumes of the cell itself, which do not prevent campaigns.
 _OTHER_VOLUMES = ("root.afs", "root.cell")
-#: The nodes of a cell put themselves back after so long without a sign of fstune.
+#: The nodes of a cell restore themselves after this time without contact with fstune.
 _PUT_BACK_AFTER = "60s"
-#: Where the nodes keep what is needed to put them back.
+#: Where the nodes keep what is needed to restore them.
 RESTORE = f"{SHARED}/restore"
 FUSE_PLACE = FusePlace(MOUNT_POINT, CACHE_DIRECTORY, VOLUME_PATH, RESTORE)
 LAYOUT = Layout(
@@ -48,24 +48,25 @@ LAYOUT = Layout(
 
 
 def limits_of_new() -> dict[str, int]:
-    """What the nodes of a new cell on this machine will allow, by the names that spaces use."""
+    """The limits that nodes of a new cell on this machine will have, by their names in spaces."""
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     nofile = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     return {
         "net_core_rmem_max": int(Path("/proc/sys/net/core/rmem_max").read_text()),
         "memory_bytes": memory_bytes,
         "nofile": sys.maxsize if nofile == resource.RLIM_INFINITY else nofile,
-        # Known when the server runs; nothing is refused for it before.
+        # Known only once the server runs; until then, nothing is refused because of it.
         "fixed_command_length": 0,
-        # The kernel's default for file systems in memory, which those of the nodes are.
+        # The kernel's default size of tmpfs, which the nodes use for their file systems.
         "cache_partition_bytes": memory_bytes // 2,
         "cacheinfo_blocks": INITIAL_SETTINGS["cache_manager.blocks"],
     }
 
 
 def nodes_as_hosts(name: str, clients: int) -> TestbedFile:
-    """The nodes of a cell that is up as hosts of a testbed file: what is on them is what is on
-    hosts, so that they put themselves back.
+    """Describe a running cell as a testbed file, with its nodes as hosts.
+
+    The nodes are then treated like hosts, so that they restore themselves.
     """
 
     def reach(node: str) -> dict[str, object]:
@@ -89,7 +90,7 @@ def nodes_as_hosts(name: str, clients: int) -> TestbedFile:
 
 
 def is_up(state_directory: Path, name: str) -> bool:
-    """Whether there is a cell of this name, so that its nodes say themselves what they allow."""
+    """Whether a cell of this name is up; then its limits can be read from its nodes."""
     with translate_errors():
         existing = Cells(state_directory).load(name)
     return existing is not None and existing.is_alive()
@@ -97,7 +98,7 @@ def is_up(state_directory: Path, name: str) -> bool:
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Turn the private cell's errors into ours."""
+    """Convert errors of the private cell to TestbedError."""
     try:
         yield
     except CellError as problem:
@@ -105,10 +106,9 @@ def translate_errors() -> Iterator[None]:
 
 
 class CellTestbed:
-    """A private cell. One that was up already stays up; one that ``open`` brought up is taken down.
+    """A private cell. It is taken down on close if ``open`` brought it up; otherwise it stays up.
 
-    ``owned``: the cell was brought up by an earlier run of the same campaign, so it is taken down
-    too.
+    ``owned``: an earlier run of the same campaign brought the cell up, so it is also taken down.
     """
 
     clock = staticmethod(time.monotonic)

@@ -1,4 +1,4 @@
-"""The client programs that are tuned, each behind the same few operations."""
+"""The common interface of the tuned client programs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Client(Protocol):
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Its options as found."""
+        """Its original options."""
         ...
 
     @property
@@ -35,19 +35,19 @@ class Client(Protocol):
 
     @property
     def options_file(self) -> str | None:
-        """The file that it reads its options from when its host starts; None for none."""
+        """The file from which it reads its options when its host boots; None if there is none."""
         ...
 
     def start(self, options: Sequence[str]) -> None:
-        """Restart with these options and an empty cache; returns when the volume is visible.
+        """Restart with these options and an empty cache; returns once the volume is visible.
 
-        Raises ConfigurationError when it does not start with them, TestbedError when the old one
-        does not end.
+        Raises ConfigurationError when it does not start with them, TestbedError when the old
+        process does not exit.
         """
         ...
 
     def refresh(self) -> None:
-        """Before a workload: renew a token that grows old. Raises TestbedError."""
+        """Renew an ageing token; called before a workload. Raises TestbedError."""
         ...
 
     def keep(self, name: str) -> None:
@@ -55,22 +55,23 @@ class Client(Protocol):
         ...
 
     def effective(self) -> dict[str, Value]:
-        """Its settings in effect, by read-back key. Raises ConfigurationError when it does not run
-        any more.
+        """Return its settings in effect, by read-back key.
+
+        Raises ConfigurationError when it is no longer running.
         """
         ...
 
     def reopen(self, name: str) -> None:
-        """Open its journal that is kept under a name: its record is what ``restore`` puts back."""
+        """Open its journal kept under a name, so that ``restore`` uses its record."""
         ...
 
     def restore(self) -> str:
-        """Put back what was found, unless it is in effect; returns what was done."""
+        """Restore the original settings unless they are in effect; returns what was done."""
         ...
 
 
 def put_scripts(host: Connector, directory: str, *names: str) -> None:
-    """Put scripts of ours into a directory of the host that only its root may read."""
+    """Copy fstune's scripts to a directory on the host that only root may read."""
     check_change(host, ["mkdir", "--parents", "--mode=0700", directory])
     for name in names:
         host.put(f"{directory}/{name}", script(__package__, name), mode=0o700)

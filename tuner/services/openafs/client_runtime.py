@@ -1,4 +1,4 @@
-"""Settings of the running kernel clients of a testbed, as a part: the same on all."""
+"""Runtime settings of the kernel clients of a testbed, as a part: the same on all clients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tuner.services.target import read_back
 
 @dataclass(frozen=True, slots=True)
 class ClientRuntime:
-    """The running clients under tuning; see Part. ``attach`` makes one of these for all."""
+    """The runtime settings of all clients; see Part. Use ``attach`` to create an instance."""
 
     clients: Sequence[Live]
     space: Space
@@ -28,8 +28,9 @@ class ClientRuntime:
 
     @classmethod
     def attach(cls, clients: Sequence[Live], space: Space, *, alike: bool = True) -> ClientRuntime:
-        """Take over clients as they were found; nothing is changed. ``alike``: insist that all
-        were found alike. Raises TestbedError.
+        """Combine clients with their original settings, without changing anything.
+
+        ``alike``: require that all have the same settings. Raises TestbedError.
         """
         first = clients[0]
         for client in clients:
@@ -42,26 +43,25 @@ class ClientRuntime:
         return cls(clients, space, f"{PROGRAM} {version}", first.settings, {})
 
     def apply(self, values: Mapping[str, Value]) -> str | None:
-        """See Part.apply: fs commands, and new connections for another encryption."""
+        """See Part.apply: fs commands, and new connections when encryption changes."""
         return "set" if any(on_all(self.clients, lambda client: client.set(values))) else None
 
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
-        """See Part.read_back: from the clients' own answers; encryption is what the connections
-        have.
-        """
+        """See Part.read_back: queries all clients; encryption is that of their connections."""
         effective: dict[str, Value] = dict(values)
         for answers in on_all(self.clients, lambda client: client.effective()):
             effective = verify_effective(self.space, values, self.facts, answers)
         return effective
 
     def prove(self) -> None:
-        """After the clients were restarted: verify that the last settings are in effect. Raises
-        ConfigurationError, as ``read_back``.
+        """Verify, after a restart of the clients, that the last settings are in effect again.
+
+        Raises ConfigurationError like ``read_back``.
         """
         read_back(self, self.clients[0].requested)
 
     def incarnation(self) -> str:
-        """See Part.incarnation: they are the cache manager's."""
+        """See Part.incarnation: restarts are detected for the cache manager."""
         return ""
 
     def restore(self) -> str:

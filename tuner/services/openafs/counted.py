@@ -1,4 +1,4 @@
-"""What OpenAFS's programs count, and what it tells an administrator."""
+"""Diagnostics of OpenAFS programs, and their meaning for an administrator."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What OpenAFS's programs count: the probes of a fileserver's host and of a client's.
+"""Probes for the counters of OpenAFS programs, on fileserver hosts and on client hosts.
 
-Owns the commands that ask them, and which of their numbers are kept under which name.
+Defines the commands that query the programs, and the names under which their numbers are recorded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ echo "=== rxdebug"; timeout 5 rxdebug "$2" 7000 -rxstats -noconns
 echo "=== xstat"; timeout 5 xstat_fs_test "$2" -collID 2 3 -onceonly
 """
 )
-#: $2: the relay. A cache manager in the kernel shows no program in ss, and has the usual port.
+#: $2: the relay. For a cache manager in the kernel, ss shows no program; it uses the usual port.
 _CLIENT = (
     COMMON
     + """
@@ -41,12 +41,12 @@ _CLIENT_SOURCES = (_RX, Source("xstat", "cm", cache_manager_counters))
 
 
 def server_probe(host: Connector, where: str, program: str, address: str) -> Probe:
-    """A probe of a fileserver's host. ``address``: as its clients see it."""
+    """Create a probe of a fileserver's host. ``address``: as its clients see it."""
     return Probe(host, where, _SERVER, (program, address), _SERVER_SOURCES, "fs", "host")
 
 
 def client_probe(host: Connector, where: str, program: str, directory: str) -> Probe:
-    """A probe of a client's host; puts the relay into ``directory`` there."""
+    """Create a probe of a client's host; installs the relay in ``directory`` there."""
     path = f"{directory}/relay.py"
     host.put(path, Path(relay.__file__).read_bytes())
     return Probe(host, where, _CLIENT, (program, path), _CLIENT_SOURCES, "cm", f"{where}.host")

@@ -1,7 +1,7 @@
-"""What OpenAFS is doing on the hosts of a testbed: read, nothing changed.
+"""Facts about OpenAFS on the hosts of a testbed. Read-only.
 
-Owns the commands that ask and the records of the answers; what the answers mean for a campaign is
-``preflight``'s.
+Defines the query commands and the records for their results; ``preflight`` decides what the results
+mean for a campaign.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tuner.services.openafs.cache_manager import cache_info
 from tuner.services.openafs.file import ClientSection, TestbedFile, UnitSection
 from tuner.services.openafs.tokens import TokenPlace, why_no_ticket
 
-#: The numbers of the processes that use files below a mount point.
+#: Prints the PIDs of processes that use files below a mount point.
 _HOLDERS = r"""
 find /proc/[0-9]*/cwd /proc/[0-9]*/root /proc/[0-9]*/exe /proc/[0-9]*/fd -maxdepth 1 \
     \( -lname "$1" -o -lname "$1/*" \) 2> /dev/null | cut -d/ -f3 | sort -nu
@@ -27,8 +27,10 @@ _TRIES, _PAUSE_S = 5, 1.0
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """What a fileserver is doing. ``commands``: those of its instance. ``volumes``: by name.
-    ``clients``: addresses that have called it lately.
+    """Facts about a fileserver.
+
+    ``commands``: the command lines of its instance. ``volumes``: their names. ``clients``:
+    addresses of clients that have called it recently.
     """
 
     state: str
@@ -39,7 +41,7 @@ class ServerFacts:
     used_kib: int
 
     def lines(self) -> dict[str, str]:
-        """All of it for people, by what it is; the first command stands for all."""
+        """All facts as text, by label; only the first command is included."""
         quota = f"{self.quota_kib >> 10} MiB" if self.quota_kib else "none"
         return {
             "state": self.state,
@@ -52,10 +54,13 @@ class ServerFacts:
 
 @dataclass(frozen=True, slots=True)
 class ClientFacts:
-    """A client's cache manager. ``sees``: whether it shows the testbed's path, or is down for a
-    journal to put back. ``cache_info``: mount point and cache directory by its own file.
-    ``holders``: processes that use its files; ``no_ticket``: why the keytab that it is to use gives
-    none, "" when it does or there is no such keytab. The last four are the kernel client's only.
+    """Facts about a client's cache manager.
+
+    ``sees``: whether the testbed's path is visible, or there is a journal, so that the client may
+    be down until it is restored. The others are for kernel clients only. ``cache_info``: mount
+    point and cache directory from its cacheinfo file. ``holders``: PIDs of processes that use its
+    files; ``tokens``: whether it has any; ``no_ticket``: why no ticket can be obtained from its
+    keytab, "" if it can or no keytab is configured.
     """
 
     host: str
@@ -67,7 +72,7 @@ class ClientFacts:
 
 
 def client_facts(host: Connector, file: TestbedFile, client: ClientSection) -> ClientFacts:
-    """Ask a client about its cache manager. Raises TestbedError."""
+    """Query a client about its cache manager. Raises TestbedError."""
     way = client.control.way
     journal = f"{file.restore.directory}/restore/cache_manager"
     sees = _sees(host, file.path, client) or host.ask(["test", "-d", journal]).status == 0
@@ -81,8 +86,10 @@ def client_facts(host: Connector, file: TestbedFile, client: ClientSection) -> C
 
 
 def _sees(host: Connector, path: str, client: ClientSection) -> bool:
-    """Whether a client shows a directory there. One that lets in nobody without a token will do
-    where there is to be a token: there is none yet.
+    """Whether the client sees a directory at this path.
+
+    If the client will work with a token, "permission denied" is accepted too, since it does not
+    have the token yet.
     """
     command = ["env", "LC_ALL=C", "timeout", "20", "stat", "-L", "-c", "%F", "--", path]
     result = host.ask(command)
@@ -92,8 +99,9 @@ def _sees(host: Connector, path: str, client: ClientSection) -> bool:
 
 
 def token_place(client: ClientSection, directory: str) -> TokenPlace | None:
-    """Where a client's token comes from; None where it works without one of ours. ``directory``:
-    of its journals.
+    """Where a client's token comes from; None if fstune provides no token for it.
+
+    ``directory``: of its journals.
     """
     token = client.token
     if token is None:
@@ -109,7 +117,7 @@ def token_place(client: ClientSection, directory: str) -> TokenPlace | None:
 
 
 def server_facts(host: Connector, address: str, instance: str, volume: str) -> ServerFacts:
-    """Ask the programs of a fileserver host. Raises TestbedError when one does not answer."""
+    """Query the programs of a fileserver host. Raises TestbedError if one does not answer."""
     asking = ["bos", "status", address, instance, "-long", "-localauth"]
     rx = ["rxdebug", address, str(parse.FILESERVER_PORT), "-allconnections", "-onlyserver"]
     try:
@@ -124,7 +132,7 @@ def server_facts(host: Connector, address: str, instance: str, volume: str) -> S
 
 
 def _patiently(host: Connector, argv: Sequence[str]) -> str:
-    """Ask what may need a moment: a volserver answers later than its instance runs normally."""
+    """Run a query with retries: the volserver answers later than its instance reports running."""
     for _ in range(_TRIES - 1):
         result = host.ask(argv)
         if result.status == 0:

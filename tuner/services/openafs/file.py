@@ -1,8 +1,7 @@
 """Testbed files: which hosts a campaign may use, how each is reached, and what must not be touched.
 
-Owns the file's words and their defaults. A testbed file names real machines in use, so
-everything in it that later becomes an argument of a command is held to what such a thing looks
-like.
+Defines the keys of the file and their defaults. A testbed file refers to real machines in use, so
+every value that becomes a command argument later is validated strictly.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _USER = re.compile(r"[a-z_][a-z0-9_.-]{0,31}\$?")
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 #: Neither quotes nor a leading dash: it is a word of a command line.
 _PRINCIPAL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,127}(@[A-Za-z0-9.-]{1,127})?")
-# No space or quote: such a path also stands in the kernel's lists and on command lines.
+# No spaces or quotes: such paths also occur in lists of the kernel and on command lines.
 _PATH = re.compile(r"(/[A-Za-z0-9_.:+@%=~-]+)+")
 
 
@@ -50,7 +49,7 @@ def _plain_path(value: str) -> str:
 
 
 def _clock(value: object) -> object:
-    # Unquoted, YAML takes 20:00 for the number 1200.
+    # YAML parses an unquoted 20:00 as the number 1200.
     if not isinstance(value, str):
         raise ValueError("write a time of day in quotes, such as '20:00'")
     return value
@@ -66,7 +65,7 @@ HostPath = Annotated[str, AfterValidator(_plain_path)]
 
 
 class JumpSection(Section):
-    """A host to go through. Its host key is checked like any other."""
+    """A jump host. Its host key is checked like any other."""
 
     address: Host
     user: User = "root"
@@ -75,7 +74,7 @@ class JumpSection(Section):
 
 
 class NetnsSection(Section):
-    """A node of a private cell on this machine that is up already."""
+    """A node of a private cell that is already up on this machine."""
 
     cell: Word
     node: Word
@@ -85,11 +84,11 @@ class NetnsSection(Section):
 
 
 class SshSection(Section):
-    """A host that is reached by SSH; what is not root becomes root by ``sudo -n``.
+    """A host that is reached by SSH; users other than root run commands with ``sudo -n``.
 
-    ``key``: a private key file without passphrase; without one the agent's keys are tried.
-    ``known_hosts``: where its host key must stand; nothing is ever added to it. ``netns``: the
-    connection is made from the network of this node of a private cell.
+    ``key``: a private key file without passphrase; if None, the agent's keys are tried.
+    ``known_hosts``: must contain its host key; nothing is ever added to it. ``netns``: connect from
+    the network namespace of this node of a private cell.
     """
 
     address: Host
@@ -104,7 +103,7 @@ class SshSection(Section):
 
     @property
     def by_sudo(self) -> bool:
-        """Whether commands go through sudo: by default, for every user but root."""
+        """Whether commands are run with sudo: by default, for every user except root."""
         return self.user != "root" if self.sudo is None else self.sudo
 
 
@@ -127,22 +126,21 @@ class ReachSection(Section):
 
     @property
     def own_kernel(self) -> bool:
-        """Whether it is a host with a kernel of its own: a node of a private cell has its
-        machine's.
-        """
+        """Whether the host has its own kernel: nodes of private cells share their machine's."""
         return self.netns is None
 
     @property
     def node(self) -> NetnsSection | None:
-        """The node of a private cell that it leads to or through, None for any other host."""
+        """The node of a private cell that is the host or on the way to it; otherwise None."""
         return self.netns if self.ssh is None else self.ssh.netns
 
 
 class ServerSection(Section):
-    """The fileserver, in bosserver's hands.
+    """The fileserver, which is managed by bosserver.
 
-    ``address``: by which clients know it. ``volumes``: those of the campaign. ``other_volumes``:
-    named, these do not stop a campaign either, and suffer every restart.
+    ``address``: the address that clients use. ``volumes``: those of the campaign.
+    ``other_volumes``: further volumes that do not prevent a campaign, although every restart
+    interrupts them.
     """
 
     name: Word = "server"
@@ -155,16 +153,16 @@ class ServerSection(Section):
 
 
 class FuseSection(Section):
-    """afsd.fuse, mounted the way it is to be found and left."""
+    """afsd.fuse, which must be mounted already and is restored to that state."""
 
     mount: HostPath = "/afs"
     cache: HostPath = "/var/cache/openafs"
 
 
 class UnitSection(Section):
-    """The kernel's client, by a systemd unit that reads its options from ``variable`` in ``file``.
+    """The kernel client; its systemd unit reads the options from ``variable`` in ``file``.
 
-    The defaults are Debian's.
+    The defaults are those of Debian.
     """
 
     unit: Word = "openafs-client"
@@ -175,7 +173,7 @@ class UnitSection(Section):
 
 
 class SysconfigSection(UnitSection):
-    """The same with Red Hat's defaults."""
+    """The same with the defaults of Red Hat."""
 
     file: HostPath = "/etc/sysconfig/openafs"
     variable: Word = "AFSD_ARGS"
@@ -183,7 +181,7 @@ class SysconfigSection(UnitSection):
 
 
 class ControlSection(Section):
-    """How the client program is started and ended: exactly one way."""
+    """How the client program is started and stopped: exactly one way."""
 
     fuse: FuseSection | None = None
     systemd: UnitSection | None = None
@@ -197,7 +195,7 @@ class ControlSection(Section):
 
     @property
     def way(self) -> FuseSection | UnitSection:
-        """The one that is named."""
+        """The section that is given."""
         section = self.fuse or self.systemd or self.sysconfig
         assert section is not None
         return section
@@ -209,10 +207,10 @@ class ControlSection(Section):
 
 
 class TokenSection(Section):
-    """What the client works with: a token, of a ticket by a keytab that lies on the host itself.
+    """The token that a client uses, obtained with a keytab on the client host.
 
-    ``lifetime``: of the requested ticket; ``cell`` and ``realm``: of the token, without them
-    those that the host itself takes.
+    ``lifetime``: of the requested ticket, in seconds; ``cell`` and ``realm``: of the token, by
+    default those of the host.
     """
 
     keytab: HostPath
@@ -223,7 +221,7 @@ class TokenSection(Section):
 
 
 class ClientSection(Section):
-    """A client host. ``token``: what it works with; without one it works with none of ours."""
+    """A client host. ``token``: the token to obtain for it; None to obtain none."""
 
     name: Word
     reach: ReachSection
@@ -238,9 +236,9 @@ class ClientSection(Section):
 
 
 class HoursSection(Section):
-    """When measuring may begin, by the clock of the machine that fstune runs on.
+    """When measuring may begin, by the clock of the machine that runs fstune.
 
-    ``start`` later than ``end``: over midnight.
+    If ``start`` is later than ``end``, the period includes midnight.
     """
 
     start: Clock
@@ -248,8 +246,10 @@ class HoursSection(Section):
 
 
 class RestoreSection(Section):
-    """Where each host keeps what is needed to put it back, and after how long a silence of fstune
-    it puts itself back.
+    """How each host restores itself.
+
+    ``directory``: where the host keeps what is needed for that; ``after``: the time in seconds
+    without contact with fstune after which it does so.
     """
 
     directory: HostPath = "/var/lib/fstune-restore"
@@ -260,7 +260,7 @@ class TestbedFile(Section):
     """A testbed of hosts.
 
     ``path``: where the clients see the volume; the workload runs there. ``other_clients``:
-    addresses that may use the server meanwhile.
+    addresses of further clients that may use the server during a campaign.
     """
 
     __test__ = False  # not a test class, whatever pytest thinks of the name
@@ -284,18 +284,18 @@ class TestbedFile(Section):
 
     @property
     def reached(self) -> tuple[ReachSection, ...]:
-        """How its hosts are reached: the server, then the clients."""
+        """How each host is reached: the server, then the clients."""
         return (self.server.reach, *(client.reach for client in self.clients))
 
     @property
     def cells(self) -> list[str]:
-        """The private cells on this machine that its hosts are in, or are reached through."""
+        """The private cells on this machine that contain its hosts or are used to reach them."""
         return sorted({reach.node.cell for reach in self.reached if reach.node is not None})
 
 
 def read_testbed(path: Path) -> TestbedFile:
-    """Read and check a testbed file. Raises SpecError: file, key and reason, in one line.
+    """Read and validate a testbed file. Raises SpecError: file, key and reason, in one line.
 
-    Relative paths of keys and known_hosts in it are taken from the file's own directory.
+    Relative paths of keys and known_hosts in it are relative to the directory of the file.
     """
     return read_document(path, TestbedFile, "a testbed file")

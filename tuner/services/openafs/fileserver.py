@@ -1,7 +1,7 @@
-"""The OpenAFS fileserver: its command line in bosserver's hands, its restarts and read-back.
+"""The OpenAFS fileserver: its command line in bosserver, its restarts and its read-back.
 
-Owns one ``dafs`` instance. Flags change by bos stop, delete and create; the instance's other
-programs and every option that the search space does not know are kept as found.
+Manages one ``dafs`` instance. Options are changed by bos stop, delete and create; the instance's
+other programs, and all options that are not in the search space, are left unchanged.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ from tuner.services.openafs.limits import kernel_setting, memory_bytes, open_fil
 from tuner.services.part import verify_effective
 
 _RESTORE, _STOP = "fileserver-restore.sh", "fileserver-stop.sh"
-#: The note in the journal with the last command lines; the script knows its name too.
+#: The note in the journal with the last command lines; the script uses this name too.
 _LAST_COMMANDS = "wanted"
-#: The note of what cuts the buffers of its socket, see ``Buffers.record``; the script knows it too.
+#: The note about the socket buffers, see ``Buffers.record``; the script uses this name too.
 _BUFFERS = "buffers"
 _START_TIMEOUT_S = 30.0
-#: How long a stop may take before the script that finds out why runs, and that at its slowest.
+#: How long a plain stop may take before the stop script is run, and the longest that one takes.
 _PROMPT_S, _END_TIMEOUT_S = 10.0, 200.0
 _POLL_S = 0.03
 _ASK_TIMEOUT_S = 5.0
 _ANSWER_TIMEOUT_S = 20.0
-#: bosserver cuts longer command lines when it reads its own configuration back.
+#: bosserver truncates longer command lines when it reads its own configuration back.
 _LONGEST_COMMAND = 244
 
 
 @dataclass(slots=True)
 class Fileserver:
-    """A fileserver under tuning. ``attach`` makes one."""
+    """A tuned fileserver. Use ``attach`` to create an instance."""
 
     host: Connector
     place: FileserverPlace
     space: Space
-    #: The command lines as found: the fileserver's own, then its companions'.
+    #: The original command lines: the fileserver's own, then those of the other programs.
     original: tuple[str, ...]
     identity: str
     initial: Mapping[str, Value]
@@ -61,17 +61,18 @@ class Fileserver:
     rest: tuple[str, ...]
     running: tuple[str, ...] = ()
     recorded: bool = False
-    #: The last command lines that we set; empty without any.
+    #: The last command lines that fstune set; empty if there are none.
     last_commands: tuple[str, ...] = ()
-    #: Of its socket, where the limits of its host are tuned as well.
+    #: Its socket buffers, if the limits of its host are tuned as well.
     buffers: Buffers | None = None
 
     @classmethod
     def attach(cls, host: Connector, place: FileserverPlace, space: Space) -> Fileserver:
-        """Read the instance as it is; nothing is changed.
+        """Read the instance's original settings, without changing anything.
 
-        The journal of an interrupted run has the true command lines and takes precedence. Raises
-        TestbedError when there is no bosserver or no instance, or its options cannot be read.
+        If an interrupted run left a journal, it has the original command lines and takes
+        precedence. Raises TestbedError when there is no bosserver or no instance, or its options
+        cannot be read.
         """
         status = status_of(host, place)
         now = () if status is None else status.commands
@@ -87,7 +88,7 @@ class Fileserver:
             raise TestbedError(
                 f"{host.host}: the fileserver's present options cannot be read: {problem}"
             ) from problem
-        # bosserver's version is the fileserver's, and it answers even when that one is stopped.
+        # bosserver has the same version and answers even when the fileserver is stopped.
         version = check(host, ["rxdebug", place.address, str(parse.BOSSERVER_PORT), "-version"])
         identity = f"{program.rpartition('/')[2]} {version.partition('version:')[2].strip()}"
         facts = host_limits(host, " ".join([program, *parsed.rest]))
@@ -107,9 +108,7 @@ class Fileserver:
         )
 
     def apply(self, values: Mapping[str, Value]) -> str | None:
-        """See Part.apply: a restart, unless the fileserver runs with exactly this command line, and
-        with the buffers that it would get now.
-        """
+        """See Part.apply: a restart, unless it would change neither command line nor buffers."""
         commands = self._commands(values)
         outdated = self.buffers is not None and self.buffers.outdated(values)
         if commands == self.running and not outdated:
@@ -120,14 +119,14 @@ class Fileserver:
         return "restart"
 
     def rehearse(self, values: Mapping[str, Value]) -> None:
-        """All commands of ``apply`` that change something, and no wait: for a dry connector."""
+        """Run all modifying commands of ``apply`` without waiting: for a dry connector."""
         self._change(self._commands(values))
 
     def _commands(self, values: Mapping[str, Value]) -> tuple[str, ...]:
         program = self.original[0].split()[0]
         words = [program, *self.rest, *self.space.render(values)]
         for word in words:
-            # bosserver splits the line at spaces, and keeps it as one line of its configuration.
+            # bosserver splits the line at spaces, and stores it as one line of its configuration.
             if word.split() != [word] or not (word.isascii() and word.isprintable()):
                 raise ConfigurationError(f"bosserver cannot pass on the option {word!r}")
         command = " ".join(words)
@@ -139,7 +138,7 @@ class Fileserver:
         return (command, *self.original[1:])
 
     def restore(self) -> str:
-        """See Part.restore. What it asks for as found may be cut in another way by now."""
+        """See Part.restore. Buffers may differ even if the command line is the original one."""
         outdated = self.buffers is not None and self.buffers.outdated(self.initial)
         if self.recorded or outdated:
             self._begin()  # somebody may have removed it
@@ -177,12 +176,12 @@ class Fileserver:
         self.original = journal.read("commands") or self.original
 
     def incarnation(self) -> str:
-        """See Part.incarnation: bosserver counts, and starts again whatever crashes."""
+        """See Part.incarnation: bosserver restarts crashed programs and counts their starts."""
         status = status_of(self.host, self.place)
         return "gone" if status is None else f"{status.starts} starts, {status.summary}"
 
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
-        """See Part.read_back: from the server's own counters, its socket and its log."""
+        """See Part.read_back: from the server's counters, threads and socket."""
         try:
             effective = self._settled()
         except (TestbedError, ValueError) as problem:
@@ -201,8 +200,10 @@ class Fileserver:
         return verify_effective(self.space, values, facts, effective)
 
     def _settled(self) -> dict[str, Value]:
-        """What the server says once it can: one that was just put back may still be starting, and
-        answers calls some time before its counters can be read.
+        """Return the values in effect, waiting until the server can report them.
+
+        A server that was just restored may still be starting, and it answers calls some time before
+        its counters can be read.
         """
         deadline = time.monotonic() + _START_TIMEOUT_S
         while True:
@@ -225,7 +226,7 @@ class Fileserver:
 
         with ThreadPoolExecutor(len(asking)) as pool:
             server, calls_served, sockets = pool.map(ask, asking)
-        # Not at the same time: each of the others keeps a thread busy.
+        # Not in parallel with the others, since each of them keeps a thread busy.
         calls = ask(["rxdebug", address, str(parse.FILESERVER_PORT), "-noconns"])
         counters = parse.xstat(server) | parse.xstat(calls_served)
         effective: dict[str, Value] = {
@@ -236,19 +237,19 @@ class Fileserver:
         return effective
 
     def _change(self, commands: tuple[str, ...]) -> int:
-        """Create the instance again; returns the size of its log just before."""
+        """Recreate the instance; returns the size of its log just before that."""
         self._record()
         self.running = ()
         try:
             return self._recreate(commands)
         except CommandFailed:
-            # bosserver may have crashed over it, and been started again. Its state is read again
-            # from the beginning.
+            # bosserver may have crashed meanwhile and been restarted. Start over, reading its
+            # state again.
             self._reachable_status()
             return self._recreate(commands)
 
     def _recreate(self, commands: tuple[str, ...]) -> int:
-        # A run that was cut off between delete and create has left no instance.
+        # There is no instance after a run that was interrupted between delete and create.
         status = status_of(self.host, self.place)
         if status is not None:
             if status.commands not in (self.last_commands, self.original):
@@ -258,7 +259,7 @@ class Fileserver:
                 )
             self._stop()
             self._bos("delete")
-        # There is no instance now: the next one can only be what is noted here.
+        # No instance exists now, so the next one must match this note if it is ours.
         _journal(self.host, self.place).note(_LAST_COMMANDS, commands)
         self.last_commands = commands
         size = self._log_size()
@@ -283,8 +284,9 @@ class Fileserver:
             _journal(self.host, self.place).note(_BUFFERS, self.buffers.record(self.initial))
 
     def _reachable_status(self) -> parse.InstanceStatus | None:
-        """The status of the instance, once bosserver answers: it may just be starting. Raises
-        CommandFailed when it does not answer.
+        """Return the status of the instance, waiting for a bosserver that is just starting.
+
+        Raises CommandFailed when it does not answer in time.
         """
         deadline = time.monotonic() + _START_TIMEOUT_S
         while True:
@@ -302,8 +304,9 @@ class Fileserver:
             self._end_hanging()
 
     def _end_hanging(self) -> None:
-        """Stop the instance, killing its fileserver where that is needed. Raises TestbedError when
-        even that does not end it.
+        """Stop the instance, killing its fileserver if necessary.
+
+        Raises TestbedError when even that fails.
         """
         argv = ["sh", f"{_journal(self.host, self.place).directory}/{_STOP}"]
         argv += [self.place.address, self.place.instance]
@@ -322,7 +325,7 @@ class Fileserver:
             return int(result.stdout) if result.status == 0 else 0
 
     def _await_start(self, command: str, log_size: int) -> None:
-        """Wait until the server serves; ConfigurationError with its own reason when it gives up."""
+        """Wait until the server is ready. Raises ConfigurationError, with the reason, otherwise."""
         deadline = time.monotonic() + _START_TIMEOUT_S
         while True:
             log = self._log_since(log_size)
@@ -348,13 +351,13 @@ class Fileserver:
             time.sleep(_POLL_S)
 
     def _reason(self, command: str, log: parse.StartLog) -> str:
-        """The server's own message about a failed start; ends its instance for that."""
+        """Return the server's own message about a failed start; may stop its instance for that."""
         if log.last_line:
             return _last(log)
-        # It died before it opened its log, and bosserver throws away what it printed.
+        # It exited before it opened its log, and bosserver discards its output.
         self._stop()
         try:
-            # Should it stay after all, it must not keep this host's lock.
+            # If it keeps running after all, it must not hold this host's lock.
             argv = ["sh", "-c", 'exec "$@" 9<&-', "sh", *command.split()]
             result = self.host.change(argv, timeout_s=_ASK_TIMEOUT_S)
         except TransportError:
@@ -362,7 +365,7 @@ class Fileserver:
         return f"it says: {result.tail}" if result.stderr or result.stdout else "it says nothing"
 
     def _log_since(self, size: int) -> parse.StartLog:
-        """What FileLog gained since it had ``size`` bytes; all of it if it is a new file."""
+        """Parse the part of FileLog after ``size`` bytes; all of it if the file is a new one."""
         start = size if self._log_size() >= size else 0
         result = self.host.ask(["tail", f"--bytes=+{start + 1}", self.place.log])
         return parse.file_log(result.stdout if result.status == 0 else "")
@@ -377,7 +380,7 @@ def _journal(host: Connector, place: FileserverPlace) -> Journal:
 
 
 def host_limits(host: Connector, fixed_command: str) -> dict[str, int]:
-    """What a server's host allows, by the names that the space uses."""
+    """The limits of a server's host, by the names that the space uses."""
     return {
         "net_core_rmem_max": kernel_setting(host, "net.core.rmem_max"),
         "memory_bytes": memory_bytes(host),

@@ -1,7 +1,7 @@
-"""A first look at hosts that have no testbed file yet: read, nothing changed.
+"""Inspection of hosts that have no testbed file yet. Read-only.
 
-The results fill in a testbed file; whether the testbed may be changed is decided from that file,
-as for any other (``preflight``).
+The results are used to draft a testbed file. Whether the testbed may be changed is decided later,
+from that file, as for any other (``preflight``).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tuner.hosts.connector import Connector, check
 from tuner.services.openafs import fuse, parse, unit
 from tuner.services.openafs.cache_manager import cache_info
 
-#: Where a server keeps the name of its cell: as Debian has it, and as OpenAFS itself.
+#: Where a server keeps the name of its cell: the paths of Debian, and of OpenAFS itself.
 _CELL_NAMES = ("/etc/openafs/server/ThisCell", "/usr/afs/etc/ThisCell")
-#: The kernel client's configuration files, by the word for them in a testbed file.
+#: The kernel client's configuration files, by the key for them in a testbed file.
 _UNIT_FILES = {"systemd": "/etc/openafs/afs.conf", "sysconfig": "/etc/sysconfig/openafs"}
 _MOUNT, _CACHE = "/afs", "/var/cache/openafs"
 _TUNED = re.compile(r"\b1\.8\.")
@@ -27,9 +27,11 @@ _TUNED = re.compile(r"\b1\.8\.")
 
 @dataclass(frozen=True, slots=True)
 class ServerLook:
-    """A fileserver host. ``instance``: of type dafs, empty without one; ``instances``: all of
-    them with their types. ``version``: of its programs. ``volumes``: without those of the cell's
-    root. ``cell``: empty when it does not say.
+    """The state of a fileserver host.
+
+    ``instance``: the one of type dafs; ``instances``: all instances with their types. ``version``:
+    of its programs. ``volumes``: all but the cell's root volumes, which are ``others``. ``cell``:
+    empty if unknown.
     """
 
     host: str
@@ -43,14 +45,16 @@ class ServerLook:
 
     @property
     def tunable(self) -> bool:
-        """Whether there is a search space for its programs."""
+        """Whether there is a search space for its version."""
         return _TUNED.search(self.version) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class ClientLook:
-    """A client host. ``control``: the word for how its client is started in a testbed file;
-    ``words``: what is not as a testbed file assumes.
+    """The state of a client host.
+
+    ``control``: the key in a testbed file for how its client is started; ``words``: keys and values
+    that differ from the defaults there.
     """
 
     host: str
@@ -64,7 +68,7 @@ class ClientLook:
 
 
 def look_at_server(host: Connector) -> ServerLook:
-    """Ask a fileserver host. Raises TestbedError when it runs no fileserver that can be tuned."""
+    """Inspect a fileserver host. Raises TestbedError if it runs no fileserver of type dafs."""
     addresses = _addresses(check(host, ["ip", "-oneline", "address", "show", "scope", "global"]))
     if not addresses:
         raise TestbedError(f"{host.host}: it has no address that clients could know it by")
@@ -96,7 +100,7 @@ def look_at_server(host: Connector) -> ServerLook:
 
 
 def look_at_client(host: Connector) -> ClientLook:
-    """Ask a client host. Raises TestbedError when no client of OpenAFS runs there."""
+    """Inspect a client host. Raises TestbedError if no OpenAFS client runs there."""
     running = host.ask(["ps", "-C", fuse.PROGRAM, "-o", "args="]).stdout.splitlines()
     if running:
         words = shlex.split(running[0])
@@ -125,7 +129,7 @@ def look_at_client(host: Connector) -> ClientLook:
 
 
 def _configured_cache(host: Connector) -> str:
-    """The cache directory of the client's own file, the usual one where there is none."""
+    """The cache directory from the cacheinfo file, or the default if there is no such file."""
     try:
         return cache_info(host)[1]
     except TestbedError:

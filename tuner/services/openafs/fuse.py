@@ -1,7 +1,7 @@
-"""afsd.fuse on one client host: read as it runs, restarted, put back.
+"""afsd.fuse on one client host: reading its settings, restarting and restoring it.
 
-Its options as found are those of the running process. Every change is unmount, wipe, mount, done
-by one script on the host.
+Its original options are those of the running process. For every change, one script on the host
+unmounts it, wipes the cache and mounts it again.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ PROGRAM = "afsd.fuse"
 _REMOUNT, _RESTORE = "fuse-remount.sh", "fuse-restore.sh"
 _DAEMONS, _FIND = "fuse-daemons.sh", "fuse-find.sh"
 _DOES_NOT_SERVE = 4
-#: Longer than the script takes at its slowest: two graces, a start and a first look.
+#: Longer than the script can take: two grace periods, a start and a first access.
 _REMOUNT_TIMEOUT_S = 130.0
 _ANSWER_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class FusePlace:
-    """Where a client's cache manager is mounted, where it keeps its cache, a path that shows that
-    it serves, and where fstune may keep its files on that host.
+    """Where a client's cache manager is.
+
+    ``mount``: its mount point; ``cache``: its cache directory; ``probe``: a path that is visible
+    when it works; ``directory``: for files of fstune on that host.
     """
 
     mount: str
@@ -47,8 +49,9 @@ class FusePlace:
 
 @dataclass(slots=True)
 class FuseClient:
-    """One afsd.fuse; see Client. ``command``: its command line as found; ``program``: the file that
-    it ran, by its whole path.
+    """One afsd.fuse; see Client.
+
+    ``command``: its original command line; ``program``: the absolute path of its executable.
     """
 
     host: Connector
@@ -59,11 +62,11 @@ class FuseClient:
 
     @classmethod
     def attach(cls, host: Connector, place: FusePlace) -> FuseClient:
-        """Read the cache manager as it runs; nothing is changed, only scripts of ours are added.
+        """Read the running cache manager, changing nothing except for adding fstune's scripts.
 
-        The journal of an interrupted run has the true command line and takes precedence.
-        Raises TestbedError when there is neither, or when what is mounted is not root's alone: it
-        is run as root later.
+        If an interrupted run left a journal, it has the original command line and takes precedence.
+        Raises TestbedError when there is neither, or when the mounted program cannot be trusted: it
+        must be under the control of root alone, since it will be run as root.
         """
         journal = _journal(host, place)
         record = journal.read("command")
@@ -71,7 +74,7 @@ class FuseClient:
             command, program = _running_daemon(host, place)
         else:
             command, program = record, check(host, ["cat", f"{journal.directory}/program"]).strip()
-        # It will be wiped.
+        # The cache directory will be wiped.
         if (cache := _cache_of(command) or place.cache) != place.cache:
             raise TestbedError(f"{host.host}: the cache of {PROGRAM} is {cache}, not {place.cache}")
         put_scripts(host, place.directory, _DAEMONS, _REMOUNT)
@@ -94,7 +97,7 @@ class FuseClient:
 
     @property
     def options_file(self) -> str | None:
-        """See Client.options_file: whatever mounts it gives it its options."""
+        """See Client.options_file: whatever mounts it passes its options."""
         return None
 
     def start(self, options: Sequence[str]) -> None:
@@ -112,26 +115,26 @@ class FuseClient:
             raise TestbedError(message, failure_data(result, self.host.host))
 
     def refresh(self) -> None:
-        """See Client.refresh: it takes no tokens."""
+        """See Client.refresh: it does not support tokens."""
 
     def keep(self, name: str) -> None:
         """See Client.keep."""
         self.journal.keep(name)
 
     def effective(self) -> dict[str, Value]:
-        """See Client.effective: the cache manager's own answer."""
+        """See Client.effective: queries the cache manager."""
         asking = ["cmdebug", "127.0.0.1", "-port", str(self._port()), "-cache"]
         try:
             text = check(self.host, asking, timeout_s=_ANSWER_TIMEOUT_S)
             configuration = parse.cache_configuration(text)
         except (CommandTimeout, CommandFailed, ValueError) as problem:
-            self._port()  # it may have been about to end
+            self._port()  # raises if it has exited meanwhile
             message = f"{self.host.host}: {PROGRAM} does not answer: {problem}"
             raise ConfigurationError(message) from problem
         return {f"cmdebug.{key}": value for key, value in configuration.items()}
 
     def _port(self) -> int:
-        """The port that it answers on. Raises ConfigurationError when it does not run."""
+        """Return the UDP port that it uses. Raises ConfigurationError if it is not running."""
         pids = frozenset(one.pid for one in _look(self.host, self.place).daemons)
         port = parse.udp_port_of(check(self.host, ["ss", "-uanpH"]), pids)
         if port is None:
@@ -171,14 +174,14 @@ def _journal(host: Connector, place: FusePlace) -> Journal:
 
 
 def _cache_of(command: Sequence[str]) -> str | None:
-    """The cache directory that a command line names."""
+    """Return the cache directory given on a command line."""
     values = [value for word, value in pairwise(command) if word == "-cachedir"]
     return values[0] if values else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Daemon:
-    """A process of root that is the cache manager at a mount point."""
+    """A process of root that is the cache manager of a mount point."""
 
     pid: int
     program: str
@@ -187,9 +190,10 @@ class _Daemon:
 
 @dataclass(slots=True)
 class _Sight:
-    """The processes with the name of the cache manager on a host. ``others``: sentences about those
-    that are not trusted. ``mount_owner``: the owner of the mount by the kernel: ``root``, ``other``
-    or ``none``.
+    """The processes with the name of the cache manager on a host.
+
+    ``others``: sentences about those that are not trusted. ``mount_owner``: the owner of the mount
+    according to the kernel: ``root``, ``other`` or ``none``.
     """
 
     daemons: list[_Daemon] = field(default_factory=list)
@@ -198,8 +202,9 @@ class _Sight:
 
 
 def _running_daemon(host: Connector, place: FusePlace) -> tuple[tuple[str, ...], str]:
-    """Command line and program of the cache manager that is mounted there. Raises TestbedError when
-    there is not exactly one that can be trusted: anybody may call a process afsd.fuse.
+    """Return command line and program of the cache manager that is mounted there.
+
+    Raises TestbedError unless exactly one can be trusted: any user may name a process afsd.fuse.
     """
     sight = _look(host, place)
     if len(sight.daemons) == 1 and sight.mount_owner == "root":
@@ -214,7 +219,7 @@ def _running_daemon(host: Connector, place: FusePlace) -> tuple[tuple[str, ...],
 
 
 def _look(host: Connector, place: FusePlace) -> _Sight:
-    """Look at the processes of that name. Raises TestbedError."""
+    """Find the processes of that name. Raises TestbedError."""
     program = script(__package__, _DAEMONS) + script(__package__, _FIND)
     result = host.ask(["sh", "-s", PROGRAM, place.mount], input=program)
     if result.status != 0:
@@ -226,7 +231,7 @@ def _look(host: Connector, place: FusePlace) -> _Sight:
 
 
 def _sight(text: str) -> _Sight:
-    """Parse what the script prints; ValueError when it is not that."""
+    """Parse the output of the script. Raises ValueError if it is malformed."""
     sight = _Sight()
     for line in text.splitlines():
         kind, _, rest = line.partition(" ")

@@ -1,6 +1,6 @@
-"""The guest of a private cell as a testbed: a real kernel client, by SSH, beside its fileserver.
+"""The guest of a private cell as a testbed: a real kernel client, reached by SSH.
 
-Owns the testbed file of a guest; what is on the guest is ``deploy.vm``'s.
+Responsible for the testbed file of a guest; ``deploy.vm`` sets up the guest itself.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _HEADING = """\
 # whole paths.
 """
 _OTHER_VOLUMES = ["root.afs", "root.cell"]
-#: A guest that hears nothing of fstune for so long puts itself back.
+#: A guest restores itself after this time without contact with fstune.
 _AFTER = "5m"
 
 
 def testbed_document(guest: Guest) -> dict[str, object]:
-    """The testbed file of a guest; paths in it begin at the directory of its cell."""
+    """Return the testbed file of a guest; paths are relative to the directory of its cell."""
 
     def server() -> dict[str, str]:
         return {"cell": guest.name, "node": "server"}
@@ -52,7 +52,7 @@ def testbed_document(guest: Guest) -> dict[str, object]:
                         "key": str(own / "key"),
                         "agent": False,
                         "known_hosts": str(own / "known_hosts"),
-                        # From the network of the cell: this machine's own does not know the guest.
+                        # The guest can only be reached from the network of the cell.
                         "netns": server(),
                     }
                 },
@@ -65,7 +65,7 @@ def testbed_document(guest: Guest) -> dict[str, object]:
 
 
 def write_testbed(guest: Guest) -> Path:
-    """Write the testbed file of a guest beside the record of its cell; returns its path."""
+    """Write the testbed file of a guest to the directory of its cell; returns its path."""
     document = testbed_document(guest)
     TestbedFile.model_validate(document)
     path = guest.cell_directory / "testbed.yaml"

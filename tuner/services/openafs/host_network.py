@@ -1,7 +1,7 @@
-"""Network limits of the kernels of a testbed's hosts, as a part: the same on all, only ever raised.
+"""Kernel network limits of a testbed's hosts, as a part: the same on all hosts, only ever raised.
 
-A fileserver on one of them asks for the buffers of its socket when it starts, and gets no more than
-the limits of that moment. So they come before it, and a change of them may restart it.
+A fileserver requests its socket buffers when it starts, and the kernel clamps them to the limits at
+that moment. So this part precedes the fileserver, and changing it may restart the fileserver.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tuner.services.part import NotInEffect, verify_effective
 
 @dataclass(frozen=True, slots=True)
 class HostNetwork:
-    """The limits of all kernels under tuning; see Part. ``attach`` makes one of these for all."""
+    """The limits of all tuned kernels; see Part. Use ``attach`` to create an instance."""
 
     hosts: Sequence[KernelLimits]
     space: Space
@@ -38,11 +38,11 @@ class HostNetwork:
     def attach(
         cls, hosts: Sequence[Connector], directory: str, space: Space, *, alike: bool = True
     ) -> HostNetwork:
-        """Take over hosts as they were found; nothing is changed. Of hosts with one kernel the
-        first counts. ``directory``: where fstune may keep its files on each.
+        """Read the original limits of hosts, without changing anything. Raises TestbedError.
 
-        They may differ, but not in what an application has set; ``alike``: insist on that. Raises
-        TestbedError.
+        Of several hosts that share a kernel, the first is used. ``directory``: for files of fstune
+        on each host. The limits of hosts may differ, but not in what an application has set, unless
+        ``alike`` is false.
         """
         kernels: dict[str, KernelLimits] = {}
         with ThreadPoolExecutor(len(hosts)) as pool:
@@ -64,7 +64,7 @@ class HostNetwork:
 
     @property
     def tuned(self) -> frozenset[str]:
-        """What is set, by the kernel's names."""
+        """The tuned settings, by the kernel's names."""
         return frozenset(parameter.flag for parameter in self.space.parameters)
 
     def apply(self, values: Mapping[str, Value]) -> str | None:
@@ -73,11 +73,11 @@ class HostNetwork:
         return "set" if any(on_all(self.hosts, lambda limits: limits.set(wanted))) else None
 
     def rehearse(self, values: Mapping[str, Value]) -> None:
-        """The commands of ``apply`` that change something: for dry connectors."""
+        """Run all modifying commands of ``apply``: for dry connectors."""
         on_all(self.hosts, lambda limits: limits.rehearse())
 
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
-        """See Part.read_back: from the kernel, on every host; what is unset must be as usual."""
+        """See Part.read_back: queries every kernel; unset limits must have their usual values."""
         wanted = self._settings(values)
         effective: dict[str, Value] = dict(values)
         for limits, now in zip(
@@ -97,7 +97,7 @@ class HostNetwork:
         return effective
 
     def incarnation(self) -> str:
-        """See Part.incarnation: a host that is started anew is noticed by whoever holds it."""
+        """See Part.incarnation: restarts of a host are detected elsewhere, by the hold on it."""
         return ""
 
     def restore(self) -> str:
@@ -131,8 +131,10 @@ class HostNetwork:
 
 
 def _initial(hosts: Sequence[KernelLimits], name: str, *, alike: bool) -> int | None:
-    """What a limit was found set to; None where it is as usual on every host. Raises TestbedError
-    when hosts differ in what was applied: no configuration says that.
+    """Return the original value of a limit; None if it has its usual value on every host.
+
+    Raises TestbedError when hosts differ in what was applied, since no configuration can express
+    that.
     """
     if all(limits.initial[name] == limits.usual[name] for limits in hosts):
         return None
@@ -148,14 +150,17 @@ def _initial(hosts: Sequence[KernelLimits], name: str, *, alike: bool) -> int | 
 
 
 def possible(space: Space, facts: Mapping[str, int]) -> dict[str, int]:
-    """Of the facts for the spaces that come after this one the highest that a search may set."""
+    """Return the facts that this space supplies to later ones, at the highest searchable values."""
     highest = {parameter.name: parameter.high for parameter in space.searched}
     supplied = space.supplies(space.fit(highest, facts), facts)
     return {p.supplies: supplied[p.supplies] for p in space.parameters if p.supplies in supplied}
 
 
 def bound(fileserver: Fileserver, network: HostNetwork) -> bool:
-    """Tell a fileserver that the limits of its host are tuned, if they are. Raises TestbedError."""
+    """Link a fileserver to the tuned limits of its host; returns whether they are tuned.
+
+    Raises TestbedError.
+    """
     kernel = kernel_of(fileserver.host)
     if all(limits.kernel != kernel for limits in network.hosts):
         return False

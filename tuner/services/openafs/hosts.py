@@ -1,7 +1,7 @@
-"""A testbed of real hosts: connects, looks, holds them, and gives them back as they were.
+"""A testbed of real hosts: connects, inspects and holds them, and releases them as they were.
 
-Owns the order in which that happens. Nothing on a host is changed before every host was looked at
-and found fit.
+Responsible for the order of these steps. No host is changed before all hosts have passed the
+inspection.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ from tuner.services.openafs.preflight import preflight, within
 from tuner.services.openafs.unit import UnitPlace
 from tuner.services.testbed import Bench
 
-#: The number of configurations of a space from which the largest use of memory is estimated.
+#: The number of random configurations from which the largest memory use is estimated.
 _DRAWS = 300
 _PAGE_CACHE = "kept: the server's page cache is left alone"
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The facts about the hosts of a testbed, and what prevents changing them."""
+    """The facts about the hosts of a testbed, and reasons against changing them."""
 
     server: HostFacts
     programs: ServerFacts
@@ -67,7 +67,7 @@ class Survey:
 
     @property
     def refusal(self) -> str | None:
-        """All reasons why a campaign must not begin, None when there is none."""
+        """All reasons why a campaign must not start; None if there are none."""
         reasons = [f"{f.host}: {f.message}" for f in self.findings if f.refuses]
         return "; ".join(reasons) or None
 
@@ -76,7 +76,7 @@ class Hosts:
     """Connections to all hosts of a testbed, opened when first used."""
 
     def __init__(self, file: TestbedFile, base: Path, state_directory: Path) -> None:
-        """``base``: where relative paths in the file begin."""
+        """``base``: the directory for relative paths in the file."""
         self._stack = ExitStack()
         self._patience = patience(file.restore.after)
         try:
@@ -94,7 +94,7 @@ class Hosts:
         return (self.server, *self.clients)
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self._stack.close()
 
     def _connect(self, reach: ReachSection, base: Path, state: Path) -> SpeakingConnector:
@@ -109,7 +109,7 @@ class Hosts:
 
 
 class HostsTestbed:
-    """Hosts named by a testbed file; see Testbed. They stay up: only their settings change."""
+    """The hosts of a testbed file; see Testbed. They stay up: only their settings change."""
 
     clock = staticmethod(time.monotonic)
 
@@ -122,7 +122,7 @@ class HostsTestbed:
         *,
         putting_back: bool = False,
     ) -> None:
-        """``putting_back``: open it whatever the survey refuses, since it is only put back."""
+        """``putting_back``: ignore refusals of the survey, since hosts are only restored."""
         self._putting_back = putting_back
         self.remarks: tuple[str, ...] = ()
         self._file = file
@@ -140,8 +140,9 @@ class HostsTestbed:
         return False
 
     def open(self, workload: Workload, say: Callable[[str], None]) -> Bench:
-        """See Testbed.open. Raises ConflictError when a campaign holds a host, or when something
-        prevents changing one.
+        """See Testbed.open.
+
+        Raises ConflictError when a campaign holds a host, or the survey refuses.
         """
         file = self._file
         if not self._putting_back:
@@ -173,7 +174,7 @@ class HostsTestbed:
             hold.settle()
 
     def _take(self, hosts: Hosts) -> None:
-        """Hold the server, then all clients at once: who finds it taken has taken nothing."""
+        """Hold the server, then all clients in parallel; a taken server leaves nothing held."""
         restore = self._file.restore
 
         def take(number: int) -> None:
@@ -209,7 +210,7 @@ class HostsTestbed:
         return "; ".join(messages) or None
 
     def unavailable(self) -> str | None:
-        """See Testbed.unavailable: outside the hours of the file."""
+        """See Testbed.unavailable: unavailable outside the hours in the file."""
         hours = self._file.hours
         if hours is None or within(hours, datetime.now().astimezone().time()):
             return None
@@ -222,7 +223,7 @@ class HostsTestbed:
 
 
 def look(file: TestbedFile, hosts: Hosts, requirements: Requirements) -> Survey:
-    """Read every host; nothing is changed. Raises TestbedError when one does not answer."""
+    """Inspect every host, read-only. Raises TestbedError when one does not answer."""
     directory = file.restore.directory
     section = file.server
     paths = [[directory], *([directory, client.control.way.cache] for client in file.clients)]
@@ -241,7 +242,7 @@ def look(file: TestbedFile, hosts: Hosts, requirements: Requirements) -> Survey:
 def _needs(
     file: TestbedFile, hosts: Hosts, requirements: Requirements, programs: ServerFacts
 ) -> dict[str, int]:
-    """How much memory the largest configuration may take, by host."""
+    """The memory in bytes that the largest configuration may need, by host."""
     needs: dict[str, int] = {}
     for connector, client in zip(hosts.clients, file.clients, strict=True):
         limits = cache_manager.host_limits(connector, client.control.way.cache)
@@ -261,9 +262,10 @@ def rehearse(
     workload: Workload,
     findings: Sequence[Finding],
 ) -> Rehearsal:
-    """The findings of ``look``, and every command of a campaign that would change something, by
-    host, in order: taking the hosts, one arm with the settings as found, putting back, giving
-    the hosts back.
+    """Dry run of a campaign: returns the findings of ``look``, and all modifying commands.
+
+    The commands are those for taking the hosts, for one arm with the original settings, for
+    restoring, and for releasing the hosts, in this order.
     """
     would: list[tuple[str, tuple[str, ...]]] = []
     dry = [DryConnector(connector, would) for connector in hosts.all]
@@ -281,8 +283,8 @@ def rehearse(
         else:
             part.apply(part.initial)
         if isinstance(part, cache_manager.CacheManager):
-            make_cold = part.make_cold  # nothing is in effect, so nothing is proven
-    with suppress(WorkloadError):  # nothing ran, so nothing is reported
+            make_cold = part.make_cold  # nothing is in effect, so there is nothing to verify
+    with suppress(WorkloadError):  # nothing was run, so there is no report
         bench.engine.run("CAMPAIGN-1-0", 0, make_cold, lambda stage: None)
     bench.target.restore(lambda what: None)
     for hold in holds:
@@ -291,17 +293,17 @@ def rehearse(
 
 
 def restore(hosts: Sequence[SpeakingConnector], directory: str) -> Iterator[str]:
-    """Put every host back from its journals and end what holds it; a sentence for each part, as
-    soon as it is done.
+    """Restore every host from its journals and end all holds on it.
 
-    Goes on when one fails, then raises that failure (TestbedError).
+    Yields a sentence for each part as soon as it is done. If a host fails, the others are still
+    restored; then the first failure is raised (TestbedError).
     """
     failure: TestbedError | None = None
     reachable: list[SpeakingConnector] = []
     for connector in hosts:
         try:
-            # Whoever holds the host is refused from now on, before anything is put back anywhere;
-            # what it began before is waited for.
+            # Before anything is restored: from now on, the current holder of the host is refused;
+            # commands that it has already started are waited for.
             connector.change(["rm", "--recursive", "--force", f"{directory}/lease"])
             reachable.append(connector)
         except TestbedError as problem:
@@ -325,7 +327,7 @@ def layout(file: TestbedFile) -> Layout:
 
 
 def _kernels(file: TestbedFile, hosts: Sequence[Hold]) -> list[Hold]:
-    """Those of all hosts that have a kernel of their own."""
+    """Select the hosts that have their own kernel."""
     return [hold for hold, reach in zip(hosts, file.reached, strict=True) if reach.own_kernel]
 
 
@@ -347,8 +349,9 @@ def client_place(file: TestbedFile, client: ClientSection) -> FusePlace | UnitPl
 
 
 def patience(after_s: float) -> Patience:
-    """How long to wait for hosts by SSH that put themselves back ``after_s``: a dead connection
-    must be noticed, and made again, well before.
+    """Return the timeouts for SSH hosts that restore themselves after ``after_s`` seconds.
+
+    A dead connection must be detected and re-established well before that.
     """
     usual = Patience()
     return Patience(
@@ -359,7 +362,7 @@ def patience(after_s: float) -> Patience:
 
 
 def ssh_host(section: SshSection, base: Path) -> SshHost:
-    """How a host is reached by SSH; relative paths begin at ``base``."""
+    """How a host is reached by SSH; relative paths are relative to ``base``."""
 
     def absolute(path: Path) -> Path:
         return base / path.expanduser()
@@ -388,7 +391,7 @@ def ssh_host(section: SshSection, base: Path) -> SshHost:
 
 
 def _largest_bytes(space: Space, limits: Mapping[str, int]) -> int:
-    """The most memory of many configurations that a proposer could come up with."""
+    """Estimate the largest memory use in bytes of any configuration, from random ones."""
     configurations = (
         draw(space, Chance(seed, set_probability=0.8), limits) for seed in range(_DRAWS)
     )

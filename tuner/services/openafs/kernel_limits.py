@@ -1,8 +1,7 @@
-"""What the kernel of one host lets any program ask for as the buffer of a socket: raised, proven,
-put back.
+"""Socket buffer limits in the kernel of one host: raising, verifying and restoring them.
 
-Unset means as it was before fstune changed anything there that stays: a journal that was closed in
-favour of a configuration says what that was.
+Unset means the value from before any lasting change by fstune, which is recorded in the journal
+that was closed in favour of a configuration.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from tuner.services.journal import Journal
 
 PROGRAM = "sysctl"
 RMEM_MAX, WMEM_MAX = "net.core.rmem_max", "net.core.wmem_max"
-#: All that is set, as the kernel calls it.
+#: All tuned settings, by the kernel's names.
 SETTINGS = (RMEM_MAX, WMEM_MAX)
 
 _RESTORE = "host-network-restore.sh"
@@ -27,8 +26,10 @@ _TIMEOUT_S = 20.0
 
 @dataclass(slots=True)
 class KernelLimits:
-    """The limits of one host, by the kernel's names. ``kernel``: tells it from that of any other
-    host; ``initial``: as found; ``usual``: what unset means.
+    """The limits of one host, by the kernel's names.
+
+    ``kernel``: a unique identifier of the kernel; ``initial``: the original values; ``usual``: the
+    values that unset stands for.
     """
 
     host: Connector
@@ -37,14 +38,14 @@ class KernelLimits:
     initial: dict[str, int]
     usual: dict[str, int]
     recorded: bool = False
-    #: What each may be now by what we did: two values where a command was cut off.
+    #: Values that each may have because of our commands: two if a command was interrupted.
     _ours: dict[str, set[int]] = field(default_factory=dict)
 
     @classmethod
     def attach(cls, host: Connector, directory: str) -> KernelLimits:
-        """Read what is set; nothing is changed. Raises TestbedError.
+        """Read the original limits, without changing anything. Raises TestbedError.
 
-        A journal left by a run that was cut off says what was really found; then that counts.
+        If an interrupted run left a journal, it has the original values and takes precedence.
         """
         journal = _journal(host, directory)
         kept = journal.read("found")
@@ -61,9 +62,11 @@ class KernelLimits:
         return _journal(self.host, self.directory)
 
     def set(self, values: Mapping[str, int]) -> bool:
-        """Bring values into effect; those that are not among them become as usual. Whether anything
-        had to be done. Raises ConfigurationError for one that is lower than usual or that the
-        kernel refuses, TestbedError when somebody else has changed one meanwhile.
+        """Put values into effect, and reset the others to their usual values.
+
+        Returns whether anything was changed. Raises ConfigurationError for a value that is below
+        the usual one or that the kernel refuses, and TestbedError when somebody else has changed
+        one meanwhile.
         """
         wanted = {**self.usual, **values}
         for name, value in wanted.items():
@@ -90,9 +93,7 @@ class KernelLimits:
         return True
 
     def rehearse(self) -> None:
-        """All commands of ``set`` that change something, with what was found: for a dry
-        connector.
-        """
+        """Run all modifying commands of ``set``, with the original values: for a dry connector."""
         self._record()
         for name, value in self.initial.items():
             check_change(self.host, _command(name, value))
@@ -126,7 +127,7 @@ class KernelLimits:
             raise ConfigurationError(said, failure_data(result, self.host.host))
 
     def _record(self) -> None:
-        """Before the first change: write down, on the host itself, what was found."""
+        """Before the first change, record the original values on the host itself."""
         if not self.recorded:
             self._begin()
             self.recorded = True
@@ -137,14 +138,17 @@ class KernelLimits:
 
 
 def asked(host: Connector) -> dict[str, int]:
-    """The limits in effect now. Raises TestbedError."""
+    """Read the limits in effect now. Raises TestbedError."""
     said = check(host, ["cat", *_FILES], timeout_s=_TIMEOUT_S)
     with understood(host.host):
         return dict(zip(SETTINGS, map(int, said.split()), strict=True))
 
 
 def kernel_of(host: Connector) -> str:
-    """Equal for two hosts that have the same kernel, as containers do. Raises TestbedError."""
+    """Identify the kernel: hosts that share one, such as containers, have the same identifier.
+
+    Raises TestbedError.
+    """
     return check(host, ["cat", _BOOT_ID], timeout_s=_TIMEOUT_S).strip()
 
 
@@ -153,7 +157,7 @@ def _command(name: str, value: int) -> list[str]:
 
 
 def _usual(journal: Journal, initial: dict[str, int]) -> dict[str, int]:
-    """What was there before the first configuration that stays; what was found, if none does."""
+    """The values from before the first configuration that stays, if any; else the original ones."""
     for kept in journal.kept():
         if (record := kept.read("found")) is not None:
             return _read(journal.host, record)
@@ -161,7 +165,7 @@ def _usual(journal: Journal, initial: dict[str, int]) -> dict[str, int]:
 
 
 def _read(host: Connector, record: Sequence[str]) -> dict[str, int]:
-    """What a journal says was found."""
+    """Parse the original values in the record of a journal."""
     with understood(host.host):
         pairs = dict(one.split("=") for one in record)
         return {name: int(pairs[name]) for name in SETTINGS}

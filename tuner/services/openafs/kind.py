@@ -1,7 +1,6 @@
-"""OpenAFS as a kind of service: its parts, and the private cell and the hosts it can be tuned on.
+"""OpenAFS as a kind of service: its parts, and the testbeds: private cells and hosts.
 
-What takes long to import and has no use in every campaign (hosts by SSH) is imported where it is
-needed.
+Modules that are slow to import and not needed by every campaign (hosts by SSH) are imported lazily.
 """
 
 from __future__ import annotations
@@ -119,8 +118,9 @@ class CellWay(Way[CellSection]):
         *,
         putting_back: bool = False,
     ) -> LastingTestbed:
-        """See Way.lasting: its nodes as hosts, which put themselves back. It must be up: one that
-        was made for a campaign is gone with it.
+        """See Way.lasting: its nodes as hosts, which restore themselves.
+
+        The cell must be up: one that was created for a campaign is removed after it.
         """
         from tuner.services.openafs.hosts import HostsTestbed
 
@@ -138,7 +138,7 @@ class CellWay(Way[CellSection]):
         )
 
     def mistakes(self, section: CellSection, where: str, wish: Wish) -> Sequence[str]:
-        """See Way.mistakes: it must have the clients that the workload makes sense on."""
+        """See Way.mistakes: the cell must have as many clients as the workload requires."""
         work = wish.workload.spec
         if section.clients >= work.least_clients:
             return ()
@@ -148,13 +148,13 @@ class CellWay(Way[CellSection]):
         ]
 
     def preview(self, section: CellSection, state_directory: Path) -> Preview | None:
-        """See Way.preview: a cell that is not up yet will be on this machine."""
+        """See Way.preview: a cell that is not up yet will be on this machine, so it is known."""
         try:
             if is_up(state_directory, section.name):
                 return None
             return Preview(INITIAL_SETTINGS, limits_of_new())
         except (TestbedError, OSError, ValueError):
-            return None  # the testbed itself raises it where it is used
+            return None  # will be raised when the testbed is used
 
 
 class HostsWay(Way[str]):
@@ -184,10 +184,10 @@ class HostsWay(Way[str]):
     def place(self, section: str, state_directory: Path) -> Place:
         """See Way.place."""
         file = read_testbed(Path(section))
-        # What is reached from this machine alone may have the same address on another one.
+        # An address that is only reachable from this machine may be another host elsewhere.
         reach = file.server.reach
         here = f" from {socket.gethostname()}" if reach.ssh is None or reach.node else ""
-        # And all cells on this machine have the same addresses.
+        # Also, all cells on this machine use the same addresses.
         inside = f" on {reach.node}" if reach.node else ""
         name = f"fileserver {file.server.instance} at {file.server.address}{inside}{here}"
         return Place(name, Path(section).stem, {"server": name, **_document(file)})
@@ -238,7 +238,7 @@ class HostsWay(Way[str]):
     def permit(
         self, section: str, where: str, allow: Collection[str], files: Mapping[str, Path]
     ) -> str:
-        """See Way.permit: a name that is known, which never becomes a path."""
+        """See Way.permit: only names of known files are accepted, never paths."""
         if section not in files:
             raise SpecError(f"{where}.{self.key}: there is no such testbed; see /v1/testbeds")
         return str(files[section].absolute())
@@ -265,7 +265,7 @@ class HostsWay(Way[str]):
         with closing(hosts.Hosts(testbed, file.resolve().parent, state_directory)) as connections:
             survey = hosts.look(testbed, connections, requirements)
             if dry_run:
-                if survey.refusal is not None:  # perhaps a client is down, and does not answer
+                if survey.refusal is not None:  # a client may be down and not answer
                     requirements = replace(requirements, client_runtime=None)
                 work = load_workload("mixed-use")
                 rehearsal = hosts.rehearse(
@@ -301,7 +301,7 @@ def _requirements(wish: Wish) -> Requirements:
 
 
 def _document(file: TestbedFile) -> dict[str, object]:
-    """The hosts of a testbed file, without what only says how to get there."""
+    """Describe the hosts of a testbed file, without details of how to reach them."""
     return {
         "path": file.path,
         "volumes": list(file.server.volumes),
@@ -309,7 +309,7 @@ def _document(file: TestbedFile) -> dict[str, object]:
             client.name: {
                 "control": client.control.model_dump(mode="json"),
                 "address": None if client.reach.ssh is None else client.reach.ssh.address,
-                # Whoever works with another name may be served in another way.
+                # The server may treat another principal differently.
                 **({} if client.token is None else {"principal": client.token.principal}),
             }
             for client in file.clients
@@ -318,7 +318,7 @@ def _document(file: TestbedFile) -> dict[str, object]:
 
 
 def _host(ssh: SshSection) -> str:
-    """A host; an address in a private cell means another one in each cell."""
+    """Identify a host; the same address is a different host in each private cell."""
     return f"host {ssh.address}" + (f" from {ssh.netns}" if ssh.netns else "")
 
 
@@ -331,9 +331,10 @@ def _check_file(spaces: Mapping[str, Space], file: TestbedFile) -> None:
 def _check_programs(
     spaces: Mapping[str, Space], client: str, *, tokens: bool = False, kernels: bool = False
 ) -> None:
-    """Whether the spaces are of the programs that a cell or a host of a testbed file runs.
-    ``tokens``: whether every client works with one of ours; ``kernels``: whether any host has a
-    kernel of its own. Raises SpecError.
+    """Check that the spaces fit the programs of a testbed. Raises SpecError.
+
+    ``client``: its client program; ``tokens``: whether fstune provides tokens for all clients;
+    ``kernels``: whether any host has its own kernel.
     """
     programs = {FILESERVER: "dafileserver", CACHE_MANAGER: client}
     for part, space in spaces.items():

@@ -1,8 +1,8 @@
-"""The settings of one running kernel client, by fs commands: set again after each start, verified,
-put back.
+"""Runtime settings of one kernel client, by fs commands: setting, verifying and restoring them.
 
-A restart loses all of them. Encryption belongs to the connections: each keeps its own from when
-it was made. So a change makes all connections anew, and the one that carries a call is read back.
+A restart of the client loses all of them, so they are set again after each. Encryption is a
+property of connections, which keep it from when they were created. So all connections are recreated
+when it changes, and it is read back from a connection that carries a call.
 """
 
 from __future__ import annotations
@@ -32,22 +32,23 @@ CRYPT = "crypt"
 
 _RESTORE = "live-restore.sh"
 _TIMEOUT_S = 20.0
-#: The settings of a client that was just started. No command shows precache: it counts as found.
+#: The settings of a freshly started client. No command shows precache: this is assumed for it.
 _AT_START: Mapping[str, Value] = {
     CRYPT: "on",
     "store_behind": 0,
     "precache": 0,
     "bypass_threshold": -1,
 }
-#: What a level of rxkad is in the words of fs setcrypt; "auth" protects headers only.
+#: Levels of rxkad as values of fs setcrypt; "auth" protects headers only.
 _IN_WORDS = {"crypt": "on", "auth": "off", "clear": "off"}
 
 
 @dataclass(slots=True)
 class Live:
-    """The settings of one running client, by the names of the space. ``initial``: those that it
-    showed at first. ``address``: the fileserver's; ``path``: a directory there. ``tuned``: whether
-    a part restores them; else whatever starts the client sets the initial ones again.
+    """The runtime settings of one client, by the names of the space.
+
+    ``initial``: the original values. ``address``: of the fileserver; ``path``: a directory on it.
+    ``tuned``: whether a part tunes and restores them; otherwise ``UnitClient`` preserves them.
     """
 
     host: Connector
@@ -60,7 +61,7 @@ class Live:
     requested: dict[str, Value] = field(default_factory=dict)
     recorded: bool = False
     tuned: bool = True
-    #: All settings in effect; None while they are not known.
+    #: All settings in effect; None while they are unknown.
     _in_effect: dict[str, Value] | None = None
 
     @classmethod
@@ -74,11 +75,12 @@ class Live:
         silent: bool = False,
         tuned: bool = True,
     ) -> Live:
-        """Read what is set; nothing is changed. ``place``: ``directory``, ``address``, ``path``.
+        """Read the original settings, without changing anything.
 
-        The journal of an interrupted run has the true initial settings and takes precedence.
-        ``silent``: accept a client that does not answer, since it is only put back, from a
-        journal that is still to be opened. Else raises TestbedError when it does not answer.
+        ``place``: ``directory``, ``address`` and ``path``. If an interrupted run left a journal, it
+        has the original settings and takes precedence. Raises TestbedError when the client does not
+        answer, unless it may be ``silent``: it is then only restored, from a journal that has yet
+        to be opened.
         """
         directory, address, path = place
         journal = _journal(host, directory)
@@ -103,8 +105,9 @@ class Live:
 
     @property
     def settings(self) -> dict[str, Value]:
-        """The initial settings as a configuration: those that differ from a fresh start, and
-        encryption where there is any.
+        """The initial settings as a configuration.
+
+        It has those that differ from a freshly started client, and encryption if there is a token.
         """
         return {
             name: value
@@ -114,20 +117,22 @@ class Live:
 
     @property
     def lost_by_start(self) -> bool:
-        """Whether a start would change an initial setting; encryption does not count, since
-        whatever starts a client sets it.
+        """Whether a restart would lose an initial setting.
+
+        Encryption is ignored, since whatever starts the client sets it.
         """
         return any(v != _AT_START[name] for name, v in self.initial.items() if name != CRYPT)
 
     @property
     def crypt(self) -> str:
-        """What a start must make connections with: "on", "off", or "" to leave that alone."""
+        """Encryption to set at a start: "on", "off", or "" to leave it unchanged."""
         return str(self._all(self.requested)[CRYPT])
 
     def set(self, values: Mapping[str, Value]) -> bool:
-        """Bring values into effect; the others become as after a start. Returns whether anything
-        changed. Raises ConfigurationError for what the client does not take, or
-        for another encryption without a token, TestbedError.
+        """Put values into effect; the other settings get the values of a freshly started client.
+
+        Returns whether anything was changed. Raises ConfigurationError when the client refuses a
+        value, or when encryption is to change without a token; TestbedError.
         """
         requested = self._all(values)
         if self.tokens is None and requested[CRYPT] != self.initial.get(CRYPT, ""):
@@ -148,25 +153,25 @@ class Live:
         return True
 
     def note_stop(self) -> None:
-        """Note that the client is about to be restarted: nothing is in effect then."""
+        """Note that the client is about to be restarted, which loses all settings."""
         self._record()
         self._in_effect = None
 
     def note_start(self) -> None:
-        """Note that the client was restarted with ``crypt``; set the rest. Raises as ``set``."""
+        """Note that the client was restarted with ``crypt``; set the rest. Raises like ``set``."""
         self._in_effect = self._all({})
         self._in_effect[CRYPT] = self.crypt
         self._give(self._all(self.requested))
 
     def _all(self, values: Mapping[str, Value]) -> dict[str, Value]:
-        """Values for all settings. Without a token encryption stays as it was."""
+        """Complete values to all settings. Without a token, encryption stays as it was."""
         usual = dict(_AT_START)
         if self.tokens is None:
             usual[CRYPT] = self.initial.get(CRYPT, "")
         return {**usual, **values}
 
     def _give(self, values: dict[str, Value]) -> None:
-        """Run the commands for what is not in effect; encryption needs new connections."""
+        """Run the commands for all differences; a change of encryption needs new connections."""
         before, self._in_effect = self._in_effect, None
         changed = {n: v for n, v in values.items() if before is None or before[n] != v}
         if changed.get(CRYPT) == "":
@@ -181,8 +186,10 @@ class Live:
         self._in_effect = values
 
     def effective(self) -> dict[str, Value]:
-        """The settings in effect, by read-back key. Raises ConfigurationError when the client does
-        not answer any more, NotInEffect when no connection with our token carries a call.
+        """Return the settings in effect, by read-back key.
+
+        Raises ConfigurationError when the client no longer answers, and NotInEffect when calls are
+        not carried by connections with our token, all with the same encryption.
         """
         try:
             values = running_settings(self.host)
@@ -194,9 +201,9 @@ class Live:
         return {f"fs.{name}": value for name, value in values.items()}
 
     def _connections_show(self) -> str:
-        """Whether the connections that carry a call now encrypt, by rxkad's own word."""
+        """Return the encryption of the connections that carry a call now, as rxkad reports it."""
         before = frozenset(self._connections())
-        # This asks the server each time, with the token.
+        # This calls the server every time, using the token.
         check(self.host, ["timeout", "20", PROGRAM, "listquota", "-path", self.path])
         levels = {one.level for one in self._connections() if one not in before and one.level}
         if len(words := {_IN_WORDS.get(level, level) for level in levels}) != 1:
@@ -210,7 +217,7 @@ class Live:
         return words.pop()
 
     def _connections(self) -> list[parse.Connection]:
-        """The connections to the fileserver."""
+        """Return the connections to the fileserver."""
         asking = ["rxdebug", "127.0.0.1", "7001", "-allconnections", "-onlyclient"]
         connections = parse.client_connections(check(self.host, asking, timeout_s=_TIMEOUT_S))
         server = self.address, parse.FILESERVER_PORT
@@ -230,7 +237,7 @@ class Live:
     def restore(self) -> str:
         """See Part.restore."""
         if self.recorded:
-            self._begin()  # it may have been removed
+            self._begin()  # the journal may have been removed
         action = self.journal.restore() or "left as found"
         self.recorded, self._in_effect, self.requested = False, None, dict(self.initial)
         return f"the running client on {self.host.host} {action}"
@@ -249,9 +256,10 @@ class Live:
 
 
 def running_settings(host: Connector) -> dict[str, Value]:
-    """What a running client shows: encryption of new connections (missing when it does not show
-    it), and what it stores later or reads past the cache, by the names of the space. Raises
-    CommandTimeout, CommandFailed or ValueError.
+    """Read the settings that a running client shows, by the names of the space.
+
+    These are the encryption of new connections (omitted if not shown), asynchronous stores and the
+    cache bypass threshold. Raises CommandTimeout, CommandFailed or ValueError.
     """
 
     def fs(*words: str) -> str:
@@ -267,7 +275,7 @@ def running_settings(host: Connector) -> dict[str, Value]:
 
 
 def _read(record: Sequence[str]) -> dict[str, Value]:
-    """The settings in a record of the journal."""
+    """Parse the settings in a record of the journal."""
     pairs = (one.partition("=") for one in record)
     return {name: value if name == CRYPT else int(value) for name, _, value in pairs}
 

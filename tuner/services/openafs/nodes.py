@@ -1,4 +1,4 @@
-"""Nodes of private cells as hosts of a testbed file, and as a way to other hosts."""
+"""Nodes of private cells, as hosts of a testbed file and as gateways to other hosts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tuner.services.openafs.file import NetnsSection
 
 
 def node(state_directory: Path, section: NetnsSection) -> Node:
-    """A node that is up. Raises TestbedError when it is not."""
+    """Return a node. Raises TestbedError when it is not up."""
     with translate_errors():
         cell = Cells(state_directory).load(section.cell)
     nodes = {} if cell is None else {one.name: one for one in cell.nodes}
@@ -28,7 +28,10 @@ def node(state_directory: Path, section: NetnsSection) -> Node:
 
 
 def from_node(state_directory: Path, section: NetnsSection) -> OpenSocket:
-    """Connections from the network of a node: the one that is up when a connection is made."""
+    """Return a function that connects from a node's network.
+
+    The node is looked up for each connection.
+    """
 
     def connect(address: str, port: int, timeout_s: float) -> socket.socket:
         return connect_from(node(state_directory, section), address, port, timeout_s)
@@ -38,8 +41,10 @@ def from_node(state_directory: Path, section: NetnsSection) -> OpenSocket:
 
 @contextmanager
 def keep_up(state_directory: Path, cells: Sequence[str]) -> Iterator[None]:
-    """Let nobody take these cells down meanwhile. Each host in them has a lock of its own,
-    so several may use them in this way. Raises TestbedError for one that a campaign has for itself.
+    """Prevent these cells from being taken down meanwhile.
+
+    The use is shared, since each host in a cell has its own lock. Raises TestbedError for a cell
+    that a campaign uses exclusively.
     """
     with translate_errors(), ExitStack() as stack:
         for name in cells:

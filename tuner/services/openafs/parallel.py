@@ -1,4 +1,4 @@
-"""The same on every host of a part at once."""
+"""Parallel execution on all hosts of a part."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ Item = TypeVar("Item")
 
 
 def on_all(items: Sequence[Item], do: Callable[[Item], T]) -> list[T]:
-    """What ``do`` returns for each item, in their order; raises the first failure when all have
-    ended.
+    """Call ``do`` for all items in parallel; returns the results in order.
+
+    Raises the first failure, after all calls have ended.
     """
     with ThreadPoolExecutor(len(items)) as pool:
         return list(pool.map(do, items))

@@ -1,6 +1,6 @@
-"""What OpenAFS's tools print, as records: pure functions of recorded output.
+"""Parsers for the output of OpenAFS tools. Pure functions.
 
-Each raises ValueError, naming the tool, when the text is not what the tool prints.
+Each raises ValueError, with the name of the tool, when it cannot parse the text.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _STARTED = "File Server started"
 
 @dataclass(frozen=True, slots=True)
 class InstanceStatus:
-    """What ``bos status -long`` says of one instance.
+    """The status of one instance from ``bos status -long``.
 
-    ``summary``: its state in bos's words. ``commands``: its command lines, the fileserver's first.
-    ``last_error``: how its last failing process ended, "" if none did. ``starts``: how many
-    processes of it were started since it was created.
+    ``summary``: its state as worded by bos. ``commands``: its command lines, the fileserver's
+    first. ``last_error``: how its last failed process ended, "" if none failed. ``starts``: the
+    number of process starts since it was created.
     """
 
     summary: str
@@ -38,7 +38,7 @@ class InstanceStatus:
 
     @property
     def given_up(self) -> bool:
-        """Whether bosserver has stopped trying, or only tries again after ever longer pauses."""
+        """Whether bosserver has stopped restarting it, or does so only with growing delays."""
         return "disabled" in self.summary or "too many errors" in self.summary
 
 
@@ -62,9 +62,7 @@ def bos_status(text: str) -> InstanceStatus:
 
 @dataclass(frozen=True, slots=True)
 class StartLog:
-    """What FileLog says of the newest start. ``command``: its echoed command line, None when there
-    is none.
-    """
+    """The latest start in FileLog. ``command``: its command line, None if there is no start."""
 
     command: str | None
     started: bool
@@ -72,7 +70,7 @@ class StartLog:
 
 
 def file_log(text: str) -> StartLog:
-    """Parse the part of FileLog written since a requested restart (possibly several tries)."""
+    """Parse the part of FileLog since a requested restart (possibly several attempts)."""
     lines = text.splitlines()
     newest = max((i for i, line in enumerate(lines) if _STARTING in line), default=None)
     last = lines[-1] if lines else ""
@@ -84,16 +82,16 @@ def file_log(text: str) -> StartLog:
 
 
 def xstat(text: str) -> dict[str, int]:
-    """Parse the "number name" lines of ``xstat_fs_test``; per-call lines are left out."""
+    """Parse the "number name" lines of ``xstat_fs_test``; per-call lines are ignored."""
     pairs = re.findall(r"^\s+(\d{1,19}) ([A-Za-z]\w*)\s*$", text, re.MULTILINE)
     if not pairs:
-        # Why there are none comes last, after a heading.
+        # The reason is at the end of the text, after a heading.
         raise ValueError(f"xstat_fs_test: no values in {text.strip()[-200:]!r}")
     return {name: int(number) for number, name in pairs}
 
 
 def idle_threads(text: str) -> int:
-    """How many threads wait for a call, from ``rxdebug HOST PORT -noconns``."""
+    """The number of idle threads, from ``rxdebug HOST PORT -noconns``."""
     match = re.search(r"^(\d+) threads? (?:is|are) idle", text, re.MULTILINE)
     if match is None:
         raise ValueError(f"rxdebug: no idle threads in {text.strip()[:200]!r}")
@@ -101,8 +99,9 @@ def idle_threads(text: str) -> int:
 
 
 def clients_connected(text: str) -> frozenset[str]:
-    """The addresses from which clients have called lately, from ``rxdebug HOST PORT
-    -allconnections -onlyserver``.
+    """The addresses of clients that have called recently.
+
+    Parses ``rxdebug HOST PORT -allconnections -onlyserver``.
     """
     if "Showing only server connections" not in text:
         raise ValueError(f"rxdebug: no list of server connections in {text.strip()[:200]!r}")
@@ -110,20 +109,21 @@ def clients_connected(text: str) -> frozenset[str]:
 
 
 def volumes(text: str) -> frozenset[str]:
-    """The names of the volumes that a server has, from ``vos listvol HOST``; backup and read-only
-    copies go by the name of the volume itself.
+    """The names of the volumes on a server, from ``vos listvol HOST``.
+
+    Backup and read-only copies count under the name of the original volume.
     """
     if "Total volumes onLine" not in text:
         raise ValueError(f"vos listvol: no list of volumes in {text.strip()[:200]!r}")
     names = re.findall(r"^(\S+)\s+\d+ (?:RW|RO|BK)\s", text, re.MULTILINE)
-    # One that cannot be attached, or is busy, has no line of its own but is there.
+    # Volumes that are busy or cannot be attached have no such line, but exist.
     nameless = re.findall(r"^\*+ (?:Could not attach volume|Volume) (\d+)", text, re.MULTILINE)
     of_copies = {name.removesuffix(".readonly").removesuffix(".backup") for name in names}
     return frozenset(of_copies | set(nameless))
 
 
 def volume_quota(text: str) -> tuple[int, int]:
-    """Quota (0: none) and use of a volume in KiB, from ``vos examine``."""
+    """Quota (0: none) and usage of a volume in KiB, from ``vos examine``."""
     quota = re.search(r"^\s+MaxQuota\s+(\d+) K", text, re.MULTILINE)
     used = re.search(r"^\S+\s+\d+ RW\s+(\d+) K", text, re.MULTILINE)
     if quota is None or used is None:
@@ -132,7 +132,7 @@ def volume_quota(text: str) -> tuple[int, int]:
 
 
 def udp_receive_buffer(text: str, port: int = FILESERVER_PORT) -> int:
-    """The receive buffer in bytes of a UDP port as the kernel counts it, from ``ss -uamnH``."""
+    """The receive buffer of a UDP port in bytes, as counted by the kernel, from ``ss -uamnH``."""
     match = re.search(rf"\S+:{port}\s[^\n]*(?:\n\s*)?skmem:\([^)]*\brb(\d+)", text)
     if match is None:
         raise ValueError(f"ss: no UDP socket on port {port} in {text.strip()[:200]!r}")
@@ -140,8 +140,9 @@ def udp_receive_buffer(text: str, port: int = FILESERVER_PORT) -> int:
 
 
 def udp_port_of(text: str, pids: frozenset[int]) -> int | None:
-    """The UDP port that one of these processes has open, from ``ss -uanpH``; None when none has.
-    By number: anybody may give a process any name.
+    """The UDP port that one of these processes has open, from ``ss -uanpH``; None if none has.
+
+    Processes are identified by PID, since any user may give a process any name.
     """
     sockets = re.findall(r"^\S+\s+\d+\s+\d+\s+\S+:(\d+)\s(.*)$", text, re.MULTILINE)
     for port, users in sockets:
@@ -161,7 +162,7 @@ _CACHE_WORDS = {
 
 
 def cache_configuration(text: str) -> dict[str, int | bool]:
-    """Parse ``cmdebug -cache``; ``memory_cache`` says whether the cache is in memory."""
+    """Parse ``cmdebug -cache``; ``memory_cache``: whether the cache is in memory."""
     lines = dict(re.findall(r"^([A-Z][a-z]+ [a-z]+):\s+(\S+)", text, re.MULTILINE))
     try:
         values: dict[str, int | bool] = {
@@ -175,15 +176,16 @@ def cache_configuration(text: str) -> dict[str, int | bool]:
 
 
 def encryption(text: str) -> str:
-    """The encryption of new connections, from ``fs getcrypt``: "on", "off", or "" for any other
-    text. It does not tell about existing ones.
+    """The encryption of new connections, from ``fs getcrypt``: "on", "off", or "" for other text.
+
+    Existing connections may differ.
     """
     match = re.search(r"^Security level is currently (crypt|clear)\b", text, re.MULTILINE)
     return "" if match is None else {"crypt": "on", "clear": "off"}[match[1]]
 
 
 def cache_info(text: str) -> tuple[str, str, int]:
-    """Mount point, cache directory and size in KiB, from a client's cacheinfo file."""
+    """Mount point, cache directory and cache size in KiB, from a client's cacheinfo file."""
     match = re.fullmatch(r"\s*([^:\s]+):([^:\s]+):(\d+)\s*", text)
     if match is None:
         raise ValueError(f"cacheinfo: no mount point, directory and size in {text.strip()[:200]!r}")
@@ -191,25 +193,26 @@ def cache_info(text: str) -> tuple[str, str, int]:
 
 
 def has_tokens(text: str) -> bool:
-    """Whether ``tokens`` lists any."""
+    """Whether ``tokens`` lists any tokens."""
     return re.search(r"^.*[Tt]okens for ", text, re.MULTILINE) is not None
 
 
 def has_valid_tokens(text: str, cell: str) -> bool:
-    """Whether ``tokens`` lists any of a cell that is not expired."""
+    """Whether ``tokens`` lists an unexpired one for a cell."""
     ours = re.compile(rf"[Tt]okens for (?:afs@)?{re.escape(cell)} \[(?!>> Expired <<)")
     return ours.search(text) is not None
 
 
 def own_cell(text: str) -> str:
-    """The client's own cell, from ``fs wscell``; "" for any other text."""
+    """The client's own cell, from ``fs wscell``; "" for other text."""
     match = re.search(r"^This workstation belongs to cell '([^']+)'", text, re.MULTILINE)
     return "" if match is None else match[1]
 
 
 def ticket_life_s(text: str) -> float | None:
-    """How long the ticket of the shortest life is valid from its beginning, in seconds, from
-    ``klist`` in the C locale; None when it does not show that.
+    """The shortest lifetime of a ticket in seconds, from ``klist`` in the C locale.
+
+    It is counted from the start of the ticket's validity. None if it cannot be determined.
     """
     lives = []
     for spans in re.findall(r"^(\S+ \S+)  (\S+ \S+)  \S+@", text, re.MULTILINE):
@@ -222,9 +225,10 @@ def ticket_life_s(text: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """One Rx connection of a client to a server. ``key``: what tells it from others; ``serial``:
-    of its newest packet. ``level``: of its security by rxkad (``clear``, ``auth`` or ``crypt``),
-    "" for an anonymous one.
+    """One Rx connection of a client to a server.
+
+    ``key``: its unique identifier; ``serial``: of its latest packet. ``level``: its rxkad security
+    level (``clear``, ``auth`` or ``crypt``), "" for an anonymous connection.
     """
 
     address: str
@@ -235,8 +239,9 @@ class Connection:
 
 
 def client_connections(text: str) -> tuple[Connection, ...]:
-    """The connections that a cache manager has made, from ``rxdebug HOST 7001 -allconnections
-    -onlyclient``.
+    """The connections of a cache manager to servers.
+
+    Parses ``rxdebug HOST 7001 -allconnections -onlyclient``.
     """
     if "Showing only client connections" not in text:
         raise ValueError(f"rxdebug: no list of client connections in {text.strip()[:200]!r}")
@@ -254,7 +259,7 @@ def client_connections(text: str) -> tuple[Connection, ...]:
 
 
 def store_asynchrony_kib(text: str) -> int:
-    """What may be left to store when files are closed, from ``fs storebehind``."""
+    """How much data in KiB may be stored after a file is closed, from ``fs storebehind``."""
     match = re.search(r"^Default store asynchrony is (\d+) kbytes", text, re.MULTILINE)
     if match is None:
         raise ValueError(f"fs storebehind: no default in {text.strip()[:200]!r}")
@@ -262,9 +267,7 @@ def store_asynchrony_kib(text: str) -> int:
 
 
 def bypass_threshold(text: str) -> int:
-    """The size from which files are read past the cache, -1 for none, from ``fs
-    bypassthreshold``.
-    """
+    """The file size from which reads bypass the cache (-1: never), from ``fs bypassthreshold``."""
     match = re.search(r"^Cache bypass threshold (-?\d+)", text, re.MULTILINE)
     if match is None:
         raise ValueError(f"fs bypassthreshold: no threshold in {text.strip()[:200]!r}")

@@ -1,4 +1,4 @@
-"""Whether a testbed may be changed: decided from what its hosts say, before anything is. Pure."""
+"""The decision, before any change, whether a testbed may be changed. Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tuner.services.kind import Finding
 from tuner.services.openafs.facts import ClientFacts, ServerFacts
 from tuner.services.openafs.file import FuseSection, HoursSection, TestbedFile, UnitSection
 
-#: Free space that fstune itself needs on a host, and what a cache or volume must have left besides.
+#: Free space required on a host for fstune itself, and in a cache or volume.
 _LEAST_FREE_BYTES = 64 << 20
-#: Clocks further apart make times in logs misleading; tokens stop working at five minutes.
+#: A larger clock skew makes times in logs misleading; at five minutes, tokens stop working.
 _SKEW_WARN_S, _SKEW_REFUSE_S = 2.0, 240.0
 
 
@@ -24,7 +24,7 @@ def preflight(
     now: datetime,
     caches: Sequence[ClientFacts] = (),
 ) -> tuple[Finding, ...]:
-    """All the problems. ``needs_bytes``: of memory, by host, for what may be tried."""
+    """Return all problems. ``needs_bytes``: the memory that configurations may need, by host."""
     host, programs = server
     findings = [
         *_volumes(file, host.host, programs),

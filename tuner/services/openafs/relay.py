@@ -1,10 +1,10 @@
-"""Runs on a client host, on its own: lets a tool that knows only the cache manager's usual UDP port
-ask one that has another.
+"""UDP relay for tools that only support the cache manager's usual port. Runs on a client host.
 
-``relay.py PORT COMMAND...``: while the command runs, what it sends to port 7001 of this host goes
-to PORT, and the answers back. Ends with the command, or ends it after some seconds. Standard
-library only and Python 3.9 or newer; of it what is quick to import, since it runs around every
-measurement: ``socket`` itself takes longer than all the rest.
+``relay.py PORT COMMAND...``: while the command runs, datagrams that it sends to port 7001 of this
+host are forwarded to PORT, and the answers are sent back. Exits with the command, which is killed
+after some seconds. Standalone: requires Python 3.9 or newer and its standard library, of which only
+modules that are fast to import are used, since it runs around every measurement: importing
+``socket`` takes longer than everything else.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main(port: int, command: list[str]) -> int:
                 elif caller is not None:
                     front.sendto(back.recv(_LARGEST), caller)
             except ConnectionError:
-                continue  # nobody listens there (any more): the command will say so
+                continue  # nobody is listening there: the command will report that
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Rx, the transport of OpenAFS, as ``rxdebug HOST PORT -rxstats -noconns`` shows it. Pure."""
+"""Statistics of Rx, OpenAFS's transport, from ``rxdebug HOST PORT -rxstats -noconns``. Pure."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ _FAILURES = re.compile(
 
 
 def rx_counters(text: str) -> dict[str, float]:
-    """What Rx counted since its program started: calls that had to wait for a thread, data packets
-    received and sent, packets sent again, allocations of packets that failed. Raises ValueError.
+    """Parse the Rx counters since the program started. Raises ValueError.
+
+    Among them are calls that had to wait for a thread, data packets received and sent, resent
+    packets, and failed packet allocations.
     """
     counters = _numbers(_COUNTERS, text)
     failures = _FAILURES.search(text)
@@ -37,7 +39,7 @@ def rx_counters(text: str) -> dict[str, float]:
 
 
 def rx_gauges(text: str) -> dict[str, float]:
-    """Calls that wait for a thread and threads that wait for a call, now. Raises ValueError."""
+    """Parse the current numbers of waiting calls and idle threads. Raises ValueError."""
     return _numbers(_GAUGES, text)
 
 

@@ -1,5 +1,6 @@
-"""Which search spaces suit the parts of a testbed that are no programs with options: what is set on
-running clients, and the network limits of hosts.
+"""Checks of search spaces for parts that are not programs with command-line options.
+
+These are the runtime settings of clients, and the network limits of hosts.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from tuner.errors import SpecError
 from tuner.services.kind import Program
 from tuner.services.openafs.kernel_limits import PROGRAM, SETTINGS
 
-#: A file of settings that are made when a host starts.
+#: A file of settings that are applied when a host boots.
 SYSCTL_FILE = "/etc/sysctl.d/fstune.conf"
-#: How an administrator applies them.
+#: How an administrator applies network limits.
 SYSCTL = Program(
     f"{SYSCTL_FILE}, or another file there, on every host of the testbed",
     "sysctl --system; then restart the fileserver: its socket keeps the buffers that it has",
@@ -19,7 +20,10 @@ SYSCTL = Program(
 
 
 def check_runtime(space: Space, client: str, tokens: bool) -> None:
-    """Whether fs commands of a space can be given to the clients, and are not said twice."""
+    """Check that the space's fs settings can be applied to the clients and are not set twice.
+
+    Raises SpecError.
+    """
     if client != "afsd":
         raise SpecError(
             f"spaces.{space.component}: {client} takes no fs commands that set anything; only the "
@@ -44,8 +48,9 @@ def check_runtime(space: Space, client: str, tokens: bool) -> None:
 
 
 def check_network(space: Space, *, own_kernel: bool) -> None:
-    """Whether a space's settings are those of this part, and a testbed has a host that they can be
-    set on. Raises SpecError.
+    """Check that a space has only settings of this part, and a testbed a host for them.
+
+    ``own_kernel``: whether any of its hosts has its own kernel. Raises SpecError.
     """
     where = f"spaces.{space.component}"
     if not own_kernel:

@@ -1,4 +1,4 @@
-"""The first steps with OpenAFS: on a private cell of this machine, or on hosts by SSH."""
+"""Guided setup for OpenAFS: on a private cell of this machine, or on hosts by SSH."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LEAST_FOR_MANY = 2
 
 
 def _as(annotation: Any) -> Callable[[str], Any]:
-    """A reader of a text as a field of a testbed file. It raises ValueError, in one line."""
+    """Return a parser for a type in testbed files. It raises ValueError with a one-line message."""
     adapter = TypeAdapter(annotation)
 
     def read(text: str) -> Any:
@@ -47,7 +47,7 @@ def _as(annotation: Any) -> Callable[[str], Any]:
 
 
 def _several(read: Callable[[str], T]) -> Callable[[str], list[T]]:
-    """A reader of words between commas or spaces, one at least, each once."""
+    """Return a parser for a non-empty list with commas or spaces; drops duplicates."""
 
     def read_words(text: str) -> list[T]:
         words = list(dict.fromkeys(text.replace(",", " ").split()))
@@ -103,7 +103,7 @@ class CellStart(Start):
                 "fileserver": {"name": _FILESERVER_SPACE},
                 "cache_manager": {
                     "name": _CLIENT_SPACES["afsd.fuse"],
-                    # Its caches are in memory; a larger one would show nothing.
+                    # Its caches are in memory; a larger range would show nothing.
                     "range": "{blocks: [100000, 800000]}",
                 },
             },
@@ -233,7 +233,7 @@ _Cell = Annotated[str, AfterValidator(_cell_name)]
 
 
 def _connect(names: Sequence[str], user: str, key: str, stack: ExitStack) -> list[SshConnector]:
-    """Connections to hosts. Raises TestbedError that names every host which cannot be reached."""
+    """Connect to hosts. Raises TestbedError with every host that cannot be reached."""
     from tuner.hosts.ssh import SshConnector
     from tuner.services.openafs.hosts import patience, ssh_host
 
@@ -248,7 +248,7 @@ def _connect(names: Sequence[str], user: str, key: str, stack: ExitStack) -> lis
 
 
 def _each(work: Sequence[Callable[[], T]]) -> list[T]:
-    """Run all at once. Raises TestbedError with the failure of each."""
+    """Run everything in parallel. Raises TestbedError with all failures."""
 
     def run(one: Callable[[], T]) -> T | TunerError:
         try:
@@ -265,7 +265,7 @@ def _each(work: Sequence[Callable[[], T]]) -> list[T]:
 
 
 class _HostDraft:
-    """What the looks at the hosts mean for the files."""
+    """Drafts the files from the results of inspecting the hosts."""
 
     def __init__(
         self,
@@ -292,7 +292,7 @@ class _HostDraft:
         self._program = programs.pop()
 
     def likely_address(self) -> str:
-        """The address that SSH used, where the server has it; else its first."""
+        """The address that SSH uses, if it is one of the server's; otherwise its first one."""
         try:
             ssh_address = socket.gethostbyname(self._server)
         except OSError:
@@ -301,7 +301,7 @@ class _HostDraft:
         return ssh_address if ssh_address in addresses else addresses[0]
 
     def draft(self, address: str, volume: str, path: str, beside: Path) -> Draft:
-        """The draft of a campaign file, from the answers."""
+        """Create the draft of a campaign file from the answers."""
         client_space = _CLIENT_SPACES[self._program]
         spaces: dict[str, Mapping[str, str]] = {"cache_manager": {"name": client_space}}
         look = self._server_look
@@ -387,6 +387,6 @@ class _HostDraft:
 
 
 def _short(version: str) -> str:
-    """The number of a version: of ``OpenAFS 1.8.9-1-debian 2022-12-14 root@host`` the second."""
+    """The version number in, for example, ``OpenAFS 1.8.9-1-debian 2022-12-14 root@host``."""
     words = version.removeprefix("OpenAFS").split()
     return words[0] if words else "of an unknown version"

@@ -1,7 +1,7 @@
-"""The token that a client host works with: made of a ticket by a keytab, renewed, destroyed.
+"""The token of a client host: obtained with a keytab, renewed and destroyed.
 
-A restart of the cache manager loses tokens, and a ticket grows old. The ticket lies in the token's
-own journal, so that whatever puts the host back destroys both.
+A restart of the cache manager loses tokens, and tickets expire. The ticket is stored in the token's
+own journal, so that whatever restores the host destroys both.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tuner.services.openafs import parse
 
 _MAKE, _RESTORE = "token-make.sh", "token-restore.sh"
 _TICKET = "ticket"
-#: Longer than the script takes at its slowest.
+#: Longer than the script can take.
 _MAKE_TIMEOUT_S = 180.0
 _ASK_TIMEOUT_S = 30.0
-#: A ticket of which nothing is known is renewed after half of this.
+#: Assumed lifetime of a ticket for which none is known.
 _ASSUMED_LIFE_S = 3600.0
 
-#: Every program that is needed, each as one argument; says which is missing.
+#: Takes the names of required programs as arguments; reports the first missing one.
 _PROGRAMS = """
 for program in "$@"; do
     command -v "$program" > /dev/null || { echo "$program is not installed"; exit 1; }
@@ -32,16 +32,18 @@ _NEEDED = ("kinit", "klist", "kdestroy", "aklog", "tokens", "unlog")
 
 
 class TokenError(TestbedError):
-    """A client host cannot have the ticket or the token that it is to work with."""
+    """The ticket or the token for a client host cannot be obtained."""
 
     slug = "token"
 
 
 @dataclass(frozen=True, slots=True)
 class TokenPlace:
-    """Where a token comes from: a keytab on the host and a principal in it; how long its ticket is
-    asked for (None: as long as the realm gives); cell and realm of the token, None for the host's
-    own. ``directory``: where fstune may keep its files.
+    """Where a token comes from.
+
+    ``keytab``: its path on the host; ``principal``: one in the keytab; ``lifetime_s``: the
+    requested lifetime of the ticket, None for the default of the realm; ``cell`` and ``realm``: of
+    the token, None for those of the host. ``directory``: for files of fstune.
     """
 
     keytab: str
@@ -59,19 +61,20 @@ class Tokens:
     host: Connector
     place: TokenPlace
     _recorded: bool = False
-    #: When half of the ticket's life is over, by a clock that nobody sets.
+    #: When half of the ticket's lifetime is over, by a clock that is never adjusted.
     _old_at: float = 0.0
-    #: The cell of the token, once it is known.
+    #: The cell of the token; empty until known.
     _cell: str = ""
 
     @property
     def is_ours(self) -> bool:
-        """Whether the token is one that we made."""
+        """Whether fstune obtained the token."""
         return self._recorded
 
     def make(self) -> None:
-        """Make a new ticket, and a new token of it in place of any other; new connections follow
-        from that. Raises TokenError.
+        """Obtain a new ticket, and a new token from it, which replaces any other.
+
+        This causes new connections to be created. Raises TokenError.
         """
         place, journal = self.place, self.journal
         if not self._recorded:
@@ -88,8 +91,9 @@ class Tokens:
         self._old_at = began + life_s / 2.0
 
     def renew(self) -> None:
-        """Make a new one when half of the ticket's life is over, or when it is gone. Raises
-        TokenError.
+        """Obtain a new token if half of the ticket's lifetime is over or the token is gone.
+
+        Raises TokenError.
         """
         if _now() < self._old_at:
             result = self.host.ask(["tokens"], timeout_s=_ASK_TIMEOUT_S)
@@ -98,14 +102,14 @@ class Tokens:
         self.make()
 
     def _cell_name(self) -> str:
-        """The cell of the token."""
+        """Return the cell of the token."""
         if not self._cell:
             result = self.host.ask(["fs", "wscell"], timeout_s=_ASK_TIMEOUT_S)
             self._cell = self.place.cell or parse.own_cell(result.stdout)
         return self._cell
 
     def restore(self) -> str | None:
-        """Destroy ticket and token; what was done, None when none was made."""
+        """Destroy ticket and token; returns what was done, None if there were none."""
         self._recorded, self._old_at = False, 0.0
         return self.journal.restore()
 
@@ -117,14 +121,15 @@ class Tokens:
 
 
 def kinit_arguments(place: TokenPlace) -> list[str]:
-    """The arguments of kinit."""
+    """Return the arguments for kinit."""
     life = [] if place.lifetime_s is None else ["-l", f"{place.lifetime_s:.0f}s"]
     return ["-k", "-t", place.keytab, *life, place.principal]
 
 
 def why_no_ticket(host: Connector, place: TokenPlace) -> str:
-    """Why the keytab gives no ticket there, "" when it does: one is requested and dropped at
-    once, so that nothing is changed.
+    """Return why no ticket can be obtained with the keytab, or "" if it works.
+
+    A ticket is requested into memory and dropped immediately, so that nothing is changed.
     """
     programs = host.ask(["sh", "-c", _PROGRAMS, "sh", *_NEEDED])
     if programs.status != 0:

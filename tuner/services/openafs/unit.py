@@ -1,9 +1,9 @@
-"""The Linux kernel's cache manager on one client host, in the hands of a systemd unit.
+"""The Linux kernel's cache manager on one client host, managed by a systemd unit.
 
-Its options stand in a file that the unit reads: ``OPTIONS=`` of Debian's afs.conf, ``AFSD_ARGS=``
-of Red Hat's sysconfig file. Every change writes that line and restarts the unit, by a script
-that starts nothing before the old client is gone. A start sets encryption from the host's own
-files, so it is set again to what it was.
+Its options are in a file that the unit reads: ``OPTIONS=`` in Debian's afs.conf, ``AFSD_ARGS=`` in
+Red Hat's sysconfig file. For every change, a script writes that line and restarts the unit; it
+starts nothing before the old client is gone. A start sets encryption from the host's own files, so
+the original encryption is set again afterwards.
 """
 
 from __future__ import annotations
@@ -33,24 +33,27 @@ PROGRAM = "afsd"
 
 _REMOUNT, _RESTORE = "kernel-remount.sh", "kernel-restore.sh"
 _NEW_FILE = "wanted"
-#: The mark that there is something to put back; the scripts know it too.
+#: The file that marks that there is something to restore; the scripts use this name too.
 _STOPPED = "stopped"
 _DOES_NOT_SERVE = 4
 _ANSWER_TIMEOUT_S = 20.0
-#: How long a client that does not answer is asked again, in seconds.
+#: How long, and how often, a query is retried when the client does not answer, in seconds.
 _PATIENCE_S, _POLL_S = 30.0, 0.5
-#: Longer than the script takes at its slowest: stop, shutdown, start and a first look.
+#: Longer than the script can take: stop, shutdown, start and a first access.
 _REMOUNT_TIMEOUT_S = 420.0
-#: What an option may be made of: it goes into a file that a shell reads.
+#: Valid options: they are written to a file that a shell reads.
 _PLAIN = re.compile(r"[A-Za-z0-9_./:=,+-]+")
-#: Debian's word for no options at all: afsd then chooses by itself.
+#: Debian's keyword for no options at all: afsd then chooses them.
 _AUTOMATIC = "AUTOMATIC"
 
 
 @dataclass(frozen=True, slots=True)
 class UnitPlace:
-    """Where a client's cache manager is: its unit, its configuration file and the variable in it,
-    mount point, cache, a path that shows that it serves, and where fstune may keep its files.
+    """Where a client's cache manager is.
+
+    ``unit``: its systemd unit; ``file`` and ``variable``: its configuration file, and the variable
+    with the options there; ``mount``: its mount point; ``cache``: its cache directory; ``probe``: a
+    path that is visible when it works; ``directory``: for files of fstune on that host.
     """
 
     unit: str
@@ -65,9 +68,11 @@ class UnitPlace:
 
 @dataclass(slots=True)
 class UnitClient:
-    """One kernel client; see Client. ``configuration``: its file as found. ``crypt``: whether it
-    encrypted, "on" or "off"; "" when it does not show it. ``tokens``: what it works with;
-    ``live``: settings that are set again after each start, None without any.
+    """One kernel client; see Client.
+
+    ``configuration``: the original text of its file. ``crypt``: the original encryption, "on",
+    "off", or "" if unknown. ``tokens``: its token, if fstune provides one; ``live``: the runtime
+    settings to set again after each start, if any.
     """
 
     host: Connector
@@ -80,10 +85,10 @@ class UnitClient:
 
     @classmethod
     def attach(cls, host: Connector, place: UnitPlace) -> UnitClient:
-        """Read the client's configuration; nothing is changed, only a script of ours is added.
+        """Read the client's configuration, changing nothing except for adding fstune's script.
 
-        The journal of an interrupted run has the true configuration and takes precedence.
-        Raises TestbedError when the options cannot be read.
+        If an interrupted run left a journal, it has the original configuration and takes
+        precedence. Raises TestbedError when the options cannot be read.
         """
         journal = _journal(host, place)
         record = journal.read("found")
@@ -94,7 +99,7 @@ class UnitClient:
         put_scripts(host, place.directory, _REMOUNT)
         tokens = None if place.token is None else Tokens(host, place.token)
         client = cls(host, place, configuration, crypt, tokens)
-        _ = client.options  # they must be understood before anything is changed
+        _ = client.options  # raise before anything is changed if they cannot be parsed
         return client
 
     @property
@@ -142,7 +147,7 @@ class UnitClient:
             raise TestbedError(message, failure_data(result, self.host.host))
         if self.live is not None:
             self.live.note_start()
-        # Last: connections that are made with it keep the encryption of this moment.
+        # Last, since connections that use the token keep the encryption in effect now.
         if self.tokens is not None:
             self.tokens.make()
 
@@ -152,7 +157,7 @@ class UnitClient:
             self.tokens.renew()
 
     def keep(self, name: str) -> None:
-        """See Client.keep; the token goes: it was for measuring."""
+        """See Client.keep; destroys the token, which was only needed for measuring."""
         self.journal.keep(name)
         self.recorded = False
         self._restore_live()
@@ -160,13 +165,13 @@ class UnitClient:
             self.tokens.restore()
 
     def effective(self) -> dict[str, Value]:
-        """See Client.effective: the cache manager's own answer."""
+        """See Client.effective: queries the cache manager."""
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             try:
                 return self._answer()
             except (CommandTimeout, CommandFailed, ValueError) as problem:
-                # A slow host may need a moment after a start.
+                # The client may not answer immediately after a start on a slow host.
                 if time.monotonic() > deadline:
                     message = f"{self.host.host}: the client is gone: {problem}"
                     raise ConfigurationError(message) from problem
@@ -185,11 +190,11 @@ class UnitClient:
         if (record := self.journal.read("found")) is not None:
             self.configuration = record[0]
         if self.live is not None and not self.live.tuned:
-            self.live.note_stop()  # by the start that puts the client back
+            self.live.note_stop()  # restoring the client will restart it
 
     def restore(self) -> str:
         """See Client.restore."""
-        if self.recorded and self._begin():  # it was removed
+        if self.recorded and self._begin():  # the journal had been removed
             self.host.put(f"{_journal(self.host, self.place).directory}/{_STOPPED}", b"")
         try:
             action = _journal(self.host, self.place).restore() or "left as found"
@@ -201,7 +206,7 @@ class UnitClient:
         return message if token_removal is None else f"{message}; {token_removal}"
 
     def _restore_live(self) -> None:
-        """Restore the settings of the running client, where no part does that."""
+        """Restore the runtime settings unless a part does that."""
         if self.live is not None and not self.live.tuned:
             self.live.restore()
 
@@ -221,9 +226,9 @@ class UnitClient:
 
 
 def options_in(text: str, variable: str) -> tuple[str, ...]:
-    """The options that the last assignment of ``variable`` gives.
+    """Parse the options from the last assignment of ``variable``.
 
-    Raises ValueError when it is more than plain words: then only a shell could say what it means.
+    Raises ValueError if they are not plain words: then only a shell could evaluate them.
     """
     value = None
     for line in text.splitlines():
@@ -245,9 +250,9 @@ def options_in(text: str, variable: str) -> tuple[str, ...]:
 
 
 def with_options(text: str, variable: str, options: Sequence[str]) -> str:
-    """The configuration with these options as the only assignment of ``variable``.
+    """Return the configuration with these options as the only assignment of ``variable``.
 
-    Raises ConfigurationError for an option that a shell could take for more than a word.
+    Raises ConfigurationError for an option that is not a plain word to a shell.
     """
     wrong = [word for word in options if not _PLAIN.fullmatch(word)]
     if wrong:

@@ -1,7 +1,7 @@
-"""The extended statistics of OpenAFS's programs, as their test clients print them. Pure.
+"""Parsers for the extended statistics of OpenAFS programs. Pure.
 
-``xstat_fs_test -collID 2 3`` asks a fileserver, ``xstat_cm_test -collID 2`` a cache manager. Both
-count what was transferred in KiB and keep the rest until it makes another.
+``xstat_fs_test -collID 2 3`` queries a fileserver, ``xstat_cm_test -collID 2`` a cache manager.
+Both count transferred data in whole KiB and carry the remainder over.
 """
 
 from __future__ import annotations
@@ -40,15 +40,19 @@ _KIB = 1024.0
 
 
 def fileserver_counters(text: str) -> dict[str, float]:
-    """What a fileserver counted since it started: bytes that clients fetched and stored, calls by
-    kind with their time in seconds, and callbacks. Raises ValueError.
+    """Parse the counters of a fileserver since it started. Raises ValueError.
+
+    These are bytes that clients fetched and stored, calls by type with their time in seconds, and
+    callbacks.
     """
     return {**_transfers(text), **_calls(text), **_counters(text, _FILESERVER)}
 
 
 def cache_manager_counters(text: str) -> dict[str, float]:
-    """What a cache manager counted since it started: hits and misses of its data and its status
-    cache, and the bytes that it fetched and stored. Raises ValueError.
+    """Parse the counters of a cache manager since it started. Raises ValueError.
+
+    These are hits and misses of its data and status caches, reused cache files, and bytes fetched
+    and stored.
     """
     return {**_transfers(text), **_counters(text, _CACHE_MANAGER)}
 

@@ -1,8 +1,8 @@
-"""A testbed that exists only as arithmetic: known effects, known noise, no host.
+"""A simulated testbed: known effects and known noise, without hosts.
 
-Owns a model of a file service whose truth is known, so that what campaigns conclude can be checked,
-and tried without a server. It runs in virtual time: a campaign of hours takes seconds. Everything
-else, from the plan to the store, is what a real campaign uses.
+It models a file service with a known ground truth, so that the conclusions of campaigns can be
+checked, and fstune can be tried without a server. It runs in virtual time: a campaign of hours
+takes seconds. Everything else, from the plan to the store, is the same as in a real campaign.
 """
 
 from tuner.services.simulated.effects import Condition, Effect, Shape

@@ -1,7 +1,8 @@
-"""How a simulated testbed is written down: the ``simulated:`` section of a campaign file, checked.
+"""The ``simulated:`` section of a campaign file, which describes a simulated testbed.
 
-Owns the words, their defaults, the messages about mistakes, and how a section becomes a world. The
-same section, with a name and search spaces, is a surface file (see ``tuner.simulate.surface``).
+Defines the keys, their defaults, the error messages, and how a section is converted to a ``World``.
+The same section, with a name and search spaces, forms a surface file (see
+``tuner.simulate.surface``).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tuner.services.simulated.noise import Load, Noise, Spikes, Wander
 from tuner.services.simulated.testbed import FACTS
 from tuner.services.simulated.world import Costs, World
 
-# Far beyond what anybody needs, and small enough that no time overflows.
+# Limits far beyond any practical need, but small enough that no time overflows.
 Change = Annotated[float, Field(gt=-1.0, le=1000.0)]
 Spread = Annotated[float, Field(ge=0.0, le=10.0)]
 Slope = Annotated[float, Field(ge=-10.0, le=10.0)]
@@ -142,7 +143,7 @@ class SimulatedSection(Section):
     found: dict[str, ParameterValue] = Field(default_factory=dict)
 
     def parameters(self) -> Iterator[tuple[str, str]]:
-        """Every parameter that it names, with its key."""
+        """Yield every parameter that is referred to, after the key where that happens."""
         for number, effect in enumerate(self.effects):
             yield f"effects.{number}", effect.parameter
             for place, condition in enumerate(effect.when):
@@ -157,8 +158,10 @@ def world_of(
     components: Collection[str],
     where: str = "simulated",
 ) -> World:
-    """The world of a section whose parameters are in ``spaces``. ``components``: of the workload;
-    ``where``: the section's key, in errors. Raises SpecError.
+    """Convert a section to a world. Raises SpecError.
+
+    ``spaces``: must have all parameters of the section; ``components``: of the workload; ``where``:
+    the section's key, for error messages.
     """
     _check_components(section, components, where)
     for part in section.costs.restart.keys() - spaces.keys():
@@ -190,7 +193,7 @@ def world_of(
 
 
 class _Scales:
-    """Knows the default and the scale of every parameter."""
+    """The defaults and scales of all parameters."""
 
     def __init__(self, spaces: Mapping[str, Space]) -> None:
         self._parameters: dict[str, Parameter] = {}
@@ -201,7 +204,7 @@ class _Scales:
             self._defaults |= {f"{component}.{name}": value for name, value in unset.items()}
 
     def effect(self, section: EffectSection, where: str) -> Effect:
-        """The effect of a section. Raises SpecError when its shape does not suit its parameter."""
+        """Convert a section to an effect. Raises SpecError if shape and parameter do not fit."""
         name, shape = section.parameter, section.shape
         kind, default = self._parameters[name].kind, self._defaults.get(name)
         log = kind in (Kind.LOG_INT, Kind.POWER_OF_TWO)

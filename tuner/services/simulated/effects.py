@@ -1,7 +1,7 @@
-"""What the values of parameters do to the times of components. Pure.
+"""Effects of parameter values on component times. Pure.
 
-Every effect is counted from the program's own default: a parameter that is not set changes nothing.
-Curves are drawn on the parameter's scale, the logarithm where the search space spaces it by ratio.
+Every effect is relative to the program's own default: a parameter that is not set has no effect.
+Curves are defined on the parameter's scale, which is logarithmic if that of the search space is.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Whether a parameter is in ``low <= value <= high``, or is exactly ``value``.
+    """A condition on a parameter: ``low <= value <= high``, or exactly ``value``.
 
-    ``default``: what an unset parameter counts as; with None the condition does not hold for it.
+    ``default``: the value assumed for an unset parameter; if None, the condition is false then.
     """
 
     parameter: str
@@ -45,7 +45,7 @@ class Condition:
     default: Value | None = None
 
     def holds(self, values: Mapping[str, Value]) -> bool:
-        """Whether it holds for these values, by qualified name."""
+        """Whether the condition is true for these values, by qualified name."""
         current = values.get(self.parameter, self.default)
         if current is None:
             return False
@@ -56,16 +56,17 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a parameter's value does to the time of some components.
+    """The effect of a parameter on the times of some components.
 
-    ``change``: relative change of time where the effect is in full, -0.05 for 5% less, of
-    ``components``, all when empty. ``changes``: instead, one for each component named. ``shape``:
-    how it grows; a step holds for a ``value``, or in ``low <= value <= high``, and a plateau rises
-    from ``low`` to ``high``, or from ``high`` to ``low`` when ``falling``. ``at`` and ``width`` are
-    of the other shapes, ``width`` a factor where ``log``, else a distance. ``when``: further
-    conditions, without which there is no effect. ``fails``: how a configuration goes wrong instead:
-    ``start`` (the program does not start), ``workload`` (the run is void), "" for not at all.
-    ``default``: of the parameter, None for one without; ``log``: whether its scale is logarithmic.
+    ``change``: relative change of time at full effect, -0.05 for 5% less; it applies to
+    ``components``, or to all if empty. ``changes``: replaces both, with one change per component.
+    ``shape``: how the effect depends on the value. A step applies at ``value``, or for ``low <=
+    value <= high``; a plateau rises from ``low`` to ``high``, or from ``high`` to ``low`` if
+    ``falling``; the other shapes use ``at`` and ``width``, a factor if ``log``, otherwise a
+    distance. ``when``: further conditions, all of which must be true. ``fails``: makes the
+    configuration fail instead: ``start`` (the program does not start), ``workload`` (the run is
+    void), "" for no failure. ``default``: of the parameter, None if it has none; ``log``: whether
+    its scale is logarithmic.
     """
 
     parameter: str
@@ -91,11 +92,11 @@ class Effect:
         return frozenset(name.partition(".")[0] for name in names)
 
     def holds(self, configuration: Configuration) -> bool:
-        """Whether a step applies to a configuration; to an unset parameter it never does."""
+        """Whether a step applies to a configuration; it never does if the parameter is unset."""
         return self.share(configuration.as_dict()) != 0.0
 
     def share(self, values: Mapping[str, Value]) -> float:
-        """The part of the full effect that these values have: 1 for all of it, 0 for none."""
+        """The fraction of the full effect at these values: 1 for all of it, 0 for none."""
         current = values.get(self.parameter)
         if current is None or not all(condition.holds(values) for condition in self.when):
             return 0.0
@@ -117,7 +118,7 @@ class Effect:
         return math.log1p(self.change)
 
     def _curve(self, value: Value | None) -> float:
-        """The height of the curve over a value; that over an unknown default is 0."""
+        """The height of the curve at a value; 0 at an unknown default."""
         if value is None or isinstance(value, str):
             return 0.0
         x = self._place(value)
@@ -129,12 +130,12 @@ class Effect:
         if self.shape is Shape.PEAK:
             width = math.log(self.width) if self.log else self.width
             return math.exp(-0.5 * ((x - top) / width) ** 2)
-        assert isinstance(self.default, int)  # a world is only made with one
+        assert isinstance(self.default, int)  # ensured when the world is created
         foot = self._place(self.default)
         along = (x - top) / (foot - top)
         if self.shape is Shape.LINEAR:
             return 1.0 - along
-        # 1 at the top, 0 at the default, and never under -1 however far away.
+        # 1 at the top, 0 at the default, and never below -1 at any distance.
         return float(2.0 ** (1.0 - min(along**2, 60.0)) - 1.0)
 
     def _place(self, value: float) -> float:

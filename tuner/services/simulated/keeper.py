@@ -1,6 +1,7 @@
-"""What is in force on a simulated testbed between two runs: a file, as real hosts have their disks.
+"""Persistent state of a simulated testbed between runs: a file, like the disks of real hosts.
 
-It exists once something was applied there; campaigns put their changes back and leave none.
+The file is created when a configuration is applied to stay. Campaigns restore their changes and
+create none.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ Settings = dict[str, Value]
 
 
 class _Document(Section):
-    """The file: the settings in force, open journals and those that are kept by the name of an
-    application, each by component.
+    """The content of the file.
+
+    The settings in force and the open journals, by component; and the kept journals, by the name of
+    the application, then by component.
     """
 
     settings: dict[str, Settings] = Field(default_factory=dict)
@@ -34,20 +37,21 @@ class _Document(Section):
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """The file of one testbed. TestbedError: it cannot be read or written."""
+    """The file of one testbed. Methods raise TestbedError if it cannot be read or written."""
 
     file: Path
 
     @classmethod
     def of(cls, section: SimulatedSection, state_directory: Path) -> Keeper:
-        """The keeper of a section: by its name, or by its whole content without one."""
+        """The keeper of a section, identified by its name, or by its content if it has none."""
         identity = section.name or json.dumps(section.model_dump(mode="json"), sort_keys=True)
         name = sha256(identity.encode()).hexdigest()[:32]
         return cls(state_directory / "simulated" / f"{name}.json")
 
     def initial(self, otherwise: Mapping[str, Value]) -> dict[str, Value]:
-        """The settings by qualified name that a run begins with: those in force, or those from
-        before an interrupted change.
+        """Return the settings at the start of a run, by qualified name.
+
+        These are the settings in force, or those from before an interrupted change.
         """
         document = self._read()
         settings = dict(otherwise)
@@ -57,13 +61,13 @@ class Keeper:
         return settings
 
     def in_force(self, component: str, otherwise: Mapping[str, Value]) -> Settings:
-        """The present settings of one part."""
+        """Return the current settings of one part."""
         return self._read().settings.get(component, dict(otherwise))
 
     def change(
         self, component: str, initial: Mapping[str, Value], settings: Mapping[str, Value]
     ) -> None:
-        """Record the initial settings, before the first change, and the new ones."""
+        """Record the new settings, and, before the first change, the initial ones."""
         document = self._read()
         document.open.setdefault(component, dict(initial))
         document.settings[component] = dict(settings)
@@ -92,7 +96,7 @@ class Keeper:
             self._write(document)
 
     def put_back(self, component: str) -> None:
-        """Bring back the initial settings; harmless when nothing was changed."""
+        """Restore the initial settings; does nothing if nothing was changed."""
         document = self._read()
         if component in document.open:
             document.settings[component] = document.open.pop(component)

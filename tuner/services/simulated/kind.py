@@ -1,4 +1,4 @@
-"""The simulated service as a kind: it takes the parts of any other."""
+"""The simulated service as a kind: it accepts the parts of any other kind."""
 
 from __future__ import annotations
 
@@ -77,9 +77,7 @@ class SimulatedWay(Way[SimulatedSection]):
         return SimulatedTestbed(wish.spaces, world, initial, wish.references, keeper=keeper)
 
     def mistakes(self, section: SimulatedSection, where: str, wish: Wish) -> Sequence[str]:
-        """See Way.mistakes: every parameter and reference that it names must be there, and the
-        spaces be for simulation.
-        """
+        """See Way.mistakes: parameters and references must exist, and spaces allow simulation."""
         references = [reference.name for reference in wish.references]
         spaces = wish.spaces.items()
         names = [f"{part}.{each.name}" for part, space in spaces for each in space.parameters]

@@ -1,8 +1,8 @@
-"""The noise of simulated runs: everything that changes a time and is no configuration's doing.
+"""The noise of simulated runs: all changes of times that are not caused by the configuration.
 
-Owns the kinds of noise and how they are drawn. Each number follows from the seed, the block and the
-run alone, never from what was drawn before: a resumed campaign draws what it would have
-drawn. What continues from run to run starts again with each block.
+Defines the kinds of noise and how they are drawn. Each number depends only on the seed, the block
+and the run, not on earlier draws, so that a resumed campaign draws the same numbers. Noise that is
+correlated between runs starts anew with each block.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Wander:
-    """Log time that wanders from run to run: standard deviation ``sd``, and ``correlation`` of one
-    run with the next.
+    """Autocorrelated noise of log time.
+
+    ``sd``: standard deviation; ``correlation``: between consecutive runs.
     """
 
     sd: float
@@ -25,7 +26,7 @@ class Wander:
 
 @dataclass(frozen=True, slots=True)
 class Spikes:
-    """A component that takes longer for once: how likely, and its relative change of time."""
+    """Occasional outliers of a component: their probability, and relative change of time."""
 
     probability: float
     change: float
@@ -33,8 +34,10 @@ class Spikes:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Processors that somebody else uses during a run: mean and standard deviation in cores,
-    ``correlation`` of one run with the next, and its ``effect`` on log time per core.
+    """Processor load by others during a run.
+
+    ``mean`` and ``sd``: mean and standard deviation in cores; ``correlation``: between consecutive
+    runs; ``effect``: on log time, per core.
     """
 
     mean: float
@@ -43,16 +46,14 @@ class Load:
     effect: float
 
     def cores(self, standard: float) -> float:
-        """The load for a standard normal number; log-normal, so never negative."""
+        """Convert a standard normal number to a load in cores; log-normal, so never negative."""
         spread = math.log1p((self.sd / self.mean) ** 2)
         return self.mean * math.exp(math.sqrt(spread) * standard - spread / 2.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Which run it is: of which ``seed`` and ``block``, of which ``trial``, and how many runs the
-    block had before it (``position``).
-    """
+    """The identity of a run. ``position``: the number of earlier runs in the block."""
 
     seed: int
     block: str
@@ -62,8 +63,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class NoiseDraw:
-    """The noise of one run: log time of each component, and the load beside it in cores; None
-    where the world has none.
+    """The noise of one run.
+
+    ``logs``: noise of log time by component; ``others`` and ``stolen``: load in cores, None if the
+    world has no such load.
     """
 
     logs: tuple[float, ...]
@@ -73,12 +76,12 @@ class NoiseDraw:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Standard deviations of log times.
+    """All noise of a simulated testbed.
 
-    ``component``: of each component of each run, times its entry in ``factors``. ``block``: shared
-    by the runs of a block, which pairing takes out. ``arm``: shared by the components of a run.
-    ``drift``: how much slower everything gets in 100 blocks, in log time. ``others`` and
-    ``stolen``: processor time used by other programs, and taken by the hypervisor.
+    Standard deviations of log time: ``component``: of each component of each run, multiplied by its
+    entry in ``factors``; ``block``: shared by the runs of a block, and removed by pairing; ``arm``:
+    shared by the components of a run. ``drift``: increase of log time per 100 blocks. ``others``
+    and ``stolen``: processor time used by other programs, and stolen by the hypervisor.
     """
 
     component: float = 0.014
@@ -92,7 +95,7 @@ class Noise:
     stolen: Load | None = None
 
     def draw(self, run: Run, components: Sequence[str]) -> NoiseDraw:
-        """The noise of one run."""
+        """Draw the noise of one run."""
         own = f"{run.seed}:{run.block}:{run.trial}"
         chance = random.Random(own)
         shared = random.Random(f"{run.seed}:{run.block}").gauss(0.0, self.block)
@@ -123,7 +126,7 @@ def _cores(run: Run, name: str, load: Load | None) -> float | None:
 
 
 def _autocorrelated(run: Run, name: str, correlation: float) -> float:
-    """A standard normal number, correlated with that of the run before it in its block (AR(1))."""
+    """Draw a standard normal number, correlated with the previous run in the block (AR(1))."""
     steps = random.Random(f"{run.seed}:{run.block}:{name}")
     at = steps.gauss(0.0, 1.0)
     fresh = math.sqrt(1.0 - correlation**2)

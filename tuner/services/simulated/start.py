@@ -1,4 +1,4 @@
-"""The first steps without a server: a campaign on arithmetic, to see how fstune works."""
+"""Guided setup without a server: a simulated campaign, to see how fstune works."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tuner.services.start import Choice, Draft, Interview, Start
 
 
 class SimulatedStart(Start):
-    """A service that exists only as arithmetic, and on which one setting makes a difference."""
+    """A simulated service on which one setting makes a difference."""
 
     name = "simulated"
     title = "no server: a service that exists only as arithmetic, to see how fstune works"

@@ -1,4 +1,4 @@
-"""The simulated testbed: parts that take any setting, an engine that draws its times."""
+"""The simulated testbed: parts that accept any setting, and an engine that draws times."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tuner.services.simulated.world import World
 from tuner.services.target import Target
 from tuner.services.testbed import Bench
 
-#: What the simulated hosts allow.
+#: The limits of the simulated hosts.
 FACTS: Mapping[str, int] = {
     "net_core_rmem_max": 4 << 20,
     "memory_bytes": 16 << 30,
@@ -31,13 +31,13 @@ FACTS: Mapping[str, int] = {
 }
 
 
-#: Ten years: no campaign takes as long, and a database takes no time much longer.
+#: Ten years: longer than any campaign; databases do not accept much longer times.
 _LONGEST_S = 10 * 366 * 86_400.0
 
 
 @dataclass(slots=True)
 class VirtualClock:
-    """Seconds that pass only by ``advance``."""
+    """A clock in seconds that is only advanced by ``advance``."""
 
     now_s: float = 0.0
 
@@ -45,7 +45,7 @@ class VirtualClock:
         return self.now_s
 
     def advance(self, seconds: float) -> None:
-        """Let time pass. Raises TestbedError when it would be too long for any campaign."""
+        """Advance the clock. Raises TestbedError when it would exceed the limit."""
         if self.now_s + seconds > _LONGEST_S:
             raise TestbedError(
                 "the simulated testbed takes longer than ten years; give it less noise, smaller "
@@ -55,7 +55,7 @@ class VirtualClock:
 
 
 class Keeping(Protocol):
-    """Keeps what is in force; see ``Keeper``, whose methods these are."""
+    """Persistence of the settings in force; see the methods of ``Keeper``."""
 
     def in_force(self, component: str, otherwise: Mapping[str, Value]) -> dict[str, Value]: ...
 
@@ -74,8 +74,10 @@ class Keeping(Protocol):
 
 @dataclass(slots=True)
 class _SimulatedPart:
-    """A program that takes any valid setting at once. ``before``: those that are brought up before
-    it; whether it starts may depend on their settings too.
+    """A part that applies any valid setting immediately.
+
+    ``before``: the parts that are started before it; whether it starts may depend on their settings
+    too.
     """
 
     space: Space
@@ -155,7 +157,7 @@ class _SimulatedPart:
 
 @dataclass(slots=True)
 class _SimulatedEngine:
-    """Runs a workload by drawing its times. The same campaign seed gives the same times again."""
+    """Runs a workload by drawing its times, which are reproducible for the same seed."""
 
     parts: Mapping[str, _SimulatedPart]
     world: World
@@ -172,15 +174,15 @@ class _SimulatedEngine:
         return report
 
     def end_runs(self, prefix: str) -> None:
-        """Nothing goes on by itself."""
+        """Nothing runs in the background."""
 
     def clean_leftovers(self, prefix: str) -> None:
-        """Nothing is ever left."""
+        """Runs leave nothing behind."""
 
 
 @dataclass(frozen=True, slots=True)
 class _SimulatedReference:
-    """A path whose times are drawn like those of the service."""
+    """A reference whose times are drawn like those of the service."""
 
     plan: ReferencePlan
     ratio: float
@@ -192,12 +194,12 @@ class _SimulatedReference:
         return self.draw(run_id, Configuration(), self.ratio), None
 
     def clean_leftovers(self, prefix: str) -> None:
-        """Nothing is ever left."""
+        """Runs leave nothing behind."""
 
 
 @dataclass(slots=True)
 class _Draw:
-    """Draws the times of runs and lets them pass."""
+    """Draws the times of runs and advances the clock by them."""
 
     world: World
     workload: Workload
@@ -220,14 +222,14 @@ class _Draw:
 
 
 def _settings(parts: Mapping[str, _SimulatedPart]) -> Configuration:
-    """What is in effect in all parts together."""
+    """The settings in effect in all parts."""
     return Configuration.of(
         {f"{c}.{n}": v for c, part in parts.items() for n, v in part.values.items()}
     )
 
 
 class SimulatedTestbed:
-    """A testbed with a known truth."""
+    """A testbed with a known ground truth."""
 
     def __init__(
         self,
@@ -238,8 +240,8 @@ class SimulatedTestbed:
         *,
         keeper: Keeping | None = None,
     ) -> None:
-        """``spaces`` by component; ``initial``: the settings there, by qualified name. ``keeper``:
-        keeps what is applied there; without one nothing stays.
+        """``spaces``: by component; ``initial``: the initial settings, by qualified name;
+        ``keeper``: stores applied configurations; without one, none can stay.
         """
         self.remarks: tuple[str, ...] = ()
         self.clock = VirtualClock()
@@ -288,10 +290,10 @@ class SimulatedTestbed:
 
     @property
     def world(self) -> World:
-        """Its truth."""
+        """Its ground truth."""
         return self._world
 
     @property
     def settings(self) -> Configuration:
-        """What is in effect now."""
+        """The settings in effect now."""
         return _settings(self._parts)

@@ -1,4 +1,4 @@
-"""The truth of a simulated testbed: what is fast, what fails, how noisy it is, what it costs."""
+"""Ground truth of a simulated testbed: performance, failures, noise and cost."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from tuner.model import Configuration
 from tuner.services.simulated.effects import Effect
 from tuner.services.simulated.noise import Noise, Run
 
-#: Processor time of the programs as a share of a run without noise.
+#: Processor time as a fraction of the duration of a run without noise.
 _SERVER_SHARE = 0.30
 _CLIENT_SHARE = 0.40
 _ENGINE_SHARE = 0.15
 _IRQ_SHARE = 0.03
 _WAITING_SHARE = 0.02
-#: No time is longer or shorter than exp of this: worlds may be absurd, but none overflows.
+#: Limit of log times in both directions, so that even absurd worlds do not overflow.
 _MOST_LOG = 100.0
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What things take, in seconds: a ``restart`` of each part, by component of the service (a part
-    that is not here: ``usual_restart``), and each component of a run of the ``workload`` without
-    effects and noise.
+    """Durations in seconds.
+
+    ``restart``: of a restart, by part; ``usual_restart``: of a restart of any other part;
+    ``component``: of each component of the workload, without effects and noise.
     """
 
     restart: Mapping[str, float] = field(default_factory=dict)
@@ -32,15 +33,16 @@ class Costs:
     component: float = 1.0
 
     def restart_s(self, part: str) -> float:
-        """What a restart of a part takes."""
+        """Return the duration of a restart of a part."""
         return self.restart.get(part, self.usual_restart)
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """One run: seconds of each component, and what the hosts counted meanwhile, by the names that
-    real hosts have (server and client on one machine); nothing where the world has no load to tell
-    of. ``cpu_s``: of the engine.
+    """The results of one run.
+
+    ``seconds``: by component; ``counted``: the diagnostics, by the names of real hosts (server and
+    client on one machine), empty if the world has no load; ``cpu_s``: of the engine.
     """
 
     seconds: Mapping[str, float]
@@ -49,16 +51,16 @@ class Times:
 
     @property
     def total_s(self) -> float:
-        """What the run takes."""
+        """The duration of the run."""
         return sum(self.seconds.values())
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The truth: effects, noise and costs.
+    """The ground truth: effects, noise and costs.
 
-    ``references``: how many times as long a reference takes as a configuration without effects, by
-    its name; 1 when it is not here.
+    ``references``: the time of a reference relative to a configuration without effects, by its
+    name; 1 for any other reference.
     """
 
     effects: tuple[Effect, ...] = ()
@@ -89,8 +91,9 @@ class World:
     def failure(
         self, configuration: Configuration, kind: str, parts: Collection[str] | None = None
     ) -> str | None:
-        """The parameter that makes a configuration fail in this way, if one does; with ``parts``,
-        by what is set in these alone.
+        """The parameter that makes a configuration fail in this way, if any.
+
+        With ``parts``, only effects that depend on no other parts are considered.
         """
         values = configuration.as_dict()
         for effect in self.effects:
@@ -106,7 +109,7 @@ class World:
         components: Sequence[str],
         ratio: float = 1.0,
     ) -> Times:
-        """Draw one run of the workload, ``ratio`` times as long as it would be."""
+        """Draw one run of the workload, with its times multiplied by ``ratio``."""
         truth = self.log_changes(configuration, components)
         noise_draw = self.noise.draw(run, components)
         scale = self.costs.component * ratio

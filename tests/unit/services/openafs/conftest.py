@@ -1,4 +1,4 @@
-"""What the tests of the kernel's client share."""
+"""Fixtures shared by the tests of the kernel client."""
 
 from __future__ import annotations
 

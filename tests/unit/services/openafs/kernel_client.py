@@ -1,8 +1,8 @@
-"""A stand-in for a host with the kernel's client, in a directory.
+"""A stand-in, in a directory, for a host with the kernel client.
 
-The scripts of fstune run for real; the programs that they ask are stand-ins that behave as those of
-real hosts were seen to: a stop that succeeds and leaves everything mounted, a start with a bad
-option, connections that keep the encryption that they were made with.
+The scripts of fstune are real. The programs that they call are stand-ins that imitate the observed
+behaviour of real hosts: a stop that succeeds although everything stays mounted, a start with a bad
+option, connections that keep the encryption that they were created with.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from tuner.hosts.local import LocalConnector
 from tuner.services.openafs.tokens import TokenPlace
 from tuner.services.openafs.unit import UnitClient, UnitPlace, options_in
 
-FOUND = '# local settings\nAFS_CLIENT=true\nOPTIONS="-chunksize 18 -afsdb"\n'
+ORIGINAL = '# local settings\nAFS_CLIENT=true\nOPTIONS="-chunksize 18 -afsdb"\n'
 SERVER = "192.0.2.9"
 
-#: Each keeps the state of the host in files of the directory that it is told in HERE.
+#: Each keeps the state of the host in files in the directory $HERE.
 STAND_INS = {
     "systemctl": """
 case $1 in
@@ -141,14 +141,14 @@ class Machine:
             (self.here / mark).touch()
 
     def replace(self, program: str, old: str, new: str) -> None:
-        """Change what a stand-in does."""
+        """Change the code of a stand-in."""
         path = self.here / "bin" / program
         text = path.read_text()
         assert old in text
         path.write_text(text.replace(old, new))
 
     def journals(self) -> list[str]:
-        """Those that are open: by them the host would put itself back."""
+        """Names of the open journals, from which the host would restore itself."""
         scripts = (self.here / "restore").glob("*/restore.sh")
         return sorted(script.parent.name for script in scripts)
 
@@ -164,7 +164,7 @@ class Machine:
 
 
 def machine_in(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """One that runs, with the options in FOUND."""
+    """Create one with a running client and the options in ORIGINAL."""
     programs = directory / "bin"
     programs.mkdir()
     for name, body in STAND_INS.items():
@@ -173,13 +173,13 @@ def machine_in(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         path.chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.setenv("HERE", str(directory))
-    (directory / "afs.conf").write_text(FOUND)
+    (directory / "afs.conf").write_text(ORIGINAL)
     (directory / "afs.conf").chmod(0o640)
     (directory / "crypt").write_text("crypt (data security)")
     (directory / "storebehind").write_text("0")
     (directory / "bypassthreshold").write_text("-1")
     (directory / "cache").mkdir()
     (directory / "cache" / "V1").write_text("cached")
-    found = Machine(directory)
-    found.set("mounted", "loaded")
-    return found
+    machine = Machine(directory)
+    machine.set("mounted", "loaded")
+    return machine

@@ -1,8 +1,8 @@
-"""A stand-in for a host whose kernel's network limits are tuned, with a fileserver on it, in a
-directory.
+"""A stand-in, in a directory, for a host with a fileserver and tunable network limits.
 
-The scripts of fstune run for real; what they ask and set is a file here, never this machine's. The
-server keeps the trap of real ones: its socket has the buffers that the limits allowed at its start.
+The scripts of fstune are real, but they read and write files in the directory, never the settings
+of this machine. Like a real server, the stand-in keeps the socket buffers that the limits allowed
+when it was started.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ echo " skmem:(r0,rb$((2 * $(cat "$HERE/buffer"))),t0)\"""",
 
 @dataclass(frozen=True)
 class NetworkHost(Direct):
-    """The host, as a connector to it."""
+    """The host, which is also the connector to it."""
 
     here: Path
     host: str
@@ -103,16 +103,16 @@ class NetworkHost(Direct):
         return FileserverPlace("192.0.2.9", self.directory, "dafs", f"{self.here}/FileLog")
 
     def journals(self) -> list[str]:
-        """Those that are open: by them the host would put itself back."""
+        """Names of the open journals, from which the host would restore itself."""
         scripts = (self.here / "restore").glob("*/restore.sh")
         return sorted(script.parent.name for script in scripts)
 
     def calls(self) -> list[str]:
-        """What was set and started since the last look."""
+        """Commands that set or started something since the last call."""
         path = self.here / "calls"
-        found = path.read_text().splitlines() if path.exists() else []
+        calls = path.read_text().splitlines() if path.exists() else []
         path.write_text("")
-        return found
+        return calls
 
     def number(self, name: str) -> int:
         return int((self.here / name).read_text())
@@ -125,23 +125,23 @@ class NetworkHost(Direct):
         (self.here / name).write_text(f"{value}\n")
 
     def set_up_server(self, options: str = "") -> None:
-        """A fileserver that runs, started with the limits that there are now."""
+        """Start a fileserver with the current limits."""
         commands = [f"{PROGRAM} {options}".strip(), *COMPANIONS]
         self.run(["bos", "create", "192.0.2.9", "dafs", "dafs", *commands, "-localauth"])
         self.calls()
 
 
 def host_in(directory: Path, name: str, kernel: str = "", **limits: int) -> NetworkHost:
-    """One with the usual limits but for these. ``kernel``: that of another one, too."""
+    """Create one with the usual limits except for these. ``kernel``: equal for a shared kernel."""
     here = directory / name
     (here / "bin").mkdir(parents=True)
     for program, body in STAND_INS.items():
         path = here / "bin" / program
         path.write_text(f"#!/bin/sh\n{body.strip()}\n")
         path.chmod(0o755)
-    found = NetworkHost(here, name)
+    host = NetworkHost(here, name)
     for limit, value in {**USUAL, **limits}.items():
-        found.write(limit, value)
-    found.write("boot_id", kernel or name)
-    found.write("meminfo", "MemTotal:       16777216 kB")
-    return found
+        host.write(limit, value)
+    host.write("boot_id", kernel or name)
+    host.write("meminfo", "MemTotal:       16777216 kB")
+    return host

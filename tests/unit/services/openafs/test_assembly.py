@@ -1,4 +1,4 @@
-"""From a kernel client to a bench: what its restarts lose is set anew and proven."""
+"""Assembly with a kernel client: settings lost by a restart are set and verified again."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ FILE = Path(__file__).parents[3] / "data" / "testbeds" / "everything.yaml"
 
 
 def bench(
-    machine: Machine, wanted: Requirements, *, token: bool = False, alike: bool = True
+    machine: Machine, requirements: Requirements, *, token: bool = False, alike: bool = True
 ) -> Bench:
-    """A testbed of this client alone; the server stays as it is."""
+    """Assemble a bench with only this client; the server is not tuned."""
     directory = f"{machine.here}/restore"
     layout = Layout(str(machine.here), "/afs/bench", FileserverPlace(SERVER, directory), "kept")
     client = ClientHost(LocalConnector(), machine.place(token=token))
     work = load_workload("mixed-use")
-    wanted = replace(wanted, fileserver=None)
-    return assemble(LocalConnector(), [client], layout, wanted, work, alike=alike)
+    requirements = replace(requirements, fileserver=None)
+    return assemble(LocalConnector(), [client], layout, requirements, work, alike=alike)
 
 
 def quiet(what: str) -> None:
-    """Nobody listens."""
+    """Ignore the text."""
 
 
 def put_back(target: Target) -> None:
@@ -47,46 +47,46 @@ def put_back(target: Target) -> None:
 
 @pytest.mark.slow
 def test_encryption_is_proven_after_every_start_for_a_cold_cache(machine: Machine) -> None:
-    """What a stage with a cold cache measures is carried by connections of its own."""
-    found = bench(machine, usual_wishes("afsd"), token=True)
+    """A stage with a cold cache uses connections of its own."""
+    testbed = bench(machine, usual_wishes("afsd"), token=True)
     in_clear = Configuration.of({"client_runtime.crypt": "off"})
-    found.target.apply(in_clear, quiet)
-    found.make_cold()
+    testbed.target.apply(in_clear, quiet)
+    testbed.make_cold()
     assert machine.text("connection") == "clear"
-    # The next start is one whose connections are encrypted all the same.
+    # After the next start, connections are encrypted in spite of the setting.
     machine.replace("fs", """cut -d' ' -f1 "$HERE/crypt" >""", "echo crypt >")
     with pytest.raises(NotInEffect, match=r"fs.crypt should show off, it shows on"):
-        found.make_cold()
-    put_back(found.target)
+        testbed.make_cold()
+    put_back(testbed.target)
 
 
 @pytest.mark.slow
-def test_what_nobody_tunes_is_as_found_after_every_start(machine: Machine) -> None:
+def test_untuned_settings_are_restored_after_every_start(machine: Machine) -> None:
     (machine.here / "storebehind").write_text("64")
-    found = bench(machine, replace(usual_wishes("afsd"), client_runtime=None))
-    assert set(found.target.parts) == {"cache_manager"}
+    testbed = bench(machine, replace(usual_wishes("afsd"), client_runtime=None))
+    assert set(testbed.target.parts) == {"cache_manager"}
     options = Configuration.of({"cache_manager.daemons": 5})
-    found.target.apply(options, quiet)
+    testbed.target.apply(options, quiet)
     assert machine.text("storebehind") == "64"
-    found.make_cold()
+    testbed.make_cold()
     assert machine.text("storebehind") == "64"
     assert machine.journals() == ["cache_manager", "client_runtime"]
-    put_back(found.target)
+    put_back(testbed.target)
     assert machine.text("storebehind") == "64"
     assert machine.journals() == []
 
 
 @pytest.mark.slow
-def test_what_nobody_tunes_outlives_an_application_and_its_end(machine: Machine) -> None:
+def test_untuned_settings_survive_an_application_and_its_rollback(machine: Machine) -> None:
     (machine.here / "storebehind").write_text("64")
-    wanted = replace(usual_wishes("afsd"), client_runtime=None)
-    found = bench(machine, wanted)
-    found.target.apply(Configuration.of({"cache_manager.daemons": 5}), quiet)
-    part = found.target.parts["cache_manager"]
+    requirements = replace(usual_wishes("afsd"), client_runtime=None)
+    testbed = bench(machine, requirements)
+    testbed.target.apply(Configuration.of({"cache_manager.daemons": 5}), quiet)
+    part = testbed.target.parts["cache_manager"]
     part.keep("a1")  # type: ignore[attr-defined]
     assert machine.text("storebehind") == "64"
     assert machine.journals() == []
-    later = bench(machine, wanted, alike=False)
+    later = bench(machine, requirements, alike=False)
     part = later.target.parts["cache_manager"]
     part.reopen("a1")  # type: ignore[attr-defined]
     put_back(later.target)
@@ -96,16 +96,16 @@ def test_what_nobody_tunes_outlives_an_application_and_its_end(machine: Machine)
 
 
 @pytest.mark.slow
-def test_a_client_as_after_a_start_needs_nothing(machine: Machine) -> None:
-    found = bench(machine, replace(usual_wishes("afsd"), client_runtime=None))
-    found.make_cold()
+def test_default_runtime_settings_need_no_journal(machine: Machine) -> None:
+    testbed = bench(machine, replace(usual_wishes("afsd"), client_runtime=None))
+    testbed.make_cold()
     assert machine.journals() == ["cache_manager"]
-    put_back(found.target)
+    put_back(testbed.target)
 
 
 @pytest.mark.slow
 def test_a_rehearsal_lists_what_the_running_client_would_be_given(machine: Machine) -> None:
-    """And proves nothing: nothing is in effect."""
+    """It verifies nothing, since nothing is in effect."""
     (machine.here / "storebehind").write_text("64")
     document = yaml.safe_load(FILE.read_text())
     place = machine.place()
@@ -116,12 +116,12 @@ def test_a_rehearsal_lists_what_the_running_client_would_be_given(machine: Machi
     file = TestbedFile.model_validate(document)
     local = LocalConnector()
     there = cast(hosts.Hosts, SimpleNamespace(all=(local, local)))
-    wanted = replace(usual_wishes("afsd"), fileserver=None)
+    requirements = replace(usual_wishes("afsd"), fileserver=None)
     work = load_workload("mixed-use")
     stages = tuple(stage for stage in work.spec.stages if stage.cache == "cold")
     work = replace(work, spec=replace(work.spec, stages=stages))
-    found = hosts.rehearse(file, there, wanted, work, ())
-    commands = [command for _, command in found.commands]
+    rehearsal = hosts.rehearse(file, there, requirements, work, ())
+    commands = [command for _, command in rehearsal.commands]
     assert ("timeout", "20", "fs", "storebehind", "-allfiles", "64") in commands
     assert machine.calls() == []
 

@@ -1,6 +1,4 @@
-"""A fileserver on a host whose network limits are tuned: its socket gets no more than the limits of
-its start.
-"""
+"""A fileserver on a host with tuned network limits: the limits at its start clamp its buffers."""
 
 from __future__ import annotations
 
@@ -32,8 +30,8 @@ def host(tmp_path: Path) -> NetworkHost:
     return host_in(tmp_path, "fs9")
 
 
-def target(host: NetworkHost, *tuned: Connector) -> Target:
-    """Both parts. ``tuned``: the hosts whose limits are; without any that of the server."""
+def target_on(host: NetworkHost, *tuned: Connector) -> Target:
+    """A target with both parts. ``tuned``: the hosts with tuned limits; by default the server's."""
     network = HostNetwork.attach(tuned or [host], host.directory, LIMITS)
     server = Fileserver.attach(host, host.place, SERVER)
     follows = {"fileserver": "host_network"} if bound(server, network) else {}
@@ -41,9 +39,9 @@ def target(host: NetworkHost, *tuned: Connector) -> Target:
 
 
 def apply(target: Target, **values: int) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Bring a configuration into effect; what is in effect then, and what was done for it."""
-    wanted = {name.replace("__", "."): value for name, value in values.items()}
-    done = target.apply(Configuration.of(wanted), lambda what: None)
+    """Apply a configuration; returns the values in effect, and the actions."""
+    settings = {name.replace("__", "."): value for name, value in values.items()}
+    done = target.apply(Configuration.of(settings), lambda what: None)
     return done.effective.as_dict(), done.actions
 
 
@@ -54,70 +52,70 @@ def restore(target: Target) -> list[str]:
 @pytest.mark.slow
 def test_a_larger_buffer_is_possible_and_in_effect(host: NetworkHost) -> None:
     host.set_up_server()
-    found = target(host)
-    assert found.parts["fileserver"].facts["net_core_rmem_max"] == 32 * MIB
-    assert found.parts["fileserver"].facts["memory_bytes"] == 16 << 30
-    # What a limit as found cuts is told as it is.
-    effective, actions = apply(found, fileserver__udp_buffer=8 * MIB)
+    target = target_on(host)
+    assert target.parts["fileserver"].facts["net_core_rmem_max"] == 32 * MIB
+    assert target.parts["fileserver"].facts["memory_bytes"] == 16 << 30
+    # A value that is clamped by an original limit is reported as clamped.
+    effective, actions = apply(target, fileserver__udp_buffer=8 * MIB)
     assert effective == {UDP: USUAL}
     assert actions == ("fileserver restart",)
     effective, actions = apply(
-        found, host_network__rmem_max=8 * MIB, fileserver__udp_buffer=8 * MIB
+        target, host_network__rmem_max=8 * MIB, fileserver__udp_buffer=8 * MIB
     )
     assert effective == {RMEM: 8 * MIB, UDP: 8 * MIB}
-    # The command line is the same, the buffer is not.
+    # The command line is unchanged, but not the buffer.
     assert actions == ("host_network set", "fileserver restart")
     assert host.number("buffer") == 8 * MIB
-    again = apply(found, host_network__rmem_max=8 * MIB, fileserver__udp_buffer=8 * MIB)
+    again = apply(target, host_network__rmem_max=8 * MIB, fileserver__udp_buffer=8 * MIB)
     assert again == (effective, ())
 
 
 @pytest.mark.slow
-def test_limits_that_cut_nothing_restart_nothing(host: NetworkHost) -> None:
+def test_limits_that_clamp_nothing_restart_nothing(host: NetworkHost) -> None:
     host.set_up_server()
-    found = target(host)
-    assert apply(found, host_network__rmem_max=8 * MIB)[1] == ("host_network set",)
+    target = target_on(host)
+    assert apply(target, host_network__rmem_max=8 * MIB)[1] == ("host_network set",)
     values = {"fileserver__udp_buffer": 131072, "host_network__rmem_max": 8 * MIB}
-    assert apply(found, **values)[1] == ("fileserver restart",)
+    assert apply(target, **values)[1] == ("fileserver restart",)
     values |= {"host_network__wmem_max": MIB}
-    assert apply(found, **values)[1] == ("host_network set",)
-    # The send buffer is asked for in the same size.
+    assert apply(target, **values)[1] == ("host_network set",)
+    # The requested size also applies to the send buffer.
     values["fileserver__udp_buffer"] = 4 * MIB
-    apply(found, **values)
+    apply(target, **values)
     values["host_network__wmem_max"] = 2 * MIB
-    assert apply(found, **values)[1] == ("host_network set", "fileserver restart")
+    assert apply(target, **values)[1] == ("host_network set", "fileserver restart")
 
 
 @pytest.mark.slow
-def test_a_server_elsewhere_is_not_concerned(host: NetworkHost, tmp_path: Path) -> None:
+def test_limits_of_other_hosts_do_not_affect_the_server(host: NetworkHost, tmp_path: Path) -> None:
     host.set_up_server()
-    found = target(host, host_in(tmp_path, "c1"))
-    assert not found.follows
-    assert found.parts["fileserver"].facts["net_core_rmem_max"] == USUAL
+    target = target_on(host, host_in(tmp_path, "c1"))
+    assert not target.follows
+    assert target.parts["fileserver"].facts["net_core_rmem_max"] == USUAL
     values = {"fileserver__udp_buffer": MIB, "host_network__rmem_max": 8 * MIB}
-    assert apply(found, **values)[0] == {UDP: USUAL, RMEM: 8 * MIB}
-    # By another name it is still the same kernel.
-    found = target(host, host_in(tmp_path, "here", kernel="fs9"))
-    assert found.follows == {"fileserver": "host_network"}
+    assert apply(target, **values)[0] == {UDP: USUAL, RMEM: 8 * MIB}
+    # The same kernel under another name.
+    target = target_on(host, host_in(tmp_path, "here", kernel="fs9"))
+    assert target.follows == {"fileserver": "host_network"}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", ["", "-udpsize 4194304", "-p 20"])
 @pytest.mark.parametrize("by", ["fstune", "itself", "a part at a time"])
 def test_the_server_gets_back_exactly_what_it_had(host: NetworkHost, options: str, by: str) -> None:
-    """Its options may be the same all the time: its buffer is not."""
+    """Even if its options never change, its buffer does."""
     host.set_up_server(options)
     commands, buffer = (host.here / "commands").read_text(), host.number("buffer")
-    found = target(host)
+    target = target_on(host)
     values = {"host_network__rmem_max": 8 * MIB}
     if not options:
         values["fileserver__udp_buffer"] = 8 * MIB
-    assert "-p" in options or apply(found, **values)[1] == (
+    assert "-p" in options or apply(target, **values)[1] == (
         "host_network set",
         "fileserver restart",
     )
     if by == "fstune":
-        restore(found)
+        restore(target)
     elif by == "itself":
         restore_all(host, str(host.here))
     else:
@@ -133,57 +131,57 @@ def test_the_server_gets_back_exactly_what_it_had(host: NetworkHost, options: st
 @pytest.mark.slow
 def test_a_server_whose_buffer_is_as_found_is_left_alone(host: NetworkHost) -> None:
     host.set_up_server("-udpsize 4194304")
-    found = target(host)
-    apply(found, fileserver__udp_buffer=4 * MIB, host_network__rmem_max=8 * MIB)
-    apply(found, fileserver__udp_buffer=4 * MIB)
+    target = target_on(host)
+    apply(target, fileserver__udp_buffer=4 * MIB, host_network__rmem_max=8 * MIB)
+    apply(target, fileserver__udp_buffer=4 * MIB)
     host.calls()
-    assert restore(found)[1].startswith("fileserver on fs9 left as found")
+    assert restore(target)[1].startswith("fileserver on fs9 left as found")
     assert host.calls() == []
 
 
 @pytest.mark.slow
-def test_limits_that_do_not_come_back_do_not_keep_the_server_from_it(host: NetworkHost) -> None:
+def test_the_server_is_restored_although_limits_cannot_be(host: NetworkHost) -> None:
     host.set_up_server()
-    apply(target(host), fileserver__udp_buffer=8 * MIB, host_network__rmem_max=8 * MIB)
+    apply(target_on(host), fileserver__udp_buffer=8 * MIB, host_network__rmem_max=8 * MIB)
     host.write("refuses", 1)
     script = host.here / "restore" / "fileserver" / "restore.sh"
-    said = host.run(["sh", str(script)]).stdout
-    assert said.startswith(
+    output = host.run(["sh", str(script)]).stdout
+    assert output.startswith(
         "restarted as found; network limits: the network limits are not as found"
     )
     assert "-udpsize" not in (host.here / "commands").read_text()
 
 
-# What stays.
+# Configurations that stay.
 
 
 class NoEngine:
-    """Nothing runs."""
+    """An engine without runs."""
 
     def end_runs(self, prefix: str) -> None:
         """See Engine.end_runs."""
 
 
-def opened(host: NetworkHost) -> OpenTestbed:
+def open_testbed(host: NetworkHost) -> OpenTestbed:
     unused: Any = None
     engine: Any = NoEngine()
-    both = target(host)
+    both = target_on(host)
     bench = Bench(both, engine, unused, unused)
-    return OpenTestbed("a1", bench, lasting_parts(both), (), lambda said: None)
+    return OpenTestbed("a1", bench, lasting_parts(both), (), lambda message: None)
 
 
 @pytest.mark.slow
-def test_limits_that_stay_reach_the_server_and_go_with_it(host: NetworkHost) -> None:
-    """Only the limits change, and the server that they cut must be restarted for them."""
+def test_lasting_limits_restart_the_server_when_applied_and_rolled_back(host: NetworkHost) -> None:
+    """Only the limits change, but the server with clamped buffers must be restarted."""
     host.set_up_server("-udpsize 4194304")
-    found = opened(host)
-    before = found.in_effect()
+    testbed = open_testbed(host)
+    before = testbed.in_effect()
     assert before == Configuration.of({UDP: 4 * MIB})
     after = Configuration.of({UDP: 4 * MIB, RMEM: 8 * MIB})
-    found.change(after, frozenset({"host_network"}))
-    found.keep(frozenset({"host_network"}))
+    testbed.change(after, frozenset({"host_network"}))
+    testbed.keep(frozenset({"host_network"}))
     assert (host.number("buffer"), host.journals()) == (4 * MIB, [])
-    again = opened(host)
+    again = open_testbed(host)
     assert again.in_effect() == after
     assert again.put_back(before) == ""
     assert (host.number("buffer"), host.limits[0], host.journals()) == (USUAL, USUAL, [])

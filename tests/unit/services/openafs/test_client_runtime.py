@@ -1,6 +1,6 @@
-"""What is set on running clients: given anew after each start, proven, put back.
+"""Runtime settings of clients: set again after each start, verified and restored.
 
-The stand-in keeps the trap of real clients: a connection keeps the encryption it was made with.
+Like a real client, the stand-in has connections that keep the encryption they were created with.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SPACE = search_spaces.load("openafs-client-runtime")
 
 
 def runtime(machine: Machine, *, token: bool = True) -> tuple[ClientRuntime, UnitClient]:
-    """The part and the client that it is about; both read what is there."""
+    """The part and its client, both attached to the machine."""
     client = machine.client(token=token)
     place = (client.place.directory, SERVER, "/afs/bench")
     client.live = Live.attach(client.host, SPACE, client.tokens, place)
@@ -36,17 +36,17 @@ def runtime(machine: Machine, *, token: bool = True) -> tuple[ClientRuntime, Uni
 
 
 def commands(machine: Machine) -> list[str]:
-    """What was set, and the tokens that were made, since the last look."""
+    """Commands that set something or obtained a token since the last call."""
     path = machine.here / "calls"
     words = ("setcrypt", "storebehind", "precache", "bypassthreshold", "aklog")
-    found = [call for call in machine.calls() if call.split()[0] in words]
+    calls = [call for call in machine.calls() if call.split()[0] in words]
     path.write_text("")
-    return found
+    return calls
 
 
 @pytest.mark.slow
 def test_encryption_is_what_connections_have(machine: Machine) -> None:
-    """Set alone it would change nothing: connections are made anew, and asked."""
+    """Setting it has no effect on existing connections: they are recreated and read back."""
     part, client = runtime(machine)
     assert part.initial == {"crypt": "on"}
     client.start([])
@@ -62,7 +62,7 @@ def test_encryption_is_what_connections_have(machine: Machine) -> None:
 
 
 @pytest.mark.slow
-def test_a_connection_that_kept_its_encryption_is_found(machine: Machine) -> None:
+def test_a_connection_that_kept_its_encryption_is_detected(machine: Machine) -> None:
     part, client = runtime(machine)
     client.start([])
     part.apply({"crypt": "off"})
@@ -76,8 +76,10 @@ def test_a_connection_that_kept_its_encryption_is_found(machine: Machine) -> Non
 
 
 @pytest.mark.slow
-def test_a_start_is_given_everything_before_its_first_connection(machine: Machine) -> None:
-    """A restart sets encryption anew and forgets the rest; the cold caches need restarts."""
+def test_all_settings_are_set_again_after_a_start_before_the_first_connection(
+    machine: Machine,
+) -> None:
+    """A restart resets encryption and loses the rest, and making caches cold needs restarts."""
     part, client = runtime(machine)
     client.start([])
     values: dict[str, Value] = {"crypt": "off", "store_behind": 512}
@@ -91,7 +93,7 @@ def test_a_start_is_given_everything_before_its_first_connection(machine: Machin
     ]
     assert part.apply(values) is None
     assert part.read_back(values) == values
-    # What is not named is as after a start.
+    # Settings that are not given are as after a start.
     part.apply({"crypt": "on"})
     assert commands(machine) == [
         "storebehind -allfiles 0",
@@ -101,7 +103,7 @@ def test_a_start_is_given_everything_before_its_first_connection(machine: Machin
 
 
 @pytest.mark.slow
-def test_what_was_found_comes_back_without_fstune(machine: Machine) -> None:
+def test_original_settings_are_restored_without_fstune(machine: Machine) -> None:
     (machine.here / "storebehind").write_text("64")
     part, client = runtime(machine)
     assert part.initial == {"crypt": "on", "store_behind": 64}
@@ -113,8 +115,8 @@ def test_what_was_found_comes_back_without_fstune(machine: Machine) -> None:
         script = machine.here / "restore" / name / "restore.sh"
         subprocess.run(["sh", script], check=True, capture_output=True)
     script = machine.here / "restore" / "client_runtime" / "restore.sh"
-    said = subprocess.run(["sh", script], check=True, capture_output=True, text=True).stdout
-    assert said == (
+    output = subprocess.run(["sh", script], check=True, capture_output=True, text=True).stdout
+    assert output == (
         "set again as found: setcrypt on storebehind 64 precache 0 bypassthreshold -1\n"
     )
     assert machine.text("crypt").startswith("crypt")
@@ -128,7 +130,7 @@ def test_what_was_found_comes_back_without_fstune(machine: Machine) -> None:
 
 @pytest.mark.slow
 def test_nothing_is_set_before_the_client_is_started_as_found(machine: Machine) -> None:
-    """With somebody in the files it is not started; what was set now would be lost by the start."""
+    """While files are in use it cannot be started, and settings would be lost by a later start."""
     (machine.here / "storebehind").write_text("64")
     part, client = runtime(machine)
     client.start([])
@@ -171,7 +173,7 @@ def test_a_damaged_journal_does_nothing(machine: Machine, name: str) -> None:
 
 
 @pytest.mark.slow
-def test_without_a_token_encryption_is_nobody_s_to_change(machine: Machine) -> None:
+def test_without_a_token_encryption_cannot_be_changed(machine: Machine) -> None:
     part, client = runtime(machine, token=False)
     assert part.initial == {}
     client.start([])
@@ -193,7 +195,7 @@ def test_what_the_client_does_not_take_is_the_configuration_s_fault(machine: Mac
     with pytest.raises(ConfigurationError, match="the client is gone"):
         part.read_back({"crypt": "on"})
     machine.set("mounted")
-    part.apply({"crypt": "on"})  # whatever is in effect now is set anew
+    part.apply({"crypt": "on"})  # sets everything again, whatever is in effect
     assert machine.text("storebehind") == "0"
     with pytest.raises(ConfigurationError, match=r"cache_manager.blocks says the same"):
         part.apply({"cache_size": 100000})

@@ -1,4 +1,4 @@
-"""What a kernel client shows before anything is changed."""
+"""Facts about a kernel client before anything is changed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ FILE = Path(__file__).parents[3] / "data" / "testbeds" / "everything.yaml"
 TOKEN = {"keytab": "/etc/bench.keytab", "principal": "bench"}
 
 
-def sees(machine: Machine, *, token: bool, said: str) -> bool:
-    """Whether a client counts as one that shows the path, when stat says this of it."""
+def sees(machine: Machine, *, token: bool, script: str) -> bool:
+    """Whether a client counts as seeing the path. ``script``: the body of its stat program."""
     document = yaml.safe_load(FILE.read_text())
     client = {"name": "c1", "reach": {"local": {}}, "control": {"systemd": {}}}
     if token:
@@ -26,7 +26,7 @@ def sees(machine: Machine, *, token: bool, said: str) -> bool:
     document["restore"]["directory"] = str(machine.here)
     file = TestbedFile.model_validate(document)
     program = machine.here / "bin" / "stat"
-    program.write_text(f"#!/bin/sh\n{said}\n")
+    program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
     return client_facts(LocalConnector(), file, file.clients[0]).sees
 
@@ -36,7 +36,7 @@ ABSENT = "echo \"stat: cannot statx '/afs/bench': No such file or directory\" >&
 
 
 @pytest.mark.parametrize(
-    ("said", "token", "expected"),
+    ("script", "token", "expected"),
     [
         (REFUSED, True, True),
         (REFUSED, False, False),
@@ -45,7 +45,7 @@ ABSENT = "echo \"stat: cannot statx '/afs/bench': No such file or directory\" >&
         ("echo regular file", True, False),
     ],
 )
-def test_a_volume_that_needs_a_token_is_seen_where_there_is_to_be_one(
-    machine: Machine, said: str, token: bool, expected: bool
+def test_a_volume_that_needs_a_token_counts_as_visible_if_there_will_be_one(
+    machine: Machine, script: str, token: bool, expected: bool
 ) -> None:
-    assert sees(machine, token=token, said=said) is expected
+    assert sees(machine, token=token, script=script) is expected

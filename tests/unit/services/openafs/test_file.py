@@ -1,4 +1,4 @@
-"""Testbed files: what they say, and one clear line for each thing that they must not."""
+"""Testbed files: valid content, and a clear one-line message for every mistake."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tuner.services.openafs.unit import UnitPlace
 
 DATA = Path(__file__).parents[3] / "data" / "testbeds"
 
-#: What no name, address or path in a testbed file may be, whoever wrote it.
+#: Invalid values for any name, address or path in a testbed file.
 HOSTILE = (
     "",
     " ",
@@ -99,7 +99,7 @@ def test_root_needs_no_sudo_and_others_do() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: ".".join(map(str, place)))
-def test_what_could_be_more_than_data_is_refused(
+def test_values_that_could_be_more_than_data_are_refused(
     tmp_path: Path, place: tuple[str | int, ...]
 ) -> None:
     for value in HOSTILE:
@@ -116,7 +116,7 @@ def test_what_could_be_more_than_data_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"clients": []}, "clients: "),
         ({"nosuch": 1}, "nosuch: unknown key"),
@@ -126,8 +126,8 @@ def test_what_could_be_more_than_data_is_refused(
         ({"other_clients": ["fs9.example.org"]}, "is not an IP address"),
     ],
 )
-def test_mistakes_are_named(tmp_path: Path, change: dict[str, object], said: str) -> None:
-    with pytest.raises(SpecError, match=said):
+def test_mistakes_are_named(tmp_path: Path, change: dict[str, object], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
         read(tmp_path, document() | change)
 
 
@@ -165,7 +165,7 @@ def test_kernel_clients_by_their_units() -> None:
 
 
 @pytest.mark.parametrize("key", ["keytab", "principal", "cell", "realm"])
-def test_no_word_of_a_token_is_more_than_data(tmp_path: Path, key: str) -> None:
+def test_token_values_that_could_be_more_than_data_are_refused(tmp_path: Path, key: str) -> None:
     for value in HOSTILE:
         content = yaml.safe_load((DATA / "kernel.yaml").read_text())
         content["clients"][0]["token"][key] = value
@@ -174,7 +174,7 @@ def test_no_word_of_a_token_is_more_than_data(tmp_path: Path, key: str) -> None:
         assert "\n" not in str(refused.value)
 
 
-def test_who_takes_no_tokens_is_given_none(tmp_path: Path) -> None:
+def test_clients_without_token_support_are_given_none(tmp_path: Path) -> None:
     content = document()
     content["clients"][0]["token"] = {"keytab": "/etc/keytab", "principal": "bench"}
     with pytest.raises(SpecError, match=r"afsd\.fuse takes no tokens"):
@@ -182,7 +182,7 @@ def test_who_takes_no_tokens_is_given_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("control", "said"),
+    ("control", "message"),
     [
         ({}, "name exactly one way: fuse, systemd or sysconfig"),
         ({"fuse": {}, "systemd": {}}, "name exactly one way"),
@@ -191,8 +191,10 @@ def test_who_takes_no_tokens_is_given_none(tmp_path: Path) -> None:
         ({"systemd": {"file": "../afs.conf"}}, r"systemd\.file: not an absolute path"),
     ],
 )
-def test_one_way_to_control_a_client(tmp_path: Path, control: dict[str, object], said: str) -> None:
+def test_one_way_to_control_a_client(
+    tmp_path: Path, control: dict[str, object], message: str
+) -> None:
     content = document()
     content["clients"][0]["control"] = control
-    with pytest.raises(SpecError, match=said):
+    with pytest.raises(SpecError, match=message):
         read(tmp_path, content)

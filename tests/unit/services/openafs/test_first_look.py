@@ -1,4 +1,4 @@
-"""What hosts tell before there is a testbed file: of servers and clients as they were seen."""
+"""Inspection of hosts without a testbed file, with outputs of real servers and clients."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ KERNEL = {
 }
 
 
-class Told:
-    """A host that answers the commands it knows, by their first words, and no other."""
+class AnsweringHost:
+    """A host that answers commands by their first words; all other commands fail."""
 
     host = "fs9"
 
@@ -49,21 +49,21 @@ class Told:
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
     ) -> CommandResult:
         line = " ".join(argv)
-        for known, said in self._answers.items():
-            if line.startswith(known):
-                return CommandResult(tuple(argv), 0, said, "")
+        for command, output in self._answers.items():
+            if line.startswith(command):
+                return CommandResult(tuple(argv), 0, output, "")
         return CommandResult(tuple(argv), 1, "", "no such thing")
 
 
 def host(answers: Mapping[str, str]) -> Connector:
-    return cast("Connector", Told(answers))
+    return cast("Connector", AnsweringHost(answers))
 
 
 def test_a_server_tells_what_a_testbed_file_needs() -> None:
-    seen = look_at_server(host(SERVER))
-    assert seen.addresses == ("192.0.2.9", "198.51.100.9")
-    assert (seen.instance, seen.cell, seen.tunable) == ("dafs", "example.org", True)
-    assert (seen.volumes, seen.others) == (("bench", "home"), ("root.afs",))
+    look = look_at_server(host(SERVER))
+    assert look.addresses == ("192.0.2.9", "198.51.100.9")
+    assert (look.instance, look.cell, look.tunable) == ("dafs", "example.org", True)
+    assert (look.volumes, look.others) == (("bench", "home"), ("root.afs",))
 
 
 def test_another_version_is_told_apart() -> None:
@@ -72,21 +72,21 @@ def test_another_version_is_told_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("without", "said"),
+    ("without", "message"),
     [
         ({"bos": "Instance fs, (type is fs) currently running normally.\n"}, "fs of type fs"),
         ({"ip": ""}, "no address"),
         ({"vos": "Could not fetch the list\n"}, "vos listvol"),
     ],
 )
-def test_a_server_that_cannot_be_tuned_says_why(without: Mapping[str, str], said: str) -> None:
-    with pytest.raises(TestbedError, match=f"fs9: .*{said}"):
+def test_a_server_that_cannot_be_tuned_says_why(without: Mapping[str, str], message: str) -> None:
+    with pytest.raises(TestbedError, match=f"fs9: .*{message}"):
         look_at_server(host({**SERVER, **without}))
 
 
 def test_a_kernel_client_is_known_by_its_mount_and_its_file() -> None:
-    seen = look_at_client(host(KERNEL))
-    assert (seen.control, seen.program, seen.words) == ("sysconfig", "afsd", ())
+    look = look_at_client(host(KERNEL))
+    assert (look.control, look.program, look.words) == ("sysconfig", "afsd", ())
     debian = {**KERNEL, "test -f /etc/openafs/afs.conf": ""}
     # Debian's file, but not Debian's cache.
     assert look_at_client(host(debian)).words == (("cache", "/usr/vice/cache"),)
@@ -94,9 +94,9 @@ def test_a_kernel_client_is_known_by_its_mount_and_its_file() -> None:
 
 def test_a_fuse_client_is_known_by_its_process() -> None:
     command = "afsd.fuse -dynroot -cachedir /srv/cache -mountdir /afs -blocks 200000\n"
-    seen = look_at_client(host({**KERNEL, "ps -C afsd.fuse": command}))
-    assert (seen.control, seen.program) == ("fuse", "afsd.fuse")
-    assert seen.words == (("cache", "/srv/cache"),)
+    look = look_at_client(host({**KERNEL, "ps -C afsd.fuse": command}))
+    assert (look.control, look.program) == ("fuse", "afsd.fuse")
+    assert look.words == (("cache", "/srv/cache"),)
 
 
 def test_a_host_without_a_client_says_so() -> None:

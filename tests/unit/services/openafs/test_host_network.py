@@ -1,4 +1,4 @@
-"""Network limits of hosts: raised on all, proven, put back, with and without fstune."""
+"""Network limits of hosts: raised, verified, and restored with and without fstune."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tuner.services.testbed import Bench
 
 SPACE = search_spaces.load("host-network")
 MIB = 1 << 20
-FOUND = (USUAL["rmem_max"], USUAL["wmem_max"])
+ORIGINAL = (USUAL["rmem_max"], USUAL["wmem_max"])
 
 
 def part(*hosts: NetworkHost, alike: bool = True) -> HostNetwork:
@@ -31,14 +31,14 @@ def part(*hosts: NetworkHost, alike: bool = True) -> HostNetwork:
 
 
 def parts(*hosts: NetworkHost) -> HostNetwork:
-    """As ``part``, with a directory for each host, as real ones have."""
-    found = [HostNetwork.attach([host], host.directory, SPACE) for host in hosts]
+    """Like ``part``, but with separate directories, as on real hosts."""
+    networks = [HostNetwork.attach([host], host.directory, SPACE) for host in hosts]
     facts = {
-        name: (min if name == "memory_bytes" else max)(one.facts[name] for one in found)
-        for name in found[0].facts
+        name: (min if name == "memory_bytes" else max)(one.facts[name] for one in networks)
+        for name in networks[0].facts
     }
-    every = [limits for one in found for limits in one.hosts]
-    return HostNetwork(every, SPACE, found[0].identity, found[0].initial, facts)
+    every = [limits for one in networks for limits in one.hosts]
+    return HostNetwork(every, SPACE, networks[0].identity, networks[0].initial, facts)
 
 
 @pytest.fixture
@@ -62,23 +62,23 @@ def test_limits_are_set_proven_and_put_back(host: NetworkHost) -> None:
     assert network.read_back({"rmem_max": 8 * MIB}) == {"rmem_max": 8 * MIB}
     assert host.journals() == ["host_network"]
     assert network.apply({"rmem_max": 8 * MIB}) is None
-    # What is not named is as found.
+    # Limits that are not given have their original values.
     assert network.apply({"wmem_max": MIB}) == "set"
-    assert host.limits == (FOUND[0], MIB)
-    said = network.restore()
-    assert said == "network limits of fs9 set again as found: net.core.wmem_max=212992"
-    assert (host.limits, host.journals()) == (FOUND, [])
+    assert host.limits == (ORIGINAL[0], MIB)
+    message = network.restore()
+    assert message == "network limits of fs9 set again as found: net.core.wmem_max=212992"
+    assert (host.limits, host.journals()) == (ORIGINAL, [])
     assert network.restore() == "network limits of fs9 left as found"
 
 
-def test_what_the_kernel_does_not_do_is_found(host: NetworkHost) -> None:
+def test_limits_that_the_kernel_does_not_take_are_detected(host: NetworkHost) -> None:
     network = part(host)
     host.write("refuses", 1)
     with pytest.raises(
         ConfigurationError, match=r"does not take net.core.rmem_max = 1048576: .*per"
     ):
         network.apply({"rmem_max": MIB})
-    # Some versions of sysctl fail and say that all went well.
+    # Some versions of sysctl report success although they failed.
     host.write("refuses", 0)
     network.apply({"rmem_max": MIB})
     with pytest.raises(
@@ -108,17 +108,17 @@ def test_limits_are_only_ever_raised(tmp_path: Path) -> None:
     ):
         network.apply({"rmem_max": MIB})
     assert network.apply({"rmem_max": 8 * MIB}) == "set"
-    assert low.limits == high.limits == (8 * MIB, FOUND[1])
-    # Each has what it had, not what the other had.
+    assert low.limits == high.limits == (8 * MIB, ORIGINAL[1])
+    # Each host gets its own original value back.
     assert network.apply({}) == "set"
-    assert (low.limits[0], high.limits[0]) == (FOUND[0], 4 * MIB)
+    assert (low.limits[0], high.limits[0]) == (ORIGINAL[0], 4 * MIB)
     network.apply({"rmem_max": 8 * MIB})
     network.restore()
-    assert (low.limits[0], high.limits[0]) == (FOUND[0], 4 * MIB)
+    assert (low.limits[0], high.limits[0]) == (ORIGINAL[0], 4 * MIB)
     assert low.journals() == high.journals() == []
 
 
-def test_of_hosts_with_one_kernel_one_is_set(tmp_path: Path) -> None:
+def test_limits_are_set_on_one_of_several_hosts_with_the_same_kernel(tmp_path: Path) -> None:
     first, second = host_in(tmp_path, "c1", kernel="k"), host_in(tmp_path, "c2", kernel="k")
     network = part(first, second)
     network.apply({"rmem_max": MIB})
@@ -135,13 +135,13 @@ def test_what_somebody_else_changes_is_not_overwritten(host: NetworkHost) -> Non
         network.apply({"rmem_max": 2 * MIB})
     assert host.limits[0] == 5 * MIB
     network.restore()
-    assert host.limits == FOUND
+    assert host.limits == ORIGINAL
 
 
 @pytest.mark.slow
 def test_a_host_is_put_back_without_fstune(host: NetworkHost) -> None:
     part(host).apply({"rmem_max": MIB, "wmem_max": MIB})
-    # After a run that was cut off the journal says what was found.
+    # After an interrupted run, the journal has the original values.
     again = part(host)
     assert again.initial == {}
     assert again.facts["net_core_rmem_max"] == 212992
@@ -149,7 +149,7 @@ def test_a_host_is_put_back_without_fstune(host: NetworkHost) -> None:
     script = host.here / "restore" / "host_network" / "restore.sh"
     done = host.run(["sh", str(script)])
     assert done.stdout == "set again as found: net.core.rmem_max=212992\n"
-    assert host.limits == FOUND
+    assert host.limits == ORIGINAL
     assert host.run(["sh", str(script)]).stdout == "left as found\n"
     assert restore_all(host, str(host.here)) == ["host_network on fs9 left as found"]
     assert host.journals() == []
@@ -168,7 +168,7 @@ def test_a_limit_that_does_not_come_back_keeps_its_journal(host: NetworkHost, st
     assert host.journals() == ["host_network"]
     (host.here / "refuses").unlink()
     network.restore()
-    assert (host.limits, host.journals()) == (FOUND, [])
+    assert (host.limits, host.journals()) == (ORIGINAL, [])
 
 
 @pytest.mark.parametrize("name", ["found", "sums"])
@@ -217,32 +217,32 @@ def test_a_search_may_set_what_memory_and_campaign_allow() -> None:
     }
 
 
-# What stays.
+# Configurations that stay.
 
 
 class NoEngine:
-    """Nothing runs."""
+    """An engine without runs."""
 
     def end_runs(self, prefix: str) -> None:
         """See Engine.end_runs."""
 
 
-def opened(name: str, *hosts: NetworkHost, putting_back: bool = False) -> OpenTestbed:
+def open_testbed(name: str, *hosts: NetworkHost, putting_back: bool = False) -> OpenTestbed:
     unused: Any = None
     target = Target({"host_network": part(*hosts, alike=not putting_back)})
     engine: Any = NoEngine()
     bench = Bench(target, engine, unused, unused)
-    return OpenTestbed(name, bench, lasting_parts(target), (), lambda said: None)
+    return OpenTestbed(name, bench, lasting_parts(target), (), lambda message: None)
 
 
 def apply(name: str, host: NetworkHost, **values: int) -> Configuration:
-    """Bring a configuration into force; what was in effect before."""
-    found = opened(name, host)
-    before = found.in_effect()
+    """Bring a configuration into force; returns the previous one."""
+    testbed = open_testbed(name, host)
+    before = testbed.in_effect()
     after = Configuration.of({f"host_network.{n}": v for n, v in values.items()})
-    found.change(after, frozenset({"host_network"}))
-    assert found.stays(before, after)
-    found.keep(frozenset({"host_network"}))
+    testbed.change(after, frozenset({"host_network"}))
+    assert testbed.stays(before, after)
+    testbed.keep(frozenset({"host_network"}))
     return before
 
 
@@ -253,17 +253,17 @@ def test_what_is_applied_stays_and_is_rolled_back(host: NetworkHost) -> None:
     first = apply("a1", host, rmem_max=8 * MIB)
     assert (host.limits[0], host.journals()) == (8 * MIB, [])
     assert part(host).journals("a1") == {JournalState.KEPT}
-    # What is in force is named, and unset is still what was there before.
+    # The configuration in force is reported; unset still stands for the values before it.
     assert part(host).initial == {"rmem_max": 8 * MIB}
     assert part(host).facts["net_core_rmem_max"] == 212992
     second = apply("a2", host, rmem_max=16 * MIB)
     assert second == Configuration.of({"host_network.rmem_max": 8 * MIB})
-    found = opened("a2", host, putting_back=True)
-    assert found.put_back(second) == ""
+    testbed = open_testbed("a2", host, putting_back=True)
+    assert testbed.put_back(second) == ""
     assert host.limits[0] == 8 * MIB
-    found = opened("a1", host, putting_back=True)
-    assert found.put_back(first) == ""
-    assert (host.limits, host.journals()) == (FOUND, [])
+    testbed = open_testbed("a1", host, putting_back=True)
+    assert testbed.put_back(first) == ""
+    assert (host.limits, host.journals()) == (ORIGINAL, [])
     assert part(host).initial == {}
 
 
@@ -272,7 +272,7 @@ def test_a_verification_measures_what_was_there_before(host: NetworkHost) -> Non
     apply("a1", host, rmem_max=8 * MIB)
     network = part(host)
     assert network.apply({}) == "set"
-    assert host.limits == FOUND
+    assert host.limits == ORIGINAL
     assert network.read_back({}) == {}
     network.restore()
     assert host.limits[0] == 8 * MIB
@@ -280,7 +280,7 @@ def test_a_verification_measures_what_was_there_before(host: NetworkHost) -> Non
 
 @pytest.mark.slow
 def test_hosts_must_agree_on_what_was_applied(tmp_path: Path) -> None:
-    """One directory, as both hosts have it, with what was applied on both."""
+    """Both hosts use the same directory, so they share the journals of the application."""
     first = host_in(tmp_path, "c1")
     apply("a1", first, rmem_max=8 * MIB)
     second = host_in(tmp_path, "c2")

@@ -1,4 +1,4 @@
-"""Hosts in private cells: all cells have the same addresses, and one that is in use stays up."""
+"""Hosts in private cells: all cells use the same addresses, and a cell in use stays up."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tuner.services.openafs import kind
 WORKLOAD = load_workload("mixed-use", 0.01)
 
 
-def written(directory: Path, cell: str, **server: Any) -> str:
-    """The testbed file of a guest in a cell."""
+def write_testbed(directory: Path, cell: str, **server: Any) -> str:
+    """Write the testbed file of a guest in a cell."""
     node = {"cell": cell, "node": "server"}
     ssh = {"address": seed.ADDRESS, "known_hosts": "known_hosts", "agent": False, "netns": node}
     document = {
@@ -40,12 +40,12 @@ def written(directory: Path, cell: str, **server: Any) -> str:
 
 def test_guests_of_two_cells_are_two_testbeds_that_share_no_host(tmp_path: Path) -> None:
     way = kind.HostsWay()
-    one, other = written(tmp_path, "vm"), written(tmp_path, "vm2")
+    one, other = write_testbed(tmp_path, "vm"), write_testbed(tmp_path, "vm2")
     names = {way.place(file, tmp_path).name for file in (one, other)}
     assert len(names) == 2
     assert any("node server of cell vm2" in name for name in names)
     assert not set(way.hosts(one)) & set(way.hosts(other))
-    # Of the same cell they are the same, whatever the file is called.
+    # For the same cell they are the same, independent of the file name.
     again = tmp_path / "again.yaml"
     again.write_text(Path(one).read_text())
     assert way.place(str(again), tmp_path).name == way.place(one, tmp_path).name
@@ -54,8 +54,8 @@ def test_guests_of_two_cells_are_two_testbeds_that_share_no_host(tmp_path: Path)
 def test_a_server_by_ssh_through_a_node_is_one_of_this_machine(tmp_path: Path) -> None:
     way = kind.HostsWay()
     ssh = {"address": "fs9.example.org", "netns": {"cell": "vm", "node": "server"}}
-    inside = written(tmp_path, "vm", reach={"ssh": ssh})
-    outside = written(tmp_path, "vm2", reach={"ssh": {"address": "fs9.example.org"}})
+    inside = write_testbed(tmp_path, "vm", reach={"ssh": ssh})
+    outside = write_testbed(tmp_path, "vm2", reach={"ssh": {"address": "fs9.example.org"}})
     assert " on node server of cell vm from " in way.place(inside, tmp_path).name
     assert way.place(outside, tmp_path).name == "fileserver dafs at 10.77.0.1"
     assert "host fs9.example.org" in way.hosts(outside)
@@ -69,15 +69,15 @@ def lasting(file: str, state: Path, putting_back: bool) -> LastingTestbed:
 
 
 @contextmanager
-def opened(file: str, state: Path, said: str, *, putting_back: bool = False) -> Iterator[None]:
-    """A testbed while it is open, as far as it can be without a cell: ``said`` when it ended."""
-    found = lasting(file, state, putting_back)
+def opening(file: str, state: Path, message: str, *, putting_back: bool = False) -> Iterator[None]:
+    """Open a testbed, which fails with ``message`` without a cell, and close it on exit."""
+    testbed = lasting(file, state, putting_back)
     try:
-        with pytest.raises(TestbedError, match=said):
-            found.open(WORKLOAD, lambda text: None)
+        with pytest.raises(TestbedError, match=message):
+            testbed.open(WORKLOAD, lambda text: None)
         yield
     finally:
-        found.close()
+        testbed.close()
 
 
 NOT_UP = "no node 'server' of a private cell 'vm' is up"
@@ -88,9 +88,9 @@ def test_a_cell_with_hosts_that_are_in_use_stays_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    file, state = written(tmp_path, "vm"), tmp_path / "state"
+    file, state = write_testbed(tmp_path, "vm"), tmp_path / "state"
     (state / "cells" / "vm").mkdir(parents=True)
-    with opened(file, state, NOT_UP), opened(file, state, NOT_UP):
+    with opening(file, state, NOT_UP), opening(file, state, NOT_UP):
         for down in (Cells(state).down, Guests(state).down):
             with pytest.raises(CellError, match=IN_USE):
                 down("vm")
@@ -98,9 +98,9 @@ def test_a_cell_with_hosts_that_are_in_use_stays_up(
 
 
 def test_a_cell_in_use_can_still_be_put_back(tmp_path: Path) -> None:
-    file, state = written(tmp_path, "vm"), tmp_path / "state"
+    file, state = write_testbed(tmp_path, "vm"), tmp_path / "state"
     with Cells(state).use("vm"):
-        with opened(file, state, IN_USE):
+        with opening(file, state, IN_USE):
             pass
-        with opened(file, state, NOT_UP, putting_back=True):
+        with opening(file, state, NOT_UP, putting_back=True):
             pass

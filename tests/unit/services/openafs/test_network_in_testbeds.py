@@ -1,4 +1,4 @@
-"""Which testbeds take the network limits of hosts as a part, and on which of their hosts."""
+"""Which testbeds support network limits as a part, and on which of their hosts."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def document(server: object, *clients: object) -> dict[str, Any]:
 
 def problem(testbed: dict[str, object], directory: Path, space: str = "host-network") -> str:
     spaces = {"cache_manager": "openafs-cache-manager-fuse-1.8", "host_network": space}
-    made = {"name": "x", "testbed": testbed, "spaces": spaces, "workload": "mixed-use"}
+    campaign = {"name": "x", "testbed": testbed, "spaces": spaces, "workload": "mixed-use"}
     try:
-        prepare(CampaignSpec.model_validate(made), directory)
-    except SpecError as found:
-        return str(found)
+        prepare(CampaignSpec.model_validate(campaign), directory)
+    except SpecError as error:
+        return str(error)
     return ""
 
 
@@ -61,7 +61,7 @@ def problem(testbed: dict[str, object], directory: Path, space: str = "host-netw
         ((NODE, SSH), True),
         ((SSH, NODE), True),
         ((NODE, {"local": {}}), True),
-        # A guest has a kernel of its own, wherever it is reached from.
+        # A guest has its own kernel, even if it is reached through a node.
         ((NODE, {"ssh": {"address": "10.77.0.9", **NODE}}), True),
     ],
 )
@@ -70,14 +70,16 @@ def test_a_testbed_needs_a_host_with_a_kernel_of_its_own(
 ) -> None:
     file = tmp_path / "testbed.yaml"
     file.write_text(yaml.safe_dump(document(*reaches)))
-    said = problem({"hosts": str(file)}, tmp_path)
-    assert (said == "") == taken
-    assert taken or said.startswith(f"spaces.host_network: {SHARED}")
+    message = problem({"hosts": str(file)}, tmp_path)
+    assert (message == "") == taken
+    assert taken or message.startswith(f"spaces.host_network: {SHARED}")
 
 
 def test_a_private_cell_is_refused(tmp_path: Path) -> None:
-    said = problem({"cell": {}}, tmp_path)
-    assert said.startswith(f"spaces.host_network: {SHARED}, and its network limits cannot be set")
+    message = problem({"cell": {}}, tmp_path)
+    assert message.startswith(
+        f"spaces.host_network: {SHARED}, and its network limits cannot be set"
+    )
 
 
 def test_a_space_of_other_settings_is_refused(tmp_path: Path, root: Path) -> None:
@@ -85,22 +87,22 @@ def test_a_space_of_other_settings_is_refused(tmp_path: Path, root: Path) -> Non
     space = tmp_path / "mine.yaml"
     space.write_text(text.replace("net.core.wmem_max", "net.core.somaxconn"))
     (tmp_path / "testbed.yaml").write_text(yaml.safe_dump(document(SSH, SSH)))
-    said = problem({"hosts": str(tmp_path / "testbed.yaml")}, tmp_path, str(space))
-    assert "sets more than net.core.rmem_max and net.core.wmem_max" in said
+    message = problem({"hosts": str(tmp_path / "testbed.yaml")}, tmp_path, str(space))
+    assert "sets more than net.core.rmem_max and net.core.wmem_max" in message
 
 
 def test_only_hosts_with_a_kernel_of_their_own_are_set() -> None:
     file = TestbedFile.model_validate(document(NODE, SSH, NODE, {"local": {}}))
     every: list[Any] = ["server", "c0", "c1", "c2"]
-    found: list[Any] = [*hosts._kernels(file, every)]
-    assert found == ["c0", "c2"]
+    kernels: list[Any] = [*hosts._kernels(file, every)]
+    assert kernels == ["c0", "c2"]
 
 
 @pytest.mark.slow
 def test_limits_come_before_the_server_that_asks_for_buffers(
     machine: Machine, tmp_path: Path
 ) -> None:
-    """And are no property of the hosts any more, as what is tuned never is."""
+    """And, like all tuned settings, they no longer count as part of the state of the hosts."""
     server = host_in(tmp_path, "fs9")
     server.set_up_server()
     layout = Layout(str(machine.here), "/afs/bench", server.place, "kept")
@@ -113,33 +115,33 @@ def test_limits_come_before_the_server_that_asks_for_buffers(
     bench = assemble(server, [client], layout, both, work, kernels=[server])
     assert list(bench.target.parts)[:2] == ["host_network", "fileserver"]
     assert bench.target.follows == {"fileserver": "host_network"}
-    known = {name for state in alone.hosts for name, _ in state.items}
-    left = {name for state in bench.hosts for name, _ in state.items}
-    assert known - left == {"net.core.rmem_max", "net.core.wmem_max"}
+    all_names = {name for state in alone.hosts for name, _ in state.items}
+    remaining = {name for state in bench.hosts for name, _ in state.items}
+    assert all_names - remaining == {"net.core.rmem_max", "net.core.wmem_max"}
 
 
 @pytest.mark.slow
 def test_a_rehearsal_lists_them_when_a_campaign_asks_for_them(machine: Machine) -> None:
-    given = yaml.safe_load(FILE.read_text())
+    content = yaml.safe_load(FILE.read_text())
     place = machine.place()
     unit = {"file": place.file, "mount": place.mount, "cache": place.cache}
-    given["clients"] = [{"name": "c1", "reach": {"local": {}}, "control": {"systemd": unit}}]
-    given["server"]["reach"] = NODE
-    given["restore"]["directory"] = str(machine.here)
-    file = TestbedFile.model_validate(given)
+    content["clients"] = [{"name": "c1", "reach": {"local": {}}, "control": {"systemd": unit}}]
+    content["server"]["reach"] = NODE
+    content["restore"]["directory"] = str(machine.here)
+    file = TestbedFile.model_validate(content)
     local = LocalConnector()
     there = cast(hosts.Hosts, SimpleNamespace(all=(local, local)))
     work = load_workload("mixed-use")
     work = replace(work, spec=replace(work.spec, stages=()))
     usual = replace(usual_wishes("afsd"), fileserver=None)
 
-    def listed(wanted: Any) -> list[tuple[str, ...]]:
-        found = hosts.rehearse(file, there, wanted, work, ())
-        return [command for _, command in found.commands if command[0] == "sysctl"]
+    def listed(requirements: Any) -> list[tuple[str, ...]]:
+        rehearsal = hosts.rehearse(file, there, requirements, work, ())
+        return [command for _, command in rehearsal.commands if command[0] == "sysctl"]
 
     assert listed(usual) == []
-    found = listed(replace(usual, host_network=SPACE))
-    assert [command[2].partition("=")[0] for command in found] == [
+    commands = listed(replace(usual, host_network=SPACE))
+    assert [command[2].partition("=")[0] for command in commands] == [
         "net.core.rmem_max",
         "net.core.wmem_max",
     ]

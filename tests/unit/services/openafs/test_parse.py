@@ -1,4 +1,4 @@
-"""Every parser of OpenAFS's tools, on what those tools really printed (OpenAFS 1.8.9)."""
+"""All parsers for OpenAFS tools, on recorded output of real ones (OpenAFS 1.8.9)."""
 
 from __future__ import annotations
 
@@ -92,14 +92,14 @@ def test_an_option_in_parentheses_is_part_of_the_command() -> None:
 
 
 def test_counters_of_the_server(recorded: Recorded) -> None:
-    shown = parse.xstat(recorded("xstat-fs-2"))
+    values = parse.xstat(recorded("xstat-fs-2"))
     expected = {
         "vcache_L_Entries": 400,
         "vcache_S_Entries": 400,
         "vcache_H_Entries": 400,
         "dir_Buffers": 90,
     }
-    assert {name: shown[name] for name in expected} == expected
+    assert {name: values[name] for name in expected} == expected
     assert parse.xstat(recorded("xstat-fs-3"))["nblks"] == 60000
 
 
@@ -144,15 +144,15 @@ def test_the_configuration_of_a_disk_cache(recorded: Recorded) -> None:
 
 
 def test_the_configuration_of_a_memory_cache(recorded: Recorded) -> None:
-    shown = parse.cache_configuration(recorded("cmdebug-cache-memory"))
-    assert shown["memory_cache"] is True
-    assert (shown["cache_size_kib"], shown["chunk_size_bytes"]) == (50000, 65536)
+    values = parse.cache_configuration(recorded("cmdebug-cache-memory"))
+    assert values["memory_cache"] is True
+    assert (values["cache_size_kib"], values["chunk_size_bytes"]) == (50000, 65536)
 
 
 def test_whether_a_client_encrypts() -> None:
-    said = "Security level is currently"
-    assert parse.encryption(f"{said} crypt (data security).\n") == "on"
-    assert parse.encryption(f"{said} clear.\n") == "off"
+    prefix = "Security level is currently"
+    assert parse.encryption(f"{prefix} crypt (data security).\n") == "on"
+    assert parse.encryption(f"{prefix} clear.\n") == "off"
     assert parse.encryption("fs: You don't have the required access rights\n") == ""
 
 

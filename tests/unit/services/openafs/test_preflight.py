@@ -1,4 +1,4 @@
-"""Whether hosts may be changed, decided from what they say."""
+"""The decision whether hosts may be changed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_spare_server_with_its_own_clients_is_fine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("programs", "host_name", "said"),
+    ("programs", "host_name", "message"),
     [
         (replace(PROGRAMS, volumes=frozenset({"bench", "home.ada"})), "fs9", "home.ada"),
         (replace(PROGRAMS, volumes=frozenset()), "fs9", "does not serve bench"),
@@ -75,11 +75,13 @@ def test_a_spare_server_with_its_own_clients_is_fine() -> None:
         (replace(PROGRAMS, quota_kib=5000, used_kib=4000), "fs9", "quota"),
     ],
 )
-def test_what_others_need_is_not_touched(programs: ServerFacts, host_name: str, said: str) -> None:
+def test_what_others_need_is_not_touched(
+    programs: ServerFacts, host_name: str, message: str
+) -> None:
     (finding,) = look(programs=programs)
     assert finding.refuses
     assert finding.host == host_name
-    assert said in finding.message
+    assert message in finding.message
 
 
 def test_what_is_named_in_the_file_is_allowed() -> None:
@@ -98,7 +100,7 @@ def test_many_volumes_are_counted_rather_than_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "refuses", "said"),
+    ("facts", "refuses", "message"),
     [
         (replace(SERVER, free_bytes=(("/var/cache", 5 << 20),)), True, "/var/cache: only 5 MiB"),
         (replace(SERVER, clock_ahead_s=9.0), False, "9 s ahead of"),
@@ -106,10 +108,10 @@ def test_many_volumes_are_counted_rather_than_listed() -> None:
         (replace(SERVER, available_bytes=GIB), True, "may take 2.0 GiB of memory"),
     ],
 )
-def test_a_host_that_is_not_fit_is_named(facts: HostFacts, refuses: bool, said: str) -> None:
+def test_a_host_that_is_not_fit_is_named(facts: HostFacts, refuses: bool, message: str) -> None:
     (finding,) = look(server=facts, needs={"fs9": 2 * GIB})
     assert finding.refuses is refuses
-    assert said in finding.message
+    assert message in finding.message
 
 
 KERNEL = read_testbed(FILE_DIRECTORY / "kernel.yaml")
@@ -118,7 +120,7 @@ REDHAT = ClientFacts("c2", True, ("/afs", "/usr/vice/cache"))
 
 
 @pytest.mark.parametrize(
-    ("facts", "refuses", "said"),
+    ("facts", "refuses", "message"),
     [
         (replace(DEBIAN, sees=False), True, "name the volume itself, as /afs/.:mount/"),
         (replace(DEBIAN, cache_info=("/afs", "/cache")), True, "would be wiped"),
@@ -128,15 +130,15 @@ REDHAT = ClientFacts("c2", True, ("/afs", "/usr/vice/cache"))
     ],
 )
 def test_a_client_that_cannot_be_restarted_safely_is_named(
-    facts: ClientFacts, refuses: bool, said: str
+    facts: ClientFacts, refuses: bool, message: str
 ) -> None:
     assert look(file=KERNEL, caches=(DEBIAN, REDHAT)) == ()
     (finding,) = look(file=KERNEL, caches=(facts, REDHAT))
     assert (finding.host, finding.refuses) == ("c1", refuses)
-    assert said in finding.message
+    assert message in finding.message
 
 
-def test_a_clock_is_not_doubted_for_a_slow_answer() -> None:
+def test_a_slow_answer_is_not_taken_for_clock_skew() -> None:
     assert look(server=replace(SERVER, clock_ahead_s=5.0, asked_s=6.0)) == ()
 
 

@@ -1,4 +1,4 @@
-"""Tokens by a keytab: made after each start, renewed at half of a ticket's life, destroyed."""
+"""Tokens from a keytab: obtained after each start, renewed in time, and destroyed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ User's (AFS ID 1) rxkad tokens for afs@example.org [{0}]
 """
 
 
-def made(machine: Machine) -> list[str]:
+def token_calls(machine: Machine) -> list[str]:
     return [call.split()[0] for call in machine.calls() if call.split()[0] in ("kinit", "aklog")]
 
 
@@ -45,9 +45,9 @@ def test_a_token_follows_every_start_and_goes_with_the_campaign(machine: Machine
     journal = machine.here / "restore" / "token"
     assert (journal / "ticket").stat().st_mode & 0o077 == 0
     client.start(["-chunksize", "19"])
-    assert made(machine) == ["kinit", "aklog"] * 2
-    said = client.restore()
-    assert said.endswith("-chunksize 18 -afsdb; ticket and token of bench destroyed")
+    assert token_calls(machine) == ["kinit", "aklog"] * 2
+    message = client.restore()
+    assert message.endswith("-chunksize 18 -afsdb; ticket and token of bench destroyed")
     assert machine.calls()[-2:] == ["kdestroy", "unlog"]
     assert not (machine.here / "token").exists()
     assert not journal.exists()
@@ -66,18 +66,18 @@ def test_nothing_is_made_or_destroyed_without_a_keytab(machine: Machine) -> None
 def test_a_ticket_is_renewed_after_half_of_its_life(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The stand-in's klist shows one of ten minutes, whatever was asked for."""
+    """The stand-in's klist always shows a lifetime of ten minutes."""
     now = 1000.0
     monkeypatch.setattr(tokens, "_now", lambda: now)
     client = machine.client(token=True, lifetime_s=36000.0)
     client.start([])
     now += 299.0
     client.refresh()
-    assert made(machine) == ["kinit", "aklog"]
+    assert token_calls(machine) == ["kinit", "aklog"]
     now += 2.0
     client.refresh()
     client.refresh()
-    assert made(machine) == ["kinit", "aklog"] * 2
+    assert token_calls(machine) == ["kinit", "aklog"] * 2
 
 
 @pytest.mark.slow
@@ -87,7 +87,7 @@ def test_a_token_that_is_gone_is_made_anew(machine: Machine) -> None:
     (machine.here / "token").unlink()
     client.refresh()
     assert (machine.here / "token").exists()
-    assert made(machine) == ["kinit", "aklog"] * 2
+    assert token_calls(machine) == ["kinit", "aklog"] * 2
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_token_that_is_gone_is_made_anew(machine: Machine) -> None:
         ("no-token", "tokens: Tokens held by the Cache Manager", 5),
     ],
 )
-def test_no_token_is_a_failure_of_its_own_name(
+def test_a_missing_token_has_its_own_failure_code(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, mark: str, why: str, status: int
 ) -> None:
     client = machine.client(token=True)
@@ -119,7 +119,7 @@ def test_a_network_that_comes_back_is_waited_for(machine: Machine) -> None:
     program.write_text(program.read_text().replace("exit 1", 'rm "$HERE/no-kdc"; exit 1'))
     machine.set("no-kdc")
     machine.client(token=True).refresh()
-    assert made(machine) == ["kinit", "aklog"]
+    assert token_calls(machine) == ["kinit", "aklog"]
 
 
 def test_a_token_that_stays_keeps_its_journal(machine: Machine) -> None:
@@ -158,7 +158,7 @@ SOON = "11/22/2026 12:46:24  11/22/2026 13:46:24"
 def test_the_shortest_life_of_a_ticket_counts(
     starts: str, ends: str, service: str, life_s: float | None
 ) -> None:
-    """A token lives as long as the ticket of the service that it was made of."""
+    """The lifetime of a token is that of the service ticket from which it was obtained."""
     text = KLIST.format(starts=starts, ends=ends, service=service)
     assert parse.ticket_life_s(text) == life_s
 
@@ -178,7 +178,7 @@ NONE = "\nTokens held by the Cache Manager:\n\n   --End of list--\n"
         ("", False),
     ],
 )
-def test_expired_tokens_and_those_of_other_cells_are_none(text: str, valid: bool) -> None:
+def test_expired_tokens_and_those_of_other_cells_do_not_count(text: str, valid: bool) -> None:
     assert parse.has_valid_tokens(text, "example.org") is valid
 
 
@@ -191,7 +191,7 @@ def test_another_cell_s_token_is_not_ours(machine: Machine) -> None:
     helper.write_text(helper.read_text().replace("again_s=20", "again_s=0"))
     with pytest.raises(TokenError, match=r"tokens: Tokens held .* for other\.example"):
         client.refresh()
-    assert made(machine) == ["kinit", "aklog"] * 2
+    assert token_calls(machine) == ["kinit", "aklog"] * 2
 
 
 @pytest.mark.parametrize(

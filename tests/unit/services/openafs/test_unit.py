@@ -1,6 +1,6 @@
-"""The kernel client in the hands of a systemd unit: its file, and the order of things.
+"""The kernel client managed by a systemd unit: its configuration file, and the order of actions.
 
-The scripts run for real, on a stand-in for a host; tests/vm has the same on a real one.
+The scripts are real, on a stand-in for a host; tests/vm has the same tests on a real host.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.services.openafs.kernel_client import FOUND, Machine
+from tests.unit.services.openafs.kernel_client import ORIGINAL, Machine
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.hosts.local import LocalConnector
 from tuner.hosts.put_back import restore_all
@@ -30,27 +30,29 @@ def test_options_are_changed_with_an_empty_cache_and_put_back(machine: Machine) 
     assert (machine.here / "afs.conf").stat().st_mode & 0o777 == 0o640
     assert list((machine.here / "cache").iterdir()) == []
     assert client.restore().endswith("started again as found: -chunksize 18 -afsdb")
-    assert (machine.here / "afs.conf").read_text() == FOUND
+    assert (machine.here / "afs.conf").read_text() == ORIGINAL
     assert (machine.here / "mounted").exists()
     assert not (machine.here / "restore" / "cache_manager").exists()
 
 
 @pytest.mark.slow
 def test_nothing_is_started_while_the_old_client_is_there(machine: Machine) -> None:
-    """Each start on a busy mount adds daemons, and the workload would run on the old options."""
+    """Every start on a busy mount adds daemons, and the workload would run with the old options."""
     client = machine.client()
     machine.set("busy")
     with pytest.raises(TestbedError, match="stays mounted, held by"):
         client.start(["-chunksize", "20"])
     assert machine.calls() == ["stop"]
-    assert (machine.here / "afs.conf").read_text() == FOUND
+    assert (machine.here / "afs.conf").read_text() == ORIGINAL
     (machine.here / "busy").unlink()
     client.restore()
-    assert (machine.here / "afs.conf").read_text() == FOUND
+    assert (machine.here / "afs.conf").read_text() == ORIGINAL
 
 
 @pytest.mark.slow
-def test_who_holds_the_files_is_named(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_that_use_the_files_are_named(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client = machine.client()
     (machine.here / "afs").mkdir()
     monkeypatch.chdir(machine.here / "afs")
@@ -59,18 +61,18 @@ def test_who_holds_the_files_is_named(machine: Machine, monkeypatch: pytest.Monk
         client.start(["-chunksize", "20"])
     assert machine.calls() == []
     assert client.restore().endswith("left as found: -chunksize 18 -afsdb")
-    assert (machine.here / "afs.conf").read_text() == FOUND
+    assert (machine.here / "afs.conf").read_text() == ORIGINAL
     assert machine.calls() == []
 
 
 def test_files_that_are_mounted_twice_are_left_alone(machine: Machine) -> None:
-    """A second mount would keep the module when the first is gone."""
+    """A second mount would keep the module loaded after the first is unmounted."""
     client = machine.client()
     machine.set("second")
     with pytest.raises(TestbedError, match=r"also mounted at /srv/afs; .* nothing was stopped"):
         client.start(["-chunksize", "20"])
     assert machine.calls() == []
-    assert (machine.here / "afs.conf").read_text() == FOUND
+    assert (machine.here / "afs.conf").read_text() == ORIGINAL
 
 
 def test_a_volume_that_needs_a_token_is_there(machine: Machine) -> None:
@@ -83,7 +85,7 @@ def test_a_volume_that_needs_a_token_is_there(machine: Machine) -> None:
 
 
 @pytest.mark.slow
-def test_encryption_is_what_it_was_whatever_a_start_makes_of_it(machine: Machine) -> None:
+def test_a_start_does_not_change_encryption(machine: Machine) -> None:
     (machine.here / "crypt").write_text("clear")
     machine.client().start(["-chunksize", "20"])
     (machine.here / "crypt").write_text("crypt (data security)")
@@ -93,7 +95,7 @@ def test_encryption_is_what_it_was_whatever_a_start_makes_of_it(machine: Machine
 
 @pytest.mark.slow
 def test_a_link_that_leads_nowhere_is_no_volume(machine: Machine) -> None:
-    """What a mount point made through afsd.fuse is to the kernel's client."""
+    """A mount point created through afsd.fuse looks like this to the kernel client."""
     link = machine.here / "bench"
     link.symlink_to("#bench.")
     client = machine.client()
@@ -130,15 +132,15 @@ def test_a_run_that_was_cut_off_is_undone_by_the_next(machine: Machine) -> None:
     again = machine.client()
     assert again.options == ("-chunksize", "18", "-afsdb")
     again.restore()
-    assert (machine.here / "afs.conf").read_text() == FOUND
+    assert (machine.here / "afs.conf").read_text() == ORIGINAL
 
 
-EDITED = FOUND + "# by hand\nAFS_AFSDB=false\n"
+EDITED = ORIGINAL + "# by hand\nAFS_AFSDB=false\n"
 
 
 @pytest.mark.slow
-def test_what_somebody_else_made_of_the_file_is_not_overwritten(machine: Machine) -> None:
-    """Neither by the next arm, which refuses, nor when it is put back: it is kept then."""
+def test_changes_by_somebody_else_are_not_overwritten(machine: Machine) -> None:
+    """The next arm refuses to run; a restore saves a copy first."""
     client = machine.client()
     client.start(["-chunksize", "20"])
     (machine.here / "afs.conf").write_text(EDITED)
@@ -146,15 +148,15 @@ def test_what_somebody_else_made_of_the_file_is_not_overwritten(machine: Machine
         client.start(["-chunksize", "19"])
     assert (machine.here / "afs.conf").read_text() == EDITED
     assert machine.calls() == ["stop", "start", "setcrypt on"]
-    said = client.restore()
-    assert (machine.here / "afs.conf").read_text() == FOUND
-    (kept,) = (machine.here / "restore").glob("afs.conf.changed-*")
-    assert kept.read_text() == EDITED
-    assert f"somebody else had changed {machine.here}/afs.conf: kept as {kept}" in said
+    message = client.restore()
+    assert (machine.here / "afs.conf").read_text() == ORIGINAL
+    (copy,) = (machine.here / "restore").glob("afs.conf.changed-*")
+    assert copy.read_text() == EDITED
+    assert f"somebody else had changed {machine.here}/afs.conf: kept as {copy}" in message
 
 
 @pytest.mark.slow
-def test_what_a_killed_run_was_about_to_write_is_nobody_else_s_work(machine: Machine) -> None:
+def test_leftovers_of_a_killed_run_are_not_taken_for_foreign_changes(machine: Machine) -> None:
     machine.client().start(["-chunksize", "20"])
     journal = machine.here / "restore" / "cache_manager"
     (journal / "wanted").write_text("what the next arm would have been\n")
@@ -167,8 +169,8 @@ def test_what_a_killed_run_was_about_to_write_is_nobody_else_s_work(machine: Mac
 def test_putting_back_by_hand_twice_restarts_once(machine: Machine) -> None:
     machine.client().start(["-chunksize", "20"])
     command = ["sh", str(machine.here / "restore" / "cache_manager" / "restore.sh")]
-    said = [LocalConnector().run(command).stdout for _ in range(2)]
-    assert said == ["started again as found\n", "left as found\n"]
+    outputs = [LocalConnector().run(command).stdout for _ in range(2)]
+    assert outputs == ["started again as found\n", "left as found\n"]
     assert machine.calls() == ["stop", "start", "setcrypt on"] * 2
 
 
@@ -176,7 +178,7 @@ def test_putting_back_by_hand_twice_restarts_once(machine: Machine) -> None:
 @pytest.mark.parametrize("name", ["configuration", "found", "crypt", "sums", "restore.sh"])
 @pytest.mark.parametrize("length", [0, 0.5])
 def test_a_damaged_journal_does_nothing(machine: Machine, name: str, length: float) -> None:
-    """Half of what was found is not what was found."""
+    """An incomplete record is not used."""
     client = machine.client()
     client.start(["-chunksize", "20"])
     changed = (machine.here / "afs.conf").read_text()
@@ -200,10 +202,10 @@ def test_a_journal_that_somebody_removed_is_written_again_to_put_back(machine: M
     client.start(["-chunksize", "20"])
     shutil.rmtree(machine.here / "restore")
     client.restore()
-    assert (machine.here / "afs.conf").read_text() == FOUND
+    assert (machine.here / "afs.conf").read_text() == ORIGINAL
 
 
-def test_what_is_in_effect_is_asked_of_the_client_itself(
+def test_effective_settings_are_read_from_the_client(
     machine: Machine, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unit, "_PATIENCE_S", 0.0)
@@ -222,7 +224,7 @@ def test_what_is_in_effect_is_asked_of_the_client_itself(
 def test_a_client_that_needs_a_moment_is_asked_again(
     machine: Machine, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a slow host right after a start."""
+    """This happens on a slow host right after a start."""
     monkeypatch.setattr(unit, "_POLL_S", 0.0)
     (machine.here / "shown").write_text((root / "tests/data/openafs/cmdebug-cache.txt").read_text())
     shows = machine.here / "bin" / "cmdebug"
@@ -248,12 +250,12 @@ def test_options_are_those_of_the_last_assignment(text: str, options: tuple[str,
 
 
 @pytest.mark.parametrize("value", ["$(reboot)", '"$MORE -x"', "`id`", "-a;reboot", "'unclosed"])
-def test_what_only_a_shell_could_read_is_refused(value: str) -> None:
+def test_options_that_only_a_shell_could_evaluate_are_refused(value: str) -> None:
     with pytest.raises(ValueError, match="OPTIONS"):
         options_in(f"OPTIONS={value}\n", "OPTIONS")
 
 
 @pytest.mark.parametrize("option", ["$(reboot)", "a b", "a;b", "`id`", 'a"', "a\nb", ""])
-def test_what_a_shell_could_take_for_more_than_a_word_is_never_written(option: str) -> None:
+def test_options_that_a_shell_could_evaluate_are_never_written(option: str) -> None:
     with pytest.raises(ConfigurationError, match="cannot stand in"):
         with_options("", "OPTIONS", ["-a", option])

@@ -1,4 +1,4 @@
-"""The simulated testbed: its truth is what it was told, and time passes only when it lets it."""
+"""The simulated testbed: it has the specified ground truth, and runs in virtual time."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SPACES = {
 MANY = Configuration.of({"fileserver.threads": 100})
 
 
-def opened(
-    *effects: Effect, found: dict[str, Value] | None = None, **world: float
+def open_testbed(
+    *effects: Effect, initial: dict[str, Value] | None = None, **world: float
 ) -> tuple[SimulatedTestbed, Bench]:
     noise = Noise(world.get("noise", 0.014), world.get("block_noise", 0.0))
-    testbed = SimulatedTestbed(SPACES, World(effects, noise, int(world.get("seed", 1))), found)
-    return testbed, testbed.open(WORKLOAD, lambda said: None)
+    testbed = SimulatedTestbed(SPACES, World(effects, noise, int(world.get("seed", 1))), initial)
+    return testbed, testbed.open(WORKLOAD, lambda message: None)
 
 
 def log_time(bench: Bench, block: int, trial: int, component: str = "metadata") -> float:
@@ -54,7 +54,7 @@ def test_when_an_effect_holds(effect: Effect, value: Value | None, holds: bool) 
 
 def test_without_noise_times_are_the_truth() -> None:
     effect = Effect("fileserver.threads", change=-0.2, components=("metadata",))
-    _, bench = opened(effect, noise=0.0)
+    _, bench = open_testbed(effect, noise=0.0)
     assert log_time(bench, 1, 0) == 0.0
     bench.target.apply(MANY, lambda doing: None)
     assert log_time(bench, 1, 1) == pytest.approx(math.log(0.8))
@@ -62,28 +62,28 @@ def test_without_noise_times_are_the_truth() -> None:
 
 
 def test_noise_is_as_large_as_said() -> None:
-    _, bench = opened(noise=0.05)
-    drawn = [log_time(bench, block, 0) for block in range(400)]
-    assert statistics.stdev(drawn) == pytest.approx(0.05, rel=0.15)
-    assert statistics.fmean(drawn) == pytest.approx(0.0, abs=0.01)
+    _, bench = open_testbed(noise=0.05)
+    times = [log_time(bench, block, 0) for block in range(400)]
+    assert statistics.stdev(times) == pytest.approx(0.05, rel=0.15)
+    assert statistics.fmean(times) == pytest.approx(0.0, abs=0.01)
 
 
-def test_what_a_block_shares_is_taken_out_by_pairing() -> None:
-    _, bench = opened(noise=0.0, block_noise=0.3)
+def test_pairing_removes_the_noise_of_a_block() -> None:
+    _, bench = open_testbed(noise=0.0, block_noise=0.3)
     for block in range(5):
         assert log_time(bench, block, 0) == log_time(bench, block, 1)
     assert len({log_time(bench, block, 0) for block in range(5)}) == 5
 
 
 def test_the_same_run_is_drawn_again() -> None:
-    once, again = opened(noise=0.05)[1], opened(noise=0.05)[1]
+    once, again = open_testbed(noise=0.05)[1], open_testbed(noise=0.05)[1]
     log_time(again, 9, 9)
     assert log_time(once, 3, 2) == log_time(again, 3, 2)
-    assert log_time(once, 3, 2) != log_time(opened(noise=0.05, seed=2)[1], 3, 2)
+    assert log_time(once, 3, 2) != log_time(open_testbed(noise=0.05, seed=2)[1], 3, 2)
 
 
 def test_time_passes_in_restarts_and_runs_only() -> None:
-    testbed, bench = opened(noise=0.0)
+    testbed, bench = open_testbed(noise=0.0)
     assert testbed.clock() == 0.0
     bench.target.apply(Configuration(), lambda doing: None)
     assert testbed.clock() == 0.0
@@ -93,14 +93,14 @@ def test_time_passes_in_restarts_and_runs_only() -> None:
     assert testbed.clock() == pytest.approx(1.0 + len(WORKLOAD.components))
 
 
-def test_failures_name_their_parameter_and_leave_work_to_do() -> None:
-    testbed, bench = opened(
+def test_failures_name_their_parameter_and_require_a_restart() -> None:
+    testbed, bench = open_testbed(
         Effect("fileserver.threads", low=64, fails="start"),
         Effect("cache_manager.daemons", value=7, fails="workload"),
     )
     with pytest.raises(ConfigurationError, match=r"fileserver\.threads"):
         bench.target.apply(MANY, lambda doing: None)
-    # A program that did not start is not as it was: what was found has to be put back.
+    # After a failed start, even the original settings must be applied again.
     assert bench.target.apply(Configuration(), lambda doing: None).actions == (
         "fileserver restart",
     )
@@ -111,18 +111,18 @@ def test_failures_name_their_parameter_and_leave_work_to_do() -> None:
 
 
 def test_restoring_puts_back_what_was_found() -> None:
-    found: dict[str, Value] = {"fileserver.threads": 12}
-    testbed, bench = opened(found=found)
-    assert bench.target.baseline.as_dict() == found
+    initial: dict[str, Value] = {"fileserver.threads": 12}
+    testbed, bench = open_testbed(initial=initial)
+    assert bench.target.baseline.as_dict() == initial
     bench.target.apply(MANY, lambda doing: None)
     assert len(bench.target.restore(lambda doing: None)) == 2
-    assert testbed.settings.as_dict() == found
+    assert testbed.settings.as_dict() == initial
     assert testbed.close() is None
     assert testbed.claim("some") is False
 
 
-def test_time_that_no_database_takes_does_not_pass() -> None:
-    testbed, bench = opened(noise=10.0, block_noise=10.0)
+def test_the_clock_never_exceeds_ten_years() -> None:
+    testbed, bench = open_testbed(noise=10.0, block_noise=10.0)
     before_s = testbed.clock()
 
     def years() -> None:

@@ -1,4 +1,4 @@
-"""What effects of every shape do, and when: counted from the default, on the parameter's scale."""
+"""Effects of every shape, relative to the default, on the parameter's scale."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def callbacks(shape: str, **more: object) -> dict[str, object]:
         (callbacks("plateau", low=60_000, high=240_000), 20_000, 0.0),
         (callbacks("plateau", low=30_000, high=60_000, falling=True), 30_000, 1.0),
         (callbacks("plateau", low=30_000, high=60_000, falling=True), 90_000, 0.0),
-        # What the default has of it already is no gain, and is lost where it ends.
+        # The part of the effect that the default has already is no gain, and can be lost.
         (callbacks("plateau", low=30_000, high=120_000), 120_000, 0.5),
         (callbacks("plateau", low=30_000, high=120_000), 20_000, -0.5),
         (callbacks("hump", at=240_000), 240_000, 1.0),
@@ -73,8 +73,8 @@ def callbacks(shape: str, **more: object) -> dict[str, object]:
     ],
 )
 def test_the_height_of_curves(effect: dict[str, Any], value: int, share: float) -> None:
-    found = log_time(effect, settings={effect["parameter"]: value})
-    assert found == pytest.approx(share * HALF, abs=1e-3)
+    change = log_time(effect, settings={effect["parameter"]: value})
+    assert change == pytest.approx(share * HALF, abs=1e-3)
 
 
 @pytest.mark.parametrize("shape", ["linear", "plateau", "hump", "peak"])
@@ -95,10 +95,10 @@ def test_each_component_has_a_change_of_its_own() -> None:
         "at": 24,
         "changes": {"large-read-cold": -0.3, "small-read-cold": 0.5},
     }
-    found = {name: log_time(trade, of=name, settings={CHUNKSIZE: 21}) for name in COMPONENTS}
-    assert found.pop("large-read-cold") == pytest.approx(math.log(0.7) / 2)
-    assert found.pop("small-read-cold") == pytest.approx(math.log(1.5) / 2)
-    assert set(found.values()) == {0.0}
+    changes = {name: log_time(trade, of=name, settings={CHUNKSIZE: 21}) for name in COMPONENTS}
+    assert changes.pop("large-read-cold") == pytest.approx(math.log(0.7) / 2)
+    assert changes.pop("small-read-cold") == pytest.approx(math.log(1.5) / 2)
+    assert set(changes.values()) == {0.0}
 
 
 def test_an_effect_may_depend_on_other_parameters_and_their_defaults() -> None:
@@ -121,17 +121,17 @@ def test_combinations_fail_where_their_last_part_is_brought_up() -> None:
         "fails": "start",
         "when": [{"parameter": CHUNKSIZE, "low": 20}],
     }
-    found = world(both)
+    truth = world(both)
     bad = Configuration.of({"fileserver.threads": 128, CHUNKSIZE: 22})
-    assert found.failure(bad, "start") == "fileserver.threads"
-    assert found.failure(bad, "start", parts=("fileserver",)) is None
-    assert found.failure(bad, "workload") is None
-    assert found.failure(Configuration.of({"fileserver.threads": 128}), "start") is None
-    assert found.failure(Configuration.of({CHUNKSIZE: 22}), "start") is None
+    assert truth.failure(bad, "start") == "fileserver.threads"
+    assert truth.failure(bad, "start", parts=("fileserver",)) is None
+    assert truth.failure(bad, "workload") is None
+    assert truth.failure(Configuration.of({"fileserver.threads": 128}), "start") is None
+    assert truth.failure(Configuration.of({CHUNKSIZE: 22}), "start") is None
 
 
 @pytest.mark.parametrize(
-    ("effect", "said"),
+    ("effect", "message"),
     [
         (callbacks("linear"), "a linear needs 'at'"),
         (callbacks("peak", at=100_000), "a peak needs 'width'"),
@@ -148,13 +148,13 @@ def test_combinations_fail_where_their_last_part_is_brought_up() -> None:
         ({"parameter": CALLBACKS, "when": [{"parameter": CHUNKSIZE}]}, "or else 'value'"),
     ],
 )
-def test_an_effect_that_is_written_wrongly(effect: dict[str, object], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
+def test_an_effect_that_is_written_wrongly(effect: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         SimulatedSection.model_validate({"effects": [effect]})
 
 
 @pytest.mark.parametrize(
-    ("section", "said"),
+    ("section", "message"),
     [
         ({"effects": [callbacks("hump", at=60_000)]}, r"effects\.0\.at: .* is 60000 already"),
         ({"effects": [callbacks("hump", at=0)]}, r"effects\.0\.at: .* write a number above 0"),
@@ -175,8 +175,8 @@ def test_an_effect_that_is_written_wrongly(effect: dict[str, object], said: str)
         ({"costs": {"restart": {"disk": 2}}}, r"costs\.restart: no part 'disk'"),
     ],
 )
-def test_a_world_that_cannot_be(section: dict[str, object], said: str) -> None:
-    with pytest.raises(SpecError, match=said):
+def test_an_impossible_world(section: dict[str, object], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
         world_of(SimulatedSection.model_validate(section), SPACES, COMPONENTS)
 
 
@@ -186,9 +186,9 @@ def test_nothing_that_is_accepted_overflows() -> None:
     hump = {"parameter": CHUNKSIZE, "shape": "hump", "at": 18.0001, "change": 1000.0}
     noise = {"noise": 10.0, "arm_noise": 10.0, "block_noise": 10.0, "drift": 10.0}
     load = {"mean": 1e-6, "sd": 1024.0, "effect": 10.0}
-    found = world(most, peak, hump, **noise, others=load, stolen=load)
+    truth = world(most, peak, hump, **noise, others=load, stolen=load)
     for trial in range(200):
         run = Run(1, "100", str(trial), trial)
-        times = found.times(run, Configuration.of({CHUNKSIZE: 24}), COMPONENTS)
+        times = truth.times(run, Configuration.of({CHUNKSIZE: 24}), COMPONENTS)
         assert math.isfinite(times.total_s)
         assert min(times.seconds.values()) > 0.0

@@ -1,4 +1,4 @@
-"""Every kind of noise is as large as said, follows what it should, and is drawn again alike."""
+"""Every kind of noise has the specified size and structure, and is reproducible."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ COMPONENTS = ("read", "write")
 RUNS = 40
 
 
-def drawn(noise: Noise, blocks: int = 60, seed: int = 1) -> npt.NDArray[np.float64]:
-    """Log times (blocks, runs, components)."""
+def draw_logs(noise: Noise, blocks: int = 60, seed: int = 1) -> npt.NDArray[np.float64]:
+    """Draw log times; shape (blocks, runs, components)."""
     return np.array(
         [
             [noise.draw(Run(seed, str(b), str(t), t), COMPONENTS).logs for t in range(RUNS)]
@@ -31,32 +31,32 @@ def within(logs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def test_components_differ_in_noise() -> None:
-    logs = drawn(Noise(0.1, factors={"write": 2.0}))
+    logs = draw_logs(Noise(0.1, factors={"write": 2.0}))
     assert logs.std(axis=(0, 1)) == pytest.approx([0.1, 0.2], rel=0.05)
     assert abs(np.corrcoef(logs[..., 0].ravel(), logs[..., 1].ravel())[0, 1]) < 0.06
 
 
-def test_what_an_arm_shares_is_in_all_of_its_components() -> None:
-    logs = drawn(Noise(0.0, arm=0.1))
+def test_the_noise_of_an_arm_is_the_same_for_all_components() -> None:
+    logs = draw_logs(Noise(0.0, arm=0.1))
     assert (logs[..., 0] == logs[..., 1]).all()
     assert logs[..., 0].std() == pytest.approx(0.1, rel=0.05)
 
 
-def test_wandering_goes_on_from_run_to_run() -> None:
-    logs = drawn(Noise(0.0, wander=Wander(0.1, 0.8)))[..., 0]
+def test_wander_continues_from_run_to_run() -> None:
+    logs = draw_logs(Noise(0.0, wander=Wander(0.1, 0.8)))[..., 0]
     assert logs.std() == pytest.approx(0.1, rel=0.1)
     lagged = [np.corrcoef(logs[:, :-k].ravel(), logs[:, k:].ravel())[0, 1] for k in (1, 3)]
     assert lagged == pytest.approx([0.8, 0.8**3], abs=0.06)
 
 
 def test_spikes_are_as_rare_and_as_high_as_said() -> None:
-    logs = drawn(Noise(0.0, spikes=Spikes(0.1, 1.0)))
+    logs = draw_logs(Noise(0.0, spikes=Spikes(0.1, 1.0)))
     assert set(np.unique(logs)) == {0.0, np.log(2.0)}
     assert (logs > 0.0).mean() == pytest.approx(0.1, abs=0.02)
 
 
 def test_drift_is_the_same_for_the_runs_of_a_block() -> None:
-    logs = drawn(Noise(0.0, drift=0.5), blocks=100)[..., 0]
+    logs = draw_logs(Noise(0.0, drift=0.5), blocks=100)[..., 0]
     assert within(logs) == pytest.approx(0.0, abs=1e-12)
     assert logs[99, 0] - logs[0, 0] == pytest.approx(0.5 * 99 / 100)
 
@@ -72,19 +72,19 @@ def test_load_slows_a_run_by_its_cores_and_is_counted() -> None:
         for t in range(6)
     ]
     total = np.array([run.total_s for run in runs])
-    seen = [covariates({**run.counted, "engine_cpu_s": run.cpu_s}) for run in runs]
-    stolen = np.array([one["stolen_server"] for one in seen])
-    others = np.array([one["others_server"] for one in seen])
+    readings = [covariates({**run.counted, "engine_cpu_s": run.cpu_s}) for run in runs]
+    stolen = np.array([one["stolen_server"] for one in readings])
+    others = np.array([one["others_server"] for one in readings])
     assert (others.mean(), others.std()) == pytest.approx((0.4, 0.3), rel=0.2)
     assert (stolen.mean(), stolen.std()) == pytest.approx((0.05, 0.05), rel=0.2)
-    # Nothing else is left in the times.
+    # Nothing else affects the times.
     explained = np.log(6.0) + 0.33 * others + 1.5 * stolen
     assert np.log(total) == pytest.approx(explained, abs=1e-9)
 
 
-def test_load_goes_on_from_run_to_run() -> None:
+def test_load_continues_from_run_to_run() -> None:
     noise = Noise(0.0, others=Load(0.4, 0.1, 0.6, 1.0))
-    logs = drawn(noise)[..., 0]
+    logs = draw_logs(noise)[..., 0]
     assert np.corrcoef(logs[:, :-1].ravel(), logs[:, 1:].ravel())[0, 1] == pytest.approx(
         0.6, abs=0.06
     )
@@ -121,7 +121,7 @@ def test_the_same_run_is_drawn_again_and_another_seed_draws_another() -> None:
         Load(0.1, 0.1, 0.5, 1.0),
     )
     one = noise.draw(Run(1, "7", "3", 2), COMPONENTS)
-    drawn(noise, blocks=2)
+    draw_logs(noise, blocks=2)
     assert noise.draw(Run(1, "7", "3", 2), COMPONENTS) == one
     assert noise.draw(Run(2, "7", "3", 2), COMPONENTS).logs != one.logs
     assert noise.draw(Run(1, "8", "3", 2), COMPONENTS).logs != one.logs

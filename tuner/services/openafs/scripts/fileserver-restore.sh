@@ -1,7 +1,7 @@
 #!/bin/sh
-# Puts a fileserver's instance back to the command lines recorded beside this file (NUL-separated).
-# Needs bos, and nothing of fstune but the files here. Prints what was done.
-{ # Read whole before anything is done: half a script would do half of it.
+# Restores a fileserver's instance to the command lines recorded in this directory (NUL-separated).
+# Requires bos and the files in this directory, but nothing else of fstune. Prints what was done.
+{ # The shell must read all of it before running anything, so that a truncated script does nothing.
 set -u
 cd "$(dirname "$0")" || exit 1
 address=$(cat address)
@@ -26,7 +26,7 @@ recorded() {
     tr '\0' '\n' < "$1"
 }
 
-# One that hangs is "running normally" too, so it is asked itself.
+# A hanging fileserver is "running normally" too, so query the fileserver itself.
 as_found() {
     case $(status) in *'currently running normally'*) ;; *) return 1 ;; esac
     [ "$(commands)" = "$(recorded commands)" ] || return 1
@@ -38,19 +38,19 @@ if [ "$(sha256sum address commands fileserver-stop.sh instance 2>&1)" != "$(cat 
     exit 1
 fi
 changed=
-# The server gets no more buffer than the limits of this host at its start, so they go first. It comes back all the
-# same should they not.
+# The limits of this host at its start clamp the server's buffers, so restore them first. If that fails, the server is
+# still restored.
 if [ -e ../host_network/restore.sh ]; then
     said=$(sh ../host_network/restore.sh 2>&1)
     [ "$said" = "left as found" ] || changed="; network limits: $said"
 fi
 
-# cut LIMIT: what the socket gets of what it asks for as found.
+# cut LIMIT: the originally requested buffer size, clamped to LIMIT.
 cut() {
     if [ "$asked" -lt "$1" ]; then echo "$asked"; else echo "$1"; fi
 }
 
-# Whether the limits at the start of the server that runs cut its buffers as they would now.
+# Whether the limits clamped the buffers of the running server at its start as they would now.
 buffers_as_found() {
     [ -s buffers ] || return 0
     asked=$(recorded buffers | sed -n 1p)
@@ -62,7 +62,7 @@ if as_found && buffers_as_found; then
     echo "left as found$changed"
     exit 0
 fi
-# Cut off between delete and create, there is no instance to stop.
+# After an interruption between delete and create, there is no instance to stop.
 case $(status) in
     *'no such entity'*) ;;
     *)
@@ -70,7 +70,7 @@ case $(status) in
         if [ "$now" != "$(recorded commands)" ] && [ -e wanted ] && [ "$now" != "$(recorded wanted)" ]; then
             changed="$changed; somebody else had made it: $(printf '%s\n' "$now" | tr '\n' ';')"
         fi
-        # A bosserver that crashes over it, and is started again, has it running again.
+        # If bosserver crashes meanwhile and is restarted, it runs the instance again, so retry.
         for left in 2 1 0; do
             sh ./fileserver-stop.sh "$address" "$instance" || exit 1
             said=$(bos delete "$address" "$instance" -localauth 2>&1) && break

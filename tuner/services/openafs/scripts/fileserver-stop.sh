@@ -1,11 +1,11 @@
 #!/bin/sh
 # fileserver-stop.sh ADDRESS INSTANCE
 #
-# Stops a fileserver's instance. bosserver waits half an hour for one that hangs, and starts none meanwhile.
-# So a fileserver that answers nobody is killed, and one that still answers when its time is up. A bosserver
-# that has crashed is waited for: whatever started it may start it again. Both arguments are data.
+# Stops a fileserver's instance. bosserver waits half an hour for a hanging fileserver, and starts none meanwhile.
+# So a fileserver is killed when it does not answer, or does not stop in time. If bosserver has crashed, the script
+# waits for it, since whatever started it may restart it. Both arguments are data.
 #
-# Exit status: 0 it is stopped; 1 bos cannot do it and has said why; 3 it does not even die.
+# Exit status: 0 it is stopped; 1 bos failed and its message was printed; 3 it cannot be killed.
 set -uf
 address=$1 instance=$2
 port=7000
@@ -30,11 +30,11 @@ answers() {
     return 1
 }
 
-# By their whole command line, as bosserver has it: no other program is touched. A script in the program's
-# place shows its interpreter in front.
+# Identified by the complete command line in bosserver, so that no other program is killed. If the program is a
+# script, its interpreter comes first.
 fileservers() {
     said=$(bos status "$address" "$instance" -long -localauth)
-    # Taken apart at spaces, as bosserver does.
+    # Unquoted: split at spaces, as bosserver does.
     set -- $(printf '%s\n' "$said" | sed -n "s/^    Command 1 is '\(.*\)'\$/\1/p")
     [ $# -gt 0 ] || return
     for pid in $(pidof -x "$1"); do
@@ -56,6 +56,6 @@ until said=$(timeout "$look_s" bos stop "$address" "$instance" -localauth -wait 
         exit 3
     fi
     pids=$(fileservers)
-    # The list is numbers.
+    # Unquoted: a list of PIDs.
     [ -z "$pids" ] || kill -KILL $pids
 done

@@ -1,10 +1,10 @@
-# fuse-daemons.sh, read by the scripts beside it: which processes are the cache manager at a mount point.
+# fuse-daemons.sh, sourced by other scripts here: finds the processes that are the cache manager of a mount point.
 #
-# Anybody may call a process of theirs afsd.fuse and give it any arguments; only root's are believed. They are ended
-# and started anew as root, so what is started is the file that the kernel runs, and only one that nobody but root
-# can write or replace.
+# Any user may name a process afsd.fuse and give it any arguments, so only root's processes are trusted. They will be
+# stopped and started again as root, so what is started is the executable known to the kernel, and only if nobody but
+# root can write or replace it.
 
-# By the kernel's own record: the owner of /proc/PID is not always the process's.
+# Uses the status from the kernel: the owner of /proc/PID is not always the user of the process.
 of_root() {
     while read -r name users; do
         [ "$name" != Uid: ] || { [ "$(printf '%s' "$users" | tr -d '\t ')" = 0000 ] && return 0 || return 1; }
@@ -12,31 +12,31 @@ of_root() {
     return 1
 }
 
-# Its arguments, a line each; the first is what it calls itself.
+# The arguments of a process, one per line; the first is its name for itself.
 arguments() {
     { tr '\0' '\n' < "/proc/$1/cmdline"; } 2> /dev/null
 }
 
-# Whether it serves MOUNT by its options: without the one for it, it serves the place that the client's file names.
+# Whether it serves MOUNT according to its options; without -mountdir, it uses the mount point in the cacheinfo file.
 serves() {
     at=$(arguments "$1" | sed -n '/^-mountdir$/ { n; p; q; }')
     [ -z "$at" ] || [ "$at" = "$2" ]
 }
 
-# daemons NAME MOUNT: root's processes of this name for this mount point, a number each.
+# daemons NAME MOUNT: PIDs of root's processes of this name for this mount point, one per line.
 daemons() {
     for pid in $(pidof "$1"); do
         serves "$pid" "$2" && of_root "$pid" && printf '%s\n' "$pid"
     done
 }
 
-# Whether nobody but root can write or replace the file at a path without links; says why not.
+# Whether nobody but root can write or replace a file; the path must have no links. Prints the reason if not.
 only_roots() {
     at=$1
     while :; do
         found=$(stat -c '%u 0%a' -- "$at" 2> /dev/null) || { echo "$at is not there"; return 1; }
         mode=${found#* }
-        # In a directory like /tmp nobody can replace what is another's.
+        # In a directory with the sticky bit, such as /tmp, users cannot replace files of others.
         if [ "${found% *}" != 0 ] || { [ $((mode & 022)) != 0 ] && [ $((mode & 01000)) = 0 ]; }; then
             echo "others than root can write $at"
             return 1

@@ -1,9 +1,9 @@
-# fuse-find.sh NAME MOUNT, after fuse-daemons.sh: looks for the cache manager at MOUNT. A line for each process that is
-# called NAME: what it is, its number, and then
-#   found    its program, and its command line in hexadecimal digits
-#   refused  why the program that it runs must not be run by us
-#   decoy    the user that it is of
-# Then "mount", and whose it is by the kernel: "root", "other", or "none".
+# fuse-find.sh NAME MOUNT, run after fuse-daemons.sh: finds the cache manager at MOUNT. Prints a line for each process
+# called NAME: a keyword, its PID, and then
+#   found    its command line in hexadecimal digits, and its executable
+#   refused  why its executable must not be run by fstune
+#   decoy    its user
+# Then "mount" and the owner of the mount according to the kernel: "root", "other", or "none".
 name=$1 mount=$2
 whose=none
 while read -r _ _ _ _ at rest; do

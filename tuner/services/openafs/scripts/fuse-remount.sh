@@ -1,23 +1,22 @@
 #!/bin/sh
 # fuse-remount.sh MOUNT CACHE PROBE PROGRAM [OPTION...]
 #
-# Ends the cache manager at MOUNT, wipes CACHE, starts PROGRAM (its whole path) with its options, and waits until
-# PROBE can be seen. Every argument is data: nothing here is made from values.
+# Stops the cache manager at MOUNT, wipes CACHE, starts PROGRAM (an absolute path) with its options, and waits until
+# PROBE is visible. Every argument is data: no code is built from values.
 #
-# Exit status: 0 it serves; 3 the old one does not end; 4 the new one does not serve; what is wrong is
-# on standard error.
+# Exit status: 0 it works; 3 the old one does not stop; 4 the new one does not work; the reason is on standard error.
 set -u
 mount=$1 cache=$2 probe=$3
 shift 3
 program=${1##*/}
 . "${0%/*}/fuse-daemons.sh"
 log=${0%/*}/start.log
-# A disk that takes nothing any more must not keep the client from being put back (at ":" the shell would end).
+# A full or failed disk must not prevent the client from being restored (with ":" the shell would exit).
 true 2> /dev/null > "$log" || log=/dev/null
 grace_s=5
 ready_s=20
-# A client asks for a volume that is being salvaged, as after a fileserver that crashed when it was stopped,
-# only every 15 s.
+# A client retries only every 15 s if the volume is being salvaged, which happens after a fileserver crashed while it
+# was being stopped.
 serve_s=70
 
 fail() {
@@ -36,7 +35,7 @@ past() {
     [ "$(uptime_s)" -ge "$1" ]
 }
 
-# Not by asking the file system: one that hangs does not answer.
+# Does not access the file system, which may hang.
 mounted() {
     while read -r _ _ _ _ at rest; do
         [ "$at" = "$mount" ] && case $rest in *' - fuse'*) return 0 ;; esac
@@ -52,14 +51,14 @@ detach() {
     timeout --foreground "$grace_s" umount "$@" "$mount" 2>&1
 }
 
-# Whoever still uses its files gets an error from them.
+# Processes that still use its files will get errors.
 end_by_force() {
     limit=$(($(uptime_s) + grace_s))
     said=
     while there; do
         past "$limit" && fail 3 "$mount cannot be unmounted: ${said:-$program does not die}"
         pids=$(daemons "$program" "$mount")
-        # The kernel then fails every request that waits for it. The list is numbers.
+        # The kernel then fails all pending requests to it. Unquoted: a list of PIDs.
         [ -z "$pids" ] || kill -KILL $pids
         mounted && said=$(detach --lazy)
         sleep 0.02
@@ -67,7 +66,7 @@ end_by_force() {
 }
 
 limit=$(($(uptime_s) + grace_s))
-# The daemon writes its cache back after the unmount: only its end makes wiping safe.
+# The daemon writes its cache back after the unmount, so it must have exited before the cache is wiped.
 while there; do
     if past "$limit"; then
         end_by_force
@@ -79,8 +78,8 @@ done
 find "$cache" -mindepth 1 -delete || fail 3 "$cache cannot be wiped"
 
 limit=$(($(uptime_s) + serve_s))
-# A daemon must not keep this script's own output open, nor a lock. What is asked to be quick stays in the process
-# group of this script, so that nothing of it goes on when that is killed.
+# A daemon must not keep this script's output or a lock open. Commands with a timeout stay in the process group of this
+# script, so that they end when that group is killed.
 timeout --foreground --kill-after="$grace_s" "$ready_s" "$@" < /dev/null > "$log" 2>&1 9<&- || fail 4 "$program: exit status $?: $(cat "$log")"
 while :; do
     said=$(timeout --foreground "$ready_s" stat -c %F -- "$probe" 2>&1) && exit 0

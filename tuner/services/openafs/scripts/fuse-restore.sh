@@ -1,7 +1,7 @@
 #!/bin/sh
-# Puts the cache manager back to the command line recorded beside this file (NUL-separated, as the
-# kernel shows it). Needs nothing of fstune but the files here. Prints what was done.
-{ # Read whole before anything is done: half a script would do half of it.
+# Restores the cache manager to the command line recorded in this directory (NUL-separated, as the
+# kernel shows it). Requires nothing of fstune but the files in this directory. Prints what was done.
+{ # The shell must read all of it before running anything, so that a truncated script does nothing.
 set -u
 cd "$(dirname "$0")" || exit 1
 here=$(pwd)
@@ -17,7 +17,7 @@ options() {
     { tail -z -n +2 | sha256sum; } 2> /dev/null
 }
 
-# Exactly one daemon of root, the program as found, with the options as found, and it serves. Else says why not.
+# Whether exactly one daemon of root runs, with the original program and options, and works. Prints the reason if not.
 as_found() {
     pids=$(daemons "$name" "$mount")
     case $pids in

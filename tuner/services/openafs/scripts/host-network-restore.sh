@@ -1,7 +1,7 @@
 #!/bin/sh
-# Sets the network limits of this host's kernel to what is recorded beside this file (NUL-separated). Needs sysctl, and
-# nothing of fstune but the files here. Prints what was done.
-{ # Read whole before anything is done: half a script would do half of it.
+# Restores the network limits of this host's kernel recorded in this directory (NUL-separated). Requires sysctl and the
+# files in this directory, but nothing else of fstune. Prints what was done.
+{ # The shell must read all of it before running anything, so that a truncated script does nothing.
 set -u
 cd "$(dirname "$0")" || exit 1
 PATH=$PATH:/usr/sbin:/sbin
@@ -11,17 +11,17 @@ if [ "$(sha256sum found 2>&1)" != "$(cat sums)" ]; then
 fi
 done='' failed=''
 
-# now NAME: what is in effect.
+# now NAME: the value in effect.
 now() {
     cat "/proc/sys/$(printf '%s' "$1" | tr . /)"
 }
 
-# One that cannot be put back must not keep the others from it. Names and values without spaces.
+# A failure must not prevent the others from being restored. Names and values have no spaces.
 for setting in $(tr '\0' '\n' < found); do
     name=${setting%%=*} value=${setting#*=}
     [ "$(now "$name")" != "$value" ] || continue
     said=$(sysctl -w "$setting" 2>&1 < /dev/null)
-    # Some versions of sysctl fail and say that all went well.
+    # Some versions of sysctl report success although they failed.
     if [ "$(now "$name")" = "$value" ]; then
         done="$done $setting"
     else

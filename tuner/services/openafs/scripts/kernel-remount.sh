@@ -1,19 +1,17 @@
 #!/bin/sh
 # kernel-remount.sh UNIT MOUNT CACHE PROBE FILE WANTED CRYPT
 #
-# Ends the kernel's cache manager at MOUNT by its systemd unit, wipes CACHE, makes the content of WANTED that of
-# FILE, starts the unit again, sets encryption to CRYPT ("on", "off", or "" to leave it), and waits until PROBE
-# can be seen. Every argument is data.
+# Stops the kernel's cache manager at MOUNT with its systemd unit, wipes CACHE, copies the content of WANTED to FILE,
+# starts the unit again, sets encryption to CRYPT ("on", "off", or "" to leave it unchanged), and waits until PROBE is
+# visible. Every argument is data.
 #
-# What systemctl answers is worth nothing here: with somebody in the files, "stop" succeeds and all
-# stays mounted, and each further "start" adds daemons to a client that runs on with its old options,
-# until the kernel fails. So nothing is stopped while somebody is in the files, or while they are mounted at a second
-# place, and nothing is started before mount and module are seen to be gone. What was stopped has the mark "stopped"
-# beside WANTED; what was last made of FILE is kept there as "applied", and one that has become anything else meanwhile
-# is not touched.
+# The exit status of systemctl is useless here: while files are in use, "stop" succeeds although everything stays
+# mounted, and each further "start" adds daemons to a client that keeps running with its old options, until the kernel
+# fails. So nothing is stopped while files are in use or mounted at a second place, and nothing is started until mount
+# and module are gone. In the directory of WANTED, the file "stopped" marks a client that was stopped, and "applied" has
+# the last content that was written to FILE. A FILE that was changed in any other way meanwhile is not touched.
 #
-# Exit status: 0 it serves; 3 the old one does not end; 4 the new one does not serve; what is wrong is
-# on standard error.
+# Exit status: 0 it works; 3 the old one does not stop; 4 the new one does not work; the reason is on standard error.
 set -u
 unit=$1 mount=$2 cache=$3 probe=$4 file=$5 wanted=$6 crypt=$7
 leave_s=2
@@ -35,12 +33,12 @@ mounted() {
     findmnt --noheadings --types afs --mountpoint "$mount" > /dev/null 2>&1
 }
 
-# Its name, when it is loaded.
+# The name of the module, if it is loaded.
 module() {
     lsmod | sed -n 's/^\(openafs\|libafs\) .*/\1/p'
 }
 
-# Who is in the files: named, not ended, since they may be anybody's.
+# The processes that use files; they are reported and not killed, since they may belong to anybody.
 holders() {
     find /proc/[0-9]*/cwd /proc/[0-9]*/root /proc/[0-9]*/exe /proc/[0-9]*/fd -maxdepth 1 \
         \( -lname "$mount" -o -lname "$mount/*" \) 2> /dev/null | cut -d/ -f3 | sort -nu |
@@ -59,7 +57,7 @@ while held=$(holders) && [ -n "$held" ]; do
     [ "$(uptime_s)" -lt "$limit" ] || fail 3 "$mount is held by: $held; end what holds it; nothing was stopped"
     sleep 0.2
 done
-# It would keep the module, and then only a reboot would be safe.
+# A second mount would keep the module loaded, and then only a reboot would be safe.
 if others=$(findmnt --noheadings --list --types afs --output TARGET | grep -Fxv -- "$mount"); then
     fail 3 "$mount is also mounted at $(echo $others); unmount that; nothing was stopped"
 fi
@@ -78,11 +76,11 @@ fi
 if [ -n "$(module)" ]; then
     fail 3 "the kernel module $(module) stays loaded; only a reboot is safe now"
 fi
-# Fewer cache files than there are would end afsd.
+# afsd would exit if it were to use fewer cache files than exist.
 find "$cache/" -mindepth 1 -not -name lost+found -delete || fail 3 "$cache cannot be wiped"
-# In place: owner and mode stay what they are.
+# Written in place, so that owner and mode do not change.
 cmp -s "$wanted" "$file" || cat "$wanted" > "$file" || fail 3 "$file cannot be written"
-# A disk that takes nothing any more must not keep the client from being put back.
+# A full or failed disk must not prevent the client from being restored.
 cp "$wanted" "$beside/applied.new" 2> /dev/null && mv "$beside/applied.new" "$beside/applied"
 
 if ! timeout 120 systemctl start "$unit" 2> /dev/null || ! mounted; then
@@ -90,13 +88,13 @@ if ! timeout 120 systemctl start "$unit" 2> /dev/null || ! mounted; then
     timeout 90 systemctl stop "$unit" 2> /dev/null
     fail 4 "$unit does not start: $said"
 fi
-# Before the first look: connections keep what they were made with.
+# Before the first access, since connections keep the encryption that they were created with.
 if [ -n "$crypt" ]; then
     timeout 20 fs setcrypt "$crypt" > /dev/null || fail 4 "encryption cannot be set to $crypt"
 fi
 limit=$(($(uptime_s) + ready_s))
-# A symbolic link that leads nowhere does not count: a mount point made through afsd.fuse is one here. A volume that
-# lets in nobody without a token does: there is none at this moment.
+# A dangling symbolic link does not count: a mount point created through afsd.fuse looks like one here. "Permission
+# denied" does count: the volume may require a token, and there is none at this time.
 until said=$(LC_ALL=C timeout 20 stat -L -c %F -- "$probe" 2>&1); do
     case $said in *': Permission denied') break ;; esac
     [ "$(uptime_s)" -lt "$limit" ] || fail 4 "$unit does not serve $probe: $said"

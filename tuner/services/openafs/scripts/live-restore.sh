@@ -1,23 +1,23 @@
 #!/bin/sh
-# Sets on the running client what is recorded beside this file. Needs nothing of fstune but the files here. Prints
-# what was done.
-{ # Read whole before anything is done: half a script would do half of it.
+# Restores the runtime settings of the client recorded in this directory. Requires nothing of fstune but the files in
+# this directory. Prints what was done.
+{ # The shell must read all of it before running anything, so that a truncated script does nothing.
 set -u
 cd "$(dirname "$0")" || exit 1
 files='bypass_threshold crypt found precache store_behind'
-# Names without spaces.
+# Names have no spaces.
 if [ "$(sha256sum $files 2>&1)" != "$(cat sums)" ]; then
     echo "the restore journal $(pwd) is damaged; nothing was done" >&2
     exit 1
 fi
-# A start loses all of this, and the client is still to be started as found: then it is set, not now.
+# A restart loses these settings, and the client has yet to be restarted: they must be set after that.
 if [ -e ../cache_manager/stopped ]; then
     echo "the client must be started as found first" >&2
     exit 1
 fi
 done=
 
-# give COMMAND OPTION FILE: what the client never said is left alone.
+# give COMMAND OPTION FILE: a setting that the client never reported is not changed.
 give() {
     value=$(cat "$3")
     [ -n "$value" ] || return 0

@@ -1,13 +1,13 @@
 #!/bin/sh
 # token-make.sh TICKET CELL REALM KINIT-ARGUMENT...
 #
-# Gets a ticket into the file TICKET by kinit with these arguments, and makes a token of it. CELL and REALM: those of
-# the token, "" for the host's own. Every argument is data. Prints what klist shows of the ticket.
+# Obtains a ticket in the file TICKET by kinit with these arguments, and a token from it. CELL and REALM: those of the
+# token, "" for those of the host. Every argument is data. Prints the output of klist for the ticket.
 #
-# With "-force" a token takes the place of one that is there, so that connections are made anew by it: those that are
-# there keep the encryption that they were made with.
+# With "-force", the token replaces an existing one, so that connections are recreated: existing connections keep the
+# encryption that they were created with.
 #
-# Exit status: 3 there is no ticket; 4 no token; 5 the cache manager does not show it; what is wrong is on standard
+# Exit status: 3 no ticket was obtained; 4 no token; 5 the cache manager does not show it; the reason is on standard
 # error.
 set -u
 ticket=$1 cell=$2 realm=$3
@@ -15,7 +15,7 @@ shift 3
 KRB5CCNAME=FILE:$ticket LC_ALL=C
 export KRB5CCNAME LC_ALL
 umask 077
-# A network that is away for a moment.
+# Retry for this long, since the network may be down temporarily.
 again_s=20
 
 fail() {
@@ -40,7 +40,7 @@ until said=$(timeout 30 aklog -force ${cell:+-c "$cell"} ${realm:+-k "$realm"} 2
     [ "$(uptime_s)" -lt "$limit" ] || fail 4 "aklog: ${said:-no answer within 30 s}"
     sleep 1
 done
-# Another cell's token is none.
+# A token of another cell does not count.
 if [ -z "$cell" ]; then
     said=$(timeout 20 fs wscell 2>&1 < /dev/null)
     cell=$(printf '%s\n' "$said" | sed -n "s/^This workstation belongs to cell '\([^']*\)'.*/\1/p")

@@ -1,19 +1,19 @@
 #!/bin/sh
-# Destroys the ticket and the token that were made from the keytab. Needs nothing of fstune but the files here.
-# Prints what was done.
-{ # Read whole before anything is done: half a script would do half of it.
+# Destroys the ticket and the token that were obtained with the keytab. Requires nothing of fstune but the files in
+# this directory. Prints what was done.
+{ # The shell must read all of it before running anything, so that a truncated script does nothing.
 set -u
 cd "$(dirname "$0")" || exit 1
 files='principal token-make.sh'
-# Names without spaces.
+# Names have no spaces.
 if [ "$(sha256sum $files 2>&1)" != "$(cat sums)" ]; then
     echo "the restore journal $(pwd) is damaged; nothing was done" >&2
     exit 1
 fi
 [ ! -e ticket ] || timeout 20 kdestroy -q -c "FILE:$(pwd)/ticket" > /dev/null 2>&1 || rm -f ticket || exit 1
 timeout 20 unlog > /dev/null 2>&1
-# That there is no token is believed only of a whole list: not of one that hangs or cannot be asked for. Where no cache
-# manager runs, there is none.
+# Only a complete list without tokens proves that there are none, not a command that hangs or fails. Without a cache
+# manager, there are no tokens.
 said=$(LC_ALL=C timeout 20 tokens 2>&1 < /dev/null)
 case $said in
     *'okens for '* | *'token info for '*) gone= ;;
