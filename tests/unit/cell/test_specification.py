@@ -96,7 +96,7 @@ def test_a_missing_device_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
         cell.require_machine()
 
 
-def test_other_users_than_root_are_told_to_use_sudo(
+def test_users_other_than_root_are_told_to_use_sudo(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)

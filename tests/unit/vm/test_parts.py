@@ -147,7 +147,7 @@ def test_a_guest_is_not_searched_for_outside_its_cell(tmp_path: Path) -> None:
         connections.clients[0].ask(["true"])
 
 
-def test_other_users_than_root_are_told_to_use_sudo(
+def test_users_other_than_root_are_told_to_use_sudo(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
