@@ -1,1 +1,1 @@
-"""The HTTP interface: reads what campaigns have stored. ``api.app:create_app`` makes it."""
+"""HTTP API and web pages for stored campaigns. Created by ``api.app:create_app``."""

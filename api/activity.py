@@ -1,4 +1,4 @@
-"""What a campaign does now and is asked to do next, from its rows and newest events. Pure."""
+"""Describe a campaign's current activity and pending request from its snapshot. Pure functions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ANSWERS = ("campaign-", "start-failed", "testbed-ready")
 
 
 def doing(snapshot: Snapshot, *, absent: bool = False) -> str:
-    """What it does, in one line beside its state. ``absent``: its process is not heard from."""
+    """One-line activity shown next to the state. ``absent``: its process sends no heartbeats."""
     campaign = snapshot.campaign
     if absent:
         return "by its state, but not heard from"
@@ -36,7 +36,7 @@ def doing(snapshot: Snapshot, *, absent: bool = False) -> str:
 
 
 def now(snapshot: Snapshot, *, absent: bool = False) -> tuple[str, ...]:
-    """The arm in hand of each running block, the arm before it, and the open request."""
+    """Lines for the current and previous arm of each running block, and for the open request."""
     lines = []
     if snapshot.campaign.state is CampaignState.RUNNING and not absent:
         trials = {trial.number: trial for trial in snapshot.trials}
@@ -52,7 +52,7 @@ def now(snapshot: Snapshot, *, absent: bool = False) -> tuple[str, ...]:
 
 
 def _arm(block: Block, trials: Mapping[int, Trial]) -> str:
-    """The first arm after the last measured one whose trial has not failed meanwhile."""
+    """Name the current arm: the first after the last measured one whose trial has not failed."""
     measured = {m.trial for m in block.measurements}
     last = max((block.order.index(number) for number in measured), default=-1)
     of = f"Block {block.number}, {len(measured)} of {counted(len(block.order), 'arm')} measured"
@@ -79,7 +79,7 @@ def _last_arm(measurement: Measurement) -> str:
 
 
 def _open_request(snapshot: Snapshot) -> str | None:
-    """The newest request that no later event has answered."""
+    """The newest request not yet answered by a later event."""
     for event in reversed(snapshot.events):
         if event.kind in _REQUESTS:
             return _REQUESTS[EventKind(event.kind)]
@@ -89,12 +89,12 @@ def _open_request(snapshot: Snapshot) -> str | None:
 
 
 def budget_share(snapshot: Snapshot) -> float | None:
-    """The part of its budget that a campaign has used; None when its rules are not known."""
+    """Fraction of the campaign's budget used; None if its rules are unknown."""
     return None if snapshot.rules is None else _use(snapshot).used(snapshot.rules)
 
 
 def expected_end(snapshot: Snapshot) -> datetime | None:
-    """When the budget will be used up at the present rate; None where that is not known."""
+    """When the budget will be used up at the current rate; None if unknown."""
     if snapshot.campaign.state is not CampaignState.RUNNING or snapshot.rules is None:
         return None
     left_s = _use(snapshot).left_s(snapshot.campaign.time_use, snapshot.rules)

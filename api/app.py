@@ -1,4 +1,4 @@
-"""Makes the application: its routes, the layers around them, and what lives as long as it."""
+"""Build the ASGI application: routes, middleware and application-lifetime objects."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from tuner.store.verifications import Verifications
 def create_app(
     state_directory: Path | None = None, settings: ServiceSettings | None = None
 ) -> FastAPI:
-    """The application for one state directory; without one, for what the environment names."""
+    """Create the application for a state directory, by default the one set in the environment."""
     options = settings if settings is not None else ServiceSettings()
     if unknown := sorted(options.allow - offers().keys()):
         raise SpecError(f"allowed testbeds: {unknown[0]} is none of {', '.join(offers())}")
@@ -61,7 +61,7 @@ def create_app(
             closing(Sight(store)) as sight,
             closing(effects),
         ):
-            # Nothing waits any more for what an earlier service was asked to start.
+            # Requests left over from an earlier service process will never be started.
             Applications(store).unask_all()
             Verifications(store).fail_all(is_gone)
             app.state.service = Service(
@@ -84,7 +84,7 @@ def create_app(
         version=tuner.__version__,
         summary="Campaigns that tune fileservers, and what they recommend",
         lifespan=lifespan,
-        # Their pages would load programs from elsewhere.
+        # The built-in documentation pages would load scripts from third-party hosts.
         docs_url=None,
         redoc_url=None,
     )
@@ -107,7 +107,7 @@ def create_app(
 
 
 def _document_problems(app: FastAPI) -> None:
-    """Put the one shape of problems into the document of the interface."""
+    """Add the ``Problem`` schema to the OpenAPI document."""
     make = app.openapi
 
     def openapi() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Plans and applications as documents: the stored records with the names they have there."""
+"""JSON documents for plans and applications."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tuner.states import ApplicationState
 
 
 class ApplicationDocument(Document):
-    """A configuration that was, or is to be, brought into force.
+    """A configuration that was or will be applied.
 
-    ``plan``: the identity of its plan; ``before`` and ``after``: the settings by qualified name;
-    ``changed``: when it came into its state, and by whom. ``asked_by``: who has asked over HTTP for
-    what has not begun yet.
+    ``plan``: identity of its plan. ``before``, ``after``: settings by qualified name. ``changed``,
+    ``changed_by``: when it entered its current state, and who moved it there. ``asked_by``: who
+    sent the pending HTTP request; null if none is pending.
     """
 
     id: str
@@ -37,7 +37,7 @@ class ApplicationDocument(Document):
 
     @classmethod
     def of(cls, application: Application) -> ApplicationDocument:
-        """The document for a record."""
+        """Convert an application."""
         return cls(
             id=application.id,
             campaign=application.campaign,
@@ -58,7 +58,7 @@ class ApplicationDocument(Document):
 
 
 class ChangeDocument(Document):
-    """A setting that changes; null where it is not set."""
+    """A setting that changes; null means not set."""
 
     name: str
     old: Value | None
@@ -66,8 +66,10 @@ class ChangeDocument(Document):
 
 
 class PartPlanDocument(Document):
-    """What changes in one program. ``old`` and ``new``: its options; ``where_kept``: what keeps
-    them when its host restarts, or what has to be done for that.
+    """Changes to one program.
+
+    ``old``, ``new``: its command-line options. ``where_kept``: where they are stored so that they
+    survive a restart of the host, or what to do to make them persistent.
     """
 
     component: str
@@ -80,10 +82,13 @@ class PartPlanDocument(Document):
 
 
 class PlanDocument(Document):
-    """A plan. ``identity``: of what is in effect and what shall be; ``application``: null when
-    nothing has to change; ``testbed``: where, ``label`` for people; ``programs``: programs and
-    versions there; ``before`` and ``after``: the settings by qualified name; ``steps``: the
-    configurations on the way, the last of which is recommended; ``notes``: to be read before.
+    """A plan for applying a recommended configuration.
+
+    ``identity``: hash of the settings in effect and of the target settings. ``application``: null
+    when nothing has to change. ``testbed``: the target, with ``label`` as its display name.
+    ``programs``: programs and versions there. ``before``, ``after``: settings by qualified name.
+    ``steps``: successive configurations, ending with the recommended one. ``notes``: to read before
+    applying.
     """
 
     identity: str
@@ -101,7 +106,7 @@ class PlanDocument(Document):
 
     @classmethod
     def of(cls, plan: ApplyPlan, application: Application | None) -> PlanDocument:
-        """The document for a plan and the application that it is stored as."""
+        """Convert a plan and the application stored for it."""
         parts = [
             PartPlanDocument(
                 component=part.component,

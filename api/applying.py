@@ -1,7 +1,7 @@
-"""Routes that bring what a campaign recommends into force, in two steps, and roll it back.
+"""Routes that apply a campaign's recommendation in two steps, and roll it back.
 
-The first step looks and makes a plan, whose identity is a hash of what is in effect and of what
-shall be; the second applies exactly that plan, in a process of its own.
+The first step inspects the testbed and makes a plan, identified by a hash of the settings in effect
+and of the target settings. The second applies exactly that plan, in a separate process.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PlanIdentity = Annotated[str, Path(pattern="^[0-9a-f]{32}$", description="The id
 
 
 class PlanRequest(BaseModel):
-    """How a configuration is to be applied. ``step``: one setting after the other."""
+    """How to apply a configuration. ``step``: change one setting at a time."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -44,14 +44,15 @@ class PlanRequest(BaseModel):
 
 @router.get("/{campaign}/applications", operation_id="list_applications", dependencies=[READ])
 def list_applications(campaign: PathCampaign, serving: Serving) -> list[ApplicationDocument]:
-    """What was planned, applied and rolled back of this campaign, newest first."""
+    """List this campaign's applications (planned, applied or rolled back), newest first."""
     return [ApplicationDocument.of(one) for one in Applications(serving.store).of(campaign.id)]
 
 
 @every.get("", operation_id="list_all_applications", dependencies=[READ])
 def list_all_applications(serving: Serving, *, in_force: bool = False) -> list[ApplicationDocument]:
-    """What was planned, applied and rolled back of all campaigns, newest first. `in_force`: only
-    what is, or may be, in force, the one that was applied last first.
+    """List the applications (planned, applied or rolled back) of all campaigns, newest first.
+
+    `in_force`: list only those that are or may be in effect, most recently applied first.
     """
     applications = Applications(serving.store)
     rows = applications.in_force() if in_force else applications.all()
@@ -69,10 +70,10 @@ def list_all_applications(serving: Serving, *, in_force: bool = False) -> list[A
 def plan_application(
     campaign: PathCampaign, request: PlanRequest, serving: Serving, who: Admin, answer: Response
 ) -> PlanDocument:
-    """Look at what is in effect on the testbed, and plan how it becomes what is recommended.
+    """Read the settings in effect on the testbed, and plan the change to the recommended ones.
 
-    No setting is changed. The plan is applied by its `identity`. Where what is recommended is in
-    effect already, the answer is 200 with a plan that changes nothing and cannot be applied.
+    No setting is changed. Use the plan's `identity` to apply it. If the recommended configuration
+    is already in effect, the answer is 200 with a plan that changes nothing and cannot be applied.
     """
     hand = _hand(serving, who)
     plan, application = make_plan(
@@ -95,9 +96,9 @@ def plan_application(
 def apply_plan(
     campaign: PathCampaign, plan: PlanIdentity, serving: Serving, who: Admin
 ) -> ApplicationDocument:
-    """Apply a plan. One that is stale is refused (`urn:fstune:stale-plan`): make a new one.
+    """Apply a plan. A stale plan is rejected (`urn:fstune:stale-plan`): make a new one.
 
-    It is stale when something else is in effect now than what it began with.
+    A plan is stale when the settings in effect are no longer those it was made from.
     """
     applications = Applications(serving.store)
     matches = [
@@ -121,7 +122,7 @@ def apply_plan(
 def roll_back_application(
     campaign: PathCampaign, serving: Serving, who: Admin
 ) -> ApplicationDocument:
-    """Bring back what was in effect before what this campaign recommends was applied."""
+    """Restore the settings in effect before this campaign's recommendation was applied."""
     applications = Applications(serving.store).in_force(campaign=campaign.id)
     if not applications:
         raise NotFoundError(f"nothing of campaign {campaign.id} is in force")
@@ -135,7 +136,7 @@ def _hand(serving: Service, who: Visitor) -> Hand:
 def _request_and_start(
     serving: Service, who: Visitor, application: Application, command: str
 ) -> ApplicationDocument:
-    """Record who asked, and start. Returns the application with the request in it."""
+    """Record the request and start the command. Returns the updated application."""
     now = datetime.now(UTC)
     message = f"{who.name} asked to {command} {application.id}"
     event = NewEvent(now, f"{command}-requested", message, {"application": application.id})
@@ -143,7 +144,7 @@ def _request_and_start(
     requested = applications.ask(application.id, application.state, who.name, event)
     try:
         serving.starter.start_application(command, requested)
-    except Exception:  # whatever kept it from starting, it can be requested again
+    except Exception:  # whatever the cause, allow it to be requested again
         applications.unask(application.id)
         raise
     return ApplicationDocument.of(requested)

@@ -1,4 +1,4 @@
-"""Routes that tell about campaigns: what they are, what they have measured, and what follows."""
+"""Read-only routes for campaigns: their state, measurements, verdicts and recommendations."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ router = APIRouter(
 def list_campaigns(
     serving: Serving, limit: Limit = 50, token: PageToken = None
 ) -> Page[CampaignDocument]:
-    """All campaigns, newest first."""
+    """List all campaigns, newest first."""
     campaigns = serving.pages.campaigns(limit + 1, older_than(read_token(token, str, str)))
     return page(
         campaigns,
@@ -61,7 +61,7 @@ def list_campaigns(
 
 @router.get("/{campaign}", operation_id="get_campaign")
 def get_campaign(campaign: PathCampaign, serving: Serving) -> CampaignDocument:
-    """One campaign. Its ETag is what `If-Match` of a change asks for."""
+    """Get a campaign. Send its ETag as `If-Match` when changing the campaign."""
     return CampaignDocument.of(campaign, serving.store)
 
 
@@ -69,7 +69,7 @@ def get_campaign(campaign: PathCampaign, serving: Serving) -> CampaignDocument:
 def list_trials(
     campaign: PathCampaign, serving: Serving, limit: Limit = 100, token: PageToken = None
 ) -> Page[TrialDocument]:
-    """The trials of a campaign, by number."""
+    """List a campaign's trials, by number."""
     trials = serving.pages.trials(campaign.id, after_number(token, -1), limit + 1)
     return page(trials, limit, lambda trial: (trial.number,), TrialDocument.of)
 
@@ -78,7 +78,7 @@ def list_trials(
 def list_blocks(
     campaign: PathCampaign, serving: Serving, limit: Limit = 100, token: PageToken = None
 ) -> Page[BlockDocument]:
-    """The blocks of a campaign, by number."""
+    """List a campaign's blocks, by number."""
     blocks = serving.pages.blocks(campaign.id, after_number(token, 0), limit + 1)
     return page(
         blocks,
@@ -92,7 +92,7 @@ def list_blocks(
 def list_measurements(
     campaign: PathCampaign, serving: Serving, limit: Limit = 100, token: PageToken = None
 ) -> Page[MeasurementDocument]:
-    """The measurements of a campaign, in the order measured."""
+    """List a campaign's measurements, in the order they were made."""
     key = read_token(token, int, int)
     after = (0, 0) if key is None else (int(key[0]), int(key[1]))
     measurements = serving.pages.measurements(campaign.id, after, limit + 1)
@@ -106,7 +106,7 @@ def list_measurements(
 
 @router.get("/{campaign}/verdicts", operation_id="list_verdicts")
 def list_verdicts(campaign: PathCampaign, serving: Serving) -> list[VerdictDocument]:
-    """Every trial against the baseline, on the blocks of each kind that it was in."""
+    """Compare every trial with the baseline, separately for each kind of block it was in."""
     verdicts = serving.sight.verdicts(campaign.id)
     if verdicts is None:
         raise NotFoundError(f"the workload of campaign {campaign.id} is gone or is another now")
@@ -115,19 +115,19 @@ def list_verdicts(campaign: PathCampaign, serving: Serving) -> list[VerdictDocum
 
 @router.get("/{campaign}/drift", operation_id="get_drift")
 def get_drift(campaign: PathCampaign, serving: Serving) -> list[DriftDocument]:
-    """How the baseline moved from block to block, in the order measured."""
+    """Drift of the baseline from block to block, in the order measured."""
     return [DriftDocument.of(point) for point in serving.sight.of(campaign.id).drift]
 
 
 @router.get("/{campaign}/effects", operation_id="get_effects")
 def get_effects(campaign: PathCampaign, serving: Serving) -> EffectsDocument:
-    """What the model of the search makes of each parameter: where to look, not a claim."""
+    """Parameter effects estimated by the search model: a hint where to look, not a claim."""
     return effects_document(serving.effects.of(serving.sight.of(campaign.id)))
 
 
 @router.get("/{campaign}/comparison", operation_id="get_comparison")
 def get_comparison(campaign: PathCampaign, serving: Serving) -> ComparisonDocument:
-    """What a campaign that compares given configurations comes to so far."""
+    """Results so far of a campaign that compares given configurations."""
     comparison = stored_comparison(serving.store, campaign)
     if comparison is None:
         raise NotFoundError(f"campaign {campaign.id} compares no given configurations")
@@ -136,7 +136,10 @@ def get_comparison(campaign: PathCampaign, serving: Serving) -> ComparisonDocume
 
 @router.get("/{campaign}/why", operation_id="get_why")
 def get_why(campaign: PathCampaign, serving: Serving) -> WhyDocument:
-    """What changed with the settings that the answer is about, or with the incumbent's before."""
+    """Explain the recommended settings by the changes in the diagnostics.
+
+    Before there is an answer, those of the incumbent.
+    """
     answer = campaign.recommendation
     trial = serving.sight.of(campaign.id).leader if answer is None else answer.trial
     return WhyDocument(trial=trial, sentences=why(serving.store, campaign.id, trial))
@@ -144,17 +147,17 @@ def get_why(campaign: PathCampaign, serving: Serving) -> WhyDocument:
 
 @router.get("/{campaign}/recommendation", operation_id="get_recommendation")
 def get_recommendation(campaign: PathCampaign, serving: Serving) -> RecommendationDocument:
-    """What a campaign recommends: settings, ready-made options, and the evidence."""
+    """Get the recommendation: settings, ready-to-use options and the evidence."""
     return recommendation_of(serving, campaign)
 
 
 def recommendation_of(serving: Service, campaign: Campaign) -> RecommendationDocument:
-    """The answer of a campaign; NotFoundError before it has one."""
+    """The campaign's recommendation document. Raises NotFoundError if it has no answer yet."""
     if campaign.recommendation is None:
         raise NotFoundError(f"campaign {campaign.id} is {campaign.state} and has no answer yet")
     campaign = with_expiry(serving.store, campaign)
     assert campaign.recommendation is not None
-    # Only they need all measurements, of which there may be very many.
+    # Only the references need all measurements, and there may be very many.
     beside = serving.pages.has_references(campaign.id)
     return recommendation_document(
         campaign,
@@ -179,7 +182,7 @@ def recommendation_of(serving: Service, campaign: Campaign) -> RecommendationDoc
     },
 )
 def export_campaign(campaign: PathCampaign, serving: Serving) -> Response:
-    """A whole campaign as one file, which `fstune import` takes. One that runs goes on."""
+    """Export a campaign as one file for `fstune import`. A running campaign is not interrupted."""
     return serving.exports.response(campaign.id)
 
 
@@ -193,7 +196,7 @@ def export_campaign(campaign: PathCampaign, serving: Serving) -> Response:
             "content": {
                 "text/html": {"schema": {"type": "string"}},
                 "text/markdown": {"schema": {"type": "string"}},
-                # What is in it is in docs/programs.md.
+                # The fields are described in docs/programs.md.
                 "application/json": {"schema": {"type": "object"}},
             },
         }
@@ -203,10 +206,10 @@ def get_report(
     campaign: PathCampaign,
     serving: Serving,
     form: Annotated[
-        ReportForm, Query(alias="format", description="As which kind of file.")
+        ReportForm, Query(alias="format", description="File format of the report.")
     ] = ReportForm.HTML,
 ) -> Response:
-    """A report of a campaign for readers who did not follow it, in any state."""
+    """Report for readers who did not follow the campaign. Available in every state."""
     name = file_name(campaign.id, form)
     headers = {"Content-Disposition": f'inline; filename="{name}"'}
     if form is ReportForm.HTML:
@@ -220,7 +223,7 @@ def get_report(
 def list_events(
     campaign: PathCampaign, serving: Serving, limit: Limit = 100, token: PageToken = None
 ) -> Page[EventDocument]:
-    """What happened, in order."""
+    """List a campaign's events, in order."""
     events = serving.store.events(campaign.id, after_number(token, 0), limit + 1)
     return page(events, limit, lambda event: (event.number,), EventDocument.of)
 
@@ -228,11 +231,14 @@ def list_events(
 def stream_place(
     serving: Annotated[Service, Depends(service)],
     after: Annotated[
-        int | None, Query(ge=0, le=LARGEST, description="Begin after this number.")
+        int | None, Query(ge=0, le=LARGEST, description="Start after this event number.")
     ] = None,
     last_event_id: Annotated[str | None, Header(max_length=20)] = None,
 ) -> int:
-    """Where a stream begins; what a browser says when it comes again goes first."""
+    """Number of the event after which to start streaming. ``Last-Event-ID`` takes precedence.
+
+    Raises RequestError when too many streams are open, SpecError for an invalid header.
+    """
     serving.feeds.refuse_too_many()
     if last_event_id is None:
         return after or 0
@@ -252,12 +258,12 @@ async def stream_events(
     who: Reader,
     after: Annotated[int, Depends(stream_place)],
 ) -> AsyncIterator[ServerSentEvent]:
-    """What happens, as it happens (server-sent events). The identifier of each is its number.
+    """Stream events as they happen (server-sent events). Each event's ID is its number.
 
-    Whoever was cut off comes again with `Last-Event-ID` and misses nothing. An event of the kind
-    `over` says that the campaign has ended and that nothing follows. One of the kind `presence` has
-    no identifier: the process that runs the campaign is not heard from any more, or it is again.
-    The stream of a token that is revoked, or has expired, ends within seconds.
+    A client that was disconnected reconnects with `Last-Event-ID` and misses nothing. An event of
+    type `over` means that the campaign has ended and no events follow. An event of type `presence`
+    has no ID: it reports that the process running the campaign has stopped giving signs of life, or
+    is alive again. The stream ends within seconds after its token is revoked or expires.
     """
     async for event in serving.feeds.watch(campaign.id, after, lambda: serving.holds(who)):
         if event is None:
@@ -270,7 +276,7 @@ async def stream_events(
 
 
 def older_than(key: Sequence[str | int] | None) -> tuple[datetime, str] | None:
-    """Where a page of campaigns begins, from its word. SpecError."""
+    """Decode the start of a page of campaigns from its key. Raises SpecError if invalid."""
     if key is None:
         return None
     try:

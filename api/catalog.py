@@ -1,4 +1,6 @@
-"""Routes of what a campaign can name (spaces, workloads, testbeds), and of recommendations."""
+"""Routes for what a campaign can refer to (search spaces, workloads, testbeds), and for finding
+recommendations.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ class SpaceDocument(Document):
 
 
 class WorkloadDocument(Document):
-    """A workload in a list: what it times, and what each number weighs."""
+    """A workload in a list. ``components``: the weight of each timed component."""
 
     name: str
     description: str
@@ -52,7 +54,7 @@ class WorkloadDocument(Document):
 
 
 class TestbedDocument(Document):
-    """A testbed that campaigns started over HTTP may name. ``hosts``: how many it has."""
+    """A testbed available to campaigns started over HTTP. ``hosts``: number of hosts."""
 
     __test__ = False
     name: str
@@ -62,11 +64,11 @@ class TestbedDocument(Document):
 
 
 class BestDocument(Document):
-    """What a campaign found, with where it comes from.
+    """A campaign's recommendation and its origin.
 
-    ``fingerprint``: of the testbed's programs and versions; equal where they were equal.
-    ``certificate``: what is claimed, at which level, on how many fresh blocks; ``expired``: why it
-    does not speak for its testbed any more, "" where it does.
+    ``fingerprint``: hash of the testbed's programs and versions, equal for equal ones.
+    ``certificate``: the claim, its level and the number of fresh blocks. ``expired``: why the
+    certificate is no longer valid for its testbed, "" if it is valid.
     """
 
     campaign: str
@@ -84,13 +86,13 @@ class BestDocument(Document):
 
 @router.get("/spaces", operation_id="list_spaces")
 def list_spaces() -> list[SpaceDocument]:
-    """The search spaces that come with fstune."""
+    """List the search spaces included in fstune."""
     return list(_spaces())
 
 
 @cache
 def _spaces() -> tuple[SpaceDocument, ...]:
-    # What is packaged does not change while the service runs.
+    # Packaged search spaces do not change while the service runs.
     return tuple(
         SpaceDocument(
             name=space.name,
@@ -107,7 +109,7 @@ def _spaces() -> tuple[SpaceDocument, ...]:
 
 @router.get("/spaces/{name}", operation_id="get_space", responses=problems.responses(404))
 def get_space(name: Name) -> dict[str, Any]:
-    """One search space, whole: parameters, limits, sources, rules, presets."""
+    """Get a complete search space: parameters, limits, sources, rules and presets."""
     if name not in search_spaces.names():
         raise NotFoundError(f"there is no search space {name}")
     return dict(describe.document(search_spaces.load(name)))
@@ -115,13 +117,13 @@ def get_space(name: Name) -> dict[str, Any]:
 
 @router.get("/workloads", operation_id="list_workloads")
 def list_workloads() -> list[WorkloadDocument]:
-    """The workloads that come with fstune."""
+    """List the workloads included in fstune."""
     return [_workload(name) for name in workloads.packaged()]
 
 
 @router.get("/workloads/{name}", operation_id="get_workload", responses=problems.responses(404))
 def get_workload(name: Name) -> dict[str, Any]:
-    """One workload, whole, as its engine takes it."""
+    """Get a complete workload document, as read by the workload engine."""
     if name not in workloads.packaged():
         raise NotFoundError(f"there is no workload {name}")
     return dict(json.loads(load_workload(name).document))
@@ -140,7 +142,7 @@ def _workload(name: str) -> WorkloadDocument:
 
 @router.get("/testbeds", operation_id="list_testbeds")
 def list_testbeds(serving: Serving) -> list[TestbedDocument]:
-    """The testbeds that campaigns started over HTTP may name."""
+    """List the testbeds available to campaigns started over HTTP."""
     documents = [
         TestbedDocument(name=key, kind=key, title=title, hosts=None)
         for key, title in offers().items()
@@ -149,7 +151,7 @@ def list_testbeds(serving: Serving) -> list[TestbedDocument]:
     directory = serving.settings.testbeds
     for file in sorted(directory.glob("*.yaml")) if directory is not None else ():
         if (one := offer(file)) is None:
-            continue  # starting a campaign on it raises the error
+            continue  # the error is raised when a campaign is started on it
         document = TestbedDocument(name=file.stem, kind=one.key, title=one.title, hosts=one.hosts)
         documents.append(document)
     return documents
@@ -165,11 +167,11 @@ def find_recommendations(
     fingerprint: Filter = None,
     limit: Limit = 10,
 ) -> list[BestDocument]:
-    """What to set: certified recommendations, the largest improvement that is certain first.
+    """Find certified recommendations, largest certain improvement first.
 
-    ``testbed``, ``workload`` and ``space`` as campaigns name them; ``version``: a part of what the
-    testbed reported of its programs; ``fingerprint``: of the testbed. Expired ones come last. Only
-    the newest campaigns that have an answer are searched.
+    ``testbed``, ``workload``, ``space``: names as used by campaigns. ``version``: part of the
+    program versions reported by the testbed. ``fingerprint``: of the testbed. Expired
+    recommendations come last. Only the newest campaigns that have an answer are searched.
     """
     filters = Filters(testbed, workload, space, version, fingerprint)
     now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""Two trials beside each other, on their measurements. Pure."""
+"""Side-by-side comparison of two trials from their measurements. Pure functions."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tuner.page.names import KINDS, called
 from tuner.page.snapshot import Snapshot
 from tuner.text import faster, signed, signed_interval
 
-#: A complete block: its kind, and the log score of every trial in it.
+#: A complete block: its kind, and the log score of each trial in it.
 Scored = tuple[BlockKind, Mapping[int, float]]
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two trials beside each other, in blocks of one kind. ``text``: the result of the blocks that
-    measured both.
+    """Comparison of two trials in blocks of one kind. ``text``: result of the blocks that measured
+    both.
     """
 
     kind: str
@@ -35,8 +35,10 @@ class Comparison:
 def compare_trials(
     snapshot: Snapshot, scored: Sequence[Scored], a: int, b: int
 ) -> tuple[Comparison, ...]:
-    """Compare two trials on their measurements, each kind of block by itself: the search flatters
-    what it has chosen, fresh blocks do not. NotFoundError for a number that is no trial's.
+    """Compare two trials on their measurements, separately for each kind of block: search blocks
+    are biased in favour of the trials they selected, fresh blocks are not.
+
+    Raises NotFoundError for an unknown trial number, or if the workload no longer exists.
     """
     numbers = {trial.number for trial in snapshot.trials}
     for number in (a, b):
@@ -48,7 +50,7 @@ def compare_trials(
     comparisons = []
     for kind in (BlockKind.CERTIFY, BlockKind.SEARCH, BlockKind.PILOT):
         of_kind = [scores for block_kind, scores in scored if block_kind is kind]
-        # Every block has measured the baseline: it shows nothing where no other is in it.
+        # Every block measures the baseline, so skip kinds that measured neither of the others.
         if any(others & scores.keys() for scores in of_kind):
             comparisons.append(_compare(KINDS[kind], of_kind, a, b))
     return tuple(comparisons)

@@ -1,7 +1,7 @@
-"""What the interface hands out, as documents: the stored records with the names they have there.
+"""JSON documents returned by the API, converted from stored records.
 
-Times are in UTC, durations in seconds, ratios are times over the baseline's (below 1: faster).
-What has no bound or is not known is null.
+Times are in UTC, durations in seconds. Ratios are times relative to the baseline (below 1: faster).
+Unknown values and infinite bounds are null.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from tuner.text import unbounded
 
 
 class Document(BaseModel):
-    """Something that is handed out."""
+    """Base class of returned documents."""
 
     model_config = ConfigDict(frozen=True)
 
 
 class TimeUseDocument(Document):
-    """Where the wall time of a campaign's runs went."""
+    """How the wall time of a campaign's runs was spent."""
 
     model_config = ConfigDict(frozen=True, from_attributes=True)
 
@@ -44,11 +44,12 @@ class TimeUseDocument(Document):
 
 
 class CampaignDocument(Document):
-    """A campaign. ``answer``: null until it has one; ``testbed``: what kind or file it names.
+    """A campaign.
 
-    ``trial``: the one that the answer is about; ``ratio``: its time over the baseline's;
-    ``expired``: why its certificate does not hold any more, "" where it does.
-    ``time_use``: null while it runs, so that the tag changes with the state and not with time.
+    ``testbed``: kind or file named in its specification. ``answer``: null until there is one.
+    ``trial``: the trial that the answer refers to; ``ratio``: its time relative to the baseline.
+    ``expired``: why the certificate is no longer valid, "" if it is valid. ``time_use``: null while
+    the campaign runs, so that its ETag changes with the state and not with time.
     """
 
     id: str
@@ -69,7 +70,7 @@ class CampaignDocument(Document):
 
     @classmethod
     def of(cls, campaign: Campaign, store: Store) -> CampaignDocument:
-        """The document for a campaign. ``store``: knows what was found on its testbed later."""
+        """Convert a campaign. ``store``: used to check whether its certificate has expired."""
         answer = campaign.recommendation
         names_of_campaign = names(campaign)
         return cls(
@@ -94,7 +95,7 @@ class CampaignDocument(Document):
 
 
 class TrialDocument(Document):
-    """A trial. Number 0 is the baseline. ``flags``: its options by component."""
+    """A trial; number 0 is the baseline. ``flags``: command-line options by component."""
 
     number: int
     race: int
@@ -106,7 +107,7 @@ class TrialDocument(Document):
 
     @classmethod
     def of(cls, trial: Trial) -> TrialDocument:
-        """The document for a trial."""
+        """Convert a trial."""
         return cls(
             number=trial.number,
             race=trial.race,
@@ -119,7 +120,7 @@ class TrialDocument(Document):
 
 
 class BlockDocument(Document):
-    """A block. ``order``: its arms by trial, as planned; ``measured``: those that were."""
+    """A block. ``order``: planned order of its arms, by trial; ``measured``: arms measured."""
 
     number: int
     kind: BlockKind
@@ -132,7 +133,7 @@ class BlockDocument(Document):
 
     @classmethod
     def of(cls, block: Block, measured: tuple[int, ...]) -> BlockDocument:
-        """The document for a block."""
+        """Convert a block."""
         return cls(
             number=block.number,
             kind=block.kind,
@@ -146,7 +147,7 @@ class BlockDocument(Document):
 
 
 class ComponentDocument(Document):
-    """A timed component. Latencies are quantiles over its operations."""
+    """A timed workload component. Latencies are quantiles over its operations."""
 
     model_config = ConfigDict(frozen=True, from_attributes=True)
 
@@ -163,7 +164,7 @@ Components = dict[str, ComponentDocument]
 
 
 class MeasurementDocument(Document):
-    """One run of the workload by one arm. ``clients``: of each, where several ran it at once."""
+    """One workload run of one arm. ``clients``: results per client, if several ran concurrently."""
 
     block: int
     trial: int
@@ -180,7 +181,7 @@ class MeasurementDocument(Document):
 
     @classmethod
     def of(cls, block: int, measurement: Measurement) -> MeasurementDocument:
-        """The document for a measurement of a block."""
+        """Convert a measurement of a block."""
         m = measurement
         return cls(
             block=block,
@@ -203,14 +204,14 @@ def _components(results: Mapping[str, object]) -> Components:
 
 
 def finite_or_text(value: float | str) -> float | str:
-    """A number as JSON can say it."""
+    """The value itself, or text if it is a number that JSON cannot represent."""
     return value if isinstance(value, str) or math.isfinite(value) else str(value)
 
 
 class VerdictDocument(Document):
-    """A trial against the baseline on blocks of one kind, valid however often it is looked at.
+    """A trial compared with the baseline on blocks of one kind; valid however often it is checked.
 
-    It is evidence while a campaign runs; what may be relied on is the recommendation.
+    Evidence while a campaign runs. Rely on the recommendation, not on a verdict.
     """
 
     trial: int
@@ -227,7 +228,7 @@ class VerdictDocument(Document):
 
     @classmethod
     def of(cls, trial: int, kind: BlockKind, verdict: Verdict) -> VerdictDocument:
-        """The document for a verdict."""
+        """Convert a verdict."""
         return cls(
             trial=trial,
             kind=kind,
@@ -244,7 +245,7 @@ class VerdictDocument(Document):
 
 
 def ratio(log_ratio: float) -> float | None:
-    """exp of a log time ratio; None where that has no bound."""
+    """Exponential of a log time ratio; None if it overflows or is infinite."""
     return math.exp(log_ratio) if -700.0 < log_ratio < 700.0 else None
 
 
@@ -252,14 +253,14 @@ _LONGEST_NESTED = 1000
 
 
 def _scalar(value: object) -> str | int | float | bool | None:
-    """As it is, or as text: databases of earlier releases may hold what was imported unseen."""
+    """The value if scalar, else JSON text: earlier releases imported event data unchecked."""
     if value is None or isinstance(value, str | int | float | bool):
         return value
     return json.dumps(value)[:_LONGEST_NESTED]
 
 
 class EventDocument(Document):
-    """Something that happened. ``number`` is the identifier in the stream of events."""
+    """An event. ``number`` is its ID in the event stream."""
 
     number: int
     at: datetime
@@ -269,7 +270,7 @@ class EventDocument(Document):
 
     @classmethod
     def of(cls, event: Event) -> EventDocument:
-        """The document for an event."""
+        """Convert an event."""
         return cls(
             number=event.number,
             at=event.at,
@@ -280,8 +281,10 @@ class EventDocument(Document):
 
 
 class PresenceDocument(Document):
-    """Whether the process of a campaign that runs is heard from. ``said``: "", or that it is not;
-    ``queued``: a worker takes the campaign up by itself.
+    """Whether the process of a running campaign is alive.
+
+    ``said``: "" if it is, else a clause that describes its absence. ``queued``: a worker will
+    resume the campaign.
     """
 
     said: str
@@ -289,14 +292,14 @@ class PresenceDocument(Document):
 
     @classmethod
     def of(cls, absence: Absence | None) -> PresenceDocument:
-        """The document for why nobody is heard from."""
+        """Convert an absence; None if the process is alive."""
         if absence is None:
             return cls(said="", queued=False)
         return cls(said=absence.said, queued=absence.queued)
 
 
 class DriftDocument(Document):
-    """The baseline in one complete block: its geometric-mean time over its mean of all blocks."""
+    """Baseline in one complete block: geometric-mean time relative to the mean over all blocks."""
 
     block: int
     kind: BlockKind
@@ -305,13 +308,13 @@ class DriftDocument(Document):
 
     @classmethod
     def of(cls, point: DriftPoint) -> DriftDocument:
-        """The document for one block."""
+        """Convert the drift of one block."""
         return cls(block=point.block, kind=point.kind, started=point.started, ratio=point.ratio)
 
 
 class WhyDocument(Document):
-    """What changed with the settings of a trial against the baseline, of what was counted around
-    the runs: a sentence for each large and certain change.
+    """Changes in the diagnostics between the baseline and a trial: one sentence for each large and
+    certain change.
     """
 
     trial: int
@@ -319,8 +322,8 @@ class WhyDocument(Document):
 
 
 class ShownDocument(Document):
-    """What is shown of a configuration against the baseline: the word for it, and its time over
-    the baseline's with bounds, null for what has none or is not known yet.
+    """Result of a configuration against the baseline: a word, and its time relative to the baseline
+    with bounds. Missing bounds and values not known yet are null.
     """
 
     result: Word
@@ -330,7 +333,7 @@ class ShownDocument(Document):
 
     @staticmethod
     def fields(result: ShownEffect) -> dict[str, Any]:
-        """The fields for a record."""
+        """The fields for an effect."""
         e = result.estimate
         bounded = e is not None and not unbounded(e.lower, e.upper)
         return {
@@ -342,7 +345,7 @@ class ShownDocument(Document):
 
 
 class NamedDocument(ShownDocument):
-    """A given configuration. ``blocks``: that measured it; ``reason``: why it did not run."""
+    """A given configuration. ``blocks``: how many measured it; ``reason``: why it did not run."""
 
     name: str
     trial: int
@@ -353,8 +356,10 @@ class NamedDocument(ShownDocument):
 
 
 class ComparisonDocument(Document):
-    """Given configurations against the baseline. ``confidence``: of each interval; ``together``:
-    of all intervals of whole workloads at once; ``delta``: the smallest difference that matters.
+    """Given configurations compared with the baseline.
+
+    ``confidence``: of each interval. ``together``: simultaneous confidence of all whole-workload
+    intervals. ``delta``: the smallest difference that matters.
     """
 
     confidence: float
@@ -364,7 +369,7 @@ class ComparisonDocument(Document):
 
     @classmethod
     def of(cls, comparison: NamedComparison) -> ComparisonDocument:
-        """The document for a comparison."""
+        """Convert a comparison."""
         return cls(
             confidence=comparison.confidence,
             together=comparison.together,

@@ -1,4 +1,4 @@
-"""Whole campaigns as files for download, a few at a time."""
+"""Download of complete campaigns as files, with a limit on concurrent exports."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ _PIECE_BYTES = 256 << 10
 
 
 class Exports:
-    """Campaigns written to files without names, a few at a time: each takes room on the disk until
-    it has been sent.
+    """Export campaigns to unnamed temporary files.
+
+    Concurrency is limited because each file takes disk space until it has been sent.
     """
 
     def __init__(self, store: Store, directory: Path) -> None:
@@ -36,7 +37,10 @@ class Exports:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """While a whole campaign is read for something else. May raise RequestError."""
+        """Take an export slot while a whole campaign is read for another purpose.
+
+        Raises RequestError when all slots are taken.
+        """
         self._begin()
         try:
             yield
@@ -53,13 +57,15 @@ class Exports:
             )
 
     def response(self, campaign: str) -> ExportResponse:
-        """The answer that hands a campaign out. Raises RequestError when too many are at work, and
-        StoreError when it cannot be written.
+        """Export a campaign as a response.
+
+        Raises RequestError when too many exports are running, StoreError when the file cannot be
+        written.
         """
         self._begin()
         try:
-            # The file has no name: whatever happens, nothing is left of it. It is written whole
-            # before any of it is sent, so that nobody who reads slowly holds up the database.
+            # The file has no name, so nothing is left behind whatever happens. It is written
+            # completely before sending starts, so that a slow reader does not block the database.
             file = tempfile.TemporaryFile(dir=self._directory)  # noqa: SIM115
             try:
                 write_campaign(self._store, campaign, file)
@@ -76,12 +82,12 @@ class Exports:
 
 
 class ExportResponse(StreamingResponse):
-    """A file as an answer, closed when it has arrived or its reader has left."""
+    """A file response that closes the file when it has been sent or the client has left."""
 
     def __init__(self, file: BinaryIO, campaign: str, places: threading.BoundedSemaphore) -> None:
         size = file.seek(0, 2)
         file.seek(0)
-        # An identifier that was imported may be any text.
+        # An imported identifier may be any text.
         name = re.sub(r"[^A-Za-z0-9-]", "_", campaign)
         headers = {
             "Content-Length": str(size),
@@ -92,14 +98,14 @@ class ExportResponse(StreamingResponse):
         self._places = places
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send the file, then release its resources."""
         try:
             await super().__call__(scope, receive, send)
         finally:
             self.close()
 
     def close(self) -> None:
-        """Let go of the file, and of its place among those at work."""
+        """Close the file and release its export slot."""
         self._file.close()
         self._places.release()
 

@@ -1,8 +1,9 @@
-"""Connections before there is a request: how many, how slow, and for how long.
+"""Connection limits below the request level: number of connections, idle time and slow clients.
 
-Nobody has shown a token yet, so nothing here may cost much. Whoever sends half a request, or
-reads an answer too slowly, is cut off when time is up; when there are too many of them, the one
-that has kept us waiting longest makes room for the next. Named to uvicorn by import string.
+Clients are not authenticated yet at this point, so everything here must be cheap. A client that
+sends an incomplete request or reads a response too slowly is disconnected after a timeout. When
+there are too many connections, the one that has been waited for longest is closed in favour of the
+new one. uvicorn loads this module by import string.
 """
 
 from __future__ import annotations
@@ -23,37 +24,37 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class Phase(StrEnum):
-    """What a connection is waited for."""
+    """What the server is waiting to receive on a connection."""
 
     HEAD = "head"
     BODY = "body"
-    #: For nothing: its request is here, and is being answered.
+    #: Nothing: the request is complete and is being answered.
     SERVED = "served"
 
 
-#: How long the client may take for each.
+#: Time limit for the client in each phase.
 LIMITS_S: Mapping[Phase, float] = {Phase.HEAD: 10.0, Phase.BODY: 20.0}
 HANDSHAKE_S = 10.0
-#: An answer of which nothing is taken for so long is given up.
+#: A response is aborted when the client reads nothing of it for this long.
 STALL_S = 60.0
 MOST, MOST_OF_AN_ADDRESS = 4000, 250
-#: Descriptors that are not for connections: files, the database, campaigns that are started.
+#: File descriptors reserved for other uses: files, the database, starting campaigns.
 _SPARE = 300
 
 
 class Connections:
-    """All connections of the process. Belongs to one event loop."""
+    """All connections of the process. Not thread-safe: use from one event loop only."""
 
     def __init__(self, most: int, most_of_an_address: int) -> None:
         self._most = most
         self._most_of_an_address = most_of_an_address
         self._of: Counter[str] = Counter()
-        #: Those that are waited for, the longest first.
+        #: Connections being waited for, longest-waiting first.
         self._waiting: dict[Front, None] = {}
         self._all: set[Front] = set()
 
     def admit(self, new: Front) -> bool:
-        """Count a connection; False when there is no room for it."""
+        """Register a connection, closing the longest-waiting one if full; False if rejected."""
         whole = len(self._all) >= self._most
         own = not new.by_proxy and self._of[new.address] >= self._most_of_an_address
         if whole or own:
@@ -68,13 +69,13 @@ class Connections:
         return True
 
     def waits(self, one: Front, *, waited_for: bool) -> None:
-        """Whether a connection is waited for, from now on."""
+        """Record whether the server is now waiting for a connection."""
         self._waiting.pop(one, None)
         if waited_for and one in self._all:
             self._waiting[one] = None
 
     def leave(self, one: Front) -> None:
-        """Forget a connection; harmless when it is forgotten."""
+        """Forget a connection; does nothing if it is already forgotten."""
         self._waiting.pop(one, None)
         if one in self._all:
             self._all.remove(one)
@@ -85,19 +86,22 @@ class Connections:
 
 @cache
 def connections() -> Connections:
-    """The connections of this process: at most as many as it may have files open."""
+    """The connections of this process, limited by the number of files it may have open.
+
+    Raises the soft limit on open files first if it is too low.
+    """
     limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = MOST + _SPARE
     if limit < needed:
         more = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-        with suppress(OSError, ValueError):  # a service that may do little may not do that either
+        with suppress(OSError, ValueError):  # a sandboxed service may not be permitted to
             resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
             limit = more
     return Connections(max(_SPARE, min(MOST, limit - _SPARE)), MOST_OF_AN_ADDRESS)
 
 
 class Front(H11Protocol):
-    """A connection that is held to its limits."""
+    """A connection with enforced limits."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -145,7 +149,7 @@ class Front(H11Protocol):
             self._stall = None
 
     def cut_off(self) -> None:
-        """End the connection without another word."""
+        """Abort the connection without sending anything."""
         self._leave()
         self.transport.abort()
 
@@ -156,7 +160,7 @@ class Front(H11Protocol):
                 timer.cancel()
 
     def _look(self) -> None:
-        """Begin to count the time when something else is waited for than before."""
+        """Restart the timer if the phase has changed."""
         phase = self._waited_for()
         if phase is self._phase or self.transport.is_closing():
             return
@@ -182,12 +186,15 @@ def _networks(trusted: str) -> tuple[Network, ...]:
         try:
             networks.append(ipaddress.ip_network(name.strip(), strict=False))
         except ValueError:
-            continue  # a name, or "*": uvicorn's matter
+            continue  # a name or "*", which uvicorn handles
     return tuple(networks)
 
 
 def is_proxy(address: str, trusted: str) -> bool:
-    """Whether an address is one of those that speak for many. ``trusted``: as uvicorn has them."""
+    """Whether an address is a trusted proxy, which carries requests of many clients.
+
+    ``trusted``: comma-separated addresses and networks, as in uvicorn's ``forwarded_allow_ips``.
+    """
     try:
         own = ipaddress.ip_address(address)
     except ValueError:
@@ -196,7 +203,7 @@ def is_proxy(address: str, trusted: str) -> bool:
 
 
 class _Loop(asyncio.SelectorEventLoop):
-    """Cuts off clients that do not finish a TLS handshake."""
+    """Event loop that disconnects clients that do not complete a TLS handshake in time."""
 
     async def create_server(self, *args: Any, **options: Any) -> asyncio.Server:
         if options.get("ssl") is not None:

@@ -1,4 +1,4 @@
-"""Routes for those who watch over the service: is it there, can it answer, what does it do."""
+"""Monitoring routes: liveness, readiness and metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ router = APIRouter(tags=["health"], responses=problems.responses())
 
 
 class Health(BaseModel):
-    """That the service does its part."""
+    """Health of the service."""
 
     status: str
 
@@ -31,19 +31,19 @@ def health() -> Health:
 
 @router.get("/readyz", operation_id="ready")
 def ready(serving: Serving) -> Health:
-    """Whether it can answer: the database does."""
+    """Whether the service is ready: the database answers."""
     serving.pages.counts()
     return Health(status="ok")
 
 
 class _Streams(Collector):
-    """The number of listeners at the moment of the request."""
+    """Number of open event streams at the time of the request."""
 
     def __init__(self, serving: Service) -> None:
         self._serving = serving
 
     def collect(self) -> Any:
-        """The family of metrics."""
+        """Yield the metric family."""
         yield GaugeMetricFamily(
             "fstune_event_streams",
             "Streams of events that are open.",
@@ -59,7 +59,7 @@ class _Streams(Collector):
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 def metrics(serving: Serving) -> Response:
-    """Numbers for Prometheus."""
+    """Metrics for Prometheus."""
     registry = CollectorRegistry()
     registry.register(StoredCampaigns(serving.pages.counts))
     registry.register(_Streams(serving))

@@ -1,6 +1,6 @@
-"""Around every request: who may ask how often, under which name, and what each answer carries.
+"""Middleware for every request: rate limits, host name check, body size, and response headers.
 
-These are plain ASGI layers, so that streams pass through them unbuffered.
+These are plain ASGI middleware, so that streams pass through unbuffered.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.problems import problem
 
-#: No script, style or frame but our own, nothing inline, nothing from elsewhere.
+#: Only our own scripts and styles; no frames, nothing inline, nothing from other origins.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -38,7 +38,7 @@ _ADDRESSES_KEPT = 10_000
 
 
 class HeadersLayer:
-    """Gives every answer the headers of a careful service, and documents a tag (ETag)."""
+    """Add security headers to every response, and an ETag to documents."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -52,13 +52,13 @@ class HeadersLayer:
         try:
             await self.app(scope, receive, answer)
         except* BrokenResourceError:
-            # So a stream of events ends whose reader has left while one was on its way.
+            # Raised when the reader of an event stream leaves while an event is being sent.
             if not answer.has_begun:
                 raise
 
 
 class _Answer:
-    """One answer on its way out. A document is held back until its tag is known."""
+    """A response being sent. A document is buffered until its ETag can be computed."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self.send = send
@@ -106,12 +106,12 @@ class _Answer:
 
 
 def etag(body: bytes) -> str:
-    """The tag of a document."""
+    """The ETag of a document."""
     return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 
 
 class Buckets:
-    """So many requests a second of each address on average, ``burst`` of them at once."""
+    """Token bucket per address: ``per_s`` requests per second on average, ``burst`` at once."""
 
     def __init__(
         self, per_s: float, burst: int, clock: Callable[[], float] = time.monotonic
@@ -122,7 +122,7 @@ class Buckets:
         self._tokens: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, address: str) -> float:
-        """Count a request; returns the seconds after which to come again, 0 when it is allowed."""
+        """Count a request. Returns the seconds to wait before retrying, 0 if it is allowed."""
         now = self._clock()
         tokens, then = self._tokens.pop(address, (self._burst, now))
         tokens = min(self._burst, tokens + (now - then) * self._per_s)
@@ -134,10 +134,10 @@ class Buckets:
 
 
 class LimitsLayer:
-    """Refuses those who ask too often or too much, and those who ask by a name that is not ours.
+    """Reject requests that are too frequent, too large, or for an unknown host name.
 
-    A page in a visitor's browser can have any name lead to the loopback: without tokens, only the
-    requested name distinguishes it from the visitor (DNS rebinding).
+    A web page in a visitor's browser can make any host name resolve to the loopback address (DNS
+    rebinding). Without tokens, only the requested host name tells it apart from the visitor.
     """
 
     def __init__(self, app: ASGIApp, buckets: Buckets, hosts: frozenset[str] | None) -> None:
@@ -172,7 +172,7 @@ class LimitsLayer:
 
 
 async def _whole_body(receive: Receive) -> bytes | None:
-    """The body of a request; None when it is too large, or was cut off."""
+    """Read the body of a request; None if it is too large or the client disconnected."""
     body: bytes = b""
     while True:
         message = await receive()
@@ -186,7 +186,7 @@ async def _whole_body(receive: Receive) -> bytes | None:
 
 
 class _Again:
-    """Hands out a body that was read already, then what comes after it."""
+    """Replay a request body that was already read, then pass later messages through."""
 
     def __init__(self, body: bytes, receive: Receive) -> None:
         self.body: bytes | None = body
@@ -206,7 +206,7 @@ def host_name(host: str) -> str:
 
 
 def is_loopback(name: str) -> bool:
-    """Whether a host's name or address is this machine's loopback."""
+    """Whether a host name or address is the loopback of this machine."""
     try:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""The pages for people: rendered here, kept up to date by one small script, usable without it."""
+"""Web pages, rendered on the server. A small script keeps them up to date; they work without it."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ router = APIRouter(include_in_schema=False)
 
 _SESSION = timedelta(hours=12)
 _CAMPAIGNS_SHOWN = 50
-#: A page waits this long for a campaign that is not read yet; then it says that it is being read.
+#: How long a page waits for a campaign to be read before it shows a placeholder.
 _PATIENCE_S = 0.7
-#: The part of a campaign's page that changes, and what stands there meanwhile.
+#: The live part of a campaign's page, and its placeholder.
 _LIVE, _READING = "live.html", "reading.html"
 _SEE_OTHER = 303
 _FOR_PROGRAMS = ("/v1/", "/healthz", "/readyz", "/metrics", "/static/", "/openapi.json")
@@ -66,7 +66,7 @@ _templates.filters.update(duration=duration, moment=moment, value=value_text)
 
 
 def render(name: str, who: Visitor | None, status: int = 200, **what: Any) -> HTMLResponse:
-    """A page from a template. Everything that comes from outside is escaped."""
+    """Render a page from a template. All values are escaped."""
     text = _templates.get_template(name).render(
         who=who,
         may_steer=who is not None and who.scope.allows(Scope.OPERATE),
@@ -83,7 +83,7 @@ def index(serving: Serving, who: Reader, token: PageToken = None) -> HTMLRespons
 
 @router.get("/campaigns", dependencies=[READ])
 def index_live(serving: Serving, who: Reader, token: PageToken = None) -> HTMLResponse:
-    """The part of the list that changes."""
+    """The live part of the list."""
     return render("list.html", who, **_index_context(serving, token))
 
 
@@ -104,7 +104,7 @@ def _index_context(serving: Serving, token: str | None) -> dict[str, Any]:
 
 @router.get("/campaigns/{campaign}", dependencies=[READ])
 def campaign_page(campaign: PathCampaign, serving: Serving, who: Reader) -> HTMLResponse:
-    """One campaign."""
+    """The page of a campaign."""
     context = _campaign_context(serving, campaign)
     newest = context["view"].newest if context else serving.pages.newest_event(campaign.id)
     part = _LIVE if context else _READING
@@ -114,14 +114,14 @@ def campaign_page(campaign: PathCampaign, serving: Serving, who: Reader) -> HTML
 
 @router.get("/campaigns/{campaign}/live", dependencies=[READ])
 def campaign_live(campaign: PathCampaign, serving: Serving, who: Reader) -> HTMLResponse:
-    """The part of a campaign's page that changes."""
+    """The live part of a campaign's page."""
     if context := _campaign_context(serving, campaign):
         return render(_LIVE, who, **context)
     return render(_READING, who, campaign=campaign)
 
 
 def _campaign_context(serving: Service, campaign: Campaign) -> dict[str, Any]:
-    """What the page shows of a campaign and its comparison; nothing while it is still read."""
+    """Template context for a campaign; empty while the campaign is still being read."""
     running = campaign.state is CampaignState.RUNNING
     snapshot = serving.sight.soon(campaign.id, _PATIENCE_S)
     if snapshot is None:
@@ -143,7 +143,7 @@ def _campaign_context(serving: Service, campaign: Campaign) -> dict[str, Any]:
 
 @router.get("/campaigns/{campaign}/recommendation", dependencies=[READ])
 def recommendation_page(campaign: PathCampaign, serving: Serving, who: Reader) -> HTMLResponse:
-    """What a campaign recommends."""
+    """The page of a campaign's recommendation."""
     document = recommendation_of(serving, campaign)
     answer = with_expiry(serving.store, campaign).recommendation
     assert answer is not None
@@ -171,7 +171,7 @@ def compare_page(
     a: TrialNumber = 0,
     b: TrialNumber | None = None,
 ) -> HTMLResponse:
-    """Two trials beside each other."""
+    """The page that compares two trials."""
     snapshot = serving.sight.of(campaign.id)
     other = b if b is not None else snapshot.leader
     comparisons = compare_trials(snapshot, snapshot.scored, a, other)
@@ -189,7 +189,7 @@ def compare_page(
 
 @router.post("/campaigns/{campaign}/{wish}", dependencies=[OPERATE])
 def steer_campaign(campaign: PathCampaign, wish: str, serving: Serving, who: Operator) -> Response:
-    """A button of a campaign's page."""
+    """Handle a button on a campaign's page."""
     if wish == "resume":
         resume(serving, campaign, who)
     elif wish in (Wish.PAUSE, Wish.CANCEL):
@@ -201,14 +201,14 @@ def steer_campaign(campaign: PathCampaign, wish: str, serving: Serving, who: Ope
 
 @router.get("/login")
 def login_page(request: Request, serving: Serving) -> Response:
-    """Where a token is shown once, to get a session."""
+    """The page where a token is exchanged for a session."""
     if visitor(request, serving) is not None:
         return RedirectResponse("/", _SEE_OTHER)
     return render("login.html", None, refused=False)
 
 
 async def form_token(request: Request) -> str:
-    """The token in a form, "" without one."""
+    """The token in a submitted form, "" if there is none."""
     try:
         fields = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=5)
     except ValueError:
@@ -220,7 +220,7 @@ async def form_token(request: Request) -> str:
 def login(
     request: Request, serving: Serving, text: Annotated[str, Depends(form_token)]
 ) -> Response:
-    """Begin a session with a token that holds."""
+    """Start a session with a valid token."""
     if not same_origin(request):
         raise RequestError(
             HTTPStatus.FORBIDDEN, "other-origin", "log in from the service's own page"
@@ -255,13 +255,13 @@ def logout(serving: Serving, who: Reader) -> Response:
 
 
 def wants_page(request: Request) -> bool:
-    """Whether a browser asks, and for a page rather than for what programs read."""
+    """Whether a browser requests a page, rather than an endpoint meant for programs."""
     takes_html = "text/html" in request.headers.get("accept", "")
     return takes_html and not request.url.path.startswith(_FOR_PROGRAMS)
 
 
 def problem_page(request: Request, problem: Problem) -> Response | None:
-    """The page that tells a person of a problem; None where a program asks."""
+    """The error page for a problem; None if the client is a program."""
     if not wants_page(request):
         return None
     if problem.status == HTTPStatus.UNAUTHORIZED:

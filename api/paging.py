@@ -1,4 +1,4 @@
-"""Pages by key, and the opaque words that name the next one."""
+"""Keyset pagination with opaque page tokens."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Item = TypeVar("Item")
 Row = TypeVar("Row")
 Key = str | int
 
-Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many items.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="Maximum number of items.")]
 PageToken = Annotated[
     str | None,
-    Query(alias="page", max_length=200, description="The `next` of the page before; opaque."),
+    Query(alias="page", max_length=200, description="The `next` of the previous page; opaque."),
 ]
 LARGEST = 2**31 - 1
 
 
 class Page(BaseModel, Generic[Item]):
-    """Some items, and the word for the next page; null after the last."""
+    """One page of items. ``next``: token for the next page, null on the last one."""
 
     items: list[Item]
     next: str | None
@@ -38,20 +38,23 @@ def page(
     key: Callable[[Row], Sequence[Key]],
     document: Callable[[Row], Item],
 ) -> Page[Item]:
-    """The page of ``rows``, which were queried with one more than ``limit``."""
+    """Build a page from ``rows``, which were queried with a limit of ``limit + 1``."""
     items = rows[:limit]
     more = write_token(key(items[-1])) if len(rows) > limit else None
     return Page(items=[document(one) for one in items], next=more)
 
 
 def write_token(key: Sequence[Key]) -> str:
-    """The word for what comes after ``key``."""
+    """Encode the token for the page that follows ``key``."""
     text = json.dumps(list(key), separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def read_token(token: str | None, *kinds: type[Key]) -> list[Key] | None:
-    """The key in a word, of these types; None without one. SpecError when it is not one of ours."""
+    """Decode a token into a key of the given types; None without a token.
+
+    Raises SpecError if the token is invalid.
+    """
     if token is None:
         return None
     try:
@@ -67,6 +70,6 @@ def read_token(token: str | None, *kinds: type[Key]) -> list[Key] | None:
 
 
 def after_number(token: str | None, first: int) -> int:
-    """The number that a page begins after; ``first`` without a word."""
+    """The number after which a page starts; ``first`` without a token."""
     key = read_token(token, int)
     return first if key is None else int(key[0])

@@ -1,4 +1,4 @@
-"""One shape for everything that goes wrong: problem details (RFC 9457)."""
+"""Uniform error responses: problem details (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KINDS = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}
 
 
 class Problem(BaseModel):
-    """What went wrong. ``type``: a stable word for programs; ``detail``: a sentence for people."""
+    """An error. ``type``: stable, machine-readable URN; ``detail``: human-readable sentence."""
 
     type: str
     title: str
@@ -34,7 +34,7 @@ class Problem(BaseModel):
 
 
 class RequestError(Exception):
-    """A request is refused: with what status, of what kind, and why."""
+    """A rejected request: its status, kind of problem and reason."""
 
     def __init__(
         self, status: HTTPStatus, kind: str, detail: str, headers: Mapping[str, str] | None = None
@@ -48,7 +48,7 @@ class RequestError(Exception):
 def problem(
     status: int, kind: str, detail: str, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
-    """The answer that tells of a problem."""
+    """The response for a problem."""
     title = HTTPStatus(status).phrase
     body = Problem(type=f"urn:fstune:{kind}", title=title, status=status, detail=detail)
     return JSONResponse(
@@ -57,7 +57,7 @@ def problem(
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """What a route documents of its problems, beside those of every route."""
+    """OpenAPI responses for the problems of a route, including those common to all routes."""
     return {
         status: {
             "description": HTTPStatus(status).phrase,
@@ -68,7 +68,7 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def _methods_of(request: Request) -> list[str]:
-    """The methods that a path has, whichever routers they are in."""
+    """The methods supported for the requested path, over all routers."""
     routes = request.app.routes
     scopes = {method: {**request.scope, "method": method} for method in _METHODS}
     return [m for m, s in scopes.items() if any(r.matches(s)[0] is Match.FULL for r in routes)]
@@ -78,7 +78,10 @@ Page = Callable[[Request, Problem], Response | None]
 
 
 def install(app: FastAPI, page: Page) -> None:
-    """Answer every error of an application in this shape; ``page``: for people, a page instead."""
+    """Install handlers that return every error as a problem.
+
+    ``page``: returns an HTML page instead where the client is a browser.
+    """
 
     def answer(
         request: Request,
@@ -117,7 +120,7 @@ def install(app: FastAPI, page: Page) -> None:
         return answer(request, HTTPStatus.UNPROCESSABLE_ENTITY, "bad-input", detail)
 
     async def defect(request: Request, error: Exception) -> Response:
-        # The details go to the log alone: they may name what is nobody's business.
+        # Log the details but do not return them: they may contain confidential data.
         _log.error("a defect answering %s", request.scope.get("path", ""), exc_info=error)
         detail = "a defect of fstune; the log of the service says more"
         return answer(request, HTTPStatus.INTERNAL_SERVER_ERROR, "defect", detail)

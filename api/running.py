@@ -1,4 +1,4 @@
-"""The route that tells who runs which campaign where."""
+"""Route for the status of running campaigns, waiting campaigns and workers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ router = APIRouter(
 
 @router.get("/status", operation_id="get_status")
 def get_status(serving: Serving) -> Status:
-    """What runs, in which process on which testbed, when each was last seen, what waits for
-    workers, and the workers.
+    """List the running campaigns with their processes, testbeds and last signs of life, the
+    campaigns waiting for workers, and the workers.
     """
     return status(serving.store)

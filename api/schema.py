@@ -1,6 +1,4 @@
-"""Writes the document of the interface (OpenAPI), which is beside the code: ``python -m
-api.schema``.
-"""
+"""Write the OpenAPI document next to this module: ``python -m api.schema``."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ FILE = Path(__file__).with_name("openapi.json")
 
 def document() -> str:
     """The text of the document."""
-    # It does not depend on any state; the version is that of the package.
+    # The document does not depend on stored state; its version is that of the package.
     schema = create_app(Path("unused")).openapi()
     return json.dumps(schema, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 

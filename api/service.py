@@ -1,4 +1,4 @@
-"""What the routes share: the store, the settings of the service, and the caller."""
+"""Shared dependencies of the routes: the store, the service settings and the caller."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from tuner.tokens import Scope, Token
 COOKIE = "fstune_session"
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
-#: For the documentation only: the request itself is checked.
-_bearer = HTTPBearer(auto_error=False, description="A token of `fstune token create`.")
-_cookie = APIKeyCookie(name=COOKIE, auto_error=False, description="Of the web pages alone.")
+#: For the OpenAPI document only: ``visitor`` reads the request itself.
+_bearer = HTTPBearer(auto_error=False, description="A token from `fstune token create`.")
+_cookie = APIKeyCookie(name=COOKIE, auto_error=False, description="Used by the web pages only.")
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Everything that lives as long as the application."""
+    """Objects with the lifetime of the application."""
 
     directory: FilePath
     database: str | None
@@ -58,14 +58,14 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """A caller: with a token, or (None) where none is needed. ``by_cookie``: from a web page."""
+    """A caller. ``token``: None where none is needed; ``by_cookie``: sent by a web page."""
 
     token: Token | None
     by_cookie: bool = False
 
     @property
     def name(self) -> str:
-        """Who it is, for the record."""
+        """The name to record for this caller."""
         return "the service" if self.token is None else f"{self.token.name}, over HTTP"
 
     @property
@@ -75,7 +75,7 @@ class Visitor:
 
 
 def service(request: Request) -> Service:
-    """The service that answers a request."""
+    """The service handling a request."""
     running = request.app.state.service
     assert isinstance(running, Service)
     return running
@@ -85,7 +85,7 @@ Serving = Annotated[Service, Depends(service)]
 
 
 def visitor(request: Request, serving: Service) -> Visitor | None:
-    """Who sent a request; None when a token is needed and there is none that holds."""
+    """Identify the caller of a request; None if a token is required but no valid one was sent."""
     if not serving.settings.auth:
         return Visitor(None)
     scheme, _, text = request.headers.get("authorization", "").partition(" ")
@@ -99,7 +99,7 @@ def visitor(request: Request, serving: Service) -> Visitor | None:
 
 
 def needs(scope: Scope) -> Callable[[Request, Service, object, object], Visitor]:
-    """The dependency of routes that need ``scope``."""
+    """Dependency for routes that require ``scope``. It raises RequestError if access is denied."""
 
     def check(
         request: Request,
@@ -129,7 +129,7 @@ def needs(scope: Scope) -> Callable[[Request, Service, object, object], Visitor]
 
 
 def refuse_other_origins(request: Request, caller: Visitor) -> None:
-    """Refuse a change that another site's page requests in the visitor's name."""
+    """Reject a change requested by another site's page with the visitor's cookie (CSRF)."""
     if request.method not in _SAFE and caller.by_cookie and not same_origin(request):
         raise RequestError(
             HTTPStatus.FORBIDDEN, "other-origin", "changes are taken from the service's own pages"
@@ -137,7 +137,7 @@ def refuse_other_origins(request: Request, caller: Visitor) -> None:
 
 
 def same_origin(request: Request) -> bool:
-    """Whether the page that sent a request is one of ours. A request that does not say is not."""
+    """Whether a request comes from one of our own pages. Without an Origin header it does not."""
     origin = urlsplit(request.headers.get("origin", ""))
     ours = request.headers.get("host", "")
     return bool(ours) and secrets.compare_digest(
@@ -147,7 +147,7 @@ def same_origin(request: Request) -> bool:
 
 _admin, _operate, _read = needs(Scope.ADMIN), needs(Scope.OPERATE), needs(Scope.READ)
 
-#: For routers: asked for before anything is looked up.
+#: For routers: checked before anything is looked up.
 READ, OPERATE, ADMIN = Depends(_read), Depends(_operate), Depends(_admin)
 Reader = Annotated[Visitor, Depends(_read)]
 Operator = Annotated[Visitor, Depends(_operate)]
@@ -163,7 +163,7 @@ CampaignName = Annotated[
 
 
 def find_campaign(campaign: CampaignName, serving: Serving) -> Campaign:
-    """The campaign that a path names."""
+    """Look up the campaign named in the path."""
     return serving.store.campaign(campaign)
 
 

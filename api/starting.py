@@ -1,5 +1,5 @@
-"""Begins runs of campaigns for the service: as processes of their own, which go on when it ends, or
-on the queue from which workers take them.
+"""Start campaign runs for the service, either as separate processes that outlive it or through the
+queue that workers serve.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tuner.work.runs import Run, application_run, run_of, verification_run
 
 
 class Starter:
-    """Begins runs of campaigns of one store, and records those that fail to begin."""
+    """Starts runs of campaigns in one store, and records those that fail to start."""
 
     def __init__(
         self, store: Store, directory: Path, database: str | None, *, queue: bool = False
     ) -> None:
-        """``queue``: leave them to workers. SpecError when the store can have no queue."""
+        """``queue``: leave runs to workers. Raises SpecError if the store supports no queue."""
         self._store = store
         self._directory = directory.absolute()
         self._database = database
@@ -38,7 +38,7 @@ class Starter:
         self._begun_campaigns: set[str] = set()
 
     def begin(self, campaign: Campaign) -> None:
-        """Run a campaign, unless it has begun already."""
+        """Start a campaign unless it has already been started."""
         with self._beginning:
             if campaign.id in self._begun_campaigns or campaign.state is not CampaignState.CREATED:
                 return
@@ -48,16 +48,16 @@ class Starter:
                 self.start(campaign.id)
             except ConflictError:
                 if self._queue is None:
-                    raise  # else it is on the queue already
+                    raise  # otherwise it is already on the queue
             self._begun_campaigns.add(campaign.id)
 
     def _is_running(self, campaign: str) -> bool:
-        """Whether a process runs it."""
+        """Whether a live process runs the campaign."""
         leases = (lease for lease in self._store.leases() if lease.campaign == campaign)
         return any(one.beat_age_s <= one.limit_s and not is_gone(one.holder) for one in leases)
 
     def start(self, campaign: str, *, override_pilot: bool = False) -> None:
-        """Run a stored campaign; it takes up where the campaign stands."""
+        """Start or resume a stored campaign from its current state."""
         if self._queue is not None:
             record = self._store.campaign(campaign)
             enqueue(self._queue, record, self._directory, override_pilot=override_pilot)
@@ -69,8 +69,9 @@ class Starter:
         ).start()
 
     def start_application(self, command: str, application: Application) -> None:
-        """Begin to ``apply`` or ``rollback`` an application in a process of its own. ConflictError
-        where runs are left to workers.
+        """Start the command ``apply`` or ``rollback`` for an application in a separate process.
+
+        Raises ConflictError if runs are left to workers.
         """
         self.refuse_queue(command, application.id)
         run = application_run(command, application.id, self._directory, self._database)
@@ -82,7 +83,7 @@ class Starter:
         ).start()
 
     def refuse_queue(self, command: str, reference: str) -> None:
-        """Raise ConflictError where runs are left to workers: what they reach is not known here."""
+        """Raise ConflictError if runs are left to workers: it is unknown which hosts they reach."""
         if self._queue is not None:
             raise ConflictError(
                 "this service leaves what it runs to workers: use the command line on a machine "
@@ -90,8 +91,9 @@ class Starter:
             )
 
     def start_verification(self, campaign: str, blocks: int, request: int) -> None:
-        """Begin to verify what a campaign recommends, in a process of its own. ``request``: the
-        number of the campaign's event that asks for it.
+        """Start verifying a campaign's recommendation in a separate process.
+
+        ``request``: number of the campaign event that requested it.
         """
         run = verification_run(campaign, blocks, request, self._directory, self._database)
         threading.Thread(
@@ -104,9 +106,10 @@ class Starter:
     def _hear_verification(
         self, campaign: str, request: int, process: subprocess.Popen[bytes], run: Run
     ) -> None:
-        """Wait for its end. It records its own result, unless it was killed, so the service looks
-        whether there is one. The status does not answer that: it is 0 for a child that somebody
-        else has waited for.
+        """Wait for the process to exit, and record a failure if it left no result.
+
+        The process records its own result unless it was killed. Its exit status does not show
+        whether it did: it is also 0 if someone else has waited for the child.
         """
         status = process.wait()
         if status < 0:
@@ -115,13 +118,13 @@ class Starter:
             message = "its process ended without a word"
         else:
             message = run.last_line()
-        with suppress(TunerError):  # the log has it
+        with suppress(TunerError):  # already logged
             Verifications(self._store).fail(campaign, request, message)
 
     def _hear_application(
         self, application: Application, process: subprocess.Popen[bytes], run: Run
     ) -> None:
-        """Wait for its end. A command that never began has told nobody why: record it here."""
+        """Wait for the process to exit. Record why if the command never started."""
         if process.wait() == 0:
             return
         applications = Applications(self._store)
@@ -135,7 +138,7 @@ class Starter:
             return  # the log has it
 
     def _hear(self, campaign: str, process: subprocess.Popen[bytes], run: Run) -> None:
-        """Wait for a run to end. One that never began has told nobody why: record it here."""
+        """Wait for a run to exit. Record why if it never started."""
         if process.wait() == 0:
             return
         try:
@@ -160,12 +163,12 @@ def _start_process(run: Run) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
-            # What ends the service must not end its runs.
+            # Stopping the service must not stop its runs.
             start_new_session=True,
         )
 
 
 def _never_ran(store: Store, campaign: str) -> bool:
-    """Whether the last event is not of a run: a run that ends records that it is paused."""
+    """Whether no run followed the last resume request: a run that stops records its own event."""
     events = store.events(campaign)
     return bool(events) and events[-1].kind == EventKind.RESUME_REQUESTED

@@ -1,5 +1,5 @@
-"""Routes that start and steer campaigns. What they do is done by other processes: they answer at
-once (202).
+"""Routes that start and steer campaigns. The work is done by other processes, so they respond
+immediately (202).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _STEERING = problems.responses(404, 409, 412)
 
 IfMatch = Annotated[
     str | None,
-    Header(max_length=200, description="Only if the campaign still has this ETag, else 412."),
+    Header(max_length=200, description="Only if the campaign still has this ETag, otherwise 412."),
 ]
 Key = Annotated[
     str | None,
@@ -51,7 +51,7 @@ Key = Annotated[
         alias="Idempotency-Key",
         min_length=1,
         max_length=200,
-        description="Makes it safe to send the same again within a day: it is done once.",
+        description="Makes retries safe: the same request sent again within a day is done once.",
     ),
 ]
 _EXAMPLE = {
@@ -64,16 +64,16 @@ _EXAMPLE = {
 SpecBody = Annotated[
     CampaignSpec, Body(openapi_examples={"simulated": {"summary": "To try it", "value": _EXAMPLE}})
 ]
-OverridePilot = Annotated[bool, Query(description="Search although the pilot advises against it.")]
+OverridePilot = Annotated[bool, Query(description="Search even if the pilot advises against it.")]
 
 
 @router.post("", operation_id="create_campaign", status_code=_ACCEPTED)
 def create_campaign(
     spec: SpecBody, serving: Serving, who: Operator, answer: Response, key: Key = None
 ) -> CampaignDocument:
-    """Begin a campaign. It names packaged spaces and workloads, and a testbed of `/v1/testbeds`.
+    """Start a campaign on packaged search spaces and workloads and a testbed of `/v1/testbeds`.
 
-    It runs in a process of its own; follow its `events`.
+    It runs in a separate process; follow its `events`.
     """
     return _create(spec, None, serving, who, answer, key)
 
@@ -92,7 +92,7 @@ def branch_campaign(
     answer: Response,
     key: Key = None,
 ) -> CampaignDocument:
-    """Begin a campaign whose search is guided by what this one has found; no claim rests on it."""
+    """Start a campaign whose search is guided by this one's results; its claims do not use them."""
     return _create(spec, campaign, serving, who, answer, key)
 
 
@@ -119,7 +119,7 @@ def pause_campaign(
 def cancel_campaign(
     campaign: PathCampaign, serving: Serving, who: Operator, if_match: IfMatch = None
 ) -> CampaignDocument:
-    """End a campaign for good, at its next safe point if it runs."""
+    """Cancel a campaign permanently; a running one stops at its next safe point."""
     _refuse_stale(serving, campaign, if_match)
     return _wish_document(serving, campaign, Wish.CANCEL, who)
 
@@ -137,13 +137,13 @@ def resume_campaign(
     override_pilot: OverridePilot = False,
     if_match: IfMatch = None,
 ) -> CampaignDocument:
-    """Take up a campaign that was paused, failed or killed."""
+    """Resume a campaign that was paused, failed or killed."""
     _refuse_stale(serving, campaign, if_match)
     return resume(serving, campaign, who, override_pilot=override_pilot)
 
 
 def send_wish(serving: Service, campaign: Campaign, wish: Wish, who: Visitor) -> Campaign:
-    """Pause or cancel a campaign, and return what it is then. ConflictError."""
+    """Pause or cancel a campaign and return its updated record. May raise ConflictError."""
     steer(serving.store, campaign, wish, who.name, datetime.now(UTC))
     return serving.store.campaign(campaign.id)
 
@@ -157,7 +157,7 @@ def _wish_document(
 def resume(
     serving: Service, campaign: Campaign, who: Visitor, *, override_pilot: bool = False
 ) -> CampaignDocument:
-    """Start a run of a campaign that has stopped. ConflictError when there is nothing to resume."""
+    """Resume a stopped campaign. Raises ConflictError if there is nothing to resume."""
     if campaign.state in OVER:
         raise ConflictError(f"campaign {campaign.id} is {campaign.state}")
     refuse_verification(serving.store, campaign.id)
@@ -173,7 +173,7 @@ def resume(
 
 
 def _refuse_stale(serving: Service, campaign: Campaign, if_match: str | None) -> None:
-    """Refuse a change where the campaign is not what the visitor last saw."""
+    """Reject a change if the campaign has changed since the client read it (If-Match)."""
     if if_match is None or if_match.strip() == "*":
         return
     now = etag(CampaignDocument.of(campaign, serving.store).model_dump_json().encode())
@@ -199,7 +199,7 @@ def _create(
         body = f"{'' if old is None else old.id}:{spec_allowed.to_json()}".encode()
         request = PostedRequest(f"{owner}:{key}", body)
     campaign = _store(serving, preparation, old, request)
-    # Also for a repeated request: the first may have died before the campaign was begun.
+    # Also for a repeated request: the first may have died before it started the campaign.
     serving.starter.begin(campaign)
     answer.headers["Location"] = f"/v1/campaigns/{campaign.id}"
     return CampaignDocument.of(campaign, serving.store)
@@ -225,9 +225,9 @@ def _store(
 
 
 def allowed_spec(spec: CampaignSpec, serving: Service) -> CampaignSpec:
-    """The specification of a request, if it names only what an operator allows.
+    """Check that a requested specification uses only what the operator allows, and resolve it.
 
-    A name is compared with names that are known, and never becomes a path. SpecError.
+    Names are only compared with known names and never used as paths. Raises SpecError.
     """
     for part, section in spec.spaces.items():
         if section.name not in search_spaces.names():

@@ -1,6 +1,6 @@
-"""Routes that measure a recommended configuration against the previous one again.
+"""Routes that verify a recommended configuration against the previous one.
 
-It runs in a process of its own, which writes events of the campaign; they are read here.
+A verification runs in a separate process that records campaign events; these routes read them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STATES = {EventKind.VERIFY_REQUESTED: "requested", EventKind.VERIFIED: "done"}
 
 
 class VerificationRequest(BaseModel):
-    """How long to measure. ``blocks``: fresh ones, with both configurations in each."""
+    """How much to measure. ``blocks``: number of fresh blocks; each has both configurations."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -36,11 +36,13 @@ class VerificationRequest(BaseModel):
 
 
 class VerificationDocument(Document):
-    """A verification. ``number``: of the event that tells of it; ``request``: of the event that
-    asked for what came of it here, null for one that nobody has asked for over HTTP; ``outcome``:
-    null while it is only asked for, or when it failed; ``text``: a sentence; ``verification``: the
-    campaign that has its measurements. ``ratio``, ``lower``, ``upper``: the recommended
-    configuration's time over that of the previous one, with its interval at ``confidence``.
+    """A verification, or a request for one.
+
+    ``number``: number of its event. ``request``: number of the event that requested it, null if
+    it was not requested over HTTP. ``outcome``: null while it is pending, or if it failed.
+    ``text``: a sentence. ``verification``: the campaign that contains its measurements. ``ratio``,
+    ``lower``, ``upper``: the recommended configuration's time relative to the previous one, with
+    its interval at ``confidence``.
     """
 
     number: int
@@ -59,7 +61,7 @@ class VerificationDocument(Document):
 
     @classmethod
     def of(cls, event: Event) -> VerificationDocument:
-        """The document for an event; earlier releases stored fewer fields."""
+        """Convert an event; earlier releases stored fewer fields."""
         stored_fields = {
             name: value for name, value in event.data.items() if name in cls.model_fields
         }
@@ -71,7 +73,7 @@ class VerificationDocument(Document):
 
 @router.get("/{campaign}/verifications", operation_id="list_verifications", dependencies=[READ])
 def list_verifications(campaign: PathCampaign, serving: Serving) -> list[VerificationDocument]:
-    """All requests for verifications and their results, in order of time."""
+    """List all verification requests and results, in chronological order."""
     events = Verifications(serving.store).of(campaign.id)
     return [VerificationDocument.of(event) for event in events]
 
@@ -90,11 +92,11 @@ def verify_recommendation(
     who: Admin,
     answer: Response,
 ) -> VerificationDocument:
-    """Measure what is recommended against the previous configuration, in fresh blocks of both.
+    """Measure the recommended configuration against the previous one in fresh blocks of both.
 
-    It restarts the service as a campaign does, and puts back what is in force. Its result is
-    the one of the list whose `request` is the `number` of this answer. Until then another one is
-    refused.
+    Like a campaign, it restarts the tuned programs; afterwards it restores the settings in effect.
+    The result is the list entry whose `request` equals the `number` of this answer. Until it
+    appears, further requests are rejected.
     """
     recommended(campaign)
     serving.starter.refuse_queue("verify", campaign.id)
@@ -105,7 +107,7 @@ def verify_recommendation(
     requested = verifications.ask(campaign.id, event)
     try:
         serving.starter.start_verification(campaign.id, request.blocks, requested.number)
-    except Exception:  # whatever kept it from starting, it can be requested again
+    except Exception:  # whatever the cause, allow it to be requested again
         verifications.fail(campaign.id, requested.number, "it did not begin")
         raise
     answer.headers["Location"] = f"/v1/campaigns/{campaign.id}/verifications"

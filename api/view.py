@@ -1,4 +1,4 @@
-"""What the pages show of a campaign: sentences and drawings made from a snapshot of it. Pure."""
+"""Content of a campaign's page: sentences and drawings from its snapshot. Pure functions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from tuner.text import (
 
 _EVENTS_SHOWN = 60
 _TRIALS_SHOWN = 60
-#: The number of these that are open at first; the rest is folded away.
+#: Number of items shown initially; the rest are collapsed.
 _MATTERING = 12
 _PENDING = ParameterEffects(0, 0, 0, (), (), "it is being worked out")
 _OUT = (TrialState.PRUNED, TrialState.FAILED, TrialState.CANCELLED)
@@ -54,7 +54,7 @@ _OUT = (TrialState.PRUNED, TrialState.FAILED, TrialState.CANCELLED)
 
 @dataclass(frozen=True, slots=True)
 class TrialRow:
-    """A trial in the forest plot. ``out``: it has left the race."""
+    """A trial in the forest plot. ``out``: it was pruned, failed or cancelled."""
 
     number: int
     state: str
@@ -70,7 +70,7 @@ class TrialRow:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A campaign's page."""
+    """Content of a campaign's page."""
 
     campaign: Campaign
     names: object
@@ -126,10 +126,11 @@ def of(
     *,
     pending: bool = False,
 ) -> View:
-    """The page of a campaign from a snapshot. ``effects``: of its parameters, None while none are
-    known; ``pending``: newer ones are being computed; ``absence``: why a running campaign does not
-    go on; ``comparison``: for a campaign that searches nothing; ``expired``: why its certificate
-    does not hold any more.
+    """Build the page content from a snapshot.
+
+    ``effects``: of the parameters, None until computed; ``pending``: newer ones are being computed;
+    ``absence``: why a running campaign makes no progress; ``comparison``: for a campaign that only
+    compares; ``expired``: why the certificate is no longer valid, "" if it is.
     """
     campaign, rules, pending = snapshot.campaign, snapshot.rules, pending or effects is None
     effects = _PENDING if effects is None else effects
@@ -205,7 +206,7 @@ def of(
 
 
 def _latest_estimates(snapshot: Snapshot) -> dict[int, tuple[Estimate, int]]:
-    """The strongest estimate of each trial: of fresh blocks, else of the search or pilot."""
+    """The strongest estimate of each trial: from fresh blocks, otherwise from search or pilot."""
     latest: dict[int, tuple[Estimate, int]] = {}
     for kind in (BlockKind.PILOT, BlockKind.SEARCH, BlockKind.CERTIFY):
         latest |= snapshot.estimates.get(kind, {})
@@ -213,7 +214,7 @@ def _latest_estimates(snapshot: Snapshot) -> dict[int, tuple[Estimate, int]]:
 
 
 def _by_relevance(snapshot: Snapshot) -> list[Trial]:
-    """The trials that still matter first, then those that are out, newest first."""
+    """Order trials: baseline and leader, other live ones, then those out; newest first."""
     live = [t for t in snapshot.trials if t.state not in _OUT]
     first = [t for t in live if t.number in (BASELINE, snapshot.leader)]
     rest = [t for t in reversed(live) if t.number not in (BASELINE, snapshot.leader)]
@@ -268,7 +269,7 @@ def _component(name: str, e: Estimate, axis: svg.Axis, floor: float | None) -> E
 
 
 def _progress(snapshot: Snapshot) -> tuple[int, str]:
-    """Percent of the budget that is used, and the same in words."""
+    """Percentage of the budget used, and the same in words."""
     measured = f"{snapshot.measured} measurements in {snapshot.blocks} blocks"
     share = budget_share(snapshot)
     if share is None:
@@ -278,7 +279,7 @@ def _progress(snapshot: Snapshot) -> tuple[int, str]:
 
 
 def _best(snapshot: Snapshot, latest: dict[int, tuple[Estimate, int]]) -> tuple[str, str]:
-    """What is best so far, and how sure that is; nothing before the search has begun."""
+    """The best trial so far and the certainty of that, as text; empty before any estimate."""
     answer, leader = snapshot.campaign.recommendation, latest.get(snapshot.leader)
     if answer is not None and answer.answer is Answer.RECOMMENDED and answer.ratio is not None:
         bounds = interval(answer.lower or 0.0, answer.upper or float("inf"))
@@ -303,7 +304,7 @@ def _best(snapshot: Snapshot, latest: dict[int, tuple[Estimate, int]]) -> tuple[
 def _best_of_comparison(
     snapshot: Snapshot, latest: dict[int, tuple[Estimate, int]], comparison: NamedComparison
 ) -> tuple[str, str]:
-    """What is shown for the configurations that a campaign compares, as in their table."""
+    """The best of the compared configurations, consistent with their table."""
     answer = snapshot.campaign.recommendation
     if answer is not None and answer.answer is Answer.RECOMMENDED:
         return _best(snapshot, latest)
@@ -380,6 +381,6 @@ def _incumbent_text(snapshot: Snapshot) -> str:
 
 
 def _noise(snapshot: Snapshot) -> tuple[str, ...]:
-    """What is known about the noise of the testbed."""
+    """Notes about the noise of the testbed."""
     messages = [e.message for e in snapshot.events if e.kind in ("pilot", "pilot-warning", "guard")]
     return (*messages, *filter(None, [varies(snapshot.drift)]))

@@ -1,5 +1,5 @@
-"""Events as they happen, and whether the campaign's process is alive: one query of the database
-for all who watch the same campaign.
+"""Live events of campaigns and liveness of their processes. All watchers of a campaign share its
+database queries.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tuner.states import OVER, CampaignState
 from tuner.store import Store
 
 _PAUSE_S = 0.5
-#: Seconds between checks for absence: signs of life are rarer than this.
+#: Seconds between checks for absence; heartbeats are less frequent than this.
 _PRESENCE_S = 5.0
-#: Seconds between checks of a watcher's permission, when nothing happens.
+#: Seconds between checks of a watcher's permission while there are no events.
 _MAY_S = 2.0
 _READ_AT_ONCE = 500
 _REMEMBERED = 2000
@@ -33,13 +33,13 @@ _REMEMBERED = 2000
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """Whether the process of a running campaign gives signs of life; ``absence``: if not, why."""
+    """Liveness of a running campaign's process. ``absence``: why it is not alive, else None."""
 
     absence: Absence | None
 
 
 class _Feed:
-    """The newest events of one campaign, for all who watch it."""
+    """The newest events of one campaign, shared by its watchers."""
 
     def __init__(self, after: int) -> None:
         self.watchers = 0
@@ -53,7 +53,7 @@ class _Feed:
 
 
 class Feeds:
-    """All campaigns that are being watched. Belongs to one event loop."""
+    """All watched campaigns. Not thread-safe: use from one event loop only."""
 
     def __init__(self, store: Store, most: int) -> None:
         self._store = store
@@ -63,11 +63,11 @@ class Feeds:
 
     @property
     def watchers(self) -> int:
-        """How many watch."""
+        """Number of watchers."""
         return self._watchers
 
     def refuse_too_many(self) -> None:
-        """Refuse one more who watches, when there are as many as allowed."""
+        """Raise RequestError if the maximum number of watchers is reached."""
         if self._watchers >= self._most:
             raise RequestError(
                 HTTPStatus.SERVICE_UNAVAILABLE,
@@ -79,10 +79,10 @@ class Feeds:
     async def watch(
         self, campaign: str, after: int, may: Callable[[], bool] = lambda: True
     ) -> AsyncIterator[Event | Presence | None]:
-        """Yield every event with a number above ``after``, in order; None when it is over; and
-        between them, when its process is not heard from any more, or again.
+        """Yield each event with a number above ``after``, in order, and a Presence whenever the
+        process of the campaign disappears or is alive again; None when the campaign is over.
 
-        Ends when the campaign can have no more events, and when the watcher's permission ends.
+        Ends when the campaign can have no more events, or when ``may`` returns False.
         """
         last_absence: Absence | None = None
         async with self._join(campaign) as feed:
@@ -105,10 +105,10 @@ class Feeds:
         try:
             return await run_sync(may)
         except TunerError:
-            return True  # the database is away for a moment, and nothing new comes of it
+            return True  # the database is temporarily unavailable, so no new events are sent anyway
 
     async def _between(self, feed: _Feed, campaign: str, after: int) -> list[Event]:
-        """The next events after a number: remembered, or read for who comes late."""
+        """The next events after a number: from memory, or read for a watcher that is behind."""
         if feed.recent and feed.recent[0].number <= after + 1:
             return [event for event in feed.recent if event.number > after]
         return await run_sync(self._store.events, campaign, after, _READ_AT_ONCE)
@@ -144,7 +144,7 @@ class Feeds:
                     feed.checked_s = time.monotonic()
                     absent = await run_sync(absence, self._store, campaign)
             except TunerError:
-                # The database is away for a moment: the watchers stay, and go on after it.
+                # The database is temporarily unavailable: keep the watchers and continue later.
                 new, over, more = [], False, False
             if new or (over and not feed.over) or absent != feed.absence:
                 feed.recent.extend(new)

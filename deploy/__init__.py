@@ -1,1 +1,1 @@
-"""What the tuner runs on: the private local cell, service units and examples."""
+"""Deployment: the private cell, virtual machines, service units and example campaigns."""

@@ -1,8 +1,8 @@
-"""Makes uv.lock independent of where packages come from; owns nothing but the addresses in it.
+"""Make uv.lock independent of the package index by replacing the addresses in it.
 
-The lock pins versions and content hashes. The addresses that the resolver happened to use are
-replaced by reserved ones, so that the same lock serves behind any mirror: an installation asks
-its own configured index for the files, and the hashes decide whether they are the right ones.
+The lock file pins versions and content hashes. The addresses that the resolver used are replaced by
+reserved ones, so that the same lock file works with any mirror: an installation fetches the files
+from its own configured index, and the hashes verify them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-# RFC 2606 reserves .invalid: no resolver will ever answer for these hosts.
+# RFC 2606 reserves .invalid, so these host names never resolve.
 INDEX = "https://index.invalid/simple"
 FILES = "https://files.invalid/"
 
@@ -22,8 +22,8 @@ _FILE = re.compile(r'(?<=\burl = ")https?://[^"]*?([^"/?#]+)(?:[?#][^"]*)?(?=")'
 def without_hosts(lock: str) -> str:
     """Return the text of a uv.lock with every index and file address replaced.
 
-    Of a file's address only its name is kept: the directories above it differ between mirrors.
-    Applying it twice changes nothing.
+    Only the file name of a file's address is kept, because the directories differ between mirrors.
+    The function is idempotent.
     """
     return _FILE.sub(rf"{FILES}\1", _REGISTRY.sub(INDEX, lock))
 

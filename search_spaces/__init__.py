@@ -1,7 +1,7 @@
-"""Search spaces as data: one YAML document a component and version, and a typed way to use it.
+"""Search spaces as data: one YAML document per component and version, with a typed API.
 
-``load`` reads a space; a ``Space`` renders and parses command lines, finds violations, tells what
-reading back should show, and can be narrowed; ``draw`` makes valid configurations of it.
+``load`` reads a space. A ``Space`` renders and parses command lines, finds violations, predicts
+what reading back should show, and can be narrowed. ``draw`` generates valid configurations.
 """
 
 from search_spaces.expressions import Expression, ExpressionError, Value

@@ -1,4 +1,4 @@
-"""The content of a space file: the parameters, options and limits of one program, in order."""
+"""Content of a space file: the parameters, options and limits of one program, in order."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from search_spaces.model import (
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """The content of a space file for one program, without what is computed from it.
+    """Content of a space file for one program, without anything computed from it.
 
-    ``component`` qualifies the parameters' names outside (``fileserver.threads``). ``parameters``
-    are in the order of the file, which is the order on the command line; ``order`` has each after
-    those it depends on. ``preset_parameter`` names the one that chooses the column of defaults,
-    empty if there is none, and ``preset_fields`` those that it sets. ``options``: everything the
-    program takes, in the order of its own help. ``foreign_options``: options it does not know are
-    handed on to something else. ``evidence``: what limits and options were checked against.
-    ``uses``: what it can be used for.
+    ``component``: qualifies the parameters' names outside (``fileserver.threads``).
+    ``parameters``: in file order, which is the order on the command line; ``order``: each after
+    those it depends on. ``preset_parameter``: the one that selects the set of defaults, empty if
+    there is none; ``preset_fields``: the parameters it sets. ``options``: all options of the
+    program, in the order of its own help. ``foreign_options``: the program passes unknown options
+    on. ``evidence``: what limits and options were checked against. ``uses``: what the space can be
+    used for.
     """
 
     name: str
@@ -52,16 +52,14 @@ class Catalogue:
     by_name: Mapping[str, Parameter] = field(default_factory=dict, repr=False)
 
     def __getitem__(self, name: str) -> Parameter:
-        """The parameter of that name. Raises SpaceError, which names the nearest one."""
+        """The parameter of that name. Raises SpaceError with a suggestion if unknown."""
         try:
             return self.by_name[name]
         except KeyError:
             raise SpaceError(f"{self.name}: no parameter {name!r}{self.hint(name)}") from None
 
     def hint(self, name: str) -> str:
-        """Which parameter an unknown name may mean: one that is spelt like it, or has that
-        option.
-        """
+        """Suggest a parameter for an unknown name: one with such an option, or a similar name."""
         for parameter in self.parameters:
             if name.lstrip("-") in [flag.lstrip("-") for flag in parameter.flags]:
                 return f" (did you mean {parameter.name!r}?)"
@@ -69,12 +67,10 @@ class Catalogue:
 
     @property
     def searched(self) -> tuple[Parameter, ...]:
-        """The parameters for which values are proposed, in the order of asking."""
+        """The parameters for which values are proposed, in the order of proposal."""
         return tuple(p for p in self.order if p.searched and p.fixed is None)
 
     def assume(self, facts: Mapping[str, int] | None = None) -> dict[str, Value]:
-        """Every fact of this space: as given, otherwise as assumed. Facts of other spaces are
-        passed over.
-        """
+        """All facts of this space, with assumed values where not given. Others are ignored."""
         known_facts = facts or {}
         return {name: known_facts.get(name, fact.assumed) for name, fact in self.facts.items()}

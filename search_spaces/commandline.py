@@ -1,10 +1,10 @@
-"""Configurations as command lines, both ways, by the rules of the programs' own option parsers.
+"""Render configurations as command lines and parse them by the rules of the programs' own parsers.
 
-Those of libcmd: an option is a word that starts with ``-`` and no digit; any unambiguous beginning
-of its name will do; ``-name=value`` is one word; before the first option that takes a value, other
-words fill the options that take values in the order of the help; no option takes a value twice.
-Older programs, which do without libcmd, want each option in full and obey the last one. What is no
-command line at all (settings, commands) is in ``forms``.
+Rules of libcmd: an option starts with ``-`` not followed by a digit. Any unambiguous prefix of its
+name is accepted. ``-name=value`` is one word. Before the first option that takes a value,
+positional words are assigned to the options that take values, in the order of the help. No option
+takes a value twice. Older programs without libcmd require each option in full, and the last
+occurrence wins. Forms that are not command lines (settings, commands) are in ``forms``.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ def lines(space: Catalogue, values: Mapping[str, Value]) -> list[str]:
 
 
 def line_length(space: Catalogue, values: Mapping[str, Value]) -> int:
-    """The characters that ``values`` adds to a command line, spaces before the words included."""
+    """Number of characters that ``values`` adds to a command line, including separating spaces."""
     by_name = space.by_name
     return sum(len(w) + 1 for name, v in values.items() for w in _words(by_name[name], v))
 
 
 def parse(space: Catalogue, argv: Sequence[str]) -> Parsed:
-    """See Space.parse; a preset and values that it sets may come out side by side."""
+    """See Space.parse; the result may contain both a preset and values that the preset sets."""
     words = list(argv)
     if words and PurePosixPath(words[0]).name == PurePosixPath(space.program).name:
         del words[0]
@@ -92,7 +92,7 @@ def parse(space: Catalogue, argv: Sequence[str]) -> Parsed:
         parameter = owner[flag]
         value = _value(space, parameter, flag, arguments)
         if parameter.kind is Kind.BOOLEAN:
-            # By libcmd, programs look at the option that says True last, wherever it stands.
+            # libcmd programs check the option for True last, so it wins regardless of position.
             before = values.get(parameter.name) is True and space.form is Form.LIBCMD
             values[parameter.name] = value is True or before
         elif parameter.name in values:
@@ -122,7 +122,7 @@ def _value(space: Catalogue, parameter: Parameter, flag: str, arguments: list[st
 
 
 def _find(options: Sequence[Option], word: str) -> Option | None:
-    """The option that a word names: exactly, or as the only one that starts so."""
+    """The option that matches a word exactly, or uniquely by prefix; None if there is none."""
     if word.startswith("--") and len(word) >= 4:
         word = word[1:]
     starting = []
@@ -135,7 +135,7 @@ def _find(options: Sequence[Option], word: str) -> Option | None:
 
 
 def _read(space: Catalogue, words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
-    """The options given, by full name with their arguments, in order; and words for others."""
+    """Parse options into their arguments by full name, in order; also return foreign words."""
     options: dict[str, list[str]] = {}
     foreign: list[str] = []
     slots: Iterator[Option] = (o for o in space.options if o.takes is not Takes.NOTHING)
@@ -173,7 +173,7 @@ def _read(space: Catalogue, words: list[str]) -> tuple[dict[str, list[str]], lis
 
 
 def _read_exact(space: Catalogue, words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
-    """Like ``_read``, for a program that compares whole words and lets the last one count."""
+    """Like ``_read``, for programs that match whole words and use the last occurrence."""
     options: dict[str, list[str]] = {}
     by_flag = {option.flag: option for option in space.options}
     remaining = iter(words)

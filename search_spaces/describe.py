@@ -1,4 +1,4 @@
-"""Spaces in words: the one source of the reference page and of the command line's answers."""
+"""Descriptions of spaces, shared by the reference page and the command line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from search_spaces.expressions import Expression, Value
 from search_spaces.model import Bound, Form, Kind, Outside, Parameter, Risk, Role, Use
 from search_spaces.space import Space
 
-#: What ``json`` can write.
+#: Values that ``json`` can serialize.
 Json = Mapping[str, "Json"] | Sequence["Json"] | str | int | bool | None
 
 _SPACING = {
@@ -39,17 +39,17 @@ _USES = {
 
 
 def purpose(space: Space) -> str:
-    """What the space can be used for, a phrase."""
+    """What the space can be used for, as a phrase."""
     return "; ".join(_USES[use] for use in space.uses)
 
 
 def form(space: Space) -> str:
-    """How the program takes its settings."""
+    """How the program accepts its settings, as a phrase."""
     return _FORMS[space.form]
 
 
 def text_of(value: Expression | Value | None) -> str:
-    """A value as it is written in a file or on a command line."""
+    """A value as written in a file or on a command line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
@@ -58,7 +58,7 @@ def text_of(value: Expression | Value | None) -> str:
 
 
 def search_status(parameter: Parameter) -> str:
-    """Whether values are proposed, and why not."""
+    """Whether values are proposed, and if not, why."""
     if parameter.fixed is not None:
         return f"fixed at {text_of(parameter.fixed)}"
     if parameter.searched:
@@ -80,7 +80,7 @@ def sensible(parameter: Parameter) -> str:
 
 
 def defaults(parameter: Parameter) -> str:
-    """What the program does when the parameter is unset, by preset."""
+    """The program's defaults for the parameter, by preset."""
     by_preset = dict(parameter.defaults)
     plain = text_of(by_preset.pop(NO_PRESET))
     return "; ".join([plain, *(f"with {p}: {text_of(v)}" for p, v in by_preset.items())])
@@ -110,7 +110,7 @@ def _range(parameter: Parameter) -> str:
 
 
 def details(parameter: Parameter) -> list[tuple[str, str]]:
-    """Everything known about a parameter, as labels and texts; expressions in backquotes."""
+    """Everything known about a parameter, as (label, text) pairs; expressions in backquotes."""
     read_back, condition = parameter.read_back, parameter.only_if
     read_back_text = ""
     if read_back is not None:

@@ -1,4 +1,4 @@
-"""What a configuration does: the values in effect, what forbids it, and how to make it valid."""
+"""Effects of a configuration: values in effect, violations, and how to make it valid."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from search_spaces.commandline import line_length
 from search_spaces.expressions import Value
 from search_spaces.model import Constraint, Expected, Kind, Outside, Parameter, SpaceError
 
-#: Names that only whole-configuration constraints know: bytes, and characters of the options.
+#: Names available only in whole-configuration constraints: bytes, and characters of the options.
 MEMORY_ESTIMATE = "memory_estimate"
 COMMAND_LENGTH = "command_length"
 
-#: Before any preset is chosen.
+#: Used if no preset is chosen.
 NO_PRESET = "none"
 
 
-#: What 64 bits hold, with a sign.
+#: Values must be within [-2**63, 2**63).
 _BEYOND = 1 << 63
 
 
 def default(space: Catalogue, parameter: Parameter, env: Mapping[str, Value]) -> Value | None:
-    """What the program does when the parameter is unset, for the values settled so far."""
+    """Default of an unset parameter, given the values determined so far; None if not fixed."""
     preset = env.get(space.preset_parameter, NO_PRESET) if space.preset_parameter else NO_PRESET
     defaults = parameter.defaults
     entry = defaults.get(str(preset), defaults.get(NO_PRESET))
@@ -35,9 +35,7 @@ def default(space: Catalogue, parameter: Parameter, env: Mapping[str, Value]) ->
 
 
 def limits(parameter: Parameter, env: Mapping[str, Value]) -> tuple[int | None, int | None]:
-    """The lowest and the highest valid value of a numeric parameter here, inclusive; None is no
-    limit.
-    """
+    """Inclusive limits of a numeric parameter, given ``env``; None means no limit."""
     low, high = parameter.hard.low, parameter.hard.high
     if parameter.at_least is not None:
         least = ceil(parameter.at_least.expression.number(env))
@@ -49,7 +47,7 @@ def limits(parameter: Parameter, env: Mapping[str, Value]) -> tuple[int | None, 
 
 
 def clip(parameter: Parameter, value: Value, env: Mapping[str, Value]) -> Value | None:
-    """The nearest valid value; None where no value is valid."""
+    """The nearest valid value; None if no value is valid."""
     if not parameter.kind.numeric or isinstance(value, str):
         return value
     low, high = limits(parameter, env)
@@ -70,7 +68,7 @@ def clip(parameter: Parameter, value: Value, env: Mapping[str, Value]) -> Value 
 def _in_effect(
     space: Catalogue, parameter: Parameter, value: int, env: Mapping[str, Value]
 ) -> tuple[Value | None, str]:
-    """What the program makes of a requested number, and what clamped it."""
+    """The value in effect for a requested number, and the reason if it was clamped."""
     hard = parameter.hard
     low, high = hard.low, hard.high
     if (low is not None and value < low) or (high is not None and value > high):
@@ -94,10 +92,10 @@ def _in_effect(
 def settle(
     space: Catalogue, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
 ) -> tuple[dict[str, Value], dict[str, str]]:
-    """Facts, and each parameter's value in effect (set, clamped or default); and why some were
-    clamped.
+    """Return the facts with each parameter's value in effect (set, clamped or default), and the
+    reasons for clamped ones.
 
-    A parameter that is unset and has no fixed default has no entry.
+    Unset parameters without a fixed default have no entry.
     """
     env = space.assume(facts)
     clamps: dict[str, str] = {}
@@ -117,7 +115,7 @@ def settle(
 def expand_preset(
     space: Catalogue, values: dict[str, Value], fields: Sequence[str]
 ) -> dict[str, Value]:
-    """Replace a preset by the values it stands for, if any of ``fields`` is among ``values``."""
+    """Replace a preset by the values it sets, if ``values`` contains any of ``fields``."""
     if space.preset_parameter not in values or not any(name in values for name in fields):
         return values
     env, _ = settle(space, values)
@@ -128,7 +126,7 @@ def expand_preset(
 
 
 def memory_estimate(space: Catalogue, env: Mapping[str, Value]) -> int:
-    """The sum of the parameters' memory costs in bytes, for values in effect."""
+    """Sum of the parameters' memory costs in bytes, for the values in effect."""
     total = 0.0
     for parameter in space.parameters:
         if parameter.memory is not None and parameter.name in env:
@@ -139,7 +137,7 @@ def memory_estimate(space: Catalogue, env: Mapping[str, Value]) -> int:
 def broken_constraints(
     space: Catalogue, values: Mapping[str, Value], env: dict[str, Value]
 ) -> tuple[Constraint, ...]:
-    """The whole-configuration constraints that do not hold."""
+    """The violated whole-configuration constraints."""
     if not space.constraints:
         return ()
     env[MEMORY_ESTIMATE] = memory_estimate(space, env)
@@ -148,7 +146,7 @@ def broken_constraints(
 
 
 def type_problem(parameter: Parameter, value: object) -> str:
-    """The problem with the type of a value, or with a word; empty without one."""
+    """Describe a wrong type or an invalid word; empty if the value is well-formed."""
     if parameter.kind.numeric:
         if not isinstance(value, int) or isinstance(value, bool):
             return f"{value!r} is not a whole number"
@@ -185,7 +183,7 @@ def impossible(space: Catalogue, values: Mapping[str, Value]) -> list[str]:
 
 
 def _ill_formed(space: Catalogue, values: Mapping[str, Value]) -> list[str]:
-    """Unknown parameters, and values of the wrong type."""
+    """Messages about unknown parameters and values of the wrong type."""
     messages: list[str] = []
     for name, value in values.items():
         try:
@@ -255,10 +253,11 @@ def walk(
     facts: Mapping[str, int] | None,
     propose: Callable[[Parameter, Mapping[str, Value]], Value | None],
 ) -> tuple[dict[str, Value], dict[str, Value]]:
-    """Visit the parameters in dependency order and move what ``propose`` answers into its limits.
+    """Visit the parameters in dependency order and move each proposed value into its limits.
 
-    ``propose`` gets a parameter whose condition holds and the values in effect so far; None leaves
-    it unset. Returns the configuration and its values in effect.
+    ``propose`` is called for each parameter whose condition holds, with the values in effect so
+    far; if it returns None, the parameter is left unset. Returns the configuration and its values
+    in effect.
     """
     env = space.assume(facts)
     values: dict[str, Value] = {}
@@ -301,7 +300,9 @@ def satisfy(
     env: dict[str, Value],
     facts: Mapping[str, int] | None,
 ) -> dict[str, Value]:
-    """Make the whole-configuration constraints hold by moving what they name, and little of it."""
+    """Satisfy the whole-configuration constraints by changing the parameters they name as little as
+    possible. Raises SpaceError if no configuration fits.
+    """
 
     def refit(proposal: Mapping[str, Value]) -> tuple[dict[str, Value], dict[str, Value]]:
         return walk(space, facts, lambda parameter, _: proposal.get(parameter.name))
@@ -330,7 +331,7 @@ def _give_way(
     constraint: Constraint,
     holds: Callable[[Constraint, Mapping[str, Value]], bool],
 ) -> dict[str, Value]:
-    """Lower what the constraint lets be lowered, then unset what it names, until it holds."""
+    """Lower, then unset the parameters named by the constraint until it is satisfied."""
     proposal = dict(values)
     for name in constraint.lower:
         parameter, value = space.by_name[name], proposal.get(name)
@@ -353,7 +354,7 @@ def _largest(
     proposal: dict[str, Value],
     good: Callable[[Mapping[str, Value]], bool],
 ) -> dict[str, Value]:
-    """``proposal``, good with ``parameter.low``, with the largest good number below ``value``."""
+    """Binary search for the largest good number below ``value``; ``parameter.low`` is good."""
     in_powers = parameter.kind is Kind.POWER_OF_TWO
     low, high = parameter.low, value
     if in_powers:

@@ -1,8 +1,8 @@
-"""Small arithmetic in space files: what may be written, and how it is computed.
+"""Safe arithmetic expressions in space files.
 
 An expression is Python arithmetic over names: ``+ - * / // % **``, comparisons, ``and``, ``or``,
-``not``, ``a if b else c``, ``min``, ``max`` and ``ceil_log2``. Nothing else is possible, so that a
-space file from a stranger can compute but not act.
+``not``, ``a if b else c``, ``min``, ``max`` and ``ceil_log2``. Nothing else is allowed, so an
+untrusted space file can compute values but has no side effects.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 Value = int | bool | str
 
-#: Larger powers have no use in a space file and would only eat memory.
+#: Larger powers are useless in a space file and would only consume memory.
 LARGEST_EXPONENT = 64
 
 _NODES = (
@@ -35,11 +35,11 @@ _NODES = (
 
 
 class ExpressionError(ValueError):
-    """An expression that cannot be read, or that has no value for these numbers."""
+    """An expression that is invalid, or that has no value for the given numbers."""
 
 
 def ceil_log2(number: float) -> int:
-    """The smallest whole n with 2**n >= ``number``; 0 for numbers up to 1."""
+    """The smallest integer n >= 0 with 2**n >= ``number``."""
     whole = -int(-number // 1)
     return (whole - 1).bit_length() if whole > 1 else 0
 
@@ -56,7 +56,7 @@ _GLOBALS = {"__builtins__": {}, "_power": _power, **_FUNCTIONS}
 
 
 class _Checker(ast.NodeTransformer):
-    """Refuses what is not on the list and turns each name into a look-up in the mapping ``v``."""
+    """Rejects disallowed nodes, and turns each name into a lookup in the mapping ``v``."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -84,7 +84,10 @@ class _Checker(ast.NodeTransformer):
         return ast.Call(node.func, [self._part(argument) for argument in node.args], [])
 
     def _must_be_number(self, node: ast.expr) -> None:
-        """Words know ``*`` and ``%`` too, and grow beyond all memory by them."""
+        """Reject strings as operands: they also support ``*`` and ``%``, which can exhaust memory.
+
+        Names are recorded, so that their values can be checked.
+        """
         match node:
             case ast.Constant(value=str()):
                 raise ExpressionError(f"{node.value!r} is not a number")
@@ -114,8 +117,8 @@ class _Checker(ast.NodeTransformer):
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A checked expression. ``names``: what must have a value for it to be computed; ``numbers``:
-    those of them that may not be words.
+    """A checked expression. ``names``: the names that must have a value; ``numbers``: those of them
+    that must not be words.
     """
 
     text: str
@@ -125,7 +128,7 @@ class Expression:
 
     @classmethod
     def of(cls, text: str) -> Expression:
-        """The expression written in ``text``. Raises ExpressionError when it may not be written."""
+        """Parse an expression. Raises ExpressionError if it is invalid or not allowed."""
         checker = _Checker()
         try:
             body = checker.visit(ast.parse(text.strip(), mode="eval"))
@@ -135,13 +138,13 @@ class Expression:
         assert isinstance(body, ast.Expression)
         arguments = ast.arguments([], [ast.arg("v")], None, [], [], None, [])
         tree = ast.Expression(ast.Lambda(arguments, body.body))
-        # Only nodes of the list above reach this point; no name but those of _GLOBALS resolves.
+        # Only allowed nodes reach this point, and only the names in _GLOBALS resolve.
         code = compile(ast.fix_missing_locations(tree), "<expression>", "eval")
         names, numbers = frozenset(checker.names), frozenset(checker.numbers)
         return cls(text.strip(), names, numbers, eval(code, dict(_GLOBALS)))
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
-        """Its value for these values. Raises ExpressionError if there is none (division by 0)."""
+        """Evaluate the expression. Raises ExpressionError if it has no value (division by 0)."""
         try:
             value = self._compute(values)
             if isinstance(value, float) and not math.isfinite(value):
@@ -153,7 +156,7 @@ class Expression:
             raise ExpressionError(f"{self.text!r}: {error}") from None
 
     def number(self, values: Mapping[str, Value]) -> float:
-        """Like calling it, for an expression that must be a number."""
+        """Evaluate an expression whose value must be a number."""
         value = self(values)
         if isinstance(value, str):
             raise ExpressionError(f"{self.text!r} is not a number but {value!r}")

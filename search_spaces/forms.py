@@ -1,6 +1,6 @@
-"""Settings that are not options of a program: words ``name=value``, or a command for each.
+"""Render and parse settings that are not program options: ``name=value`` words or commands.
 
-Owns both ways between them and the space. A command is separated from the next by ``;``.
+Commands are separated by ``;``.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _Read = tuple[dict[str, list[str]], list[str]]
 
 
 def settings(pairs: _Pairs) -> list[str]:
-    """``name=value`` words."""
+    """Render ``name=value`` words."""
     return [f"{parameter.flag}={value}" for parameter, value in pairs]
 
 
 def commands(pairs: _Pairs) -> list[str]:
-    """The commands one after the other, ``;`` between them."""
+    """Render commands separated by ``;``."""
     argv: list[str] = []
     for parameter, value in pairs:
         argv += [_SEPARATOR] * bool(argv) + [*parameter.flag.split(), str(value)]
@@ -32,7 +32,7 @@ def commands(pairs: _Pairs) -> list[str]:
 
 
 def split(words: Iterable[str]) -> list[list[str]]:
-    """The commands in ``words``, which ``;`` separates, alone or at the end of a word."""
+    """Split ``words`` into commands at each ``;``, whether a word of its own or a suffix."""
     commands: list[list[str]] = [[]]
     for word in words:
         bare = word.removesuffix(_SEPARATOR)
@@ -44,9 +44,9 @@ def split(words: Iterable[str]) -> list[list[str]]:
 
 
 def read_settings(space: Catalogue, words: Sequence[str]) -> _Read:
-    """The names with their values, in order, and the words for others.
+    """Parse settings into values by name, in order; also return foreign words.
 
-    ``name = value`` is read like ``name=value``, and sysctl's ``-w`` is passed over.
+    ``name = value`` is read like ``name=value``, and sysctl's ``-w`` is skipped.
     """
     by_name = {option.flag.casefold(): option.flag for option in space.options}
     options: dict[str, list[str]] = {}
@@ -69,7 +69,10 @@ def read_settings(space: Catalogue, words: Sequence[str]) -> _Read:
 
 
 def read_commands(space: Catalogue, words: Sequence[str]) -> _Read:
-    """The commands with their values, in order. Names may be abbreviated, as by libcmd."""
+    """Parse commands into values by name, in order; also return foreign words.
+
+    Names may be abbreviated, as in libcmd.
+    """
     options: dict[str, list[str]] = {}
     foreign: list[str] = []
     for command in split(words):
@@ -88,7 +91,7 @@ def read_commands(space: Catalogue, words: Sequence[str]) -> _Read:
 
 
 def _command(space: Catalogue, name: str) -> str:
-    """The option whose command a word names: exactly, or as the only one that starts so."""
+    """The option whose command matches a word exactly, or uniquely by prefix."""
     by_command = {option.flag.split()[0]: option.flag for option in space.options}
     starting = [flag for command, flag in by_command.items() if command.startswith(name)]
     if name in by_command:

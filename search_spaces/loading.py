@@ -1,4 +1,4 @@
-"""Reading space files: YAML text -> a checked Space, or one clear error."""
+"""Load space files: YAML text to a validated Space, or one clear error."""
 
 from __future__ import annotations
 
@@ -48,18 +48,17 @@ _Word = TypeVar("_Word", bound=StrEnum)
 
 
 def load(name_or_path: str) -> Space:
-    """The space of that name, or the one in that file (anything with a slash or ending in .yaml or
-    .yml).
+    """Load a space by name, or from a file (anything with a slash or ending in .yaml or .yml).
 
-    Raises SpaceError: file, key and reason in one line.
+    Raises SpaceError with file, key and reason in one line.
     """
     text, where = source(name_or_path, Path())
-    # Commands ask for the spaces of the package again and again.
+    # Cache packaged spaces, which commands load repeatedly.
     return (_parsed_once if text in packaged() else parse_space)(text, where)
 
 
 def parse_space(text: str, where: str) -> Space:
-    """The space written in ``text``; ``where`` names it in errors. Raises SpaceError."""
+    """Parse a space from ``text``; ``where`` is its name in errors. Raises SpaceError."""
     root = Section(where, "", whole_document(text, where))
     facts = {n: _fact(n, s) for n, s in root.sections("facts").items()}
     preset = root.text("defaults_by", "")
@@ -103,7 +102,7 @@ _parsed_once = cache(parse_space)
 
 
 def _uses(root: Section) -> tuple[Use, ...]:
-    """The uses of the space: all, unless it names them."""
+    """The uses of the space; all if none are listed."""
     uses = root.words("for") or [*Use]
     for word in uses:
         if word not in [*Use]:
@@ -112,7 +111,7 @@ def _uses(root: Section) -> tuple[Use, ...]:
 
 
 def _check_form(root: Section, space: Space) -> None:
-    """Words without a value exist on command lines only."""
+    """Reject options without a value in forms other than command lines."""
     if space.form in (Form.SETTINGS, Form.COMMANDS):
         for parameter in space.parameters:
             if parameter.kind is Kind.BOOLEAN or parameter.choice_flags:
@@ -285,8 +284,9 @@ def _names(section: Section, key: str, by_name: Mapping[str, Parameter]) -> tupl
 
 
 def _options(root: Section, parameters: tuple[Parameter, ...]) -> tuple[Option, ...]:
-    """Every option in the order of the program's help; each is a parameter's, or left out with a
-    reason.
+    """All options in the order of the program's help.
+
+    Checks that each belongs to a parameter or is left out with a reason.
     """
     takes: dict[str, Takes] = {}
     for parameter in parameters:
@@ -315,7 +315,7 @@ def _options(root: Section, parameters: tuple[Parameter, ...]) -> tuple[Option, 
 
 
 def _expressions(parameter: Parameter) -> list[tuple[str, Expression]]:
-    """The expressions that the parameter's value depends on, by key."""
+    """The expressions on which the parameter's value depends, with their keys."""
     expressions = [("default", d) for d in parameter.defaults.values() if isinstance(d, Expression)]
     if parameter.only_if is not None:
         expressions.append(("only_if", parameter.only_if.expression))
@@ -344,7 +344,7 @@ def _in_order(
 
 
 def _check_names(root: Section, space: Space) -> None:
-    """Every name in an expression is a fact or a parameter that always has a value."""
+    """Check that every name in an expression is a fact or a parameter that always has a value."""
     always_set = {n for n, p in space.by_name.items() if None not in p.defaults.values()}
     both = space.by_name.keys() & space.facts.keys()
     if both:

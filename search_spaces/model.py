@@ -1,4 +1,4 @@
-"""The records of a search space: parameters, facts, constraints, presets. Data, no behaviour."""
+"""Data classes of a search space: parameters, facts, constraints and presets."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from search_spaces.expressions import Expression, Value
 
 
 class SpaceError(ValueError):
-    """A space, a narrowing or a command line that cannot be used. One line: where, what, why."""
+    """Invalid space, narrowing or command line. The message is one line: where, what, why."""
 
 
 class Kind(StrEnum):
-    """How a parameter's values are spaced. ``INT``, ``LOG_INT`` and ``POWER_OF_TWO`` are whole
-    numbers.
-    """
+    """Type and spacing of a parameter's values."""
 
     INT = "int"
     LOG_INT = "log_int"
@@ -27,7 +25,7 @@ class Kind(StrEnum):
 
     @property
     def numeric(self) -> bool:
-        """Whether values are whole numbers."""
+        """Whether values are integers."""
         return self in (Kind.INT, Kind.LOG_INT, Kind.POWER_OF_TWO)
 
 
@@ -41,7 +39,7 @@ class Outside(StrEnum):
 
 
 class Change(StrEnum):
-    """What must happen for a new value to come into effect."""
+    """What a new value requires to take effect."""
 
     LIVE = "live"
     REMOUNT = "remount"
@@ -49,8 +47,8 @@ class Change(StrEnum):
 
 
 class Risk(StrEnum):
-    """What is at stake. All but ``PERFORMANCE`` keep the value as found unless a campaign allows
-    the class.
+    """What a bad value can harm. Parameters of all classes but ``PERFORMANCE`` keep their original
+    value unless a campaign allows the class.
     """
 
     PERFORMANCE = "performance"
@@ -62,8 +60,8 @@ class Risk(StrEnum):
 class Role(StrEnum):
     """Whether a parameter is searched by default.
 
-    ``CONTROL``: the source says that it is inert in a short trial; searched only on purpose, to
-    show that no effect is found where there is none. ``HELD``: keeps the value as found.
+    ``CONTROL``: according to the source, it has no effect in a short trial; searched only on
+    purpose, as a negative control. ``HELD``: keeps its original value.
     """
 
     SEARCHED = "searched"
@@ -72,11 +70,11 @@ class Role(StrEnum):
 
 
 class Form(StrEnum):
-    """How a program takes its settings.
+    """How a program accepts its settings.
 
-    ``LIBCMD``: options on a command line, read by libcmd's rules. ``EXACT``: options on a command
-    line, each in full. ``SETTINGS``: words ``name=value`` (sysctl, registry values). ``COMMANDS``:
-    a command of the program for each setting.
+    ``LIBCMD``: command-line options, parsed by libcmd's rules. ``EXACT``: command-line options,
+    written in full. ``SETTINGS``: ``name=value`` words (sysctl, registry values). ``COMMANDS``: one
+    command of the program per setting.
     """
 
     LIBCMD = "libcmd"
@@ -88,8 +86,8 @@ class Form(StrEnum):
 class Use(StrEnum):
     """What a space can be used for.
 
-    ``CAMPAIGNS``: on real programs. ``SIMULATION``: campaigns on simulated testbeds. ``READING``:
-    to be shown, sampled and parsed with.
+    ``CAMPAIGNS``: campaigns on real programs. ``SIMULATION``: campaigns on simulated testbeds.
+    ``READING``: showing, sampling and parsing only.
     """
 
     CAMPAIGNS = "campaigns"
@@ -108,7 +106,7 @@ class Takes(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HardLimits:
-    """What the program itself accepts, inclusive; None is no limit."""
+    """Inclusive limits enforced by the program itself; None means no limit."""
 
     low: int | None = None
     high: int | None = None
@@ -117,8 +115,9 @@ class HardLimits:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A limit that depends on other parameters or on the host. ``clamped``: the program enforces it
-    silently.
+    """A limit that depends on other parameters or on the host.
+
+    ``clamped``: the program enforces it silently.
     """
 
     expression: Expression
@@ -128,7 +127,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """When a parameter exists at all."""
+    """Condition under which a parameter may be set."""
 
     expression: Expression
     why: str
@@ -136,8 +135,8 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class ReadBack:
-    """Where the running program shows the value. ``shows``: the number shown there; None is the
-    value itself.
+    """Where the running program reports the value. ``shows``: the number reported there, None for
+    the value itself.
     """
 
     key: str
@@ -146,15 +145,15 @@ class ReadBack:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One knob.
+    """One tunable setting.
 
-    ``flag`` is its full option name; a categorical parameter may have one bare option a choice
-    instead (``choice_flags``); ``off_flag`` is the option that says False. ``low`` and ``high``
-    bound the sensible range, inclusive; ``choices`` are all valid words and ``candidates`` the
-    sensible ones. ``defaults`` is the program's own default by preset; a default of None has no
-    fixed value. ``accompanied_by``: values to set with it, because setting it alone moves another
-    knob. ``memory`` is in bytes. ``supplies``: the fact of other spaces that a set value changes.
-    ``fixed``: the value that a narrowing gave it.
+    ``flag``: full option name; a categorical parameter may instead have one bare option per choice
+    (``choice_flags``). ``off_flag``: option that sets it to False. ``low``, ``high``: inclusive
+    bounds of the sensible range. ``choices``: all valid words; ``candidates``: the sensible ones.
+    ``defaults``: the program's own default by preset; None if there is no fixed default.
+    ``accompanied_by``: values to set with it, because setting it alone changes another parameter.
+    ``memory``: in bytes. ``supplies``: the fact of other spaces that a set value changes.
+    ``fixed``: the value to which narrowing fixed it.
     """
 
     name: str
@@ -188,16 +187,14 @@ class Parameter:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Every option that speaks of this parameter."""
+        """All options that set this parameter."""
         own = (self.flag, self.off_flag, *self.choice_flags.values())
         return tuple(flag for flag in own if flag)
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something about the host that limits a parameter. ``assumed``: its value where nobody has
-    looked.
-    """
+    """A property of the host that limits a parameter. ``assumed``: its value where unknown."""
 
     name: str
     assumed: int
@@ -209,8 +206,8 @@ class Fact:
 class Constraint:
     """A rule over the whole configuration.
 
-    When it does not hold, the parameters in ``lower`` are lowered in this order, and if that is not
-    enough, those and then the ones in ``unset`` are unset.
+    If it is violated, the parameters in ``lower`` are lowered in this order. If that is not enough,
+    they are unset, followed by those in ``unset``.
     """
 
     rule: Expression
@@ -221,9 +218,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option of the program. ``left_out``: why no parameter of the space speaks of it; empty if
-    one does.
-    """
+    """One option of the program. ``left_out``: why no parameter covers it, empty if one does."""
 
     flag: str
     takes: Takes
@@ -232,9 +227,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A published configuration. ``rest``: its options that are no parameters of the
-    space.
-    """
+    """A published configuration. ``rest``: its options that are not parameters of the space."""
 
     name: str
     options: str
@@ -245,8 +238,8 @@ class Preset:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The meaning of a command line: the parameters that it sets and, with full names, all other
-    words.
+    """A parsed command line. ``values``: the parameters it sets; ``rest``: all other words, with
+    option names in full.
     """
 
     values: dict[str, Value]
@@ -255,11 +248,11 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the running program should show for one parameter.
+    """What the running program should report for one parameter.
 
-    ``key``: where (see ReadBack); ``reading``: the number or word there; ``value``: the parameter's
-    own value in effect, ``requested`` the one asked for, different only if ``clamped``; ``why``:
-    what clamped it.
+    ``key``: where it is reported (see ReadBack); ``reading``: the number or word reported there.
+    ``value``: the parameter's value in effect; ``requested``: the requested value, which differs
+    only if ``clamped``. ``why``: what clamped it.
     """
 
     key: str
@@ -271,7 +264,7 @@ class Expected:
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
-    """The hint `` (did you mean ...?)`` for a misspelt word; all valid words if none is near."""
+    """Hint `` (did you mean ...?)`` for a misspelt word; lists all valid words if none is close."""
     valid_words = [str(valid) for valid in words]
     close = get_close_matches(word, valid_words, 1, 0.5)
     if close:

@@ -1,4 +1,4 @@
-"""Making a space smaller, or searching what it does not search by default."""
+"""Narrowing of a space: search fewer parameters, or others than by default."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def narrow(
 
 
 def with_parameters(space: S, parameters: Mapping[str, Parameter]) -> S:
-    """The space with these parameters in place of those of the same names."""
+    """The space with its parameters replaced by those of the same names."""
     return replace(
         space,
         parameters=tuple(parameters[p.name] for p in space.parameters),
@@ -128,7 +128,10 @@ def _check_fixed(space: Catalogue, parameter: Parameter, value: Value) -> None:
 def _pin_conditions(
     space: Catalogue, parameters: dict[str, Parameter], fix: Mapping[str, Value]
 ) -> None:
-    """What a fixed parameter's condition depends on is not searched, and must let it exist."""
+    """Do not search the parameters on which a fixed parameter's condition depends.
+
+    Raises SpaceError if the fixed values do not meet the condition.
+    """
     for name in fix:
         condition = parameters[name].only_if
         if condition is None:

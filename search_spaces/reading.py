@@ -1,6 +1,4 @@
-"""A strict reader of YAML mappings: each key is read by type, and a key that nothing reads is an
-error.
-"""
+"""Strict reader of YAML mappings: each key is read with a type, and unread keys are errors."""
 
 from __future__ import annotations
 
@@ -14,12 +12,12 @@ import yaml
 from search_spaces.expressions import Value
 from search_spaces.model import SpaceError, nearest
 
-#: Far more than anybody writes. A device that never ends, named by mistake, ends here.
+#: Far larger than any real file; limits reading from an endless device named by mistake.
 _MOST_BYTES = 4 << 20
 
 
 class _Strict(yaml.constructor.SafeConstructor):
-    """YAML without its surprise: a repeated key is an error, not the last one."""
+    """YAML constructor that rejects duplicate keys instead of using the last one."""
 
     def construct_mapping(
         self, node: yaml.MappingNode, deep: bool = False
@@ -39,12 +37,12 @@ class _Loader(_Strict, yaml.SafeLoader):
     pass
 
 
-# Takes a tenth of the time. PyYAML may have been built without its parser in C.
+# The C parser takes a tenth of the time, but PyYAML may have been built without it.
 _QuickLoader = type("_QuickLoader", (_Strict, getattr(yaml, "CSafeLoader", yaml.SafeLoader)), {})
 
 
 def text_of(path: Path) -> str:
-    """The text of a file. Raises OSError, also above 4 MiB, and UnicodeDecodeError."""
+    """The text of a file. Raises OSError, also if larger than 4 MiB, and UnicodeDecodeError."""
     with path.open("rb") as file:
         content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
@@ -55,13 +53,14 @@ def text_of(path: Path) -> str:
 def document(text: str, trusted: bool = False) -> object:
     """The one YAML document in ``text``. Raises yaml.YAMLError.
 
-    trusted: it is ours. The quick parser crashes on what is nested very deeply.
+    ``trusted``: the text is packaged with fstune. The fast parser, which is used only then, crashes
+    on very deep nesting.
     """
     return yaml.load(text, Loader=_QuickLoader if trusted else _Loader)
 
 
 def mapping(where: str, content: object, path: str = "") -> dict[str, object]:
-    """``content``, if it is a mapping with words as keys. Raises SpaceError, which names it."""
+    """Return ``content`` if it is a mapping with string keys. Otherwise raises SpaceError."""
     place = f"{where}: {path}: " if path else f"{where}: "
     if not isinstance(content, dict):
         raise SpaceError(f"{place}is not a mapping")
@@ -72,7 +71,7 @@ def mapping(where: str, content: object, path: str = "") -> dict[str, object]:
 
 
 class Section:
-    """One mapping of a file. ``path``: its place, as ``parameters.threads``."""
+    """One mapping in a file. ``path``: its location, such as ``parameters.threads``."""
 
     def __init__(self, where: str, path: str, content: object) -> None:
         self._where, self._path = where, path
@@ -85,13 +84,13 @@ class Section:
         raise SpaceError(f"{self._where}: {path + ': ' if path else ''}{reason}")
 
     def refuse_unknown(self) -> None:
-        """Complain about the first key that was never read."""
+        """Raise SpaceError for the first key that was never read."""
         for key in self._content:
             if key not in self._known_keys:
                 self.fail("", f"unknown key {key!r}{nearest(key, self._known_keys)}")
 
     def raw(self, key: str) -> object:
-        """The value of ``key``, which must be there."""
+        """The value of ``key``, which is required."""
         value = self._get(key)
         if key not in self._content:
             self.fail(key, "missing")
@@ -102,7 +101,7 @@ class Section:
         return self._content.get(key)
 
     def text(self, key: str, default: str | None = None) -> str:
-        """Text that is not empty; an expression may also be a number."""
+        """Non-empty text, required unless there is a default; numbers are converted to text."""
         value = self._get(key)
         if key not in self._content and default is not None:
             return default
@@ -115,28 +114,28 @@ class Section:
         return " ".join(value.split())
 
     def integer(self, key: str) -> int:
-        """A whole number that must be there."""
+        """A required integer."""
         value = self.optional_integer(key)
         if value is None:
             self.fail(key, "missing")
         return value
 
     def optional_integer(self, key: str) -> int | None:
-        """A whole number, or None."""
+        """An integer, or None."""
         value = self._get(key)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             self.fail(key, f"{value!r} is not a whole number")
         return value
 
     def boolean(self, key: str) -> bool:
-        """True or false; false if it is not there."""
+        """True or False; False if missing."""
         value = self._get(key)
         if value is not None and not isinstance(value, bool):
             self.fail(key, f"{value!r} is not true or false")
         return value is True
 
     def pair(self, key: str) -> tuple[int, int]:
-        """``[low, high]``."""
+        """A required pair of integers, ``[low, high]``."""
         value = self.raw(key)
         if isinstance(value, list) and len(value) == 2:
             low, high = value
@@ -145,7 +144,7 @@ class Section:
         self.fail(key, f"{value!r} is not [low, high] in whole numbers")
 
     def words(self, key: str) -> list[str]:
-        """A list of words; empty if it is not there."""
+        """A list of words; empty if missing."""
         value = self._get(key)
         if value is None:
             return []
@@ -154,7 +153,7 @@ class Section:
         return value
 
     def words_by_word(self, key: str) -> dict[str, str]:
-        """A mapping from words to text; empty if it is not there. Keys may be numbers."""
+        """A mapping from words to text; empty if missing. Keys may be numbers."""
         value = self._get(key)
         if value is None:
             return {}
@@ -163,7 +162,7 @@ class Section:
         return {str(word): text for word, text in value.items()}
 
     def values(self, key: str) -> dict[str, Value]:
-        """A mapping from names to values of parameters; empty if it is not there."""
+        """A mapping from parameter names to values; empty if missing."""
         value = self._get(key)
         if value is None:
             return {}
@@ -174,12 +173,12 @@ class Section:
         return value
 
     def section(self, key: str) -> Section | None:
-        """The mapping under ``key``, if it is there."""
+        """The mapping under ``key``, None if missing."""
         value = self._get(key)
         return None if key not in self._content else Section(self._where, self._at(key), value)
 
     def sections(self, key: str, needed: bool = False) -> dict[str, Section]:
-        """The mappings under the mapping ``key``, in the order of the file."""
+        """The mappings under the mapping ``key``, in file order. ``needed``: must not be empty."""
         outer = self.section(key)
         if outer is None:
             if needed:
@@ -191,7 +190,7 @@ class Section:
         return sections
 
     def list_of_sections(self, key: str) -> list[Section]:
-        """The mappings in the list ``key``; empty if it is not there."""
+        """The mappings in the list ``key``; empty if missing."""
         value = self._get(key)
         if value is None:
             return []

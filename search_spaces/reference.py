@@ -1,5 +1,5 @@
-"""The reference page of every parameter, made from the spaces: ``python -m search_spaces.reference
-docs/search-spaces.md`` writes it.
+"""Generate the reference page of all parameters from the spaces: ``python -m
+search_spaces.reference docs/search-spaces.md``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Drawing configurations: the questions and their order, so that all results are valid."""
+"""Sampling of configurations as a sequence of questions whose answers are always valid."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from search_spaces.expressions import Value
 from search_spaces.model import Kind, Parameter
 from search_spaces.space import Space
 
-#: Follows a parameter's name in the question whether to set it at all.
+#: Suffix of a parameter's name in the question whether to set it at all.
 WHETHER = "?"
 
 
 class Ask(Protocol):
-    """Who decides: a random generator or an optimiser. The same name always comes with the same
-    range.
+    """A source of decisions, such as a random generator or an optimiser.
+
+    Questions with the same name always have the same range.
     """
 
     def integer(self, name: str, low: int, high: int, log: bool) -> int:
-        """A whole number in low..high, inclusive; ``log``: spaced by ratio."""
+        """An integer in low..high, inclusive; ``log``: on a logarithmic scale."""
         ...
 
     def choice(self, name: str, options: Sequence[Value]) -> Value:
@@ -31,8 +32,9 @@ class Ask(Protocol):
 
 
 class Chance:
-    """Answers at random, the same for the same seed. ``set_probability``: of setting a parameter
-    at all.
+    """Random answers, reproducible for the same seed.
+
+    ``set_probability``: probability of setting a parameter at all.
     """
 
     def __init__(self, seed: int, set_probability: float = 0.5) -> None:
@@ -59,13 +61,13 @@ def draw(
     facts: Mapping[str, int] | None = None,
     initial: Mapping[str, Value] | None = None,
 ) -> dict[str, Value]:
-    """A valid configuration of ``space``, decided by ``ask``, parameter after parameter.
+    """Sample a valid configuration of ``space``, deciding each parameter with ``ask``.
 
-    For each searched parameter whose condition holds, ``ask`` is first asked whether to set it (the
-    question ``name?``), then for its value: ``name``, always in the same range (a power of two by
-    its exponent). Answers are then moved into what the other values and the host allow. Parameters
-    that are not searched keep their value of ``initial``, the configuration as found. Raises
-    SpaceError when nothing fits the host.
+    For each searched parameter whose condition holds, ``ask`` first decides whether to set it (the
+    question ``name?``), then its value (the question ``name``), always in the same range (for
+    powers of two, that of the exponent). Answers are then moved into the limits imposed by the
+    other values and the host. Parameters that are not searched keep their values from ``initial``,
+    the original configuration. Raises SpaceError if no configuration fits the host.
     """
     fixed = _fixed_values(space, initial or {})
 
@@ -82,8 +84,9 @@ def draw(
 
 
 def questions(space: Space, ask: Ask) -> None:
-    """Ask every question that ``draw`` may ask, each once, whatever the answers: to know them, and
-    their ranges, beforehand.
+    """Ask every question that ``draw`` may ask exactly once, regardless of the answers.
+
+    Use it to collect the questions and their ranges in advance.
     """
     for parameter in space.searched:
         ask.choice(parameter.name + WHETHER, (False, True))
@@ -104,8 +107,8 @@ def _ask_value(parameter: Parameter, ask: Ask) -> Value:
 
 
 def _fixed_values(space: Space, initial: Mapping[str, Value]) -> dict[str, Value]:
-    """The values that stay as found. A preset that stays gives way to its values where one of them
-    is searched.
+    """The values that stay unchanged. A preset that stays is expanded into its values if one of
+    them is searched.
     """
     fixed = dict(initial)
     if not space.preset_parameter or space[space.preset_parameter].searched:
@@ -120,11 +123,10 @@ def _fixed_values(space: Space, initial: Mapping[str, Value]) -> dict[str, Value
 def answers(
     space: Space, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
 ) -> dict[str, Value]:
-    """The answers that make ``draw`` arrive at ``values``, as near as its ranges allow.
+    """The answers that make ``draw`` return ``values``, as closely as its ranges allow.
 
-    For telling an optimiser about a configuration that it did not propose itself. Values are first
-    made valid on this host. Raises SpaceError for an unknown parameter or a value of the wrong
-    type.
+    Use it to report a configuration to an optimiser that did not propose it. Values are first made
+    valid on this host. Raises SpaceError for an unknown parameter or a value of the wrong type.
     """
     values_that_fit = fit(space, values, facts)
     answers_by_question: dict[str, Value] = {}
@@ -145,7 +147,7 @@ def answers(
 
 
 def _answer(parameter: Parameter, value: Value) -> Value | None:
-    """What ``ask`` would have to say for this value, or the nearest to it; None: leave it unset."""
+    """The answer of ``ask`` that gives this value or the nearest one; None to leave it unset."""
     if parameter.kind is Kind.BOOLEAN:
         return True if value is True else None
     if isinstance(value, str):

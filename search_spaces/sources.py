@@ -1,4 +1,4 @@
-"""Where the text of a space comes from, and what a space takes over from the one it extends."""
+"""Locate the text of a space, and merge it with the space that it extends."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from search_spaces.reading import document, mapping, text_of
 
 _SUFFIX = ".yaml"
 
-#: The keys of a space whose entries are taken over one by one.
+#: Keys of a space whose entries are inherited individually.
 _BY_NAME = ("facts", "parameters", "left_out")
 
 
 def names() -> list[str]:
-    """The spaces that come with the package, sorted."""
+    """Sorted names of the spaces included in the package."""
     files_of_package = (entry.name for entry in files("search_spaces").iterdir())
     return sorted(name.removesuffix(_SUFFIX) for name in files_of_package if name.endswith(_SUFFIX))
 
 
 @cache
 def packaged() -> frozenset[str]:
-    """The texts of the spaces that come with the package."""
+    """The texts of the spaces included in the package."""
     return frozenset(source(name, Path())[0] for name in names())
 
 
 def source(name_or_path: str, directory: Path) -> tuple[str, str]:
-    """Text and place of a space; relative paths start from ``directory``. Raises SpaceError."""
+    """Text and location of a space; relative paths are below ``directory``. Raises SpaceError."""
     if "/" in name_or_path or name_or_path.endswith((".yaml", ".yml")):
         where = str(directory / name_or_path)
         try:
@@ -46,7 +46,7 @@ def source(name_or_path: str, directory: Path) -> tuple[str, str]:
 
 
 def whole_document(text: str, where: str) -> dict[str, object]:
-    """The document in ``text`` with everything that it takes over. Raises SpaceError."""
+    """The document in ``text`` with everything it inherits. Raises SpaceError."""
     return _inherit(_mapping(text, where), where)
 
 
@@ -62,7 +62,7 @@ def _mapping(text: str, where: str) -> dict[str, object]:
 
 
 def _inherit(own: dict[str, object], where: str, above: tuple[str, ...] = ()) -> dict[str, object]:
-    """The document with what it takes over from the space that it extends."""
+    """The document merged with the space that it extends, recursively."""
     if "extends" not in own:
         return own
     base = own["extends"]
@@ -79,11 +79,11 @@ def _inherit(own: dict[str, object], where: str, above: tuple[str, ...] = ()) ->
 
 
 def _extend(base: dict[str, object], own: dict[str, object], where: str) -> dict[str, object]:
-    """The document ``own`` on top of the one that it extends.
+    """Merge the document ``own`` into the ``base`` document that it extends.
 
-    Facts, parameters and left-out options are taken over by name and, within one, key by key; every
-    other key is replaced whole. ``without`` lists what is not taken over: ``parameters.NAME``.
-    Raises SpaceError.
+    Facts, parameters and left-out options are merged by name, and each entry key by key. Every
+    other key is replaced completely. ``without`` lists entries not to inherit, such as
+    ``parameters.NAME``. Raises SpaceError.
     """
     if "name" not in own:
         raise SpaceError(f"{where}: name: missing")

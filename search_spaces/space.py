@@ -17,39 +17,36 @@ from search_spaces.model import (
 
 @dataclass(frozen=True, slots=True)
 class Space(Catalogue):
-    """The settings of one program, and all operations on them. Made by ``load``;
-    ``narrow`` makes a smaller one.
-    """
+    """The settings of one program, with all operations on them. Created by ``load``."""
 
     def render(self, values: Mapping[str, Value]) -> list[str]:
-        """The options that say ``values``: full names, in the order of the space, one argument an
-        item.
+        """Render ``values`` as arguments: full option names, in the order of the space.
 
         Raises SpaceError for an unknown parameter or a value of the wrong type.
         """
         return commandline.render(self, values)
 
     def parse(self, argv: Sequence[str]) -> Parsed:
-        """What a command line of the program means, read by the program's own rules.
+        """Parse a command line by the program's own rules.
 
-        A leading program path is passed over. A preset together with values that it sets is
-        expanded into values. Raises SpaceError where the program would refuse the command line, or
-        would silently read a word as a number.
+        A leading program path is skipped. If a preset and values that it sets are both given, the
+        preset is expanded. Raises SpaceError if the program would reject the command line, or would
+        silently misread a word as a number.
         """
         parsed = commandline.parse(self, argv)
         values = effects.expand_preset(self, parsed.values, self.preset_fields)
         return Parsed(values, parsed.rest)
 
     def lines(self, values: Mapping[str, Value]) -> list[str]:
-        """What ``render`` gives as lines for a person to read or type; none when nothing is set."""
+        """The output of ``render`` as lines to read or type; empty if nothing is set."""
         return commandline.lines(self, values)
 
     def supplies(
         self, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
     ) -> dict[str, int]:
-        """The facts for the spaces that come after this one, once ``values`` are in effect here.
+        """The facts for the following spaces once ``values`` are in effect in this one.
 
-        So a kernel limit that is raised first lets a program's own value be larger.
+        For example, a raised kernel limit permits larger values in a program's space.
         """
         result = dict(facts or {})
         for name, value in values.items():
@@ -61,29 +58,28 @@ class Space(Catalogue):
     def violations(
         self, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
     ) -> list[str]:
-        """Why ``values`` is no valid configuration, a sentence each; empty if it is one."""
+        """The reasons why ``values`` is not a valid configuration, as sentences; empty if valid."""
         return effects.violations(self, values, facts)
 
     def impossible(self, values: Mapping[str, Value]) -> list[str]:
-        """Why no host takes ``values``, a sentence each; empty if some host may."""
+        """The reasons why ``values`` is invalid on every host, as sentences; otherwise empty."""
         return effects.impossible(self, values)
 
     def effective(
         self, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
     ) -> dict[str, Expected]:
-        """What reading back should show, by parameter, for each one that ``values`` sets or its
-        preset sets.
+        """What reading back should show for each parameter set by ``values`` or by its preset.
 
-        Parameters that the program does not show are missing.
+        Parameters that the program does not report are omitted.
         """
         return effects.effective(self, values, facts)
 
     def in_effect(
         self, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
     ) -> dict[str, Value]:
-        """Each parameter's value once ``values`` are set: as set, clamped, or by default.
+        """The value in effect of each parameter once ``values`` are set: set, clamped or default.
 
-        One that is unset and has no fixed default is missing.
+        Unset parameters without a fixed default are omitted.
         """
         env, _ = effects.settle(self, values, facts)
         return {p.name: env[p.name] for p in self.parameters if p.name in env}
@@ -91,23 +87,23 @@ class Space(Catalogue):
     def fit(
         self, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
     ) -> dict[str, Value]:
-        """The nearest valid configuration: values moved into their limits, conditional ones
-        dropped.
+        """The nearest valid configuration: values are moved into their limits, and those whose
+        condition fails are dropped.
 
-        What was valid stays as it is. Raises SpaceError if the values that a narrowing fixed rule
-        every configuration out on this host.
+        A valid configuration is unchanged. Raises SpaceError if the values fixed by narrowing
+        exclude every configuration on this host.
         """
         return effects.fit(self, values, facts)
 
     def memory_bytes(
         self, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
     ) -> int:
-        """The memory that the program takes for what ``values`` configures, an estimate."""
+        """Estimated memory that the program uses with ``values``, in bytes."""
         env, _ = effects.settle(self, values, facts)
         return effects.memory_estimate(self, env)
 
     def searching(self, names: Collection[str]) -> Space:
-        """The space with these parameters searched too, whatever their risk."""
+        """The space with these parameters also searched, regardless of their risk."""
         parameters = {
             p.name: replace(p, searched=p.searched or p.name in names) for p in self.order
         }
@@ -122,11 +118,11 @@ class Space(Catalogue):
         ranges: Mapping[str, Sequence[Value]] | None = None,
         allow_risk: Collection[str | Risk] = (),
     ) -> Space:
-        """A space that searches less, or what it does not search by default.
+        """A space that searches fewer parameters, or others than by default.
 
-        ``only``: search these and no other; ``also``: search these besides the default ones;
+        ``only``: search only these; ``also``: search these in addition to the default ones;
         ``fix``: always set these values; ``ranges``: ``[low, high]`` or a list of words;
-        ``allow_risk``: risk classes that may be searched. Raises SpaceError, one line, at the first
-        that cannot be done; nothing is half-applied.
+        ``allow_risk``: risk classes that may be searched. Raises SpaceError for the first invalid
+        request; this space is never modified.
         """
         return narrowing.narrow(self, only, also, fix or {}, ranges or {}, allow_risk)

@@ -1,4 +1,4 @@
-// Keeps the part of a page that changes up to date, and copies options. Pages work without it.
+// Updates the live part of a page and copies options. Pages also work without it.
 "use strict";
 
 (() => {
@@ -15,7 +15,7 @@
     }
   }
 
-  // Replaces the sections that have changed; what the reader has opened, scrolled or focused stays.
+  // Replaces changed sections, and keeps what the reader has opened, typed, scrolled or focused.
   function show(text) {
     const fresh = new DOMParser().parseFromString(text, "text/html");
     const wanted = [...fresh.body.children];
@@ -77,7 +77,7 @@
     }
   }
 
-  // What is still being worked out there is asked for again.
+  // Refreshes again later if the page says that something is still being computed.
   function later() {
     const pending = live.querySelector("[data-again]");
     if (pending && !waiting) waiting = setTimeout(refresh, 1000 * Number(pending.dataset.again));
@@ -101,7 +101,7 @@
       source.addEventListener("error", () => {
         say("connection lost, trying again", "lost");
         if (source.readyState !== EventSource.CLOSED) return;
-        // A browser gives up where the answer was no stream; we do not.
+        // A browser stops retrying if the response was not an event stream; we do not.
         setTimeout(connect, pause);
         pause = Math.min(2 * pause, LONGEST_PAUSE_MS);
       });

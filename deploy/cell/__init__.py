@@ -1,4 +1,4 @@
-"""A private OpenAFS cell on this machine, in namespaces of its own."""
+"""A private OpenAFS cell on this machine, in its own namespaces."""
 
 from deploy.cell.cell import Cell, Cells, CellSpec, require_machine
 from deploy.cell.errors import CellError

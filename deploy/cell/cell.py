@@ -1,9 +1,9 @@
-"""A private OpenAFS cell on this machine: one server node and one or more client nodes, up, down
-and status.
+"""Create, inspect and remove a private OpenAFS cell on this machine: one server node and client
+nodes.
 
-Owns the cell's directory: everything a cell is made of lies below it or dies with its processes, so
-that taking a cell down is complete even after a crash or a reboot. Several cells live side by side
-by name.
+Owns the cell's directory. Everything that belongs to a cell is below it or ends with its processes,
+so taking a cell down is complete even after a crash or a reboot. Cells with different names can
+coexist.
 """
 
 from __future__ import annotations
@@ -34,15 +34,17 @@ _LOCK_POLL_S = 0.1
 
 _NONE_BESIDES = Furniture()
 
-#: Cache size in 1-KiB blocks of the clients that a new cell starts with.
+#: Initial client options of a new cell: the cache size in 1-KiB blocks.
 DEFAULT_CLIENT_OPTIONS = ("-blocks", "200000")
 
 
 @dataclass(frozen=True, slots=True)
 class CellSpec:
-    """What a cell is made of. ``link``: rate of each client's cable (``1gbit``), None for
-    unlimited. ``ssh``: its nodes can run an SSH server (see ``ssh.py``). ``kerberos``: the server
-    node runs a KDC (see ``kerberos.py``); the clients of such a cell may all be elsewhere.
+    """Specification of a cell.
+
+    ``link``: rate of each client's link (``1gbit``), None for unlimited. ``ssh``: its nodes can run
+    an SSH server (see ``ssh.py``). ``kerberos``: the server node runs a KDC (see ``kerberos.py``);
+    such a cell needs no client nodes, because its clients may be elsewhere.
     """
 
     name: str = "default"
@@ -65,9 +67,7 @@ class CellSpec:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell as recorded: its spec and its nodes, the server first. ``ready``: it was built to the
-    end.
-    """
+    """A recorded cell: its spec and its nodes, the server first. ``ready``: fully built."""
 
     spec: CellSpec
     nodes: tuple[Node, ...]
@@ -82,13 +82,13 @@ class Cell:
         return self.nodes[1:]
 
     def is_alive(self) -> bool:
-        """Whether it was built to the end and every node still runs."""
+        """Whether the cell was fully built and all its nodes are running."""
         complete = len(self.nodes) == 1 + self.spec.clients
         return self.ready and complete and all(node.is_alive() for node in self.nodes)
 
 
 class Cells:
-    """The cells below one state directory (shared by all of them: packages and locks)."""
+    """The cells below one state directory, which share packages and locks."""
 
     def __init__(self, state_directory: Path) -> None:
         self._state = state_directory.absolute()
@@ -109,15 +109,15 @@ class Cells:
         return self._state
 
     def names(self) -> list[str]:
-        """The names of all cells that have something on disk, sorted."""
+        """Sorted names of all cells that have a directory."""
         if not self._cells.is_dir():
             return []
         return sorted(entry.name for entry in self._cells.iterdir() if _NAME.fullmatch(entry.name))
 
     def load(self, name: str) -> Cell | None:
-        """The cell as recorded, running or not; None when there is none.
+        """Load a recorded cell, running or not; None if there is none.
 
-        Raises CellError when the record is damaged or not ours to read.
+        Raises CellError if the record is damaged or cannot be read with our permissions.
         """
         directory = self._directory(name)
         try:
@@ -148,10 +148,10 @@ class Cells:
         say: Callable[[str], None] = lambda text: None,
         furniture: Furniture = _NONE_BESIDES,
     ) -> Cell:
-        """Bring the cell up, or return it as it is when it is up already.
+        """Bring the cell up, or return it unchanged if it is already up.
 
-        A half-built, crashed or rebooted one is cleared away first. On any failure, Ctrl-C
-        included, nothing of the new cell is left. Raises CellError.
+        An incomplete cell, or one left by a crash or reboot, is removed first. On any failure,
+        including Ctrl-C, nothing of the new cell is left behind. Raises CellError.
         """
         require_machine()
         with self._lock(spec.name):
@@ -172,9 +172,7 @@ class Cells:
                 raise
 
     def down(self, name: str) -> bool:
-        """Take the cell down completely; False when there was nothing of it. Raises CellError when
-        in use.
-        """
+        """Take the cell down completely; False if it did not exist. Raises CellError if in use."""
         _require_root()
         directory = self._directory(name)
         with self._lock(name), self.use(name):
@@ -184,9 +182,9 @@ class Cells:
 
     @contextlib.contextmanager
     def use(self, name: str, *, shared: bool = False) -> Iterator[None]:
-        """Hold the cell for one campaign; CellError at once when another campaign holds it.
+        """Lock the cell for one campaign. Raises CellError immediately if another has it locked.
 
-        ``shared``: others may hold it in the same way, but nobody can take it down.
+        ``shared``: take a shared lock, which also prevents taking the cell down.
         """
         with self.open_lock(f"cell-{name}.use") as lock:
             try:
@@ -219,10 +217,10 @@ class Cells:
             yield
 
     def open_lock(self, name: str) -> IO[str]:
-        """A file to lock that root alone can open. Raises CellError when it cannot be made."""
+        """Open a lock file that only root can open. Raises CellError if it cannot be created."""
         locks = self._state / "locks"
         try:
-            # Whoever can open a lock can take it, and block us for ever.
+            # Any process that can open the file can lock it and block us forever.
             self._state.mkdir(mode=0o700, parents=True, exist_ok=True)
             locks.mkdir(mode=0o700, exist_ok=True)
             locks.chmod(0o700)
@@ -236,7 +234,7 @@ class Cells:
             ) from problem
 
     def _clear(self, name: str) -> None:
-        """End the cell's processes and remove its directory, whatever state it is in."""
+        """Kill the cell's processes and remove its directory, whatever its state."""
         directory = self._directory(name)
         cell = self._load_intact(name)
         if cell is not None:
@@ -251,7 +249,7 @@ class Cells:
                 self._cells.rmdir()
 
     def _load_intact(self, name: str) -> Cell | None:
-        """The cell as recorded; None when there is no record that can be read."""
+        """The recorded cell; None if there is no readable record."""
         with contextlib.suppress(CellError):
             return self.load(name)
         return None
@@ -296,9 +294,7 @@ class Cells:
         return cell
 
     def _record(self, cell: Cell) -> None:
-        """Write the cell's record so that a crash at any moment leaves the old one or the new
-        one.
-        """
+        """Write the cell's record atomically: a crash leaves either the old or the new one."""
         document = {
             "spec": asdict(cell.spec),
             "ready": cell.ready,
@@ -317,8 +313,9 @@ class Cells:
 
 
 def require_machine() -> None:
-    """Raise CellError, naming what is missing and what to do, when no cell can run on this
-    machine.
+    """Check that a cell can run on this machine.
+
+    Raises CellError with what is missing and how to fix it.
     """
     _require_root()
     try:
@@ -352,7 +349,7 @@ def _server_plan(directory: Path, packages: tuple[Path, ...], furniture: Furnitu
     server.write_cell_files(home / "etc" / "server")
     server.write_cell_files(home / "etc")
     server.write_name_files(home, "server", network.SERVER_ADDRESS)
-    # bosserver complains of databases that others can enter, and of logs that they cannot.
+    # bosserver warns if others can access the database directory, or cannot access the logs.
     for name, mode in (("lib", 0o755), ("lib/db", 0o700), ("lib/local", 0o700), ("log", 0o755)):
         (home / name).mkdir(mode=mode)
     binds = {
@@ -360,8 +357,8 @@ def _server_plan(directory: Path, packages: tuple[Path, ...], furniture: Furnitu
         "/var/lib/openafs": home / "lib",
         server.LOG_DIRECTORY: home / "log",
     }
-    # In memory: a disk's file system remembers what was deleted seconds ago (ext4 avoids those
-    # inodes, at a cost), so that one measurement would slow the next.
+    # In memory: ext4 avoids inodes freed in the last seconds, at a cost, so that on disk one
+    # measurement would slow down the next.
     return NodePlan(
         "server",
         home,

@@ -1,6 +1,6 @@
-"""A client node of a private cell: its first afsd.fuse cache manager, mounted at /afs.
+"""Client node of a private cell: start its first afsd.fuse cache manager, mounted at /afs.
 
-Changing its options later is the tuner's work; ending it is the end of the node.
+Options are changed later by the tuner. The cache manager ends with the node.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from deploy.cell.server import CELL_NAME, VOLUME
 
 MOUNT_POINT = "/afs"
 CACHE_DIRECTORY = "/var/cache/openafs"
-#: The path of the benchmark volume: no mount point in another volume is needed.
+#: Path of the benchmark volume; it needs no mount point in another volume.
 VOLUME_PATH = f"{MOUNT_POINT}/.:mount/{CELL_NAME}:{VOLUME}"
 
-#: The file that afsd reads for defaults: mount point, cache directory, cache size in 1-KiB blocks.
+#: Defaults file of afsd (cacheinfo): mount point, cache directory, cache size in 1-KiB blocks.
 CACHE_INFO = f"{MOUNT_POINT}:{CACHE_DIRECTORY}:200000\n"
 
-#: Options that are not tuned: where things are, and a root directory made up by the client itself.
+#: Options that are not tuned: locations, and a root directory synthesized by the client.
 FIXED_OPTIONS = (
     "-dynroot",
     "-fakestat",
@@ -30,17 +30,17 @@ FIXED_OPTIONS = (
     MOUNT_POINT,
 )
 
-#: By its whole path: so it is put back, and its command line is the same as before.
+#: Full path: the original program is restarted by this path, with an identical command line.
 _PROGRAM = "/usr/sbin/afsd.fuse"
 _READY_TIMEOUT_S = 20.0
 _POLL_S = 0.02
 
 
 def mount(client: Node, options: Sequence[str]) -> None:
-    """Start the cache manager with ``options`` besides the fixed ones; returns when the volume can
-    be read.
+    """Start the cache manager with ``options`` in addition to the fixed ones, and wait until the
+    volume is readable.
 
-    Raises CellError with what afsd.fuse printed when it does not come up.
+    Raises CellError with the output of afsd.fuse if it does not come up.
     """
     problem = _start(client, options)
     if problem is not None:
@@ -48,7 +48,7 @@ def mount(client: Node, options: Sequence[str]) -> None:
 
 
 def _start(client: Node, options: Sequence[str]) -> str | None:
-    """Start the cache manager and wait for the volume. Returns the problem, None without one."""
+    """Start the cache manager and wait for the volume. Returns the error text, or None."""
     deadline = time.monotonic() + _READY_TIMEOUT_S
     probe = ["stat", "--format=%F", VOLUME_PATH]
     try:

@@ -1,11 +1,12 @@
-"""What can go wrong with a private cell, as one exception with a sentence a person can act on."""
+"""Exceptions for private cells, with messages that users can act on."""
 
 
 class CellError(Exception):
-    """A private cell could not be built, used or taken down; the text says what, where and what to
-    do.
+    """A private cell could not be built, used or taken down.
+
+    The message states what failed, where, and what to do.
     """
 
 
 class CellTimeout(CellError, TimeoutError):
-    """A command in a node has not ended in time; it was killed."""
+    """A command in a node exceeded its time limit and was killed."""

@@ -1,7 +1,7 @@
-"""A KDC in the server node of a private cell, so that clients can have tokens.
+"""A KDC in the server node of a private cell, so that clients can get tokens.
 
-Owns the realm's files in the node's own directory: database, configuration and keytabs, all made at
-run time, readable by root alone, and gone with the cell.
+Owns the realm's files in the node's directory: database, configuration and keytabs. They are
+created at run time, readable by root only, and removed with the cell.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from deploy.cell.errors import CellError
 from deploy.cell.node import SHARED, Node
 from deploy.cell.packages import ensure_private_packages
 
-#: The user that benchmarks run as: its principal, and its name for the protection server.
+#: User that runs the benchmarks: its principal, and its name in the protection server.
 USER = "bench"
 
 _PACKAGES = ("krb5-kdc", "krb5-admin-server", "krb5-user")
 _DIRECTORY = f"{SHARED}/kerberos"
-#: What the servers' keys of type 18 are; others are of no use to them.
+#: The servers use keys of encryption type 18 only.
 _TYPE = "aes256-cts-hmac-sha1-96:normal"
 _PORT = 88
 _READY_TIMEOUT_S = 20.0
@@ -28,17 +28,17 @@ _POLL_S = 0.05
 
 
 def ensure_kdc_packages(store: Path, say: Callable[[str], None]) -> Path:
-    """The unpacked tree of Kerberos' programs below ``store``, downloaded on first use."""
+    """The unpacked tree of the Kerberos packages below ``store``, downloaded on first use."""
     return ensure_private_packages(store, say, name="kerberos", packages=_PACKAGES)
 
 
 def realm(cell: str) -> str:
-    """The realm of a cell."""
+    """Kerberos realm of a cell."""
     return cell.upper()
 
 
 def client_configuration(cell: str, kdc: str) -> str:
-    """The krb5.conf of hosts that have tickets of the realm; ``kdc``: the KDC's address."""
+    """Content of krb5.conf for hosts that use the realm; ``kdc``: address of the KDC."""
     return (
         f"[libdefaults]\ndefault_realm = {realm(cell)}\n"
         "dns_lookup_realm = false\ndns_lookup_kdc = false\ndns_canonicalize_hostname = false\n"
@@ -49,13 +49,15 @@ def client_configuration(cell: str, kdc: str) -> str:
 
 
 def user_keytab(server: Node) -> Path:
-    """The host's side of the keytab of the user that benchmarks run as."""
+    """Path on the host of the benchmark user's keytab."""
     return server.shared / "kerberos" / f"{USER}.keytab"
 
 
 def start(server: Node, cell: str, service: str, address: str, keytab: str) -> None:
-    """Make the realm of a new cell, start its KDC, and write the service's key to ``keytab`` (a
-    path inside the node), that of the user to ``user_keytab``. Raises CellError.
+    """Create the realm of a new cell, start its KDC, and write the keytabs: the service's to
+    ``keytab`` (a path inside the node), the benchmark user's to ``user_keytab(server)``.
+
+    Raises CellError.
     """
     directory = server.shared / "kerberos"
     directory.mkdir(mode=0o700)
@@ -68,12 +70,12 @@ def start(server: Node, cell: str, service: str, address: str, keytab: str) -> N
         f"    supported_enctypes = {_TYPE}\n    max_life = 24h\n}}\n"
         f"[logging]\nkdc = FILE:{_DIRECTORY}/kdc.log\n"
     )
-    # The program reads the master password twice. Later its stash file is used.
+    # kdb5_util reads the master password twice. Afterwards the stash file is used.
     password = f"{secrets.token_urlsafe(32)}\n".encode() * 2
     _run(server, ["kdb5_util", "create", "-s"], input=password)
     for principal, file in ((service, keytab), (USER, f"{_DIRECTORY}/{USER}.keytab")):
         _run(server, ["kadmin.local", "addprinc", "-randkey", principal])
-        # The key as it was made, so that it keeps its version, 1.
+        # Export the key without changing it, so that its version stays 1.
         _run(server, ["kadmin.local", "ktadd", "-k", file, "-norandkey", principal])
     _run(server, ["krb5kdc", "-P", "/run/krb5kdc.pid"])
     deadline = time.monotonic() + _READY_TIMEOUT_S
@@ -84,7 +86,7 @@ def start(server: Node, cell: str, service: str, address: str, keytab: str) -> N
 
 
 def _log(server: Node) -> str:
-    """The end of the KDC's log."""
+    """Last lines of the KDC's log."""
     result = server.run(["tail", "--lines=3", f"{_DIRECTORY}/kdc.log"])
     output = (result.stdout or result.stderr).decode(errors="replace")
     return " ".join(output.split()) or "it has nothing"

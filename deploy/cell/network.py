@@ -1,9 +1,8 @@
-"""The private network of a cell: one bridge in the server node, a cable from it to each client
-node.
+"""Private network of a cell: a bridge in the server node with a veth link to each client node.
 
-No interface is ever created in the host's network: both ends of every cable are born inside the
-nodes. OpenAFS never registers a loopback address, so the server has a proper one; several cells use
-the same addresses.
+No interface is ever created in the host's network namespace: both ends of each link are created
+inside the nodes, so all cells can use the same addresses. OpenAFS never registers a loopback
+address, so the server has a real one.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ _RATE = re.compile(r"[1-9][0-9]{0,5}(?:kbit|mbit|gbit)")
 
 
 def client_address(number: int) -> str:
-    """The address of client ``number`` (1, 2, ...)."""
+    """Address of client ``number`` (1, 2, ...)."""
     return f"10.77.0.{_FIRST_CLIENT - 1 + number}"
 
 
 def check_rate(link: str) -> str:
-    """Return ``link`` when it is a rate that the traffic shaper takes; raises CellError."""
+    """Return ``link`` if it is a rate the traffic shaper accepts; otherwise raise CellError."""
     if not _RATE.fullmatch(link):
         raise CellError(f"link {link!r}: write a rate such as 100mbit or 1gbit")
     return link
 
 
 def prepare_server(server: Node) -> None:
-    """Give the server node its bridge and address."""
+    """Set up the bridge and address of the server node."""
     server.check(["ip", "link", "set", "lo", "up"])
     server.check(["ip", "link", "add", "br0", "type", "bridge"])
     server.check(["ip", "address", "add", f"{SERVER_ADDRESS}/{PREFIX_LENGTH}", "dev", "br0"])
@@ -43,9 +42,7 @@ def prepare_server(server: Node) -> None:
 
 
 def connect_client(server: Node, client: Node, number: int, link: str | None) -> None:
-    """Lay a cable between a client node and the server's bridge, shaped in both directions by
-    ``link``.
-    """
+    """Link a client node to the server's bridge, shaped to rate ``link`` in both directions."""
     port = f"port{number}"
     command = ["ip", "link", "add", "name", port, "netns", str(server.init.pid), "type", "veth"]
     command += ["peer", "name", "eth0", "netns", str(client.init.pid)]

@@ -1,8 +1,8 @@
-"""A node of the private cell: a host made of namespaces, with its own processes, network and file
-tree.
+"""A node of the private cell: a host built from namespaces, with its own processes, network and
+file tree.
 
-Owns starting, entering and ending a node. Every process of a node lives in the PID namespace of its
-first process (``node_init.py``); ending that one ends all of them and lets go of every mount and
+Owns starting, entering and stopping a node. All processes of a node are in the PID namespace of its
+first process (``node_init.py``); killing that one kills all of them and releases every mount and
 interface.
 """
 
@@ -26,27 +26,25 @@ from deploy.cell.process import ProcessId
 
 _INIT = Path(__file__).with_name("node_init.py")
 _START_TIMEOUT_S = 10.0
-#: What the kernel takes for a time limit, milliseconds.
+#: Largest timeout the kernel accepts, in milliseconds.
 _LONGEST_POLL_MS = 2.0**31 - 1
-#: What a node has of its own, as unshare and nsenter call it.
+#: Namespaces of a node, as options of unshare and nsenter.
 _NAMESPACES = ("--mount", "--net", "--pid", "--ipc", "--uts")
 
-#: What every program in a node finds in its environment, and nothing else.
+#: Complete environment of every program in a node.
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "LC_ALL": "C.UTF-8",
     "HOME": "/root",
 }
 
-#: Where a node sees the directory it shares with the host: files go in and out through it.
+#: Where a node sees the directory it shares with the host, used to exchange files.
 SHARED = "/fstune"
 
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A command that ran to its end in a node: exit status (negative: the signal) and its
-    output.
-    """
+    """A completed command: its exit status (negative: the signal that killed it) and output."""
 
     status: int
     stdout: bytes
@@ -64,15 +62,15 @@ class Node:
 
     @property
     def shared(self) -> Path:
-        """The host's side of the directory that the node sees as ``/fstune``."""
+        """Path on the host of the directory that the node sees as ``/fstune``."""
         return self.directory / "shared"
 
     def is_alive(self) -> bool:
-        """Whether the node's first process runs."""
+        """Whether the node's first process is running."""
         return self.init.is_alive()
 
     def enter(self, argv: Sequence[str]) -> list[str]:
-        """The argument list that runs ``argv`` inside the node."""
+        """Return the argument list that runs ``argv`` inside the node."""
         return ["nsenter", f"--target={self.init.pid}", *_NAMESPACES, "--", *argv]
 
     def run(
@@ -82,10 +80,10 @@ class Node:
         input: bytes | None = None,
         timeout_s: float = 60.0,
     ) -> Completed:
-        """Run a command in the node to its end.
+        """Run a command in the node and wait for it to exit.
 
-        Raises CellTimeout when it takes longer than ``timeout_s`` (it is killed), CellError when
-        the node is not running.
+        Raises CellTimeout if it takes longer than ``timeout_s`` (it is killed), CellError if the
+        node is not running.
         """
         if not self.is_alive():
             raise CellError(f"node {self.name} is not running; bring the cell up again")
@@ -96,7 +94,7 @@ class Node:
             raise CellTimeout(message) from None
 
     def check(self, argv: Sequence[str], *, timeout_s: float = 60.0) -> str:
-        """Run a command that must succeed and return what it printed; CellError when it fails."""
+        """Run a command and return its standard output. Raises CellError if it fails."""
         result = self.run(argv, timeout_s=timeout_s)
         if result.status != 0:
             output = (result.stderr or result.stdout).decode(errors="replace").strip()
@@ -106,7 +104,7 @@ class Node:
         return result.stdout.decode(errors="replace")
 
     def stop(self) -> None:
-        """End every process of the node; nothing of it is left. Harmless on one that has ended."""
+        """Kill every process of the node. Does nothing if the node is no longer running."""
         for process in (self.init, self.starter):
             if not process.kill():
                 raise CellError(
@@ -117,11 +115,11 @@ class Node:
 def run_to_end(
     argv: Sequence[str], input: bytes | None, timeout_s: float, environment: Mapping[str, str]
 ) -> Completed:
-    """Run a command in a session of its own, out of the reach of the terminal's Ctrl-C.
+    """Run a command in its own session, so that the terminal's Ctrl-C does not reach it.
 
-    Output goes through files, not pipes: a daemon that keeps its descriptors open must not hold us
-    up. Raises TimeoutError after ``timeout_s``, when the whole process group has been killed; so it
-    is on any other exception that arrives meanwhile (Ctrl-C above all).
+    Output goes to files rather than pipes, so that a daemon that keeps its descriptors open does
+    not block us. After ``timeout_s`` the whole process group is killed and TimeoutError is raised.
+    The group is also killed on any other exception, in particular Ctrl-C.
     """
     with (
         tempfile.TemporaryFile() as out,
@@ -148,8 +146,9 @@ def run_to_end(
 
 
 def _status_of(process: subprocess.Popen[bytes], timeout_s: float) -> int:
-    """The exit status of a process, as soon as it has ended: ``Popen.wait`` with a time limit asks
-    from time to time, and hears of the end up to 50 ms later. Raises TimeoutError.
+    """Wait for a process and return its exit status without delay. Raises TimeoutError.
+
+    ``Popen.wait`` with a timeout polls, and notices the exit up to 50 ms late.
     """
     try:
         end = os.pidfd_open(process.pid)
@@ -173,15 +172,15 @@ def _status_asked_for(process: subprocess.Popen[bytes], timeout_s: float) -> int
 
 
 def processes_below(directory: Path) -> list[ProcessId]:
-    """The first processes of all nodes with files below ``directory``, and their starters.
+    """The first processes and starters of all nodes with files below ``directory``.
 
-    Found by their command lines: for a directory whose record of them is lost.
+    They are identified by their command lines, for use when the cell's record is lost.
     """
     processes = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
-        # Whatever it is, a process that cannot be read or understood is not one of ours.
+        # A process whose command line cannot be read or parsed is not one of ours.
         with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
             *_, script, document = (entry / "cmdline").read_text().rstrip("\0").split("\0")
             root = Path(json.loads(document)["root"]) if script.endswith(_INIT.name) else None
@@ -192,24 +191,26 @@ def processes_below(directory: Path) -> list[ProcessId]:
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """What a node is to look like: its name, its directory on the host and what it sees where."""
+    """Layout of a node to start: its name, its directory on the host, and its file tree."""
 
     name: str
     directory: Path
-    #: Package trees that are laid over the host's files, the uppermost first.
+    #: Package trees overlaid on the host's files, topmost first.
     packages: tuple[Path, ...]
-    #: Directory or file inside the node -> the one on the host that it shows.
+    #: Path of a directory or file inside the node -> its source on the host.
     binds: Mapping[str, Path]
-    #: Directories inside the node that are kept in memory and start empty.
+    #: In-memory directories inside the node, initially empty.
     memory: tuple[str, ...] = ()
-    #: Whether it has a network of its own; else it is in the host's, to fetch things from outside.
+    #: Whether it has its own network; otherwise it uses the host's, to download files.
     own_network: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Furniture:
-    """What a node is to see besides what its kind sees. ``packages``: trees laid over its
-    files. ``binds``: path inside -> path on the host. ``memory``: directories that start empty.
+    """Additions to the standard layout of a node.
+
+    ``packages``: trees overlaid on its files. ``binds``: path inside -> path on the host.
+    ``memory``: in-memory directories, initially empty.
     """
 
     packages: tuple[Path, ...] = ()
@@ -218,10 +219,10 @@ class Furniture:
 
 
 class StartingNode:
-    """A node whose first process exists but does nothing before ``proceed``.
+    """A node whose first process exists but waits for ``proceed``.
 
-    So the caller can record the process first: a crash in between leaves no process that nobody
-    knows of, because the waiting one ends when its starter does.
+    This lets the caller record the process first. A crash in between leaves no unrecorded process
+    behind, because the waiting process ends with its starter.
     """
 
     def __init__(self, plan: NodePlan) -> None:
@@ -254,14 +255,14 @@ class StartingNode:
         )
 
     def proceed(self) -> Node:
-        """Let the first process build the node; returns it when it is ready. Raises CellError."""
+        """Let the first process build the node, and return it when ready. Raises CellError."""
         assert self._starter.stdin is not None
         self._starter.stdin.write(b"go\n")
         self._starter.stdin.close()
         self._answer()
         assert self._starter.stdout is not None
         self._starter.stdout.close()
-        # It lives on without us: stopping the node ends it by its recorded identity.
+        # The starter outlives us; stopping the node kills it by its recorded identity.
         self._starter.returncode = 0
         return self.node
 

@@ -1,14 +1,14 @@
-"""First process of a node of the private cell: builds the node's root file system, then reaps
+"""First process of a node of the private cell: build the node's root file system, then reap
 children.
 
-Runs as PID 1 of fresh mount, network, PID, IPC and UTS namespaces (see ``node.py``, which starts
-it), as a plain script on the host's python3: standard library only, nothing of ours imported. The
-kernel kills every process of the node when this one dies and drops every mount with the last of
+Runs as PID 1 of new mount, network, PID, IPC and UTS namespaces (started by ``node.py``), as a
+plain script on the host's python3: standard library only, no imports from this project. When this
+process dies, the kernel kills every process of the node, and drops all mounts with the last of
 them, so nothing can be left behind.
 
-The node sees the host's files through read-only overlays with the OpenAFS packages laid on top, and
-directories of its own where OpenAFS has fixed paths (/etc/openafs, /var/lib/openafs, /vicepa, /afs,
-...). Nothing of it is visible on the host.
+The node sees the host's files through read-only overlays with the OpenAFS packages on top, and has
+its own directories where OpenAFS uses fixed paths (/etc/openafs, /var/lib/openafs, /vicepa, /afs,
+...). None of this is visible on the host.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 0x1, 0x2, 0x4, 0x8
 _MS_BIND, _MS_REC, _MS_SLAVE = 0x1000, 0x4000, 0x80000
 _MNT_DETACH = 0x2
 
-#: Host directories that get the packages laid over them. The packages themselves must lie outside.
+#: Host directories overlaid with the packages. The package trees must be outside of them.
 _OVERLAID = ("etc", "usr")
-#: Host directories that the node must not see: it has its own, or none.
+#: Host directories hidden from the node, which has its own or none.
 _PRIVATE = ("afs", "dev", "lost+found", "proc", "run", "sys", "tmp", "var")
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -50,9 +50,9 @@ def _bind(source: str, target: str) -> None:
 
 
 def _build_root(root: str, packages: list[str], binds: list[list[str]], memory: list[str]) -> None:
-    """Assemble the node's root directory under ``root`` (a directory that exists and is empty)."""
-    # Slave: the host's later unmounts reach the node (it never pins a disk); nothing goes the other
-    # way.
+    """Assemble the node's root directory in ``root``, an existing empty directory."""
+    # Slave: later unmounts on the host propagate to the node, so it never keeps a disk busy;
+    # nothing propagates back.
     _mount("none", "/", None, _MS_REC | _MS_SLAVE)
     _mount("tmpfs", root, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755")
     for entry in sorted(os.scandir("/"), key=lambda item: item.name):
@@ -92,10 +92,10 @@ def _build_root(root: str, packages: list[str], binds: list[list[str]], memory: 
 
 
 def _enter(root: str) -> None:
-    """Make ``root`` the root of this mount namespace and let go of the host's."""
+    """Make ``root`` the root of this mount namespace, and detach the host's root."""
     os.chdir(root)
-    # With both arguments ".", the old root ends up stacked over the new one and is what "."
-    # unmounts.
+    # With both arguments ".", the old root is stacked on the new one, so unmounting "." detaches
+    # the old root.
     _check(_libc.pivot_root(b".", b"."), "pivot_root")
     _check(_libc.umount2(b".", _MNT_DETACH), "umount of the old root")
     os.chdir("/")
@@ -114,10 +114,10 @@ def _reap_for_ever() -> None:
 
 
 def main() -> None:
-    """Build the node that the JSON document in ``argv[1]`` describes, say so, then reap."""
+    """Build the node described by the JSON document in ``argv[1]``, report it ready, then reap."""
     node = json.loads(sys.argv[1])
-    # /proc is still the host's here, so this is the PID by which the host knows us. Go on only when
-    # the starter has written it down; its end closes our standard input.
+    # /proc is still the host's, so this is our PID on the host. Continue only after the starter has
+    # recorded it; if the starter dies, our standard input is closed.
     os.write(1, f"{os.readlink('/proc/self')}\n".encode())
     if os.read(0, 1) == b"":
         return
@@ -127,7 +127,7 @@ def main() -> None:
         _libc.sethostname(node["hostname"].encode(), len(node["hostname"].encode())), "sethostname"
     )
     os.write(1, b"ready\n")
-    # Hold none of the starter's descriptors: it must be able to end while the node lives on.
+    # Close the starter's descriptors, so that it can end while the node keeps running.
     null = os.open("/dev/null", os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)

@@ -1,7 +1,7 @@
-"""OpenAFS from Debian's packages, unpacked into a directory of ours and never installed.
+"""OpenAFS from Debian packages, unpacked into a private directory and never installed.
 
-Owns the package tree that nodes lay over the host's files. apt only downloads here: no maintainer
-script runs, no service starts, debconf and dpkg's database stay as they are.
+Owns the package tree that nodes overlay on the host's files. apt only downloads: no maintainer
+scripts run, no services start, and the debconf and dpkg databases are unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from deploy.cell.errors import CellError
 
-#: What a server node and a client node need; their missing dependencies are resolved by apt.
+#: Packages for server and client nodes; apt adds their missing dependencies.
 PACKAGES = (
     "openafs-fileserver",
     "openafs-dbserver",
@@ -25,14 +25,14 @@ PACKAGES = (
     "openafs-krb5",
 )
 
-#: Directories of merged-/usr systems that packages still address by their old names.
+#: Directories merged into /usr that packages still refer to by their old names.
 _USR_LINKS = ("bin", "lib", "lib32", "lib64", "sbin")
 
-#: Mount points that nodes need below the read-only overlays.
+#: Mount points needed inside the read-only overlays.
 _MOUNT_POINTS = ("etc/openafs",)
 
-#: Files that nodes replace by their own; on the host they may be links that lead nowhere inside a
-#: node.
+#: Files that nodes replace with their own. On the host they may be symlinks that would dangle
+#: inside a node.
 _REPLACED_FILES = ("etc/hosts", "etc/resolv.conf", "etc/nsswitch.conf")
 
 _DOWNLOAD_TIMEOUT_S = 300
@@ -48,8 +48,8 @@ def ensure_packages(
 ) -> Path:
     """Return the tree ``name`` of unpacked packages below ``store``, downloaded on first use.
 
-    The tree appears under its final name only when complete, so that an interrupted download is
-    simply done again. Raises CellError when apt is missing or cannot fetch the packages.
+    The tree gets its final name only when complete, so an interrupted download is simply repeated.
+    Raises CellError if apt is missing or cannot fetch the packages.
     """
     tree = store / name
     if tree.is_dir():
@@ -63,7 +63,7 @@ def ensure_packages(
     with (store / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if tree.is_dir():
-            return tree  # while we waited, another cell fetched it
+            return tree  # another cell fetched it while we waited
         for leftover in store.glob(f"{_SCRATCH}*"):
             shutil.rmtree(leftover)
         with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=store) as scratch:
@@ -79,8 +79,8 @@ def ensure_packages(
 def ensure_private_packages(
     store: Path, say: Callable[[str], None], *, name: str, packages: tuple[str, ...]
 ) -> Path:
-    """Like ``ensure_packages``, in a directory below ``store`` that root alone can enter: no
-    package manager updates the setuid programs in such a tree.
+    """Like ``ensure_packages``, but below a directory that only root can enter: no package manager
+    updates the setuid programs in the tree.
     """
     private = store / "root-only"
     private.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -102,7 +102,7 @@ def _download(scratch: Path, packages: tuple[str, ...]) -> list[Path]:
         "--yes",
         *packages,
     ]
-    # The host's package lists first; where they are missing or stale, fresh ones of our own.
+    # Try the host's package lists first. If they are missing or stale, download private ones.
     if _apt([*private_cache, *fetch]) is not None:
         for arguments in (["update"], fetch):
             if (complaint := _apt([*private_lists, *arguments])) is not None:
@@ -116,7 +116,7 @@ def _download(scratch: Path, packages: tuple[str, ...]) -> list[Path]:
 
 
 def _apt(arguments: list[str]) -> str | None:
-    """Run apt-get; None when it succeeded, else the line that says why not."""
+    """Run apt-get. Returns None on success, otherwise the error line."""
     environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive", LC_ALL="C.UTF-8")
     try:
         result = subprocess.run(
@@ -143,7 +143,7 @@ def _unpack(archives: list[Path], tree: Path) -> None:
         (tree / "usr" / name).mkdir(parents=True)
         (tree / name).symlink_to(f"usr/{name}")
     for archive in archives:
-        # Not "dpkg-deb --extract": it would turn the links above into directories.
+        # Not "dpkg-deb --extract", which would replace the symlinks above with directories.
         with subprocess.Popen(
             ["dpkg-deb", "--fsys-tarfile", str(archive)], stdout=subprocess.PIPE
         ) as archive_reader:

@@ -1,7 +1,7 @@
-"""Which process is meant by a recorded number: start time and boot identity beside the PID.
+"""Unambiguous process identity: the PID with its start time and the boot ID.
 
-PIDs are reused and machines reboot, so a bare PID in a file proves nothing. Everything a cell ends,
-it ends through a ``ProcessId`` that still names the process it was made from.
+PIDs are reused and machines reboot, so a bare PID in a file proves nothing. A cell kills processes
+only through a ``ProcessId``, which never matches a different process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _START_TICKS_FIELD = 19  # field 22 of proc(5) stat, counted after the command n
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
-    """A process that is distinguished from a later one with the same number."""
+    """Identity of a process, distinct from a later one with the same PID."""
 
     pid: int
     start_ticks: int
@@ -26,18 +26,18 @@ class ProcessId:
 
     @classmethod
     def of(cls, pid: int) -> ProcessId:
-        """The identity of a running process; ProcessLookupError when there is none."""
+        """The identity of a running process. Raises ProcessLookupError if there is none."""
         ticks = _start_ticks(pid)
         if ticks is None:
             raise ProcessLookupError(f"no process {pid}")
         return cls(pid, ticks, _boot_id())
 
     def is_alive(self) -> bool:
-        """Whether this very process still runs (a zombie does not)."""
+        """Whether this process is still running (a zombie is not)."""
         return self.boot_id == _boot_id() and _start_ticks(self.pid) == self.start_ticks
 
     def kill(self, timeout_s: float = 10.0) -> bool:
-        """SIGKILL it and wait until it is gone; False if it is still there after ``timeout_s``."""
+        """Send SIGKILL and wait for the exit; False if still alive after ``timeout_s``."""
         deadline = time.monotonic() + timeout_s
         while self.is_alive():
             with contextlib.suppress(ProcessLookupError):

@@ -1,8 +1,7 @@
-"""The server node of a private cell: cell files, key, bosserver, database servers, fileserver, one
-volume.
+"""Initial setup of a private cell's server node: cell files, key, bosserver, database servers,
+fileserver and one volume.
 
-Owns what a new cell needs once. Changing the fileserver's flags later is the tuner's work, through
-``bos``.
+The fileserver's options are changed later by the tuner, through ``bos``.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ LOG_DIRECTORY = "/var/log/openafs"
 FILE_LOG = f"{LOG_DIRECTORY}/FileLog"
 
 _PROGRAMS = "/usr/lib/openafs"
-#: Hosts and callbacks must not live on across restarts: measurements would not be independent.
+#: Hosts and callbacks must not persist across restarts; measurements would not be independent.
 FILESERVER_COMMAND = f"{_PROGRAMS}/dafileserver -fs-state-dont-save -fs-state-dont-restore"
-#: The programs of a demand-attach instance after the fileserver, in the order that bos wants.
+#: The other programs of a demand-attach (dafs) instance, in the order bos expects.
 FILESERVER_COMPANIONS = tuple(
     f"{_PROGRAMS}/{name}" for name in ("davolserver", "salvageserver", "dasalvager")
 )
@@ -38,8 +37,8 @@ _POLL_S = 0.1
 _SYSTEM_ADMINISTRATORS = -204
 _SYSTEM_ANYUSER = -101
 _ALL_RIGHTS = 0x7F
-#: bosserver 1.8.9 crashes now and then when an instance is stopped. It is started again then, as by
-#: an init system; what it had running goes first, or it would run twice.
+#: bosserver 1.8.9 occasionally crashes when an instance is stopped. Restart it then, as an init
+#: system would, but first kill the programs it was running, which would otherwise run twice.
 _KEEP_BOSSERVER = """
 exec < /dev/null > /dev/null 2>&1
 while :; do
@@ -51,19 +50,18 @@ done
 
 
 def write_cell_files(directory: Path) -> None:
-    """Write the files that name the cell and its database server, as servers and clients read
-    them.
-    """
+    """Write ThisCell and CellServDB for servers and clients."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "ThisCell").write_text(f"{CELL_NAME}\n")
     (directory / "CellServDB").write_text(f">{CELL_NAME}\n{SERVER_ADDRESS} #server\n")
 
 
 def write_name_files(directory: Path, hostname: str, address: str) -> None:
-    """Write the files by which a node resolves names: its own only, and never through the network.
+    """Write the name resolution files of a node, so that it resolves only local names and never
+    queries the network.
 
-    OpenAFS programs look up their own host name and wait long for a name server that does not
-    answer.
+    OpenAFS programs look up their own host name, and an unresponsive name server would block them
+    for a long time.
     """
     (directory / "hosts").write_text(f"127.0.0.1 localhost\n{address} {hostname}\n")
     (directory / "resolv.conf").write_text("")
@@ -71,12 +69,12 @@ def write_name_files(directory: Path, hostname: str, address: str) -> None:
 
 
 def start_databases(server: Node, *, with_kdc: bool = False) -> None:
-    """Start bosserver with a service key made now, and the protection and location servers; wait
-    for them. ``with_kdc``: the key comes from a KDC that is started here, and the protection
-    server knows its user.
+    """Start bosserver with a new service key, start the protection and location servers, and wait
+    until they are ready.
 
-    The fileserver must not start earlier: without the protection server it sits idle for half a
-    minute.
+    ``with_kdc``: start a KDC that supplies the key, and create the benchmark user in the protection
+    server. Start the fileserver only afterwards: without a protection server it sits idle for half
+    a minute.
     """
     keytab = server.shared / "keytab"
     if with_kdc:
@@ -98,7 +96,7 @@ def start_databases(server: Node, *, with_kdc: bool = False) -> None:
 
 
 def start_fileserver(server: Node) -> None:
-    """Create the fileserver's instance with default flags, and a volume open to everybody."""
+    """Create the fileserver instance with default options, and a world-writable volume."""
     create = ["bos", "create", SERVER_ADDRESS, "dafs", "dafs", FILESERVER_COMMAND]
     server.check([*create, *FILESERVER_COMPANIONS, "-localauth"])
     _retry(server, ["grep", "--quiet", "File Server started", FILE_LOG], "the fileserver")
@@ -109,11 +107,11 @@ def start_fileserver(server: Node) -> None:
 
 
 def _open_to_everybody(server: Node) -> None:
-    """Let anonymous clients do everything in the volume's root directory.
+    """Give anonymous clients all rights on the volume's root directory.
 
-    Only an administrator's token could change the access list, and nobody here has one; so the
-    volume is dumped, the entry of system:administrators in the dump becomes one of system:anyuser,
-    and it is restored.
+    Changing the access list needs an administrator's token, which does not exist here. Instead, the
+    volume is dumped, the entry for system:administrators in the dump is changed to system:anyuser,
+    and the dump is restored.
     """
     dump = server.shared / "volume.dump"
     server.check(["vos", "dump", VOLUME, "-file", f"{SHARED}/{dump.name}", "-localauth"])
@@ -151,7 +149,7 @@ def _keytab(key: bytes, timestamp_s: int) -> bytes:
 
 
 def _retry(server: Node, command: list[str], what: str) -> None:
-    """Repeat a command until it succeeds; CellError, with its last output, when it never does."""
+    """Retry a command until it succeeds. On timeout raises CellError with its last output."""
     deadline = time.monotonic() + _READY_TIMEOUT_S
     while True:
         try:

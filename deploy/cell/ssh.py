@@ -1,7 +1,7 @@
-"""OpenSSH's server in the nodes of a private cell: hosts like those that an administrator reaches.
+"""OpenSSH server in the nodes of a private cell, which makes them like remote hosts.
 
-Owns the accounts of such a node, its host key and its one sshd. All of it lies in the node's own
-directory and runs in its namespaces: neither the host's accounts nor its SSH server take part.
+Owns the accounts of such a node, its host key and its sshd. Everything is in the node's directory
+and namespaces; the host's accounts and SSH server are not used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from deploy.cell.node import SHARED, Node
 from deploy.cell.packages import ensure_private_packages
 
 PORT = 22
-#: An account that may do everything by sudo, and one that may not.
+#: An account with full sudo rights, and one without.
 OPERATOR, VISITOR = "operator", "visitor"
 _UIDS = {OPERATOR: 2001, VISITOR: 2002}
 _NOBODY = 65534
@@ -45,12 +45,12 @@ _CLONE_NEWNET = 0x40000000
 
 
 def ensure_ssh_packages(store: Path, say: Callable[[str], None]) -> Path:
-    """The unpacked tree of OpenSSH and sudo below ``store``, downloaded on first use."""
+    """Return the unpacked tree of OpenSSH and sudo below ``store``, downloaded on first use."""
     return ensure_private_packages(store, say, name="ssh", packages=_PACKAGES)
 
 
 def write_accounts(home: Path) -> dict[str, Path]:
-    """Write the account files of a node into its directory; returns what it is to see where."""
+    """Write a node's account files into its directory. Returns their bind mounts."""
     people = [f"{name}:x:{uid}:{uid}::/var/home/{name}:/bin/sh\n" for name, uid in _UIDS.items()]
     groups = [f"{name}:x:{uid}:\n" for name, uid in _UIDS.items()]
     contents = {
@@ -69,10 +69,10 @@ def write_accounts(home: Path) -> dict[str, Path]:
 
 
 def start(node: Node, authorized_keys: str) -> str:
-    """Start sshd in a node, with a host key made now unless it has one; every account there takes
-    the ``authorized_keys``. Returns the public host key (``ssh-ed25519 AAAA...``).
+    """Start sshd in a node, first creating a host key if there is none.
 
-    Raises CellError with its output when it does not come up.
+    Every account accepts the ``authorized_keys``. Returns the public host key
+    (``ssh-ed25519 AAAA...``). Raises CellError with sshd's output if it does not come up.
     """
     directory = node.shared / "ssh"
     if not directory.exists():
@@ -94,7 +94,7 @@ def start(node: Node, authorized_keys: str) -> str:
 
 
 def make_host_key(node: Node) -> None:
-    """Give a node a new host key; an sshd that runs keeps the old one until it starts again."""
+    """Create a new host key for a node; a running sshd uses the old one until restarted."""
     for name in ("host_key", "host_key.pub"):
         (node.shared / "ssh" / name).unlink(missing_ok=True)
     make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", node.name]
@@ -102,9 +102,9 @@ def make_host_key(node: Node) -> None:
 
 
 def stop(node: Node) -> None:
-    """End sshd and every connection to it, at once. What was started over one goes on."""
+    """Kill sshd and all its connections. Programs started through them keep running."""
     deadline = time.monotonic() + _READY_TIMEOUT_S
-    # Again and again: it may have taken one more connection between being listed and killed.
+    # Repeat: sshd may accept another connection between being listed and being killed.
     while pids := node.run(["pidof", "sshd"]).stdout.decode().split():
         if time.monotonic() > deadline:
             raise CellError(f"{node.name}: sshd does not die")
@@ -114,12 +114,12 @@ def stop(node: Node) -> None:
 
 
 def connect_from(node: Node, address: str, port: int, timeout_s: float) -> socket.socket:
-    """A TCP connection from inside a node, used by a process outside. Raises OSError."""
+    """Open a TCP connection from inside a node, for use by this process. Raises OSError."""
     results: list[socket.socket | OSError] = []
 
     def connect() -> None:
-        # A thread may be in another network than the rest of its process; a socket stays in the
-        # network where it was made.
+        # A thread can switch to another network namespace than the rest of its process; a socket
+        # stays in the namespace in which it was created.
         try:
             namespace = os.open(f"/proc/{node.init.pid}/ns/net", os.O_RDONLY)
             try:

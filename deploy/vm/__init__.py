@@ -1,4 +1,4 @@
-"""A virtual machine with the Linux kernel's OpenAFS client, attached to a private cell."""
+"""Virtual machine with the OpenAFS kernel client for Linux, attached to a private cell."""
 
 from deploy.vm.guest import Guest, Guests
 from deploy.vm.image import Image, Images

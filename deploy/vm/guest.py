@@ -1,9 +1,8 @@
-"""A guest with the Linux kernel's OpenAFS client, on the network of a private cell: up, down and
-status.
+"""Start, inspect and stop a guest with the OpenAFS kernel client on the network of a private cell.
 
-Owns the guest's part of the cell's directory. QEMU runs in the server node: whatever ends that node
-ends the guest, so taking the cell down is complete, even after a crash. The guest is reached by SSH
-from the server node's network; the host's own network has no part in it.
+Owns the guest's files in the cell's directory. QEMU runs in the server node and ends with it, so
+taking the cell down is complete even after a crash. The guest is reached by SSH from the server
+node's network; the host's network is not used.
 """
 
 from __future__ import annotations
@@ -55,16 +54,16 @@ Host {seed.HOSTNAME}
     BatchMode yes
     ConnectTimeout 60
 """
-#: Until the guest's SSH server answers: half a minute usually, on a machine that is not busy.
+#: Until the guest's SSH server answers; usually half a minute on an idle machine.
 _BOOT_TIMEOUT_S = 420.0
 _LOGIN_TIMEOUT_S = 120.0
 _CLIENT_TIMEOUT_S = 240.0
 _ANSWER_TIMEOUT_S, _ANSWER_TRIES = 90.0, 3
 _POLL_S = 0.5
-#: Whether the client is there, tokens can be had, and both directories for comparison exist; what
-#: was done for that is undone, but for the user's rights on the volume.
+#: Checks that the client works, that tokens can be obtained, and that both reference directories
+#: exist. Leaves no changes except the user's rights on the volume.
 _FIRST_LOOK = f"""
-systemctl is-system-running --wait > /dev/null || :  # a unit that failed is no matter here
+systemctl is-system-running --wait > /dev/null || :  # failed units do not matter here
 tries=300
 until mountpoint -q {MOUNT_POINT} && [ -d {VOLUME_PATH} ]; do
     tries=$((tries - 1))
@@ -77,7 +76,7 @@ tokens | grep -q 'tokens for {CELL_NAME} '
 fs setacl -dir {VOLUME_PATH} -acl {kerberos.USER} all
 unlog
 kdestroy -q
-systemctl daemon-reload  # the second disk was read later than what is to be mounted
+systemctl daemon-reload  # fstab came from the second disk, after systemd had read it
 systemctl start {seed.NFS_DIRECTORY.lstrip("/").replace("/", "-")}.mount
 mountpoint -q {seed.NFS_DIRECTORY}
 [ -w {seed.LOCAL_DIRECTORY} ]
@@ -86,7 +85,7 @@ mountpoint -q {seed.NFS_DIRECTORY}
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """A guest as recorded, running or not."""
+    """A recorded guest, running or not."""
 
     cell: Cell
     process: ProcessId
@@ -100,7 +99,7 @@ class Guest:
 
     @property
     def directory(self) -> Path:
-        """Its key, its known_hosts file and its console log, on the host."""
+        """Directory on the host with its key, known_hosts file and console log."""
         return self.cell.server.shared / "vm"
 
     @property
@@ -109,16 +108,16 @@ class Guest:
         return self.cell.server.directory.parent
 
     def is_alive(self) -> bool:
-        """Whether the cell and QEMU run."""
+        """Whether the cell and QEMU are running."""
         return self.cell.is_alive() and self.process.is_alive()
 
     def run(self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0) -> Completed:
-        """Run a command in the guest as root, by SSH. Raises CellTimeout, CellError."""
+        """Run a command in the guest as root through SSH. Raises CellTimeout, CellError."""
         return _run(self.cell, argv, input=input, timeout_s=timeout_s)
 
 
 class Guests:
-    """The guests below one state directory; each has a private cell of its own."""
+    """The guests below one state directory; each has its own private cell."""
 
     def __init__(self, state: Path) -> None:
         self._cells = Cells(state)
@@ -126,11 +125,11 @@ class Guests:
         self.images = Images(self._state)
 
     def names(self) -> list[str]:
-        """The names of the cells that have a guest, or the beginning of one, sorted."""
+        """Sorted names of the cells that have a guest, complete or not."""
         return [name for name in self._cells.names() if self._has_guest(name)]
 
     def load(self, name: str) -> Guest | None:
-        """The guest as recorded; None when there is none. Raises CellError on a damaged record."""
+        """Load a recorded guest; None if there is none. Raises CellError on a damaged record."""
         cell = self._cells.load(name)
         if cell is None:
             return None
@@ -153,11 +152,11 @@ class Guests:
         *,
         link: str | None = None,
     ) -> Guest:
-        """Bring a guest and its cell up, or return it as it is when it is up already; the image is
-        built first when there is none. ``say``, ``done``: see ``Stages``.
+        """Bring a guest and its cell up, or return it unchanged if it is already up.
 
-        One that crashed is cleared away first. On any failure, Ctrl-C included, nothing of the new
-        one is left but its console log. Raises CellError.
+        The image is built first if there is none. A crashed guest is removed first. On any failure,
+        including Ctrl-C, only the console log of the new guest is left. ``say``, ``done``: see
+        ``Stages``. Raises CellError.
         """
         spec = CellSpec(name, clients=0, link=link, kerberos=True)
         require_machine()
@@ -179,21 +178,22 @@ class Guests:
                 raise
 
     def down(self, name: str) -> bool:
-        """Take a guest down with its cell, completely; False when there was nothing of it."""
+        """Take a guest and its cell down completely; False if they did not exist."""
         with self._locked(name):
             if name in self._cells.names() and not self._has_guest(name):
                 raise CellError(f"cell {name} has no guest; see fstune cell")
             return self._cells.down(name)
 
     def _existing(self, name: str) -> Guest | None:
-        """The guest of that name if it answers. Raises CellError when the name is that of a cell
-        without one.
+        """The guest of that name if it responds, else None.
+
+        Raises CellError if the name belongs to a cell without a guest.
         """
         guest = None
         with contextlib.suppress(CellError):
             guest = self.load(name)
         if guest is not None and guest.is_alive():
-            # One that is busy may need a while to answer; one that never does is started anew.
+            # A busy guest may need a while to respond; one that never does is recreated.
             for _ in range(_ANSWER_TRIES):
                 with contextlib.suppress(TimeoutError):
                     if guest.run(["true"], timeout_s=_ANSWER_TIMEOUT_S).status == 0:
@@ -203,7 +203,7 @@ class Guests:
         return None
 
     def _has_guest(self, name: str) -> bool:
-        """Whether a cell has a guest, or no record that says it has none."""
+        """Whether a cell has a guest. Also true if its record is missing or damaged."""
         try:
             cell = self._cells.load(name)
         except CellError:
@@ -269,9 +269,7 @@ class Guests:
 
 
 def _prepare(cell: Cell) -> None:
-    """Make the guest's keys and its second disk. Both keys are made now, and are of this guest
-    alone.
-    """
+    """Create the guest's keys and second disk. Both keys are new and used by this guest only."""
     server = cell.server
     directory = server.shared / "vm"
     directory.mkdir(mode=0o700)
@@ -317,7 +315,7 @@ def _greets(cell: Cell) -> bool:
 
 
 def _console(guest: Guest) -> str:
-    """The end of what the guest printed."""
+    """Last lines of the guest's console."""
     try:
         text = (guest.directory / qemu.CONSOLE).read_text(errors="replace")
     except OSError:
@@ -329,6 +327,6 @@ def _console(guest: Guest) -> str:
 def _run(
     cell: Cell, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
 ) -> Completed:
-    # What arrives there is read by a shell, so each word is quoted.
+    # The guest's shell parses the command, so quote each word.
     ssh = ["ssh", "-F", _SSH, seed.HOSTNAME, "--", shlex.join(argv)]
     return cell.server.run(ssh, input=input, timeout_s=timeout_s)

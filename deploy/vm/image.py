@@ -1,8 +1,8 @@
-"""The image of the guest: a root file system with Debian's kernel and OpenAFS' module in it.
+"""Guest image: a root file system with Debian's kernel and the OpenAFS kernel module.
 
-Owns the images below the state directory. Each is named by what it is made of, appears under that
-name only when it is complete, and is never changed: guests keep their changes elsewhere. It holds
-no key and no name: those come with each guest's start.
+Owns the images below the state directory. An image is named after a digest of its recipe, gets that
+name only when complete, and is never changed: guests store their changes elsewhere. It contains no
+keys or host names, which each guest gets when it starts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TOOLS = ("e2fsprogs", "mmdebstrap")
 _ROOT, _COMPILING = "root", "compiling"
 _SCRATCH = "build-"
 _MANIFEST = "manifest.json"
-#: What the builder sees of the host although a node usually has its own.
+#: Files of the host that the builder uses; other nodes have their own.
 _NAMES = ("hosts", "nsswitch.conf", "resolv.conf")
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy")
 _BOOTSTRAP = "mmdebstrap"
@@ -43,26 +43,26 @@ _POLL_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A complete image. ``kernel``: its release. ``openafs``: the version of its packages."""
+    """A complete image. ``kernel``: kernel release. ``openafs``: version of its packages."""
 
     directory: Path
     kernel: str
     openafs: str
     seconds: dict[str, float]
 
-    #: What is in its directory.
+    #: Files in its directory.
     ROOT = "root.img"
     VMLINUZ = "vmlinuz"
     INITRD = "initrd.img"
 
     @property
     def name(self) -> str:
-        """The digest of what it is made of."""
+        """The digest of its recipe."""
         return self.directory.name
 
 
 class Stages:
-    """Says what is being done (``say``), and how long each stage took (``done``)."""
+    """Reports each stage when it starts (``say``), and its duration when it ends (``done``)."""
 
     def __init__(self, say: Say, done: Say) -> None:
         self.say = say
@@ -71,7 +71,7 @@ class Stages:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """One stage."""
+        """Report and time one stage."""
         self.say(name)
         began = time.monotonic()
         yield
@@ -88,8 +88,9 @@ class Images:
         self._images = state / "images"
 
     def current(self) -> Image | None:
-        """The image of today's recipe; None when it is still to be built. Raises CellError when
-        it is not ours to read.
+        """The image of the current recipe; None if it has not been built yet.
+
+        Raises CellError if it cannot be read with our permissions.
         """
         directory = self._images / recipe.digest()
         try:
@@ -101,13 +102,14 @@ class Images:
             return None
 
     def ensure(self, say: Say, done: Say = lambda text: None) -> Image:
-        """The image of today's recipe, built unless it is there; see ``Stages``. Raises CellError;
-        nothing is left of a build that fails or is interrupted but what later ones can use.
+        """Return the image of the current recipe, building it if necessary; see ``Stages``.
+
+        A failed or interrupted build leaves only files that later builds can use. Raises CellError.
         """
         if (image := self.current()) is not None:
             return image
         require_machine()
-        # Each on its own: the mode is that of the last one alone.
+        # Separately: mkdir(mode=...) applies only to the last component.
         self._state.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._images.mkdir(mode=0o700, exist_ok=True)
         with (self._images / "lock").open("a") as lock:
@@ -122,12 +124,12 @@ class Images:
         return image
 
     def cut_off(self) -> bool:
-        """Whether a build was killed: its programs run on, and its files stay, until ``clear``."""
+        """Whether a build was killed; its programs and files remain until ``clear``."""
         with self._free() as free:
             return free and bool(self._leftovers())
 
     def clear(self) -> bool:
-        """End and remove what a build has left that was killed; False when there is nothing."""
+        """Remove the processes and files of a killed build; False if there are none."""
         with self._free() as free:
             found = free and bool(self._leftovers())
             if found:
@@ -139,7 +141,7 @@ class Images:
 
     @contextmanager
     def _free(self) -> Iterator[bool]:
-        """Keep others from building meanwhile; False while somebody does."""
+        """Prevent others from building; yields False if a build is running or none ever ran."""
         if not self._images.is_dir():
             yield False
             return
@@ -158,7 +160,7 @@ class Images:
             shutil.rmtree(leftover)
 
     def _build(self, stages: Stages) -> Image:
-        name = recipe.digest()  # now: somebody may edit a file of the recipe meanwhile
+        name = recipe.digest()  # now, because the recipe may be edited during the build
         with stages.stage("programs that build"):
             tools = ensure_private_packages(
                 self._packages, stages.say, name="image", packages=_TOOLS
@@ -186,12 +188,12 @@ class Images:
         return image
 
     def _make(self, builder: Node, stages: Stages) -> Path:
-        """Build everything; returns the directory of the image, complete."""
+        """Build everything. Returns the directory of the complete image."""
         root = builder.shared / _ROOT
         with ThreadPoolExecutor(1) as pool:
             try:
-                # Which kernel it is shows when the root file system is there. Where no module is
-                # kept, both are made at once: each keeps one processor busy most of the time.
+                # The kernel release is known once the root file system is built. If no compiled
+                # module is stored, build both concurrently: each mostly keeps one processor busy.
                 first = not list(self._images.glob("openafs-*.ko"))
                 compilation = pool.submit(_compile, builder, stages) if first else None
                 with stages.stage("root file system"):
@@ -204,7 +206,7 @@ class Images:
                     (compilation or pool.submit(_compile, builder, stages)).result()
                     _keep_module(builder, kernel, module)
             except BaseException:
-                builder.stop()  # and with it a compilation, which would be waited for
+                builder.stop()  # also ends a compilation, which the pool would wait for
                 raise
         with stages.stage("image"):
             _install_module(builder, kernel, module)
@@ -216,7 +218,8 @@ class Images:
             disk = ready / Image.ROOT
             disk.touch()
             os.truncate(disk, recipe.DISK_BYTES)
-            # All of it now: a kernel that still writes inodes would disturb what is measured.
+            # Initialize everything now: a kernel still writing inode tables would disturb
+            # measurements.
             now = "lazy_itable_init=0,lazy_journal_init=0"
             make = ["mkfs.ext4", "-q", "-F", "-L", "fstune", "-E", now, "-d", f"{SHARED}/{_ROOT}"]
             builder.check([*make, f"{SHARED}/ready/{Image.ROOT}"], timeout_s=_MOST_S)
@@ -226,7 +229,7 @@ class Images:
 
 
 def _start_builder(scratch: Path, tools: Path) -> Node:
-    """A node with the tools, in the host's network: its end is the end of all that it mounted."""
+    """Start a node with the tools in the host's network. All its mounts end with it."""
     home = scratch / "builder"
     (home / "shared").mkdir(parents=True)
     binds = {SHARED: home / "shared"}
@@ -238,7 +241,7 @@ def _start_builder(scratch: Path, tools: Path) -> Node:
 
 
 def _bootstrap(builder: Node, target: str, packages: Sequence[str], say: Say) -> None:
-    """Install packages and what they need into a new root file system."""
+    """Install packages and their dependencies into a new root file system."""
     hooks = (
         "copy-in debconf /root",
         'chroot "$1" debconf-set-selections /root/debconf',
@@ -252,7 +255,7 @@ def _bootstrap(builder: Node, target: str, packages: Sequence[str], say: Say) ->
         "--aptopt=Apt::Install-Recommends false",
         "--aptopt=Acquire::Languages none",
         "--dpkgopt=force-confold",
-        # What is cut off is thrown away, so nothing need wait for the disk.
+        # An interrupted build is discarded, so there is no need to sync to disk.
         "--dpkgopt=force-unsafe-io",
         "--dpkgopt=path-exclude=/usr/share/man/*",
         "--dpkgopt=path-exclude=/usr/share/doc/*",
@@ -263,14 +266,14 @@ def _bootstrap(builder: Node, target: str, packages: Sequence[str], say: Say) ->
 
 
 def _compile(builder: Node, stages: Stages) -> None:
-    """Compile the kernel module in a root file system of its own."""
+    """Compile the kernel module in a separate root file system."""
     with stages.stage("kernel module"):
         _bootstrap(builder, _COMPILING, recipe.MODULE_PACKAGES, stages.say)
 
 
 def _follow(builder: Node, argv: Sequence[str], target: str, say: Say) -> None:
-    """Run mmdebstrap in the builder, saying its own headlines. Raises CellError."""
-    # There may be a password in one, and everybody can read command lines.
+    """Run mmdebstrap in the builder and report its progress lines. Raises CellError."""
+    # In the environment, because they may contain passwords and command lines are public.
     proxies = {name: os.environ[name] for name in _PROXIES if name in os.environ}
     log = builder.shared / f"{target}.log"
     with log.open("wb") as output:
@@ -279,7 +282,7 @@ def _follow(builder: Node, argv: Sequence[str], target: str, say: Say) -> None:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            # DKMS runs OpenAFS' makefile with one job otherwise.
+            # Otherwise DKMS builds OpenAFS with a single job.
             env={**ENVIRONMENT, **proxies, "MAKEFLAGS": f"-j{os.cpu_count() or 1}"},
             start_new_session=True,
         )
@@ -294,7 +297,7 @@ def _follow(builder: Node, argv: Sequence[str], target: str, say: Say) -> None:
                         say(line[3:].strip())
                 time.sleep(_POLL_S)
     finally:
-        process.kill()  # what it has begun ends with the builder
+        process.kill()  # its children end with the builder
         process.wait()
     if process.returncode != 0:
         said = log.read_text(errors="replace").splitlines()
@@ -308,8 +311,10 @@ def _version(builder: Node, package: str) -> str:
 
 
 def _publish(ready: Path, final: Path) -> None:
-    """Give a file or a directory of files its final name, under which it is complete, also after
-    the machine dies. What had the name before was not.
+    """Move a file, or a directory of files, to its final name after syncing it to disk.
+
+    Whatever has the final name is complete, even after a machine crash. A directory that already
+    exists there is incomplete, and is removed.
     """
     for path in (*(ready.iterdir() if ready.is_dir() else ()), ready):
         _sync(path)
@@ -320,7 +325,7 @@ def _publish(ready: Path, final: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Wait until it is on the disk."""
+    """Flush a file or directory to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -333,7 +338,7 @@ def _file_name(text: str) -> str:
 
 
 def _keep_module(builder: Node, kernel: str, module: Path) -> None:
-    """Keep the compiled module for later images of the same kernel; the rest is removed."""
+    """Store the compiled module for later images with the same kernel, and remove the rest."""
     compiling = builder.shared / _COMPILING
     found = sorted((compiling / "lib/modules" / kernel).rglob("openafs.ko"))
     if not found:
@@ -354,7 +359,7 @@ def _install_module(builder: Node, kernel: str, module: Path) -> None:
 
 
 def _furnish(root: Path) -> None:
-    """Put our own files in place, and take away what no two guests may share."""
+    """Install our own files, and remove everything that must differ between guests."""
     for name, source in recipe.files().items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, root / name)
@@ -375,7 +380,7 @@ def _furnish(root: Path) -> None:
         (root / "etc" / name).unlink(missing_ok=True)
         (root / "etc" / name).touch()
     (root / "root/debconf").unlink(missing_ok=True)
-    # How this machine reaches its servers may have passwords in it; a guest installs nothing.
+    # Remove apt sources and settings, which may contain passwords; guests install no packages.
     apt = root / "etc/apt"
     for found in (
         apt / "apt.conf.d/99mmdebstrap",
@@ -383,7 +388,7 @@ def _furnish(root: Path) -> None:
         *apt.glob("sources.list.d/*"),
     ):
         found.unlink(missing_ok=True)
-    # Keys come here: the second disk gives modes only to directories that are not there yet.
+    # Keys go here. Unpacking the second disk does not change the modes of existing directories.
     secret = root / "etc/fstune"
     secret.mkdir(exist_ok=True)
     secret.chmod(0o700)

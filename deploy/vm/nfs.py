@@ -1,5 +1,5 @@
-"""An NFSv3 server in the server node: the same network and the same storage as the fileserver's, so
-that a campaign can compare. It is a program, so the host's kernel needs no NFS server.
+"""NFSv3 server in the server node, as a reference for campaigns: it has the same network and kind
+of storage as the fileserver. It runs in user space, so the host's kernel needs no NFS server.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from deploy.cell.node import SHARED, Node
 from deploy.cell.ssh import connect_from
 
 PACKAGES = ("nfs-ganesha", "nfs-ganesha-vfs", "rpcbind")
-#: In memory, as the fileserver's partition is.
+#: In memory, like the fileserver's partition.
 EXPORT = "/export"
 
 _PORT, _MOUNT_PORT = 2049, 20048
@@ -51,15 +51,16 @@ _POLL_S = 0.2
 
 
 def start(server: Node) -> None:
-    """Start the NFS server and wait until it takes connections. Raises CellError with the end of
-    its log.
+    """Start the NFS server and wait until it accepts connections.
+
+    Raises CellError with the end of its log.
     """
     directory = server.shared / "nfs"
     directory.mkdir()
     (directory / "ganesha.conf").write_text(_CONFIGURATION)
     server.check(["mkdir", "--parents", "/run/rpcbind", "/run/ganesha", "/var/lib/nfs/ganesha"])
     server.check(["chmod", "1777", EXPORT])
-    # rpcbind becomes a user of its own, whom this machine may not have.
+    # rpcbind switches to its own user, which may not exist on this machine.
     users = server.check(["cat", "/etc/passwd"])
     (directory / "passwd").write_text(f"{users.rstrip()}\n{_RPC_USER}\n")
     server.check(["mount", "--bind", f"{_DIRECTORY}/passwd", "/etc/passwd"])

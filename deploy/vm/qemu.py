@@ -1,4 +1,4 @@
-"""QEMU in the server node of a private cell: its command line, its cable and its process."""
+"""QEMU in the server node of a private cell: its command line, network link and process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deploy.cell.process import ProcessId
 from deploy.vm.image import Image
 
 PACKAGES = ("qemu-system-x86",)
-#: Where the server node sees the image, and what belongs to this guest.
+#: Paths in the server node of the image, and of the files of this guest.
 IMAGE_DIRECTORY = "/image"
 GUEST_DIRECTORY = f"{SHARED}/vm"
 SEED, CONSOLE = "seed.tar", "console.log"
@@ -26,8 +26,8 @@ _START_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class GuestOptions:
-    """What the guest's machine has. ``kvm``: run on the host's processor, where its /dev/kvm boots
-    Debian's kernel; else the processor is emulated.
+    """Virtual hardware of a guest. ``kvm``: use the host's processor, if its /dev/kvm can boot
+    Debian's kernel; otherwise the processor is emulated.
     """
 
     memory_mib: int = 2048
@@ -42,7 +42,7 @@ class GuestOptions:
 
 
 def require_machine(options: GuestOptions) -> None:
-    """Raise CellError, naming what is missing and what to do, when no guest can run here."""
+    """Check that a guest can run here. Raises CellError with what is missing and what to do."""
     wanted = {"/dev/net/tun": "load it with 'modprobe tun', or give the container the device"}
     if options.kvm:
         wanted["/dev/kvm"] = "leave out --kvm: the processor is emulated then"
@@ -55,23 +55,24 @@ def require_machine(options: GuestOptions) -> None:
 
 
 def start(server: Node, options: GuestOptions, hostname: str) -> ProcessId:
-    """Start the guest on the server's bridge; returns QEMU's process. Raises CellError with what
-    QEMU said.
+    """Start the guest on the server's bridge and return QEMU's process.
+
+    Raises CellError with QEMU's output.
     """
     server.check(["ip", "tuntap", "add", "dev", _PORT, "mode", "tap"])
     server.check(["ip", "link", "set", _PORT, "master", "br0", "up"])
-    # Changes of the guest's disk go to an unnamed file there, not to the node's memory.
+    # Guest disk writes go to an unnamed file in this directory, not to the node's memory.
     place = f"TMPDIR={GUEST_DIRECTORY}"
     server.check(["env", place, *command(options, hostname)], timeout_s=_START_TIMEOUT_S)
     return _process(server, int(server.check(["cat", _PID_FILE])))
 
 
 def command(options: GuestOptions, hostname: str) -> list[str]:
-    """QEMU's command line; it goes to the background when the guest begins to run."""
+    """QEMU command line; QEMU goes to the background when the guest starts running."""
     kernel = [
         *("root=/dev/vda", "rootfstype=ext4", "rw", "console=ttyS0", "net.ifnames=0"),
         *("mitigations=off", "audit=0", "panic=-1"),
-        # Of this guest alone, and needed before its second disk is read.
+        # Specific to this guest, and needed before its second disk is read.
         *(f"systemd.hostname={hostname}", f"systemd.machine_id={secrets.token_hex(16)}"),
     ]
     emulated = ["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max"]
@@ -97,7 +98,7 @@ def command(options: GuestOptions, hostname: str) -> list[str]:
 
 
 def _process(server: Node, inside: int) -> ProcessId:
-    """The process that the server node knows by the number ``inside``."""
+    """The process with PID ``inside`` in the server node."""
     own = os.readlink(f"/proc/{server.init.pid}/ns/pid")
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -105,7 +106,7 @@ def _process(server: Node, inside: int) -> ProcessId:
                 continue
             status = (entry / "status").read_text()
         except OSError:
-            continue  # it has ended meanwhile
+            continue  # it has exited meanwhile
         numbers = next(line for line in status.splitlines() if line.startswith("NSpid:")).split()
         if int(numbers[-1]) == inside:
             return ProcessId.of(int(entry.name))

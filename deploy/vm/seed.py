@@ -1,7 +1,7 @@
-"""What makes a guest out of an image: its address, its keys and its cell, on a disk of its own.
+"""Seed disk, which turns an image into a specific guest: its address, keys and cell.
 
-The disk is a tar archive that the guest unpacks at its first start. It is made at run time, holds
-secrets, and lies in the cell's directory, which root alone can read.
+The disk is a tar archive that the guest unpacks at first boot. It is created at run time, contains
+secrets, and is in the cell's directory, which only root can read.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from deploy.vm import nfs
 
 ADDRESS = "10.77.0.251"
 HOSTNAME = "guest"
-#: Where the guest has the key of the user that benchmarks run as.
+#: Path in the guest of the benchmark user's keytab.
 KEYTAB = f"/etc/fstune/{kerberos.USER}.keytab"
-#: Directories on the guest's own disk and on the server by NFS: references for campaigns.
+#: References for campaigns: directories on the guest's own disk, and on the server through NFS.
 LOCAL_DIRECTORY = "/var/local/bench"
 NFS_DIRECTORY = "/mnt/nfs"
 
 _CACHE_BLOCKS = 200_000
-#: Sectors of a disk.
+#: Sector size of a disk.
 _BLOCK_BYTES = 512
 
 
 def write(path: Path, secrets: Mapping[str, Path], authorized_keys: str) -> None:
-    """Write the disk. ``secrets``: file in the guest -> its content here, for root's eyes only."""
+    """Write the disk. ``secrets``: path in the guest -> source file here; readable by root only."""
     network = (
         "[Match]\nType=ether\n\n[Network]\n"
         f"Address={ADDRESS}/{PREFIX_LENGTH}\nLinkLocalAddressing=no\nIPv6AcceptRA=no\n"

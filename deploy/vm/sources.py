@@ -1,4 +1,4 @@
-"""Where this machine gets Debian's packages from: the image is made of the same."""
+"""This machine's Debian package sources, which are also used to build the image."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from deploy.vm.recipe import SUITE
 
 _FIELDS = "$(ORIGIN)\t$(REPO_URI)\t$(RELEASE)\t$(COMPONENT)\t$(SIGNED_BY)"
 _OURS = (SUITE, f"{SUITE}-updates", f"{SUITE}-security")
-#: How apt reaches its servers, and what it asks of their dates.
+#: apt settings for reaching its servers and for checking dates.
 _SETTINGS = ("Acquire::http::", "Acquire::https::", "Acquire::Check-", "Acquire::Retries")
 _MOST_S = 60.0
 
 
 def source_lines() -> list[str]:
-    """Debian's own sources on this machine, a line of sources.list each.
+    """This machine's official Debian sources, as lines of sources.list.
 
-    Raises CellError when there is none: the guest is made of Debian 12's packages.
+    Raises CellError if there are none for Debian 12, whose packages the guest is built from.
     """
     listed = _output(["apt-get", "indextargets", "--format", _FIELDS, "Identifier: Packages"])
     found: dict[str, None] = {}
@@ -35,7 +35,7 @@ def source_lines() -> list[str]:
 
 
 def settings() -> str:
-    """The machine's own settings for downloads, as apt.conf has them."""
+    """This machine's download settings, in the format of apt.conf."""
     dumped = _output(["apt-config", "dump"])
     lines = [line for line in dumped.splitlines() if line.startswith(_SETTINGS)]
     return "".join(f"{line}\n" for line in lines if line.endswith('";') and '""' not in line)

@@ -19,7 +19,7 @@ from api.app import create_app
 from api.documents import EventDocument
 from api.watching import Feeds
 from tests.unit.api.conftest import Guarded, fstune, guarded
-from tests.unit.api.test_steering import SPEC, ended, post, state
+from tests.unit.api.test_steering import SPEC, post, state, wait_until_finished
 from tests.unit.conftest import postgresql
 from tests.unit.store import records
 from tests.unit.store.conftest import state_directory
@@ -57,7 +57,7 @@ def test_a_request_that_died_is_done_by_the_next(
             post("/v1/campaigns", SPEC, Idempotency_Key="one")
     again = post("/v1/campaigns", SPEC, Idempotency_Key="one")
     assert again.status_code == 202, again.text
-    ended(guarded, again.json()["id"])
+    wait_until_finished(guarded, again.json()["id"])
     listed = guarded.client.get("/v1/campaigns", headers=guarded.headers(Scope.READ)).json()
     assert len(listed["items"]) == 1
 
@@ -75,7 +75,7 @@ def test_a_request_that_comes_twice_begins_one_run(
     monkeypatch.setattr("api.starting.subprocess.Popen", count)
     answers = [post("/v1/campaigns", SPEC, Idempotency_Key="one") for _ in range(3)]
     assert {answer.json()["id"] for answer in answers} == {answers[0].json()["id"]}
-    ended(guarded, answers[0].json()["id"])
+    wait_until_finished(guarded, answers[0].json()["id"])
     assert post("/v1/campaigns", SPEC, Idempotency_Key="one").json()["state"] == "finished"
     assert begun == ["run"]
 

@@ -1,8 +1,8 @@
-"""Runs on its own in the network of a fileserver: counts the packets to and from its port that show
-a marker, until a file is there.
+"""Count packets to and from a fileserver's port that contain a marker, until a stop file exists.
 
-``capture.py PORT MARKER-IN-HEXADECIMAL READY-FILE STOP-FILE``: prints packets, bytes and packets
-with the marker. Needs root, and nothing but the standard library.
+``capture.py PORT MARKER-IN-HEXADECIMAL READY-FILE STOP-FILE`` prints the numbers of packets, bytes
+and packets with the marker. It runs as a standalone script in the fileserver's network namespace,
+needs root, and uses only the standard library.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LARGEST = 65536
 
 
 def payload(frame: bytes, port: int) -> bytes | None:
-    """What a frame carries by UDP to or from the port; None for any other frame."""
+    """The UDP payload of a frame to or from the port; None for any other frame."""
     if int.from_bytes(frame[12:14], "big") != _IPV4 or frame[23] != _UDP:
         return None
     datagram = frame[14 + 4 * (frame[14] & 0x0F) :]
@@ -28,7 +28,7 @@ def payload(frame: bytes, port: int) -> bytes | None:
 
 
 def main(port: int, marker: bytes, ready: Path, stop: Path) -> None:
-    """Count until ``stop`` is there; ``ready`` is made when counting has begun."""
+    """Count until ``stop`` exists; create ``ready`` when counting has started."""
     packets = size = marked = 0
     deadline = time.monotonic() + _LONGEST_S
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ALL_PROTOCOLS)) as wire:
@@ -37,11 +37,11 @@ def main(port: int, marker: bytes, ready: Path, stop: Path) -> None:
         ready.touch()
         while not stop.exists() and time.monotonic() < deadline:
             try:
-                found = payload(wire.recv(_LARGEST), port)
+                data = payload(wire.recv(_LARGEST), port)
             except TimeoutError:
                 continue
-            if found is not None:
-                packets, size, marked = packets + 1, size + len(found), marked + (marker in found)
+            if data is not None:
+                packets, size, marked = packets + 1, size + len(data), marked + (marker in data)
     print(packets, size, marked)
 
 

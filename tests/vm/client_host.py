@@ -1,4 +1,4 @@
-"""The guest's client in the hands of fstune, and what tests ask of it."""
+"""The guest's client under the control of fstune, with helpers for tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RESTORE = "/var/lib/fstune-restore"
 
 @dataclass(frozen=True)
 class ClientHost:
-    """The client; ``runtime``: what is set on it while it runs."""
+    """The client host. ``unit``: its systemd unit; ``runtime``: settings of the running client."""
 
     guest: Guest
     host: SpeakingConnector
@@ -40,33 +40,33 @@ class ClientHost:
     def run(self, *argv: str, timeout_s: float = 120.0) -> CommandResult:
         return self.host.change(argv, timeout_s=timeout_s)
 
-    def said(self, *argv: str) -> str:
+    def output(self, *argv: str) -> str:
         done = self.run(*argv)
         assert done.status == 0, (argv, done.tail)
         return done.stdout.strip()
 
     def file(self) -> str:
-        return self.said("cat", self.unit.place.file)
+        return self.output("cat", self.unit.place.file)
 
     def effective(self) -> dict[str, object]:
         return dict(self.unit.effective())
 
     def journals(self) -> list[str]:
-        """Open ones; a file that somebody else has changed is kept beside them."""
+        """Names of open journals, without preserved copies of files changed by someone else."""
         done = self.run("ls", f"{RESTORE}/restore")
         names = done.stdout.split()
         return [name for name in names if not name.endswith(".sh") and ".changed-" not in name]
 
     def put_back(self) -> str:
-        """Put everything back; what was done to the client."""
+        """Restore everything. Returns a description of what was done to the client."""
         done = self.unit.restore()
         self.runtime.restore()
         return done
 
     @contextmanager
     def holder(self) -> Iterator[None]:
-        """A process of somebody else's, in a directory of the volume."""
-        self.said(
+        """Run a foreign process whose working directory is in the volume."""
+        self.output(
             "systemd-run", "--unit=holder", f"--working-directory={VOLUME_PATH}", "sleep", "600"
         )
         try:
@@ -76,7 +76,7 @@ class ClientHost:
 
 
 def write_changed_testbed(guest: Guest, name: str, **changes: Any) -> Path:
-    """A testbed file of the guest, beside that of ``fstune vm up``."""
+    """Write a changed testbed file of the guest next to the one written by ``fstune vm up``."""
     document = testbed_document(guest)
     path = guest.cell_directory / f"{name}.yaml"
     path.write_text(yaml.safe_dump(document | changes))
@@ -85,7 +85,7 @@ def write_changed_testbed(guest: Guest, name: str, **changes: Any) -> Path:
 
 @contextmanager
 def client_host(guest: Guest, state: Path) -> Iterator[ClientHost]:
-    """Take over the guest's client as it is; it is put back, whatever comes."""
+    """Attach to the guest's client in its current state, and restore it in any case."""
     path = write_changed_testbed(guest, "client-host")
     file = read_testbed(path)
     with closing(hosts.Hosts(file, path.parent, state)) as connections:
@@ -96,17 +96,17 @@ def client_host(guest: Guest, state: Path) -> Iterator[ClientHost]:
         unit.live = Live.attach(
             host, RUNTIME, unit.tokens, (place.directory, SERVER_ADDRESS, VOLUME_PATH)
         )
-        found = ClientHost(guest, host, unit, ClientRuntime.attach([unit.live], RUNTIME))
+        client = ClientHost(guest, host, unit, ClientRuntime.attach([unit.live], RUNTIME))
         try:
-            yield found
+            yield client
         finally:
-            found.put_back()
+            client.put_back()
 
 
 def wait_for(
     condition: Callable[[], bool], what: str, every_s: float = 1.0, most_s: float = 180.0
 ) -> None:
-    """Wait for what takes long in an emulated machine."""
+    """Wait for a condition, with limits suitable for an emulated machine."""
     deadline = time.monotonic() + most_s
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain for {what}"

@@ -1,4 +1,4 @@
-"""One guest for all tests of a worker, and how long its stages took."""
+"""One guest per test worker, and a summary of how long its stages took."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from deploy.cell.client import VOLUME_PATH
 from deploy.vm import Guest, GuestOptions, Guests
 from tests.vm.client_host import ClientHost, client_host
 
-#: One that is named is used as it is and left, to try a test again and again.
-NAMED = os.environ.get("FSTUNE_TEST_VM_NAME", "")
-NAME = NAMED or f"vm-test{os.environ.get('PYTEST_XDIST_WORKER', '')}"
+#: A guest with this name is used in its current state and left running, to repeat a test quickly.
+NAME_TO_REUSE = os.environ.get("FSTUNE_TEST_VM_NAME", "")
+NAME = NAME_TO_REUSE or f"vm-test{os.environ.get('PYTEST_XDIST_WORKER', '')}"
 
 _STAGE = "stage of a guest"
 _stages: list[str] = []
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Hear from the workers how long stages took."""
+    """Collect the durations of stages from the workers."""
     if report.when == "call":
         _stages.extend(str(text) for name, text in report.user_properties if name == _STAGE)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show how long they took."""
+    """Print the durations of stages."""
     if _stages:
         terminalreporter.section("stages of guests")
     for text in _stages:
@@ -36,7 +36,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def state(root: Path) -> Path:
-    """Return the state directory: its image stays from one run of the tests to the next."""
+    """Return the state directory. Its image is reused by later test runs."""
     return Path(os.environ.get("FSTUNE_TEST_VM_STATE") or root / "build" / "test-state")
 
 
@@ -44,36 +44,37 @@ def state(root: Path) -> Path:
 def guests(state: Path) -> Iterator[Guests]:
     guests = Guests(state)
     yield guests
-    if not NAMED:
+    if not NAME_TO_REUSE:
         guests.down(NAME)
 
 
 @pytest.fixture
 def bring_up(guests: Guests, request: pytest.FixtureRequest) -> Callable[[], Guest]:
-    """Bring the guest up, unless it is."""
+    """Return a function that brings the guest up unless it is already up."""
 
     def done(text: str) -> None:
         request.node.user_properties.append((_STAGE, f"{NAME}: {text}"))
 
-    # Two guests with a processor each do more than two with two: each has one of the machine's.
+    # Two guests with one processor each are faster than with two: each gets its own real one.
     return lambda: guests.up(NAME, GuestOptions(processors=1), done=done)
 
 
 @pytest.fixture
 def guest(bring_up: Callable[[], Guest]) -> Guest:
-    """Return the guest, up: a test may have taken it down."""
+    """Return the running guest. It is started again if a test has taken it down."""
     return bring_up()
 
 
 @pytest.fixture
 def client(guest: Guest, state: Path) -> Iterator[ClientHost]:
-    """The guest's client in fstune's hands. Whatever a test does to it, it is as it was afterwards,
-    and no journal is left.
+    """Return the guest's client under the control of fstune.
+
+    Afterwards it must be in its original state whatever the test did, with no journal left.
     """
-    with client_host(guest, state) as found:
-        before = found.file(), found.effective()
-        yield found
-        found.put_back()
-        assert (found.file(), found.effective()) == before
-        assert found.journals() == []
-        assert found.run("test", "-d", VOLUME_PATH).status == 0
+    with client_host(guest, state) as client_on_guest:
+        before = client_on_guest.file(), client_on_guest.effective()
+        yield client_on_guest
+        client_on_guest.put_back()
+        assert (client_on_guest.file(), client_on_guest.effective()) == before
+        assert client_on_guest.journals() == []
+        assert client_on_guest.run("test", "-d", VOLUME_PATH).status == 0

@@ -1,4 +1,4 @@
-"""Campaigns on a real kernel client: what a comparison says, and what ends one in the middle."""
+"""Campaigns on a real kernel client: a complete comparison, and interruptions by failures."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from tuner.store import Store
 
 pytestmark = [pytest.mark.vm, pytest.mark.cell, pytest.mark.timeout(3600)]
 
-#: What encryption costs, on a testbed like this one.
+#: Example campaign: the cost of encryption, on a testbed like this one.
 EXAMPLE = Path(__file__).parents[2] / "examples" / "encryption.yaml"
-#: A guest that hears nothing puts itself back; half of it is what a host is waited for.
+#: A guest without contact restores itself after this time; hosts are waited for half as long.
 AFTER_S = 240
-#: As long as a campaign may measure; a comparison has three blocks in any case.
+#: Measuring time of a campaign; a comparison measures at least three blocks.
 _BUDGET_S = 360.0
-#: As long as it may take to say something.
+#: Time limit for expected output and for the end of a run.
 _PATIENCE_S = 900.0
 
 
 @dataclass(frozen=True)
 class Conducted:
-    """A campaign over the guest, in a directory of its own."""
+    """A campaign on the guest, in its own directory."""
 
     guest: Guest
     directory: Path
@@ -44,13 +44,13 @@ class Conducted:
 
     @property
     def log(self) -> str:
-        """What the last run has printed."""
+        """Output of the last run."""
         path = self.directory / "log"
         return path.read_text() if path.exists() else ""
 
     @contextmanager
     def running(self, *words: str) -> Iterator[subprocess.Popen[bytes]]:
-        """fstune, under way; ended as by Ctrl-C if it has not ended by itself."""
+        """Run fstune in the background; interrupt it like Ctrl-C if it is still running on exit."""
         command = [str(FSTUNE), *words, "--state-dir", str(self.directory / "state")]
         with (self.directory / "log").open("wb") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -62,23 +62,24 @@ class Conducted:
                     process.wait(240.0)
 
     def says(self, process: subprocess.Popen[bytes], words: str) -> None:
-        """Wait until it has said so, for as long as it lives."""
+        """Wait until the output contains ``words``; fails if the process exits without them."""
 
-        def said() -> bool:
+        def is_due() -> bool:
             return words in self.log or process.poll() is not None
 
-        wait_for(said, words, most_s=_PATIENCE_S)
+        wait_for(is_due, words, most_s=_PATIENCE_S)
         assert words in self.log, self.log
 
-    def stored(self) -> tuple[Campaign, list[Block], list[Event]]:
+    def records(self) -> tuple[Campaign, list[Block], list[Event]]:
         with Store.open(self.directory / "state") as store:
-            found = store.campaign("last")
-            return found, store.blocks(found.id), store.events(found.id)
+            campaign = store.campaign("last")
+            return campaign, store.blocks(campaign.id), store.events(campaign.id)
 
 
 def writes() -> dict[str, object]:
-    """The usual workload's first stage. Those that need cold caches restart the client once more,
-    and are tried in test_encryption.py.
+    """The stages of the small workload that need no cold caches.
+
+    Stages with cold caches restart the client once more; test_encryption.py covers that.
     """
     document: dict[str, Any] = small_workload()
     document["stages"] = [stage for stage in document["stages"] if stage["cache"] != "cold"]
@@ -90,7 +91,7 @@ def writes() -> dict[str, object]:
 @pytest.fixture
 def conducted(guest: Guest, state: Path, tmp_path: Path) -> Conducted:
     testbed = write_changed_testbed(guest, "conducted", restore={"after": f"{AFTER_S}s"})
-    # The nodes of the cell are found by the state directory.
+    # The nodes of the cell are looked up in the state directory.
     own = tmp_path / "state"
     own.mkdir()
     (own / "cells").symlink_to(state / "cells")
@@ -113,21 +114,21 @@ def conducted(guest: Guest, state: Path, tmp_path: Path) -> Conducted:
 
 
 def assert_as_found(conducted: Conducted, before: tuple[str, dict[str, object]]) -> None:
-    with client_host(conducted.guest, conducted.state) as found:
-        assert (found.file(), found.effective()) == before
-        assert found.journals() == []
+    with client_host(conducted.guest, conducted.state) as client:
+        assert (client.file(), client.effective()) == before
+        assert client.journals() == []
 
 
 @pytest.fixture
 def before(guest: Guest, state: Path) -> tuple[str, dict[str, object]]:
-    with client_host(guest, state) as found:
-        return found.file(), found.effective()
+    with client_host(guest, state) as client:
+        return client.file(), client.effective()
 
 
 Before = tuple[str, dict[str, object]]
 
 
-def test_a_comparison_goes_to_its_end_over_a_network_that_was_gone_for_a_minute(
+def test_a_comparison_completes_despite_a_network_outage_of_a_minute(
     conducted: Conducted, before: Before
 ) -> None:
     server = conducted.guest.cell.server
@@ -141,7 +142,7 @@ def test_a_comparison_goes_to_its_end_over_a_network_that_was_gone_for_a_minute(
         finally:
             server.check(["ip", "link", "set", tap, "up"])
         assert process.wait(_PATIENCE_S) == 0, conducted.log
-    campaign, blocks, _ = conducted.stored()
+    campaign, blocks, _ = conducted.records()
     assert campaign.state is CampaignState.FINISHED
     complete = [block for block in blocks if block.state is BlockState.COMPLETE]
     assert complete, conducted.log
@@ -157,28 +158,28 @@ def test_a_comparison_goes_to_its_end_over_a_network_that_was_gone_for_a_minute(
     assert_as_found(conducted, before)
 
 
-def test_a_reboot_and_a_kill_in_the_middle_of_a_block_end_it_by_name(
+def test_a_reboot_and_a_kill_in_the_middle_of_a_block_are_reported_as_such(
     conducted: Conducted, before: Before, bring_up: Callable[[], Guest]
 ) -> None:
     guest = conducted.guest
-    kept = f"{seed.LOCAL_DIRECTORY}/kept"
-    guest.run(["sh", "-c", 'echo kept > "$1" && sync', "sh", kept])
+    file = f"{seed.LOCAL_DIRECTORY}/kept"
+    guest.run(["sh", "-c", 'echo kept > "$1" && sync', "sh", file])
     with conducted.running("run", str(conducted.directory / "campaign.yaml")) as process:
         conducted.says(process, "block 1, ")
         guest.run(["systemctl", "reboot", "--force"], timeout_s=30.0)
         assert process.wait(400.0) == 6, conducted.log
-    campaign, _, _ = conducted.stored()
+    campaign, _, _ = conducted.records()
     assert campaign.state is CampaignState.FAILED
     assert "was restarted while it was in use" in campaign.reason
     assert guest.process.is_alive()
-    assert guest.run(["cat", kept]).stdout == b"kept\n"
+    assert guest.run(["cat", file]).stdout == b"kept\n"
     assert_as_found(conducted, before)
 
     with conducted.running("resume") as process:
         conducted.says(process, ": trial 1, baseline")
         os.kill(guest.process.pid, signal.SIGKILL)
         assert process.wait(400.0) == 6, conducted.log
-    campaign, _, events = conducted.stored()
+    campaign, _, events = conducted.records()
     assert campaign.state is CampaignState.FAILED
     failures = [event.data["failure"] for event in events if event.kind == "campaign-failed"]
     assert failures[-1] == "transport"

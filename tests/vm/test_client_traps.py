@@ -1,5 +1,5 @@
-"""Everything that goes wrong with a real kernel client: it ends in the old configuration, or in a
-failure that says what it is and can be gone on from.
+"""Failures of a real kernel client: each ends in the old configuration, or in a clear error from
+which it is possible to continue.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tuner.services.openafs.tokens import TokenError
 pytestmark = [pytest.mark.vm, pytest.mark.cell, pytest.mark.timeout(1200)]
 
 
-def test_a_busy_mount_is_left_as_it_is(client: ClientHost) -> None:
+def test_a_busy_mount_is_left_unchanged(client: ClientHost) -> None:
     before = client.file(), client.effective()
     with client.holder():
         with pytest.raises(TestbedError, match=r"is held by: \d+ \(.*sleep.*nothing was stopped"):
@@ -22,25 +22,25 @@ def test_a_busy_mount_is_left_as_it_is(client: ClientHost) -> None:
         assert (client.file(), client.effective()) == before
 
 
-def test_a_second_mount_is_left_as_it_is(client: ClientHost) -> None:
-    """It would keep the module, so that only a reboot would be safe."""
+def test_a_second_mount_is_left_unchanged(client: ClientHost) -> None:
+    """A second mount would keep the kernel module in use, so that only a reboot would be safe."""
     before = client.file(), client.effective()
-    client.said("mkdir", "--parents", "/srv/afs")
-    client.said("mount", "--bind", MOUNT_POINT, "/srv/afs")
+    client.output("mkdir", "--parents", "/srv/afs")
+    client.output("mount", "--bind", MOUNT_POINT, "/srv/afs")
     try:
         with pytest.raises(TestbedError, match=r"also mounted at /srv/afs.*nothing was stopped"):
             client.unit.start([*client.unit.options, "-chunksize", "16"])
         assert (client.file(), client.effective()) == before
     finally:
-        client.said("umount", "/srv/afs")
+        client.output("umount", "/srv/afs")
 
 
-def test_other_options_stay_in_effect_while_the_mount_is_busy_and_say_so(
+def test_changed_options_stay_in_effect_and_in_the_journal_while_the_mount_is_busy(
     client: ClientHost,
 ) -> None:
     client.unit.start([*client.unit.options, "-chunksize", "16", "-daemons", "3"])
     assert client.effective()["cmdebug.chunk_size_bytes"] == 1 << 16
-    assert client.said("findmnt", "--noheadings", "--output", "FSTYPE", MOUNT_POINT) == "afs"
+    assert client.output("findmnt", "--noheadings", "--output", "FSTYPE", MOUNT_POINT) == "afs"
     with client.holder(), pytest.raises(TestbedError, match="is held by"):
         client.unit.restore()
     assert "cache_manager" in client.journals()
@@ -55,8 +55,8 @@ def test_a_bad_option_fails_and_the_next_start_works(client: ClientHost) -> None
     assert client.effective()["cmdebug.chunk_size_bytes"] == 1 << 17
 
 
-def test_a_cache_that_shrinks_is_begun_anew(client: ClientHost) -> None:
-    """Fewer cache files than there are end afsd."""
+def test_a_cache_that_shrinks_is_recreated(client: ClientHost) -> None:
+    """afsd exits if it is given fewer cache files than there are."""
     options = ["-blocks", "40000", "-files"]
     client.unit.start([*client.unit.options, *options, "6000"])
     assert client.effective()["cmdebug.chunk_files"] == 6000
@@ -64,26 +64,26 @@ def test_a_cache_that_shrinks_is_begun_anew(client: ClientHost) -> None:
     assert client.effective()["cmdebug.chunk_files"] == 1500
 
 
-def test_a_client_that_was_stopped_by_somebody_is_put_back(client: ClientHost) -> None:
+def test_a_client_stopped_by_someone_else_is_restored(client: ClientHost) -> None:
     client.unit.start([*client.unit.options, "-chunksize", "16"])
-    client.said("systemctl", "stop", client.unit.place.unit)
+    client.output("systemctl", "stop", client.unit.place.unit)
     with pytest.raises(ConfigurationError, match="the client is gone"):
         client.unit.effective()
 
 
-def test_a_file_that_somebody_changes_stops_it(client: ClientHost) -> None:
+def test_a_file_changed_by_someone_else_is_an_error(client: ClientHost) -> None:
     client.unit.start([*client.unit.options, "-chunksize", "16"])
-    client.said("sed", "-i", "$ a # by hand", client.unit.place.file)
+    client.output("sed", "-i", "$ a # by hand", client.unit.place.file)
     with pytest.raises(TestbedError, match="somebody else has changed"):
         client.unit.start([*client.unit.options, "-chunksize", "17"])
 
 
-def test_a_keytab_that_is_gone_is_a_failure_of_its_own_name(client: ClientHost) -> None:
+def test_a_missing_keytab_has_its_own_error(client: ClientHost) -> None:
     place = client.unit.place.token
     assert place is not None
-    client.said("mv", place.keytab, f"{place.keytab}.away")
+    client.output("mv", place.keytab, f"{place.keytab}.away")
     try:
         with pytest.raises(TokenError, match=r"no token for bench: kinit: .*[Kk]ey"):
             client.unit.start(client.unit.options)
     finally:
-        client.said("mv", f"{place.keytab}.away", place.keytab)
+        client.output("mv", f"{place.keytab}.away", place.keytab)

@@ -1,4 +1,4 @@
-"""A guest is a client host with the kernel's client and tokens."""
+"""A guest is a client host with the kernel client and tokens."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.vm, pytest.mark.cell, pytest.mark.timeout(3600)]
 LOGIN = f"kinit -k -t {seed.KEYTAB} {kerberos.USER} && aklog"
 
 
-def said(guest: Guest, *argv: str) -> str:
+def output(guest: Guest, *argv: str) -> str:
     done = guest.run(argv)
     assert done.status == 0, (argv, done.stderr)
     return done.stdout.decode().strip()
@@ -37,17 +37,17 @@ def shell(guest: Guest, script: str) -> str:
     return done.stdout.decode().strip()
 
 
-def test_it_is_a_client_host_with_the_kernel_client(guest: Guest) -> None:
-    modules = said(guest, "cat", "/proc/modules").splitlines()
+def test_a_guest_is_a_client_host_with_the_kernel_client(guest: Guest) -> None:
+    modules = output(guest, "cat", "/proc/modules").splitlines()
     assert [line for line in modules if line.startswith("openafs ")]
-    mounted = said(guest, "findmnt", "--noheadings", "--output", "FSTYPE", MOUNT_POINT)
+    mounted = output(guest, "findmnt", "--noheadings", "--output", "FSTYPE", MOUNT_POINT)
     assert mounted == "afs"
-    assert said(guest, "systemctl", "is-active", "openafs-client", "ssh") == "active\nactive"
-    assert said(guest, "systemctl", "is-system-running") == "running"
-    assert said(guest, "cmdebug", "localhost", "-cache")
+    assert output(guest, "systemctl", "is-active", "openafs-client", "ssh") == "active\nactive"
+    assert output(guest, "systemctl", "is-system-running") == "running"
+    assert output(guest, "cmdebug", "localhost", "-cache")
 
 
-def test_a_file_that_is_written_with_a_token_is_on_the_server(guest: Guest) -> None:
+def test_a_file_written_with_a_token_is_on_the_server(guest: Guest) -> None:
     private = f"{VOLUME_PATH}/private"
     shell(guest, f"{LOGIN}\nmkdir {private}\nfs setacl {private} bench all -clear")
     try:
@@ -66,28 +66,28 @@ def test_a_file_that_is_written_with_a_token_is_on_the_server(guest: Guest) -> N
         shell(guest, f"{LOGIN}\nrm -r {private}\nunlog\nkdestroy -q")
 
 
-def test_what_is_secret_is_only_root_s(guest: Guest) -> None:
+def test_secrets_are_readable_by_root_only(guest: Guest) -> None:
     files = [guest.directory / name for name in ("key", "host_key", "seed.tar")] + [
         kerberos.user_keytab(guest.cell.server)
     ]
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
     assert stat.S_IMODE(guest.cell_directory.stat().st_mode) == 0o700
-    assert said(guest, "stat", "--format=%a", seed.KEYTAB) == "600"
-    assert said(guest, "stat", "--format=%a", str(Path(seed.KEYTAB).parent)) == "700"
+    assert output(guest, "stat", "--format=%a", seed.KEYTAB) == "600"
+    assert output(guest, "stat", "--format=%a", str(Path(seed.KEYTAB).parent)) == "700"
     assert not (guest.cell.server.shared / "keytab").exists()
 
 
-def test_its_paths_for_references_are_there(guest: Guest) -> None:
+def test_the_paths_for_references_exist(guest: Guest) -> None:
     for path, kind in ((seed.NFS_DIRECTORY, "nfs"), (seed.LOCAL_DIRECTORY, "ext4")):
-        found = said(guest, "findmnt", "--noheadings", "--output", "FSTYPE", "--target", path)
-        assert found == kind
+        fstype = output(guest, "findmnt", "--noheadings", "--output", "FSTYPE", "--target", path)
+        assert fstype == kind
         shell(guest, f"echo here > {path}/file")
-    assert "vers=3" in said(guest, "findmnt", "--noheadings", "-o", "OPTIONS", seed.NFS_DIRECTORY)
+    assert "vers=3" in output(guest, "findmnt", "--noheadings", "-o", "OPTIONS", seed.NFS_DIRECTORY)
     assert guest.cell.server.check(["cat", "/export/file"]) == "here\n"
     shell(guest, f"rm {seed.NFS_DIRECTORY}/file {seed.LOCAL_DIRECTORY}/file")
 
 
-def test_fstune_reaches_it_as_a_testbed_and_finds_it_fit(guest: Guest, state: Path) -> None:
+def test_fstune_reaches_a_guest_as_a_testbed_and_accepts_it(guest: Guest, state: Path) -> None:
     path = write_testbed(guest)
     testbed = read_testbed(path)
     with closing(hosts.Hosts(testbed, path.parent, state)) as connections:
@@ -96,7 +96,7 @@ def test_fstune_reaches_it_as_a_testbed_and_finds_it_fit(guest: Guest, state: Pa
     assert yaml.safe_load(path.read_text())["clients"][0]["control"] == {"systemd": {}}
 
 
-def test_up_twice_is_the_same_guest(guest: Guest, bring_up: Callable[[], Guest]) -> None:
+def test_up_twice_returns_the_same_guest(guest: Guest, bring_up: Callable[[], Guest]) -> None:
     again = bring_up()
     assert again.process == guest.process
     assert again.cell == guest.cell

@@ -1,7 +1,7 @@
-"""Encryption on a real kernel client: what the connections say is what is on the wire.
+"""Encryption on a real kernel client: the traffic matches what the connections report.
 
-The proof is a marker: a file that is nothing but one word over and over is written with a token,
-and the packets to and from the fileserver are looked at where they arrive.
+To prove it, a file consisting of a repeated marker word is written with a token, and the packets to
+and from the fileserver are inspected on the fileserver.
 """
 
 from __future__ import annotations
@@ -23,57 +23,57 @@ from tuner.services.part import NotInEffect
 pytestmark = [pytest.mark.vm, pytest.mark.cell, pytest.mark.timeout(1200)]
 
 _SIZE = 2 << 20
-#: In every packet of data, wherever it begins.
+#: Short enough to be contained in every data packet, wherever the packet begins in the file.
 _WORD_BYTES = 16
-#: Told word, size and path.
+#: Arguments: word, size and path.
 _FILL = 'yes "$1" | tr -d "\\n" | head -c "$2" > "$3"'
 _CAPTURE = Path(__file__).with_name("capture.py")
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What was on the wire. ``marked``: packets that show the marker."""
+class Traffic:
+    """Captured traffic. ``marked``: number of packets that contain the marker."""
 
     packets: int
     size: int
     marked: int
 
 
-def captured_write(client: ClientHost) -> Seen:
-    """Write a file of markers with the token, and look at the packets meanwhile."""
+def captured_write(client: ClientHost) -> Traffic:
+    """Write a file of markers with the token while capturing the packets."""
     server: Node = client.guest.cell.server
     word = secrets.token_hex(_WORD_BYTES // 2).encode()
     (server.shared / "capture.py").write_bytes(_CAPTURE.read_bytes())
     ready, stop = server.shared / "ready", server.shared / "stop"
     for mark in (ready, stop):
         mark.unlink(missing_ok=True)
-    said: list[str] = []
+    outputs: list[str] = []
 
     def capture() -> None:
         argv = ["python3", "-I", f"{SHARED}/capture.py", str(parse.FILESERVER_PORT), word.hex()]
-        said.append(server.check([*argv, f"{SHARED}/ready", f"{SHARED}/stop"]))
+        outputs.append(server.check([*argv, f"{SHARED}/ready", f"{SHARED}/stop"]))
 
     thread = threading.Thread(target=capture)
     thread.start()
     try:
         wait_for(ready.exists, "the capture", 0.1)
         path = f"{VOLUME_PATH}/marked"
-        client.said("sh", "-c", _FILL, "sh", word.decode(), str(_SIZE), path)
-        client.said("rm", path)
+        client.output("sh", "-c", _FILL, "sh", word.decode(), str(_SIZE), path)
+        client.output("rm", path)
     finally:
         stop.touch()
         thread.join()
-    return Seen(*map(int, said[0].split()))
+    return Traffic(*map(int, outputs[0].split()))
 
 
-def is_clear(seen: Seen) -> bool:
-    """Whether the file was seen in clear; it must be all or nothing."""
-    assert seen.size > _SIZE, f"the file was not captured: {seen}"
-    assert seen.marked == 0 or seen.marked > 0.9 * _SIZE / 1444, f"some of it: {seen}"
-    return seen.marked > 0
+def is_clear(traffic: Traffic) -> bool:
+    """Whether the file was sent unencrypted; checks that it was all or nothing."""
+    assert traffic.size > _SIZE, f"the file was not captured: {traffic}"
+    assert traffic.marked == 0 or traffic.marked > 0.9 * _SIZE / 1444, f"some of it: {traffic}"
+    return traffic.marked > 0
 
 
-def test_what_is_set_is_on_the_wire(client: ClientHost) -> None:
+def test_the_encryption_setting_is_effective_on_the_wire(client: ClientHost) -> None:
     client.unit.start(client.unit.options)
     part = client.runtime
     for crypt in ("on", "off", "on"):
@@ -82,21 +82,21 @@ def test_what_is_set_is_on_the_wire(client: ClientHost) -> None:
         assert is_clear(captured_write(client)) is (crypt == "off")
 
 
-def test_fs_setcrypt_alone_changes_nothing_and_is_found_out(client: ClientHost) -> None:
-    """Connections that are there keep what they were made with, both ways."""
+def test_fs_setcrypt_alone_changes_nothing_and_is_detected(client: ClientHost) -> None:
+    """Existing connections keep the encryption with which they were created, in both directions."""
     client.unit.start(client.unit.options)
     part = client.runtime
     part.apply({"crypt": "on"})
     assert not is_clear(captured_write(client))
-    client.said("fs", "setcrypt", "off")
-    assert parse.encryption(client.said("fs", "getcrypt")) == "off"
+    client.output("fs", "setcrypt", "off")
+    assert parse.encryption(client.output("fs", "getcrypt")) == "off"
     assert not is_clear(captured_write(client))
     with pytest.raises(NotInEffect, match="should show off, it shows on"):
         part.read_back({"crypt": "off"})
 
 
 def test_cold_caches_keep_the_encryption_of_the_arm(client: ClientHost) -> None:
-    """They need a restart, which sets encryption anew and loses tokens."""
+    """Cold caches need a restart, which resets the encryption and loses tokens."""
     client.unit.start(client.unit.options)
     values: dict[str, Value] = {"crypt": "off", "store_behind": 64}
     client.runtime.apply(values)
@@ -105,17 +105,17 @@ def test_cold_caches_keep_the_encryption_of_the_arm(client: ClientHost) -> None:
     assert is_clear(captured_write(client))
 
 
-def test_ticket_token_and_settings_go_with_the_campaign(client: ClientHost) -> None:
+def test_ticket_token_and_settings_are_removed_after_the_campaign(client: ClientHost) -> None:
     client.unit.start(client.unit.options)
     client.runtime.apply({"crypt": "off", "store_behind": 64, "bypass_threshold": 1 << 20})
-    cell = parse.own_cell(client.said("fs", "wscell"))
-    assert parse.has_valid_tokens(client.said("tokens"), cell)
+    cell = parse.own_cell(client.output("fs", "wscell"))
+    assert parse.has_valid_tokens(client.output("tokens"), cell)
     assert client.journals() == ["cache_manager", "client_runtime", "token"]
     client.unit.restore()
     client.runtime.restore()
-    assert not parse.has_tokens(client.said("tokens"))
-    assert parse.encryption(client.said("fs", "getcrypt")) == "on"
-    assert client.said("fs", "storebehind").startswith("Default store asynchrony is 0 kbytes")
-    assert parse.bypass_threshold(client.said("fs", "bypassthreshold")) == -1
+    assert not parse.has_tokens(client.output("tokens"))
+    assert parse.encryption(client.output("fs", "getcrypt")) == "on"
+    assert client.output("fs", "storebehind").startswith("Default store asynchrony is 0 kbytes")
+    assert parse.bypass_threshold(client.output("fs", "bypassthreshold")) == -1
     assert client.journals() == []
     assert client.run("sh", "-c", "ls /tmp/krb5cc_*").status != 0

@@ -1,4 +1,4 @@
-"""The network limits of a real kernel: set, proven, put back."""
+"""Network limits of a real kernel: set, verified and restored."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ SPACE = search_spaces.load("host-network")
 
 
 def limits(client: ClientHost) -> dict[str, int]:
-    """As sysctl says them."""
-    return {name: int(client.said("sysctl", "-n", name)) for name in SETTINGS}
+    """The current limits, as reported by sysctl."""
+    return {name: int(client.output("sysctl", "-n", name)) for name in SETTINGS}
 
 
-def test_limits_are_set_proven_and_put_back(guest: Guest, state: Path) -> None:
+def test_limits_are_set_verified_and_restored(guest: Guest, state: Path) -> None:
     with client_host(guest, state) as client:
         before = limits(client)
         part = HostNetwork.attach([client.host], client.unit.place.directory, SPACE)
@@ -37,7 +37,7 @@ def test_limits_are_set_proven_and_put_back(guest: Guest, state: Path) -> None:
             with pytest.raises(ConfigurationError, match="only ever raised"):
                 part.apply({"wmem_max": before[WMEM_MAX] - 1})
         finally:
-            said = part.restore()
-        assert f"set again as found: {RMEM_MAX}={before[RMEM_MAX]}" in said
+            report = part.restore()
+        assert f"set again as found: {RMEM_MAX}={before[RMEM_MAX]}" in report
         assert limits(client) == before
         assert client.journals() == []

@@ -1,4 +1,4 @@
-"""A build and a start that Ctrl-C cuts off leave nothing."""
+"""A build or a start interrupted by Ctrl-C leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def interrupt(process: subprocess.Popen[str], when: Callable[[], bool], what: st
     assert process.wait(100.0) == 130
 
 
-def test_a_build_that_is_interrupted(guests: Guests, state: Path, tmp_path: Path) -> None:
-    guests.images.ensure(lambda text: None)  # so that its programs are there
+def test_an_interrupted_build_leaves_nothing(guests: Guests, state: Path, tmp_path: Path) -> None:
+    guests.images.ensure(lambda text: None)  # so that the build programs are available
     (tmp_path / "packages").symlink_to(state / "packages")
     images = tmp_path / "images"
 
@@ -60,7 +60,7 @@ def test_a_build_that_is_interrupted(guests: Guests, state: Path, tmp_path: Path
     assert mounts_below(tmp_path) == []
 
 
-def test_a_build_that_was_killed_is_cleared_away_by_the_next(
+def test_a_killed_build_is_cleared_away_by_the_next(
     guests: Guests, state: Path, tmp_path: Path
 ) -> None:
     guests.images.ensure(lambda text: None)
@@ -77,7 +77,7 @@ def test_a_build_that_was_killed_is_cleared_away_by_the_next(
     assert processes_below(tmp_path) == []
 
 
-def test_a_start_that_is_interrupted(guests: Guests, state: Path) -> None:
+def test_an_interrupted_start_leaves_only_the_console_log(guests: Guests, state: Path) -> None:
     guests.images.ensure(lambda text: None)
     name = "vm-cut"
     directory = state / "cells" / name

@@ -1,5 +1,5 @@
-"""What is left of a guest that was taken down: nothing. Comes last: the next test would need
-another one.
+"""Nothing is left of a guest that was taken down. Runs last, because a later test would need a new
+guest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A real store, filled by a real campaign on a simulated testbed, and the service on it."""
+"""A real store filled by a campaign on a simulated testbed, and services that use it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ budget: {wall_time: 20m}
 
 
 def fstune(directory: Path, *arguments: str) -> str:
-    """Run the command line on a state directory, to a good end; return what it printed."""
+    """Run the command line on a state directory, which must succeed, and return its output."""
     done = CliRunner().invoke(command_line, [*arguments, "--state-dir", str(directory)])
     assert done.exit_code == 0, (done.output, done.exception)
     return done.output
@@ -37,7 +37,7 @@ def fstune(directory: Path, *arguments: str) -> str:
 
 @pytest.fixture(scope="session")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a state directory with one finished campaign, which nobody changes."""
+    """Return a state directory with one finished campaign. Tests must not change it."""
     directory = tmp_path_factory.mktemp("state")
     file = directory / "campaign.yaml"
     file.write_text(CAMPAIGN)
@@ -47,17 +47,17 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def client(measured: Path) -> Iterator[TestClient]:
-    """Return a client of a service without tokens."""
+    """Return a client of a service that needs no tokens."""
     settings = ServiceSettings(requests_per_s=1e6, burst=10**6)
     with TestClient(create_app(measured, settings), base_url="http://localhost") as client:
-        # A page does not wait for them for long, and is another one when they are there.
+        # Compute the effects now: a page waits only briefly for them, and changes once they exist.
         assert client.get("/v1/campaigns/last/effects").status_code == 200
         yield client
 
 
 @dataclass(frozen=True)
 class Guarded:
-    """A service that asks for tokens, and one of each scope."""
+    """A service that requires tokens, with one token of each scope."""
 
     client: TestClient
     directory: Path
@@ -69,7 +69,7 @@ class Guarded:
 
 @pytest.fixture
 def guarded(tmp_path: Path) -> Iterator[Guarded]:
-    """Return a service with tokens, on a state directory of its own."""
+    """Return a service that requires tokens, on its own state directory."""
     settings = ServiceSettings(
         auth=True, allow=frozenset({"simulated"}), requests_per_s=1e6, burst=10**6
     )

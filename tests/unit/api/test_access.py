@@ -1,4 +1,4 @@
-"""Who may do what: tokens, sessions, origins, and where the service may listen."""
+"""Access control: tokens, sessions, origins, and where the service may listen."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_token_ends_when_it_expires_or_is_revoked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["shorter", "longer", "other", "other token"])
-def test_a_text_that_is_not_quite_a_token_is_none(tmp_path: Path, change: str) -> None:
+def test_a_slightly_wrong_token_is_invalid(tmp_path: Path, change: str) -> None:
     with Store.open(tmp_path) as store:
         access = Access(store)
         _, text = access.create("one", Scope.READ, NOW, None)
@@ -71,7 +71,7 @@ def test_a_text_that_is_not_quite_a_token_is_none(tmp_path: Path, change: str) -
         assert access.token_of(wrong, NOW) is None
 
 
-def test_the_database_does_not_hold_what_a_token_looks_like(tmp_path: Path) -> None:
+def test_the_database_does_not_contain_the_secret_of_a_token(tmp_path: Path) -> None:
     text = fstune(tmp_path, "token", "create", "one").split()[0]
     secret = text.split("_", 2)[2]
     with closing(sqlite3.connect(tmp_path / "fstune.sqlite3")) as raw:
@@ -101,7 +101,7 @@ def test_tokens_on_the_command_line(tmp_path: Path) -> None:
         (("revoke", "nosuch"), "there is no token nosuch"),
     ],
 )
-def test_what_is_wrong_about_a_token(tmp_path: Path, arguments: tuple[str, ...], why: str) -> None:
+def test_token_commands_report_errors(tmp_path: Path, arguments: tuple[str, ...], why: str) -> None:
     Store.open(tmp_path).close()
     done = CliRunner().invoke(command_line, ["token", *arguments, "--state-dir", str(tmp_path)])
     assert done.exit_code != 0
@@ -123,8 +123,8 @@ def login(guarded: Guarded, token: str, origin: str = "http://service") -> Any:
 @pytest.mark.slow
 def test_a_session_of_the_web_pages(guarded: Guarded) -> None:
     client = guarded.client
-    asked = client.get("/", headers=PAGE, follow_redirects=False)
-    assert (asked.status_code, asked.headers["location"]) == (303, "/login")
+    redirect = client.get("/", headers=PAGE, follow_redirects=False)
+    assert (redirect.status_code, redirect.headers["location"]) == (303, "/login")
     answer = login(guarded, guarded.tokens[Scope.READ])
     assert answer.status_code == 303
     cookie = answer.headers["set-cookie"]
@@ -132,7 +132,7 @@ def test_a_session_of_the_web_pages(guarded: Guarded) -> None:
     assert "SameSite=strict" in cookie
     assert "Secure" not in cookie
     assert client.get("/", headers=PAGE).status_code == 200
-    # The session is not the token itself, and is no token.
+    # The session is not the token itself, and cannot be used as one.
     session = client.cookies[COOKIE]
     assert session not in guarded.tokens.values()
     assert login(guarded, session).status_code == 401
@@ -143,7 +143,7 @@ def test_a_session_of_the_web_pages(guarded: Guarded) -> None:
 
 
 @pytest.mark.slow
-def test_a_session_over_tls_is_never_sent_without(guarded: Guarded) -> None:
+def test_the_cookie_of_a_session_over_tls_is_never_sent_without_tls(guarded: Guarded) -> None:
     guarded.client.base_url = "https://service"
     answer = login(guarded, guarded.tokens[Scope.READ], "https://service")
     assert "Secure" in answer.headers["set-cookie"]
@@ -159,7 +159,7 @@ def test_a_session_ends_with_its_token(guarded: Guarded) -> None:
 
 
 @pytest.mark.slow
-def test_a_token_that_does_not_hold_begins_no_session(guarded: Guarded) -> None:
+def test_an_invalid_token_starts_no_session(guarded: Guarded) -> None:
     answer = login(guarded, "fst_nosuch_secret")
     assert answer.status_code == 401
     assert "does not hold" in answer.text
@@ -169,14 +169,14 @@ def test_a_token_that_does_not_hold_begins_no_session(guarded: Guarded) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "", "https://service"])
-def test_a_page_of_somebody_else_changes_nothing(guarded: Guarded, origin: str) -> None:
+def test_a_page_of_another_origin_changes_nothing(guarded: Guarded, origin: str) -> None:
     login(guarded, guarded.tokens[Scope.ADMIN])
     headers = {"Origin": origin} if origin else {}
     for path in ("/v1/campaigns/last/cancel", "/campaigns/last/cancel", "/logout"):
         answer = guarded.client.post(path, headers=headers)
         assert is_problem(answer, 403)
         assert answer.json()["type"] == "urn:fstune:other-origin"
-    # With a token in a header it is no page that asks.
+    # A request with a token in a header does not come from a page.
     guarded.client.cookies.clear()
     answer = guarded.client.post(
         "/v1/campaigns/last/cancel", headers=headers | guarded.headers(Scope.ADMIN)
@@ -184,7 +184,7 @@ def test_a_page_of_somebody_else_changes_nothing(guarded: Guarded, origin: str) 
     assert is_problem(answer, 404)
 
 
-def test_a_stranger_cannot_log_somebody_in(guarded: Guarded) -> None:
+def test_a_page_of_another_origin_cannot_log_a_visitor_in(guarded: Guarded) -> None:
     answer = login(guarded, guarded.tokens[Scope.READ], "http://evil.example")
     assert answer.status_code == 403
     assert "set-cookie" not in answer.headers
@@ -202,7 +202,9 @@ def test_a_stranger_cannot_log_somebody_in(guarded: Guarded) -> None:
         (["--testbeds", "nosuch"], "no such directory"),
     ],
 )
-def test_where_the_service_does_not_listen(tmp_path: Path, options: list[str], why: str) -> None:
+def test_the_service_rejects_unsafe_listening_options(
+    tmp_path: Path, options: list[str], why: str
+) -> None:
     arguments = ["serve", *options, "--state-dir", str(tmp_path)]
     done = CliRunner().invoke(command_line, arguments)
     assert done.exit_code != 0

@@ -1,4 +1,4 @@
-"""What is recommended is planned, applied and rolled back over HTTP."""
+"""Planning, applying, verifying and rolling back a recommendation over HTTP."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from tuner.tokens import Scope
 _PATIENCE_S = 120.0
 
 
-def stored(guarded: Guarded, *effects: dict[str, object]) -> str:
-    """Where a campaign is that recommends something."""
+def recommending_campaign(guarded: Guarded, *effects: dict[str, object]) -> str:
+    """Create a campaign with a recommendation and return its path."""
     with Store.open(guarded.directory) as store:
-        asked = spec(*effects, found=FOUND)
-        return f"/v1/campaigns/{recommending(store, asked, FOUND, CHOSEN).id}"
+        specification = spec(*effects, found=FOUND)
+        return f"/v1/campaigns/{recommending(store, specification, FOUND, CHOSEN).id}"
 
 
 def verifications(guarded: Guarded, campaign: str) -> list[dict[str, Any]]:
-    """Those of a campaign, as the service lists them."""
+    """The verifications of a campaign, as listed by the service."""
     path, headers = f"{campaign}/verifications", guarded.headers(Scope.READ)
     listed = guarded.client.get(path, headers=headers).json()
     assert isinstance(listed, list)
@@ -48,9 +48,9 @@ def post(guarded: Guarded, path: str, **more: Any) -> Any:
 
 def newest(guarded: Guarded, campaign: str) -> dict[str, Any]:
     answer = guarded.client.get(f"{campaign}/applications", headers=guarded.headers(Scope.READ))
-    found = answer.json()[0]
-    assert isinstance(found, dict)
-    return found
+    application = answer.json()[0]
+    assert isinstance(application, dict)
+    return application
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -62,7 +62,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 @pytest.mark.slow
 def test_a_plan_is_applied_by_its_identity_and_rolled_back(guarded: Guarded) -> None:
-    campaign = stored(guarded)
+    campaign = recommending_campaign(guarded)
     answer = post(guarded, f"{campaign}/plans", json={"step": True})
     assert answer.status_code == 201, answer.text
     plan = answer.json()
@@ -73,8 +73,8 @@ def test_a_plan_is_applied_by_its_identity_and_rolled_back(guarded: Guarded) -> 
         "fileserver.threads",
     ]
     assert len(plan["steps"]) == 2
-    begun = post(guarded, f"{campaign}/plans/{plan['identity']}/apply")
-    assert begun.status_code == 202, begun.text
+    response = post(guarded, f"{campaign}/plans/{plan['identity']}/apply")
+    assert response.status_code == 202, response.text
     wait_for(lambda: newest(guarded, campaign)["state"] not in ("planned", "applying"))
     wait_for(lambda: newest(guarded, campaign)["state"] != "committing")
     applied = newest(guarded, campaign)
@@ -84,8 +84,8 @@ def test_a_plan_is_applied_by_its_identity_and_rolled_back(guarded: Guarded) -> 
     assert again.json()["before"] == again.json()["after"]
     in_force = "/v1/applications?in_force={}"
     headers = guarded.headers(Scope.READ)
-    known = guarded.client.get(in_force.format("true"), headers=headers).json()
-    assert [one["id"] for one in known] == [applied["id"]]
+    applications = guarded.client.get(in_force.format("true"), headers=headers).json()
+    assert [one["id"] for one in applications] == [applied["id"]]
 
     back = post(guarded, f"{campaign}/rollback")
     assert back.status_code == 202, back.text
@@ -97,8 +97,8 @@ def test_a_plan_is_applied_by_its_identity_and_rolled_back(guarded: Guarded) -> 
 
 
 @pytest.mark.slow
-def test_a_stale_plan_is_a_problem_of_its_own(guarded: Guarded) -> None:
-    campaign = stored(guarded)
+def test_a_stale_plan_has_its_own_problem_type(guarded: Guarded) -> None:
+    campaign = recommending_campaign(guarded)
     plan = post(guarded, f"{campaign}/plans", json={}).json()
     fstune(guarded.directory, "apply", campaign.rpartition("/")[2], "--yes", "--step")
     answer = post(guarded, f"{campaign}/plans/{plan['identity']}/apply")
@@ -108,8 +108,8 @@ def test_a_stale_plan_is_a_problem_of_its_own(guarded: Guarded) -> None:
 
 
 @pytest.mark.slow
-def test_what_does_not_work_is_told_in_the_application(guarded: Guarded) -> None:
-    campaign = stored(guarded, failing("start"))
+def test_a_failure_is_recorded_in_the_application(guarded: Guarded) -> None:
+    campaign = recommending_campaign(guarded, failing("start"))
     plan = post(guarded, f"{campaign}/plans", json={}).json()
     assert post(guarded, f"{campaign}/plans/{plan['identity']}/apply").status_code == 202
     wait_for(lambda: newest(guarded, campaign)["state"] == "failed")
@@ -117,27 +117,27 @@ def test_what_does_not_work_is_told_in_the_application(guarded: Guarded) -> None
 
 
 @pytest.mark.slow
-def test_what_is_applied_is_verified(guarded: Guarded) -> None:
-    campaign = stored(guarded, faster(-0.2))
+def test_an_applied_configuration_is_verified(guarded: Guarded) -> None:
+    campaign = recommending_campaign(guarded, faster(-0.2))
     fstune(guarded.directory, "apply", campaign.rpartition("/")[2], "--yes")
     assert is_problem(post(guarded, f"{campaign}/verifications", json={"blocks": 2}), 422)
-    begun = post(guarded, f"{campaign}/verifications", json={"blocks": 4})
-    assert begun.status_code == 202, begun.text
-    assert begun.json()["state"] == "requested"
-    assert begun.json()["text"] == "for admin, over HTTP asked to verify it in 4 blocks"
+    request = post(guarded, f"{campaign}/verifications", json={"blocks": 4})
+    assert request.status_code == 202, request.text
+    assert request.json()["state"] == "requested"
+    assert request.json()["text"] == "for admin, over HTTP asked to verify it in 4 blocks"
     twice = post(guarded, f"{campaign}/verifications", json={"blocks": 4})
     assert is_problem(twice, 409)
     assert "is being verified" in twice.json()["detail"]
 
-    def told() -> list[dict[str, Any]]:
+    def results() -> list[dict[str, Any]]:
         headers = guarded.headers(Scope.READ)
-        found = guarded.client.get(begun.headers["location"], headers=headers).json()
-        return [one for one in found if one["number"] > begun.json()["number"]]
+        rows = guarded.client.get(request.headers["location"], headers=headers).json()
+        return [one for one in rows if one["number"] > request.json()["number"]]
 
-    wait_for(lambda: bool(told()))
-    (done,) = told()
+    wait_for(lambda: bool(results()))
+    (done,) = results()
     assert (done["state"], done["outcome"], done["blocks"]) == ("done", "holds", 4), done
-    assert done["request"] == begun.json()["number"]
+    assert done["request"] == request.json()["number"]
     assert done["upper"] < 1.0
     measured = guarded.client.get(
         f"/v1/campaigns/{done['verification']}", headers=guarded.headers(Scope.READ)
@@ -147,51 +147,51 @@ def test_what_is_applied_is_verified(guarded: Guarded) -> None:
 
 @pytest.mark.slow
 def test_a_verification_that_cannot_be_measured_says_why(guarded: Guarded) -> None:
-    campaign = stored(guarded, failing("start"))
-    asked = post(guarded, f"{campaign}/verifications", json={"blocks": 3}).json()
+    campaign = recommending_campaign(guarded, failing("start"))
+    request = post(guarded, f"{campaign}/verifications", json={"blocks": 3}).json()
     path = f"{campaign}/verifications"
 
     def last() -> dict[str, Any]:
-        found = guarded.client.get(path, headers=guarded.headers(Scope.READ)).json()[-1]
-        assert isinstance(found, dict)
-        return found
+        row = guarded.client.get(path, headers=guarded.headers(Scope.READ)).json()[-1]
+        assert isinstance(row, dict)
+        return row
 
-    wait_for(lambda: last()["number"] > asked["number"])
+    wait_for(lambda: last()["number"] > request["number"])
     assert (last()["state"], last()["outcome"]) == ("failed", None)
-    assert last()["request"] == asked["number"]
-    # Whoever waits for the process finds that it has told by itself.
+    assert last()["request"] == request["number"]
+    # The thread that waits for the process sees that the process recorded its own result.
     name = f"verify-{campaign.rpartition('/')[2]}"
     wait_for(lambda: all(thread.name != name for thread in threading.enumerate()))
-    known = guarded.client.get(path, headers=guarded.headers(Scope.READ)).json()
-    assert [one["state"] for one in known] == ["requested", "failed"]
+    rows = guarded.client.get(path, headers=guarded.headers(Scope.READ)).json()
+    assert [one["state"] for one in rows] == ["requested", "failed"]
     assert "does not start" in last()["text"]
 
 
 @pytest.mark.slow
-def test_a_verification_that_does_not_begin_can_be_asked_for_again(
+def test_a_verification_that_does_not_start_can_be_requested_again(
     guarded: Guarded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    campaign = stored(guarded)
-    begun: list[int] = []
+    campaign = recommending_campaign(guarded)
+    starts: list[int] = []
 
     def fail(run: object) -> None:
-        begun.append(1)
+        starts.append(1)
         raise OSError("no process can be made")
 
     monkeypatch.setattr(starting, "_start_process", fail)
     for _ in range(2):
         with pytest.raises(OSError, match="no process"):
             post(guarded, f"{campaign}/verifications", json={"blocks": 3})
-    assert len(begun) == 2
-    known = verifications(guarded, campaign)
-    assert [one["state"] for one in known] == ["requested", "failed"] * 2
-    assert known[3]["request"] == known[2]["number"]
+    assert len(starts) == 2
+    rows = verifications(guarded, campaign)
+    assert [one["state"] for one in rows] == ["requested", "failed"] * 2
+    assert rows[3]["request"] == rows[2]["number"]
 
 
 @pytest.mark.slow
-def test_a_verification_that_is_killed_is_told_of(guarded: Guarded) -> None:
-    campaign = stored(guarded)
-    asked = post(guarded, f"{campaign}/verifications", json={"blocks": 500}).json()
+def test_a_killed_verification_is_recorded_as_failed(guarded: Guarded) -> None:
+    campaign = recommending_campaign(guarded)
+    request = post(guarded, f"{campaign}/verifications", json={"blocks": 500}).json()
 
     with Store.open(guarded.directory) as store:
         wait_for(lambda: bool(store.leases()))
@@ -200,54 +200,54 @@ def test_a_verification_that_is_killed_is_told_of(guarded: Guarded) -> None:
     assert (
         verifications(guarded, campaign)[1]["state"],
         verifications(guarded, campaign)[1]["request"],
-    ) == ("failed", asked["number"])
+    ) == ("failed", request["number"])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "text"),
     [
         (-9, "its process was ended by signal 9"),
-        # What the kernel says of a child that somebody else has waited for.
+        # The status of a child that someone else has waited for.
         (0, "its process ended without a word"),
         (6, "its log cannot be read"),
     ],
 )
-def test_a_verification_that_ends_without_an_outcome_is_told_of(
-    guarded: Guarded, monkeypatch: pytest.MonkeyPatch, status: int, said: str
+def test_a_verification_that_ends_without_an_outcome_is_recorded_as_failed(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch, status: int, text: str
 ) -> None:
-    class Ended:
+    class EndedProcess:
         def wait(self) -> int:
             return status
 
-    campaign = stored(guarded)
-    monkeypatch.setattr(starting, "_start_process", lambda run: Ended())
-    asked = post(guarded, f"{campaign}/verifications", json={"blocks": 3}).json()
+    campaign = recommending_campaign(guarded)
+    monkeypatch.setattr(starting, "_start_process", lambda run: EndedProcess())
+    request = post(guarded, f"{campaign}/verifications", json={"blocks": 3}).json()
 
     wait_for(lambda: len(verifications(guarded, campaign)) == 2)
     assert (
         verifications(guarded, campaign)[1]["state"],
         verifications(guarded, campaign)[1]["request"],
-    ) == ("failed", asked["number"])
-    assert said in verifications(guarded, campaign)[1]["text"]
+    ) == ("failed", request["number"])
+    assert text in verifications(guarded, campaign)[1]["text"]
 
 
 @pytest.mark.slow
-def test_a_service_that_begins_tells_what_was_cut_off(guarded: Guarded) -> None:
-    campaign = stored(guarded)
+def test_a_starting_service_fails_interrupted_verifications(guarded: Guarded) -> None:
+    campaign = recommending_campaign(guarded)
     event = NewEvent(datetime.now(UTC), EventKind.VERIFY_REQUESTED, "somebody asked")
     with Store.open(guarded.directory) as store:
         name = campaign.rpartition("/")[2]
-        asked = Verifications(store).ask(name, event)
+        request = Verifications(store).ask(name, event)
         with TestClient(create_app(guarded.directory)):
             pass
         failed = Verifications(store).of(name)[-1]
-    assert (failed.kind, failed.data) == (EventKind.VERIFY_FAILED, {"request": asked.number})
+    assert (failed.kind, failed.data) == (EventKind.VERIFY_FAILED, {"request": request.number})
 
 
 @pytest.mark.slow
-def test_who_may_only_operate_applies_nothing(guarded: Guarded) -> None:
-    campaign = stored(guarded)
+def test_the_operate_scope_does_not_permit_applying(guarded: Guarded) -> None:
+    campaign = recommending_campaign(guarded)
     headers = guarded.headers(Scope.OPERATE)
     for path in ("plans", f"plans/{'0' * 32}/apply", "rollback", "verifications"):
         refused = guarded.client.post(f"{campaign}/{path}", headers=headers, json={})

@@ -1,4 +1,4 @@
-"""What was asked for over HTTP and did not begin can be asked for again."""
+"""Requests over HTTP that did not start can be repeated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from api.app import create_app
 from api.starting import Starter
 from tests.unit.api.conftest import Guarded
-from tests.unit.api.test_applying import newest, post, stored
+from tests.unit.api.test_applying import newest, post, recommending_campaign
 from tuner.apply.applying import Hand, make_plan
 from tuner.apply.place import Site
 from tuner.states import ApplicationState
@@ -20,10 +20,10 @@ from tuner.store.applications import Applications
 
 
 @pytest.mark.slow
-def test_what_cannot_be_started_is_asked_by_nobody(
+def test_a_request_that_cannot_be_started_is_withdrawn(
     guarded: Guarded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    campaign = stored(guarded)
+    campaign = recommending_campaign(guarded)
     plan = post(guarded, f"{campaign}/plans", json={}).json()
 
     def refused(*arguments: object) -> None:
@@ -38,19 +38,19 @@ def test_what_cannot_be_started_is_asked_by_nobody(
 
 
 @pytest.mark.slow
-def test_a_service_that_starts_forgets_what_was_asked_of_an_earlier_one(tmp_path: Path) -> None:
+def test_a_starting_service_forgets_the_requests_to_an_earlier_one(tmp_path: Path) -> None:
     from tests.recommending import recommending
     from tests.unit.apply.conftest import CHOSEN, FOUND
     from tests.unit.campaign.campaigns import spec
 
     with Store.open(tmp_path) as store:
-        hand = Hand(store, tmp_path, "alice", lambda said: None)
+        hand = Hand(store, tmp_path, "alice", lambda text: None)
         campaign = recommending(store, spec(found=FOUND), FOUND, CHOSEN)
         planned = make_plan(hand, campaign, Site.of(campaign, tmp_path))[1]
         assert planned is not None
         event = NewEvent(datetime.now(UTC), "apply-requested", "bob asked")
-        kept = Applications(store)
-        kept.ask(planned.id, ApplicationState.PLANNED, "bob", event)
-        assert kept.get(planned.id).asked_by == "bob"
+        applications = Applications(store)
+        applications.ask(planned.id, ApplicationState.PLANNED, "bob", event)
+        assert applications.get(planned.id).asked_by == "bob"
         with TestClient(create_app(tmp_path)):
-            assert kept.get(planned.id).asked_by is None
+            assert applications.get(planned.id).asked_by is None

@@ -1,4 +1,4 @@
-"""Every route of the service, and who may use it: what each kind of visitor is answered."""
+"""Every route of the service, the scope it requires, and the response to each kind of visitor."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.unit.api.conftest import Guarded
 from tests.unit.api.test_conventions import is_problem
 from tuner.tokens import Scope
 
-#: What a visitor needs: nothing, or a scope.
+#: The scope that a visitor needs, or None.
 ANYBODY = None
 READ, OPERATE, ADMIN = Scope
 
-#: Every route. One that is not here, or is here and nowhere else, fails a test.
+#: All routes. A test fails if a route is missing here, or listed but does not exist.
 NEEDS: dict[tuple[str, str], Scope | None] = {
     ("GET", "/healthz"): ANYBODY,
     ("GET", "/readyz"): ANYBODY,
@@ -70,7 +70,7 @@ NEEDS: dict[tuple[str, str], Scope | None] = {
     ("POST", "/logout"): READ,
 }
 VISITORS: tuple[Scope | None, ...] = (None, *Scope)
-#: Where a campaign, or its name, is asked for: there is none.
+#: Statuses of permitted requests, although the named campaign does not exist.
 REFUSED_LATER = (200, 303, 404, 422)
 
 
@@ -81,15 +81,15 @@ def address(path: str) -> str:
 
 
 def test_every_route_is_in_the_table(tmp_path: Path) -> None:
-    found = {
+    routes = {
         ("ANY", context.path) if isinstance(context.route, Mount) else (method, str(context.path))
         for context in iter_route_contexts(create_app(tmp_path).routes)
         for method in (context.methods or {"ANY"}) - {"HEAD"}
     }
-    assert found == NEEDS.keys()
+    assert routes == NEEDS.keys()
 
 
-def test_whatever_changes_something_takes_one_who_may(tmp_path: Path) -> None:
+def test_every_changing_route_requires_a_changing_scope(tmp_path: Path) -> None:
     changing = {route for route in NEEDS if route[0] not in ("GET", "ANY")}
     sessions = {("POST", "/login"), ("POST", "/logout")}
     assert {
@@ -98,7 +98,7 @@ def test_whatever_changes_something_takes_one_who_may(tmp_path: Path) -> None:
 
 
 def expected(route: tuple[str, str], visitor: Scope | None) -> set[int]:
-    """The statuses that the table allows."""
+    """The statuses allowed by the table."""
     need = NEEDS[route]
     if route == ("POST", "/login"):
         return {401}  # a form without a token in it
@@ -110,7 +110,7 @@ def expected(route: tuple[str, str], visitor: Scope | None) -> set[int]:
 
 
 @pytest.mark.slow
-def test_each_visitor_is_answered_by_the_table(guarded: Guarded) -> None:
+def test_each_visitor_is_answered_according_to_the_table(guarded: Guarded) -> None:
     wrong = []
     for method, path in NEEDS:
         for visitor in VISITORS:
@@ -130,9 +130,11 @@ def test_each_visitor_is_answered_by_the_table(guarded: Guarded) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shown", ["Bearer fst_x_y", "Basic eDp5", "Bearer", "fst_x_y"])
-def test_what_is_no_token_opens_nothing(guarded: Guarded, shown: str) -> None:
+@pytest.mark.parametrize("header", ["Bearer fst_x_y", "Basic eDp5", "Bearer", "fst_x_y"])
+def test_a_header_without_a_token_permits_nothing(guarded: Guarded, header: str) -> None:
     for (method, path), need in NEEDS.items():
         if need is not ANYBODY:
-            asked = guarded.client.request(method, address(path), headers={"Authorization": shown})
-            assert is_problem(asked, 401), path
+            answer = guarded.client.request(
+                method, address(path), headers={"Authorization": header}
+            )
+            assert is_problem(answer, 401), path

@@ -1,4 +1,4 @@
-"""What the interface tells about campaigns."""
+"""Routes that report on campaigns."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def test_the_recommendation_has_settings_options_and_evidence(client: TestClient
     assert document["flags"]["cache_manager"]["arguments"] == ["-daemons", str(daemons)]
     assert document["improvement"]["lower_percent"] > 0
     assert document["client"] == "simulated"
-    told = client.get("/v1/campaigns/last/why").json()
-    assert (told["trial"], told["sentences"]) == (document["trial"], document["why"])
+    explanation = client.get("/v1/campaigns/last/why").json()
+    assert (explanation["trial"], explanation["sentences"]) == (document["trial"], document["why"])
     assert isinstance(document["why"], list)
 
 
-def test_that_a_certificate_has_expired_is_told_wherever_it_is_shown(guarded: Guarded) -> None:
+def test_an_expired_certificate_is_marked_wherever_it_is_shown(guarded: Guarded) -> None:
     with Store.open(guarded.directory) as store:
         one = recommending(store, spec(found=FOUND), FOUND, CHOSEN)
         at = datetime.now(UTC) + timedelta(hours=1)
@@ -54,24 +54,24 @@ def test_that_a_certificate_has_expired_is_told_wherever_it_is_shown(guarded: Gu
             store.set_measured_with(campaign, {"testbed": Aspect("0" * 64, {})})
             ready = NewEvent(at, "testbed-ready", "ready", {"identity": programs})
             store.add_event(campaign, ready)
-    said = f"expired: campaign {other} found this testbed with other programs dafs 2, not dafs 1"
+    message = f"expired: campaign {other} found this testbed with other programs dafs 2, not dafs 1"
     headers = guarded.headers(Scope.ADMIN)
 
-    def got(path: str) -> Any:
+    def get(path: str) -> Any:
         return guarded.client.get(path, headers=headers).json()
 
-    assert got(f"/v1/campaigns/{one.id}")["expired"].startswith(said)
-    listed = {item["id"]: item["expired"] for item in got("/v1/campaigns")["items"]}
-    assert listed[one.id].startswith(said)
+    assert get(f"/v1/campaigns/{one.id}")["expired"].startswith(message)
+    listed = {item["id"]: item["expired"] for item in get("/v1/campaigns")["items"]}
+    assert listed[one.id].startswith(message)
     assert listed[other] == ""
-    assert got(f"/v1/campaigns/{one.id}/recommendation")["notes"][0].startswith(said)
-    assert got("/v1/recommendations")[0]["expired"].startswith(said)
+    assert get(f"/v1/campaigns/{one.id}/recommendation")["notes"][0].startswith(message)
+    assert get("/v1/recommendations")[0]["expired"].startswith(message)
     plan = guarded.client.post(f"/v1/campaigns/{one.id}/plans", headers=headers, json={})
-    assert any(note.startswith(said) for note in plan.json()["notes"])
-    got(f"/v1/campaigns/{one.id}/drift")  # pages wait for what is read only for a moment
+    assert any(note.startswith(message) for note in plan.json()["notes"])
+    get(f"/v1/campaigns/{one.id}/drift")  # pages wait only briefly for a campaign to be read
     for path in ("/", f"/campaigns/{one.id}", f"/campaigns/{one.id}/recommendation"):
         page = guarded.client.get(path, headers={**headers, "Accept": "text/html"})
-        assert said in page.text, path
+        assert message in page.text, path
 
 
 def test_the_drift_of_the_baseline_has_a_point_for_each_block(client: TestClient) -> None:
@@ -83,29 +83,29 @@ def test_the_drift_of_the_baseline_has_a_point_for_each_block(client: TestClient
 
 @pytest.mark.parametrize("what", LISTS)
 @pytest.mark.parametrize("limit", [1, 7, 1000])
-def test_pages_put_together_are_what_is_stored(
+def test_all_pages_together_contain_what_is_stored(
     client: TestClient, measured: Path, what: str, limit: int
 ) -> None:
     pages = everything(client, f"/v1/campaigns/last/{what}", limit)
     assert all(len(page) <= limit for page in pages)
-    found = [item for page in pages for item in page]
+    items = [item for page in pages for item in page]
     with Store.open(measured) as store:
         campaign = store.campaign("last").id
         blocks = store.blocks(campaign)
-        stored = {
+        expected = {
             "trials": [t.number for t in store.trials(campaign)],
             "blocks": [b.number for b in blocks],
             "measurements": [(b.number, m.trial) for b in blocks for m in b.measurements],
             "events": [e.number for e in store.events(campaign)],
         }[what]
     if what == "measurements":
-        assert [(item["block"], item["trial"]) for item in found] == stored
+        assert [(item["block"], item["trial"]) for item in items] == expected
     else:
-        assert [item["number"] for item in found] == stored
+        assert [item["number"] for item in items] == expected
 
 
 def everything(client: TestClient, path: str, limit: int) -> list[list[dict[str, object]]]:
-    """Every page of a list."""
+    """All pages of a list."""
     pages, token = [], None
     for _ in range(5000):
         query = {"limit": str(limit)} | ({"page": token} if token else {})
@@ -121,10 +121,10 @@ def everything(client: TestClient, path: str, limit: int) -> list[list[dict[str,
 def test_measurements_have_their_components(client: TestClient, measured: Path) -> None:
     (one,) = client.get("/v1/campaigns/last/measurements", params={"limit": 1}).json()["items"]
     with Store.open(measured) as store:
-        stored = store.blocks(store.campaign("last").id)[0].measurements[0]
-    assert one["trial"] == stored.trial
+        measurement = store.blocks(store.campaign("last").id)[0].measurements[0]
+    assert one["trial"] == measurement.trial
     assert {n: c["elapsed_s"] for n, c in one["components"].items()} == {
-        n: c.elapsed_s for n, c in stored.components.items()
+        n: c.elapsed_s for n, c in measurement.components.items()
     }
 
 
@@ -154,7 +154,9 @@ def test_verdicts_agree_with_the_answer(client: TestClient) -> None:
     assert final["ratio"] == pytest.approx(document["improvement"]["ratio"], rel=1e-3)
 
 
-def test_events_stream_whole_and_from_where_they_were_cut_off(client: TestClient) -> None:
+def test_events_are_streamed_completely_and_resumed_after_an_interruption(
+    client: TestClient,
+) -> None:
     listed = client.get("/v1/campaigns/last/events", params={"limit": 1000}).json()["items"]
     assert streamed(client, {}) == listed
     middle = listed[len(listed) // 2]["number"]
@@ -163,7 +165,7 @@ def test_events_stream_whole_and_from_where_they_were_cut_off(client: TestClient
 
 
 def streamed(client: TestClient, headers: dict[str, str]) -> list[dict[str, object]]:
-    """The events of the stream of a campaign that is over."""
+    """The events in the stream of a campaign that is over."""
     events = []
     with client.stream("GET", "/v1/campaigns/last/events/stream", headers=headers) as answer:
         assert answer.status_code == 200
@@ -186,7 +188,9 @@ def streamed(client: TestClient, headers: dict[str, str]) -> list[dict[str, obje
     raise AssertionError("the stream ended without saying so")
 
 
-def test_best_settings_by_what_was_measured(client: TestClient) -> None:
+def test_recommendations_are_found_by_testbed_workload_space_and_version(
+    client: TestClient,
+) -> None:
     ask = "/v1/recommendations"
     (best,) = client.get(ask).json()
     fitting = {
@@ -200,12 +204,12 @@ def test_best_settings_by_what_was_measured(client: TestClient) -> None:
         assert client.get(ask, params=fitting | {word: "other"}).json() == []
     assert best["recommendation"]["flags"]["cache_manager"]["line"].startswith("-daemons ")
     assert len(best["fingerprint"]) == 16
-    # Why would take a look at the measurements of each.
+    # The explanations would require reading the measurements of each campaign.
     assert best["recommendation"]["why"] is None
     assert best["age_s"] >= 0
 
 
-def test_what_there_is_to_choose_from(client: TestClient) -> None:
+def test_spaces_workloads_and_testbeds_are_listed(client: TestClient) -> None:
     spaces = client.get("/v1/spaces").json()
     names = [space["name"] for space in spaces]
     assert "openafs-fileserver-1.8" in names

@@ -1,4 +1,4 @@
-"""What holds on every route: problems, tags, headers, the document of the interface."""
+"""Conventions of all routes: problems, ETags, headers and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ READS = [path for path, method, _ in OPERATIONS if method == "get"]
 
 
 def is_problem(answer: Any, status: int) -> bool:
-    """Whether an answer is a problem of this status, in the one shape."""
+    """Check that a response is a well-formed problem with this status."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     body = answer.json()
@@ -40,18 +40,20 @@ def is_problem(answer: Any, status: int) -> bool:
 
 
 @pytest.mark.slow
-def test_the_document_is_the_one_of_the_code() -> None:
+def test_the_stored_document_matches_the_code() -> None:
     assert schema.FILE.read_text() == schema.document(), "run: make docs"
 
 
-def test_every_operation_has_a_name_and_tells_of_its_problems() -> None:
+def test_every_operation_has_a_name_and_documents_its_problems() -> None:
     names = [operation["operationId"] for _, _, operation in OPERATIONS]
     assert len(set(names)) == len(names)
     for path, _, operation in OPERATIONS:
         answers = operation["responses"]
-        told = {s for s, a in answers.items() if "application/problem+json" in a.get("content", {})}
-        assert {"401", "403", "422", "429", "500"} <= told, path
-        # FastAPI's own shape of errors is nowhere.
+        statuses = {
+            s for s, a in answers.items() if "application/problem+json" in a.get("content", {})
+        }
+        assert {"401", "403", "422", "429", "500"} <= statuses, path
+        # FastAPI's own error format is not used.
         assert "HTTPValidationError" not in json.dumps(operation)
     assert "HTTPValidationError" not in DOCUMENT["components"]["schemas"]
 
@@ -98,20 +100,18 @@ def test_what_is_wrong_in_a_request_is_a_problem(client: TestClient, path: str, 
 @pytest.mark.slow
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=st.sampled_from(READS), word=st.text(min_size=1, max_size=12), query=st.text())
-def test_nothing_that_is_asked_is_a_defect(
-    client: TestClient, path: str, word: str, query: str
-) -> None:
+def test_no_request_causes_a_defect(client: TestClient, path: str, word: str, query: str) -> None:
     from urllib.parse import quote
 
-    asked = path.replace("{campaign}", quote(word, safe="")).replace("{name}", quote(word, safe=""))
-    answer = client.get(asked, params={"page": query, "testbed": query, "after": query})
+    url = path.replace("{campaign}", quote(word, safe="")).replace("{name}", quote(word, safe=""))
+    answer = client.get(url, params={"page": query, "testbed": query, "after": query})
     assert answer.status_code in (200, 404, 422)
     if answer.status_code != 200:
         assert is_problem(answer, answer.status_code)
 
 
 @pytest.mark.slow
-def test_a_defect_tells_nothing_of_itself(tmp_path: Path) -> None:
+def test_a_defect_reveals_no_details(tmp_path: Path) -> None:
     app = create_app(tmp_path)
 
     @app.get("/broken")
@@ -124,7 +124,7 @@ def test_a_defect_tells_nothing_of_itself(tmp_path: Path) -> None:
         assert "unheard-of" not in answer.text
 
 
-def test_a_database_that_is_away_is_a_problem(tmp_path: Path) -> None:
+def test_an_unavailable_database_is_a_problem(tmp_path: Path) -> None:
     app = create_app(tmp_path)
     with TestClient(app, base_url="http://localhost") as client:
         assert client.get("/readyz").json() == {"status": "ok"}
@@ -135,7 +135,7 @@ def test_a_database_that_is_away_is_a_problem(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/campaigns", "/v1/campaigns/last/measurements"])
-def test_a_document_that_is_known_is_not_sent_again(client: TestClient, path: str) -> None:
+def test_a_document_that_the_client_has_is_not_sent_again(client: TestClient, path: str) -> None:
     first = client.get(path)
     tag = first.headers["etag"]
     again = client.get(path, headers={"If-None-Match": f'"other", {tag}'})
@@ -146,7 +146,7 @@ def test_a_document_that_is_known_is_not_sent_again(client: TestClient, path: st
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", ["/v1/campaigns", "/v1/nothing", "/healthz", "/openapi.json"])
-def test_every_answer_is_careful(client: TestClient, path: str) -> None:
+def test_every_response_has_security_headers(client: TestClient, path: str) -> None:
     headers = client.get(path).headers
     assert headers["content-security-policy"] == POLICY
     assert "unsafe" not in POLICY
@@ -165,7 +165,7 @@ def test_a_body_that_is_too_large_is_a_problem(client: TestClient) -> None:
     assert is_problem(client.post("/v1/campaigns", content=b"x" * (300 << 10)), 413)
 
 
-def test_those_who_ask_too_often_are_told_when_to_come_again(tmp_path: Path) -> None:
+def test_clients_that_send_too_many_requests_are_told_when_to_retry(tmp_path: Path) -> None:
     settings = ServiceSettings(requests_per_s=0.01, burst=3)
     with TestClient(create_app(tmp_path, settings), base_url="http://localhost") as client:
         assert [client.get("/healthz").status_code for _ in range(3)] == [200, 200, 200]
@@ -174,7 +174,7 @@ def test_those_who_ask_too_often_are_told_when_to_come_again(tmp_path: Path) -> 
         assert 1 <= int(refused.headers["retry-after"]) <= 100
 
 
-def test_a_bucket_fills_again() -> None:
+def test_a_bucket_refills() -> None:
     now = 0.0
     buckets = Buckets(per_s=2.0, burst=2, clock=lambda: now)
     assert [buckets.take("a") for _ in range(3)] == [0.0, 0.0, 0.5]
@@ -187,7 +187,7 @@ def test_a_bucket_fills_again() -> None:
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8710", "127.0.0.1.evil.example"])
-def test_a_service_without_tokens_answers_to_its_own_names_alone(tmp_path: Path, host: str) -> None:
+def test_a_service_without_tokens_answers_only_to_its_own_names(tmp_path: Path, host: str) -> None:
     settings = ServiceSettings(hosts=frozenset({"tuning.example"}))
     with TestClient(create_app(tmp_path, settings), base_url="http://localhost") as client:
         assert is_problem(client.get("/v1/campaigns", headers={"Host": host}), 400)
@@ -204,12 +204,12 @@ def test_the_name_in_a_host_header(header: str, name: str) -> None:
 
 @pytest.mark.slow
 @given(key=st.lists(st.one_of(st.text(max_size=20), st.integers(-1, 2**31 - 1)), max_size=3))
-def test_the_word_for_a_page_says_what_it_was_made_of(key: list[str | int]) -> None:
+def test_a_page_token_is_decoded_to_its_key(key: list[str | int]) -> None:
     assert read_token(write_token(key), *map(type, key)) == key
 
 
 @given(word=st.text(max_size=40))
-def test_any_other_word_is_refused(word: str) -> None:
+def test_any_other_page_token_is_rejected(word: str) -> None:
     try:
         key = read_token(word, int)
     except SpecError:

@@ -1,4 +1,4 @@
-"""The pages and their drawings, without a browser."""
+"""Web pages and their drawings, without a browser."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def test_pages_are_there(client: TestClient, path: str, word: str) -> None:
     answer = client.get(path, headers=PAGE)
     assert answer.status_code == 200
     assert word in answer.text
-    # The policy forbids what stands in the page itself.
+    # The content security policy forbids inline scripts and styles.
     assert re.findall(r"<script>|<style|\sstyle=|\son[a-z]+=", answer.text) == []
     again = client.get(path, headers=PAGE | {"If-None-Match": answer.headers["etag"]})
     assert again.status_code == 304
 
 
 @pytest.mark.slow
-def test_a_long_campaign_is_read_beside_its_page(
+def test_a_long_campaign_is_read_in_the_background(
     measured: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ready = threading.Event()
@@ -74,15 +74,17 @@ def test_a_long_campaign_is_read_beside_its_page(
 
 
 @pytest.mark.slow
-def test_a_page_with_older_effects_asks_for_newer_ones(
+def test_a_page_with_outdated_effects_requests_newer_ones(
     measured: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = ServiceSettings(requests_per_s=1e6, burst=10**6)
-    # A busy machine takes longer than a visitor is kept waiting, and answers with another page.
+    # On a busy machine, reading may exceed the usual patience, and another page would be returned.
     monkeypatch.setattr(pages, "_PATIENCE_S", 60.0)
     for pending in (True, False):
         monkeypatch.setattr(
-            EffectsCache, "soon", lambda effects, seen, now=pending: Latest(effects.of(seen), now)
+            EffectsCache,
+            "soon",
+            lambda effects, snapshot, now=pending: Latest(effects.of(snapshot), now),
         )
         with TestClient(create_app(measured, settings), base_url="http://localhost") as client:
             page = client.get("/campaigns/last/live", headers=PAGE).text
@@ -100,7 +102,7 @@ def test_a_page_with_older_effects_asks_for_newer_ones(
         ("/nothing", 404),
     ],
 )
-def test_what_goes_wrong_is_a_page_for_people_and_a_problem_for_programs(
+def test_an_error_is_a_page_for_people_and_a_problem_for_programs(
     client: TestClient, path: str, status: int
 ) -> None:
     for_people = client.get(path, headers=PAGE)
@@ -121,7 +123,7 @@ RATIOS = st.floats(1e-3, 1e3)
 
 
 @given(ratio=RATIOS, below=st.floats(0, 1), above=st.floats(1, 100) | st.just(math.inf))
-def test_faster_is_to_the_right_and_nothing_leaves_the_row(
+def test_faster_is_to_the_right_and_everything_stays_within_the_row(
     ratio: float, below: float, above: float
 ) -> None:
     e = Estimate(ratio, ratio * below, ratio * above)
@@ -137,14 +139,14 @@ def test_faster_is_to_the_right_and_nothing_leaves_the_row(
 @given(values=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60), steps=st.booleans())
 def test_a_series_stays_within_its_picture(values: list[float], steps: bool) -> None:
     points = [Point(number, value) for number, value in enumerate(values, start=1)]
-    drawn = series(points, "values", "%", 0.0, steps=steps)
-    for x, y in re.findall(r"(-?[\d.]+),(-?[\d.]+)", drawn.partition("points=")[2]):
+    picture = series(points, "values", "%", 0.0, steps=steps)
+    for x, y in re.findall(r"(-?[\d.]+),(-?[\d.]+)", picture.partition("points=")[2]):
         assert 0.0 <= float(x) <= 720.0
         assert 0.0 <= float(y) <= 200.0
 
 
 @pytest.mark.slow
-def test_very_many_values_make_no_larger_picture() -> None:
+def test_very_many_values_do_not_make_a_larger_picture() -> None:
     few, many = (
         series([Point(n, math.sin(n)) for n in range(count)], "", "", 0.0, steps=True)
         for count in (1_000, 100_000)
@@ -152,5 +154,5 @@ def test_very_many_values_make_no_larger_picture() -> None:
     assert len(many) < 2 * len(few)
 
 
-def test_a_title_is_text() -> None:
+def test_a_title_is_escaped() -> None:
     assert "&lt;b&gt;" in interval(Axis.around([]), None, '<b>"')

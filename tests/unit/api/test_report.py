@@ -58,7 +58,7 @@ def test_pages_link_to_it(client: TestClient, path: str) -> None:
     assert client.get(link).status_code == 200
 
 
-def test_it_takes_the_scope_of_the_campaign(guarded: Guarded) -> None:
+def test_a_report_requires_the_read_scope(guarded: Guarded) -> None:
     assert guarded.client.get(PATH).status_code == 401
-    # There is no campaign: whoever may read is told so.
+    # There is no campaign, and a visitor who may read learns that.
     assert guarded.client.get(PATH, headers=guarded.headers(Scope.READ)).status_code == 404

@@ -1,4 +1,4 @@
-"""What a service tells of who runs what, and the files that it hands out."""
+"""Status of running campaigns, and exports."""
 
 from __future__ import annotations
 
@@ -31,36 +31,36 @@ EVENT = NewEvent(NOW, "campaign-started", "campaign started")
 
 
 def running(store: Store, testbed: str, holder: Holder) -> str:
-    """A campaign that runs by its state, its testbed held by this process."""
+    """Create a campaign in state running, with its testbed held by ``holder``."""
     campaign = store.create_campaign(f"on {testbed}", "{}", 1, NOW).id
     store.take_testbeds(campaign, [testbed], holder, LIMIT_S, lambda _: False, EVENT)
     store.move_campaign(campaign, CampaignState.RUNNING, "", EVENT)
     return campaign
 
 
-def test_who_runs_what_is_told(guarded: Guarded) -> None:
+def test_the_status_reports_processes_and_testbeds(guarded: Guarded) -> None:
     here = this_process()
-    ended = replace(here, start_ticks=here.start_ticks + 1)
+    dead_process = replace(here, start_ticks=here.start_ticks + 1)
     with Store.open(guarded.directory) as store:
         alive = running(store, "hall 7", here)
-        dead = running(store, "hall 8", ended)
+        dead = running(store, "hall 8", dead_process)
         far = running(store, "hall 9", THERE)
         lost = store.create_campaign("lost", "{}", 1, NOW).id
         store.move_campaign(lost, CampaignState.RUNNING, "", EVENT)
         store.create_campaign("waiting", "{}", 1, NOW)
     reader = guarded.headers(Scope.READ)
-    told = guarded.client.get("/v1/status", headers=reader).json()
-    found = {run["campaign"]: (run["presence"], run["testbed"]) for run in told["running"]}
-    assert found == {
+    status = guarded.client.get("/v1/status", headers=reader).json()
+    runs = {run["campaign"]: (run["presence"], run["testbed"]) for run in status["running"]}
+    assert runs == {
         alive: ("alive", "hall 7"),
         dead: ("died", "hall 8"),
         far: ("alive", "hall 9"),
         lost: ("died", ""),
     }
-    assert (told["waiting"], told["workers"]) == ([], [])
-    # People are told the same, with the button that helps, if they may use it.
+    assert (status["waiting"], status["workers"]) == ([], [])
+    # The pages show the same, with a resume button for visitors who may use it.
     operator, page = guarded.headers(Scope.OPERATE), {"Accept": "text/html"}
-    for campaign in (alive, dead, lost):  # pages wait for what is read only for a moment
+    for campaign in (alive, dead, lost):  # pages wait only briefly for a campaign to be read
         guarded.client.get(f"/v1/campaigns/{campaign}/drift", headers=reader)
     text = guarded.client.get(f"/campaigns/{dead}", headers=operator | page).text
     assert f"its process ({here.pid} on {here.host}) has died" in text
@@ -75,7 +75,7 @@ def test_who_runs_what_is_told(guarded: Guarded) -> None:
     assert guarded.client.get("/campaigns", headers=reader | page).text.count("has died") == 1
 
 
-def test_a_resumed_campaign_whose_run_does_not_begin_says_so(guarded: Guarded) -> None:
+def test_a_resumed_campaign_records_that_its_run_did_not_start(guarded: Guarded) -> None:
     with Store.open(guarded.directory) as store:
         campaign = store.create_campaign("lost", "{}", 1, NOW).id
         store.move_campaign(campaign, CampaignState.RUNNING, "", EVENT)
@@ -86,7 +86,7 @@ def test_a_resumed_campaign_whose_run_does_not_begin_says_so(guarded: Guarded) -
         assert store.campaign(campaign).state is CampaignState.RUNNING
 
 
-def test_a_campaign_is_handed_out_as_a_file(
+def test_a_campaign_is_exported_as_a_file(
     client: TestClient, measured: Path, tmp_path: Path
 ) -> None:
     before = set(measured.iterdir())
@@ -106,7 +106,7 @@ def test_a_campaign_is_handed_out_as_a_file(
     assert is_problem(client.get("/v1/campaigns/nosuch/export"), 404)
 
 
-def test_files_are_handed_out_a_few_at_a_time(
+def test_concurrent_exports_are_limited(
     client: TestClient, measured: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service: Service = cast(FastAPI, client.app).state.service
@@ -118,7 +118,7 @@ def test_files_are_handed_out_a_few_at_a_time(
     assert refused.headers["retry-after"] == "10"
     for one in waiting:
         one.close()
-    # One that is sent, or fails, leaves its place to the next.
+    # An export that was sent, or failed, frees its slot.
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

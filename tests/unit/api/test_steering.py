@@ -1,4 +1,4 @@
-"""Starting and steering campaigns: what is accepted, and what is done once."""
+"""Starting and steering campaigns: accepted, rejected and repeated requests."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def wait_for(what: Callable[[], bool], why: str) -> None:
 @pytest.fixture
 def post(guarded: Guarded) -> Callable[..., Any]:
     def send(path: str, document: object = None, **headers: str) -> Any:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        extra = {name.replace("_", "-"): value for name, value in headers.items()}
         return guarded.client.post(
-            path, json=document, headers=guarded.headers(Scope.OPERATE) | named
+            path, json=document, headers=guarded.headers(Scope.OPERATE) | extra
         )
 
     return send
@@ -63,21 +63,21 @@ def state(guarded: Guarded, campaign: str = "last") -> str:
     return str(answer.json()["state"])
 
 
-def ended(guarded: Guarded, campaign: str) -> None:
-    """Wait for the end of a campaign; it must be a good one."""
+def wait_until_finished(guarded: Guarded, campaign: str) -> None:
+    """Wait for a campaign to end, and check that it finished."""
     over = ("finished", "failed", "paused")
     wait_for(lambda: state(guarded, campaign) in over, "the end of the campaign")
     assert state(guarded, campaign) == "finished"
 
 
-def test_a_campaign_is_begun_and_comes_to_its_answer(
+def test_a_campaign_is_started_and_reaches_its_answer(
     guarded: Guarded, post: Callable[..., Any]
 ) -> None:
     answer = post("/v1/campaigns", SPEC)
     assert answer.status_code == 202, answer.text
     campaign = answer.json()["id"]
     assert answer.headers["location"] == f"/v1/campaigns/{campaign}"
-    ended(guarded, campaign)
+    wait_until_finished(guarded, campaign)
     document = guarded.client.get(
         f"/v1/campaigns/{campaign}/recommendation", headers=guarded.headers(Scope.READ)
     ).json()
@@ -88,10 +88,12 @@ def test_a_campaign_is_begun_and_comes_to_its_answer(
     branch = post(f"/v1/campaigns/{campaign}/branch", SPEC | {"name": "the next"})
     assert branch.status_code == 202, branch.text
     assert branch.json()["name"] == "the next"
-    ended(guarded, branch.json()["id"])
+    wait_until_finished(guarded, branch.json()["id"])
 
 
-def test_the_same_request_begins_one_campaign(guarded: Guarded, post: Callable[..., Any]) -> None:
+def test_a_repeated_request_starts_only_one_campaign(
+    guarded: Guarded, post: Callable[..., Any]
+) -> None:
     first = post("/v1/campaigns", SPEC, Idempotency_Key="one")
     again = post("/v1/campaigns", SPEC, Idempotency_Key="one")
     assert first.status_code == again.status_code == 202
@@ -106,16 +108,16 @@ def test_the_same_request_begins_one_campaign(guarded: Guarded, post: Callable[.
     )
     assert stranger.status_code == 202
     assert stranger.json()["id"] != first.json()["id"]
-    # One that was refused has not used its key.
+    # A rejected request does not use up its key.
     refused = post("/v1/campaigns", SPEC | {"workload": "nosuch"}, Idempotency_Key="two")
     assert is_problem(refused, 422)
     third = post("/v1/campaigns", SPEC, Idempotency_Key="two")
     assert third.status_code == 202
-    for begun in (first, stranger, third):
-        ended(guarded, begun.json()["id"])
+    for accepted in (first, stranger, third):
+        wait_until_finished(guarded, accepted.json()["id"])
 
 
-def test_a_change_is_refused_when_the_campaign_is_another_by_now(
+def test_a_change_is_rejected_if_the_campaign_has_changed_meanwhile(
     guarded: Guarded, post: Callable[..., Any]
 ) -> None:
     with Store.open(guarded.directory) as store:
@@ -146,7 +148,7 @@ def test_a_change_is_refused_when_the_campaign_is_another_by_now(
         ({"name": "a/b"}, "name"),
     ],
 )
-def test_what_a_request_may_not_name(
+def test_a_request_may_not_name_paths_or_unknown_things(
     post: Callable[..., Any], change: dict[str, object], why: str
 ) -> None:
     answer = post("/v1/campaigns", SPEC | change)
@@ -154,7 +156,7 @@ def test_what_a_request_may_not_name(
     assert why in answer.json()["detail"]
 
 
-def test_only_testbeds_that_are_registered(tmp_path: Path) -> None:
+def test_only_registered_testbeds_can_be_used(tmp_path: Path) -> None:
     registered = tmp_path / "testbeds"
     registered.mkdir()
     (registered / "spare.yaml").write_text(TESTBED)
@@ -174,7 +176,7 @@ def test_only_testbeds_that_are_registered(tmp_path: Path) -> None:
         assert client.get("/v1/campaigns", headers=headers).json()["items"] == []
 
 
-def test_a_run_that_does_not_begin_says_why(guarded: Guarded, post: Callable[..., Any]) -> None:
+def test_a_run_that_does_not_start_records_why(guarded: Guarded, post: Callable[..., Any]) -> None:
     with Store.open(guarded.directory) as store:
         campaign = store.create_campaign("broken", "{}", 1, datetime.now(UTC)).id
     assert post(f"/v1/campaigns/{campaign}/resume").status_code == 202
@@ -182,8 +184,8 @@ def test_a_run_that_does_not_begin_says_why(guarded: Guarded, post: Callable[...
     answer = guarded.client.get(
         f"/v1/campaigns/{campaign}/events", headers=guarded.headers(Scope.READ)
     )
-    told = answer.json()["items"]
-    assert [event["kind"] for event in told] == [
+    events = answer.json()["items"]
+    assert [event["kind"] for event in events] == [
         "campaign-created",
         "resume-requested",
         "start-failed",

@@ -1,4 +1,4 @@
-"""What the pages say of a campaign, from one that really ran."""
+"""Content of a campaign's pages, from a campaign that really ran."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from tuner.time_use import TimeUse
 
 
 @pytest.fixture(scope="module")
-def seen(measured: Path) -> Iterator[Snapshot]:
-    """Return a finished campaign."""
+def snapshot(measured: Path) -> Iterator[Snapshot]:
+    """Return the snapshot of a finished campaign."""
     with Store.open(measured) as store:
         yield Sight(store).of(store.campaign("last").id)
 
 
-def page_of(seen: Snapshot, absence: Absence | None = None) -> view.View:
-    return view.of(seen, EffectsCache(files=False).of(seen), absence)
+def page_of(snapshot: Snapshot, absence: Absence | None = None) -> view.View:
+    return view.of(snapshot, EffectsCache(files=False).of(snapshot), absence)
 
 
 def event(kind: str) -> Event:
     return Event(10**6, datetime.now(UTC), kind, f"it was {kind}")
 
 
-def in_the_middle(seen: Snapshot, arms: int) -> tuple[Snapshot, Block]:
-    """The campaign as it was in the middle of its newest block, so many arms measured."""
-    whole = seen.recent[-1]
+def in_the_middle(snapshot: Snapshot, arms: int) -> tuple[Snapshot, Block]:
+    """The campaign as it was during its newest block, after ``arms`` measured arms."""
+    whole = snapshot.recent[-1]
     block = replace(whole, state=BlockState.RUNNING, measurements=whole.measurements[:arms])
-    campaign = replace(seen.campaign, state=CampaignState.RUNNING, recommendation=None)
-    return replace(seen, campaign=campaign, running=(block,), recent=(block,)), block
+    campaign = replace(snapshot.campaign, state=CampaignState.RUNNING, recommendation=None)
+    return replace(snapshot, campaign=campaign, running=(block,), recent=(block,)), block
 
 
 def test_why_reads_blocks_that_were_measured_long_ago(
@@ -62,65 +62,67 @@ def test_why_reads_blocks_that_were_measured_long_ago(
         assert [b.number for b in why.paired(store, campaign, early)] == [last]
 
 
-def test_the_headline_of_a_comparison_is_that_of_its_table(seen: Snapshot) -> None:
+def test_the_headline_of_a_comparison_is_that_of_its_table(snapshot: Snapshot) -> None:
     running = replace(
-        seen, campaign=replace(seen.campaign, state=CampaignState.RUNNING, recommendation=None)
+        snapshot,
+        campaign=replace(snapshot.campaign, state=CampaignState.RUNNING, recommendation=None),
     )
     fast, slow = Estimate(0.8, 0.75, 0.85), Estimate(1.2, 1.1, 1.3)
 
-    def told(*shown: ShownEffect) -> tuple[str, str]:
+    def headline(*effects: ShownEffect) -> tuple[str, str]:
         rows = [
-            ComparedConfiguration(f"c{n}", n, "", 9, of, {}) for n, of in enumerate(shown, start=1)
+            ComparedConfiguration(f"c{n}", n, "", 9, of, {})
+            for n, of in enumerate(effects, start=1)
         ]
-        given = NamedComparison(tuple(rows), 0.983, 0.95, 0.02)
-        page = view.of(running, EffectsCache(files=False).of(running), None, given)
+        table = NamedComparison(tuple(rows), 0.983, 0.95, 0.02)
+        page = view.of(running, EffectsCache(files=False).of(running), None, table)
         return page.best, page.sure
 
-    best, sure = told(ShownEffect(Word.SLOWER, slow), ShownEffect(Word.FASTER, fast))
+    best, sure = headline(ShownEffect(Word.SLOWER, slow), ShownEffect(Word.FASTER, fast))
     assert best == "Shown: c2 is 25.0% faster than the baseline"
     assert sure.startswith("98.3% interval")
     assert "nothing is certified yet" in sure
     open_ = ShownEffect(Word.OPEN, fast)
-    assert told(ShownEffect(Word.SLOWER, slow), open_) == (
+    assert headline(ShownEffect(Word.SLOWER, slow), open_) == (
         "Nothing is shown to be faster than the baseline",
         "",
     )
 
 
-def test_the_arm_in_hand_is_told(seen: Snapshot) -> None:
-    first, block = in_the_middle(seen, 0)
+def test_the_current_arm_is_shown(snapshot: Snapshot) -> None:
+    first, block = in_the_middle(snapshot, 0)
     kind = {BlockKind.SEARCH: "search", BlockKind.CERTIFY: "certification"}[block.kind]
     assert doing(first) == f"{kind}, race {block.race}, block {block.number}"
     (line,) = now(first)
     assert f"0 of {len(block.order)} arms measured; arm 1 in hand" in line
-    second, block = in_the_middle(seen, 1)
+    second, block = in_the_middle(snapshot, 1)
     line, before = now(second)
     assert "arm 2 in hand" in line
-    shown = "the baseline" if block.order[1] == BASELINE else f"trial {block.order[1]}"
-    assert shown in line
+    name = "the baseline" if block.order[1] == BASELINE else f"trial {block.order[1]}"
+    assert name in line
     assert f"workload {block.measurements[0].workload_s:.1f} s" in before
-    last, block = in_the_middle(seen, len(block.order))
+    last, block = in_the_middle(snapshot, len(block.order))
     assert "it is being put together" in now(last)[0]
 
 
-def test_an_arm_whose_trial_has_failed_is_passed_over(seen: Snapshot) -> None:
-    running, block = in_the_middle(seen, 0)
+def test_an_arm_whose_trial_has_failed_is_skipped(snapshot: Snapshot) -> None:
+    running, block = in_the_middle(snapshot, 0)
     failed = block.order[0]
     trials = tuple(
-        replace(t, state=TrialState.FAILED) if t.number == failed else t for t in seen.trials
+        replace(t, state=TrialState.FAILED) if t.number == failed else t for t in snapshot.trials
     )
     assert "arm 2 in hand" in now(replace(running, trials=trials))[0]
 
 
-def test_blocks_on_several_testbeds_are_told_apart(seen: Snapshot) -> None:
-    running, block = in_the_middle(seen, 0)
+def test_blocks_on_several_testbeds_are_told_apart(snapshot: Snapshot) -> None:
+    running, block = in_the_middle(snapshot, 0)
     both = (replace(block, testbed="left"), replace(block, testbed="right", number=99))
     lines = now(replace(running, running=both))
     assert [line.partition(":")[0] for line in lines] == ["On left", "On right"]
 
 
 @pytest.mark.parametrize(
-    ("kinds", "said"),
+    ("kinds", "text"),
     [
         (("pause-requested",), "asked to pause"),
         (("cancel-requested", "measured"), "asked to end"),
@@ -130,16 +132,16 @@ def test_blocks_on_several_testbeds_are_told_apart(seen: Snapshot) -> None:
         ((), None),
     ],
 )
-def test_what_was_asked_for_is_told_until_it_is_done(
-    seen: Snapshot, kinds: tuple[str, ...], said: str | None
+def test_a_request_is_shown_until_it_is_done(
+    snapshot: Snapshot, kinds: tuple[str, ...], text: str | None
 ) -> None:
-    lines = now(replace(seen, events=tuple(map(event, kinds))))
-    assert len(lines) == (said is not None)
-    assert said is None or said in lines[0]
+    lines = now(replace(snapshot, events=tuple(map(event, kinds))))
+    assert len(lines) == (text is not None)
+    assert text is None or text in lines[0]
 
 
-def test_the_expected_end_follows_from_what_the_budget_was_used_for(seen: Snapshot) -> None:
-    running, _ = in_the_middle(seen, 0)
+def test_the_expected_end_follows_from_what_the_budget_was_used_for(snapshot: Snapshot) -> None:
+    running, _ = in_the_middle(snapshot, 0)
     assert running.rules is not None
     budget_s = running.rules.budget_s
     half = replace(
@@ -157,26 +159,26 @@ def test_the_expected_end_follows_from_what_the_budget_was_used_for(seen: Snapsh
     assert expected_end(replace(half, measuring_s=0.0)) is None
     assert expected_end(replace(half, measuring_s=budget_s)) is None
     assert expected_end(replace(half, rules=None)) is None
-    assert expected_end(seen) is None
+    assert expected_end(snapshot) is None
 
 
-def test_kinds_of_blocks_are_compared_apart(seen: Snapshot) -> None:
-    finalist = seen.leader
-    fresh, search = compare_trials(seen, seen.scored, BASELINE, finalist)
+def test_kinds_of_blocks_are_compared_separately(snapshot: Snapshot) -> None:
+    finalist = snapshot.leader
+    fresh, search = compare_trials(snapshot, snapshot.scored, BASELINE, finalist)
     assert (fresh.kind, search.kind) == ("certification", "search")
-    for found, kind in ((fresh, BlockKind.CERTIFY), (search, BlockKind.SEARCH)):
-        count = sum(finalist in scores for of, scores in seen.scored if of is kind)
-        assert f"in the {count} blocks that measured both" in found.text
-        assert found.rows[1][1] == str(count)
-    # The pilot's twin was in the pilot, and there with the baseline alone.
-    (pilot,) = compare_trials(seen, seen.scored, BASELINE, 1)
+    for comparison, kind in ((fresh, BlockKind.CERTIFY), (search, BlockKind.SEARCH)):
+        count = sum(finalist in scores for of, scores in snapshot.scored if of is kind)
+        assert f"in the {count} blocks that measured both" in comparison.text
+        assert comparison.rows[1][1] == str(count)
+    # The pilot's twin was measured only in the pilot, together with the baseline.
+    (pilot,) = compare_trials(snapshot, snapshot.scored, BASELINE, 1)
     assert pilot.kind == "pilot"
-    both = compare_trials(seen, seen.scored, 1, finalist)
+    both = compare_trials(snapshot, snapshot.scored, 1, finalist)
     assert {of.text for of in both} == {f"No block has measured both trial 1 and trial {finalist}."}
 
 
-def test_the_page_has_every_panel(seen: Snapshot) -> None:
-    page = page_of(seen)
+def test_the_page_has_every_panel(snapshot: Snapshot) -> None:
+    page = page_of(snapshot)
     (plot,) = page.effect_plots
     assert plot.name == "cache_manager.daemons"
     assert "faster than not set (95% interval" in plot.text
@@ -185,62 +187,62 @@ def test_the_page_has_every_panel(seen: Snapshot) -> None:
     assert page.now == ()
 
 
-def test_what_was_counted_around_the_runs_is_shown(seen: Snapshot) -> None:
-    block = seen.recent[-1]
+def test_diagnostics_are_shown(snapshot: Snapshot) -> None:
+    block = snapshot.recent[-1]
     arms = tuple(replace(m, diagnostics={"rx.resends": 3.0}) for m in block.measurements)
-    page = page_of(replace(seen, recent=(replace(block, measurements=arms),)))
-    assert page.diagnostics_of == ("The baseline", f"Trial {seen.leader}")
+    page = page_of(replace(snapshot, recent=(replace(block, measurements=arms),)))
+    assert page.diagnostics_of == ("The baseline", f"Trial {snapshot.leader}")
     (row,) = page.diagnostics
     assert (row.what, row.texts) == ("packets sent again", ("3", "3"))
 
 
-def test_a_campaign_that_nobody_runs_says_so(seen: Snapshot) -> None:
-    running, _ = in_the_middle(seen, 1)
-    absence = Absence(seen.campaign.id, "its process (1 on x) has died", queued=False)
+def test_a_campaign_that_nobody_runs_says_so(snapshot: Snapshot) -> None:
+    running, _ = in_the_middle(snapshot, 1)
+    absence = Absence(snapshot.campaign.id, "its process (1 on x) has died", queued=False)
     page = page_of(running, absence)
     assert page.absence == absence
     assert page.doing == "by its state, but not heard from"
     assert page.now == ()
     assert page.expected_end is None
     assert (page.can_pause, page.can_resume, page.can_cancel) == (False, True, True)
-    # What is a worker's is not begun beside it.
+    # A queued campaign is left to its worker.
     assert not page_of(running, replace(absence, queued=True)).can_resume
 
 
-def test_a_campaign_that_stopped_says_why(seen: Snapshot) -> None:
-    campaign = replace(seen.campaign, state=CampaignState.FAILED, reason="the host is gone")
-    page = page_of(replace(seen, campaign=campaign))
+def test_a_campaign_that_stopped_says_why(snapshot: Snapshot) -> None:
+    campaign = replace(snapshot.campaign, state=CampaignState.FAILED, reason="the host is gone")
+    page = page_of(replace(snapshot, campaign=campaign))
     assert page.stopped == "the host is gone"
     assert page.can_resume
 
 
-def test_the_first_screen_says_what_is_best_and_how_sure_that_is(seen: Snapshot) -> None:
-    page = page_of(seen)
-    assert page.best.startswith(f"Certified: trial {seen.leader} is ")
+def test_the_first_screen_says_what_is_best_and_how_sure_that_is(snapshot: Snapshot) -> None:
+    page = page_of(snapshot)
+    assert page.best.startswith(f"Certified: trial {snapshot.leader} is ")
     assert "fresh blocks" in page.sure
-    running, _ = in_the_middle(seen, 0)
+    running, _ = in_the_middle(snapshot, 0)
     best = page_of(running)
-    assert best.best.startswith(f"Best so far: trial {seen.leader} looks ")
+    assert best.best.startswith(f"Best so far: trial {snapshot.leader} looks ")
     assert "nothing is certified yet" in best.sure
     nothing = page_of(replace(running, leader=BASELINE))
     assert (nothing.best, nothing.sure) == ("Nothing looks better than the baseline so far", "")
 
 
-def test_a_trial_tells_how_it_differs_from_the_baseline(seen: Snapshot) -> None:
-    page = page_of(seen)
+def test_a_trial_shows_how_it_differs_from_the_baseline(snapshot: Snapshot) -> None:
+    page = page_of(snapshot)
     rows = {trial.number: trial.changes for trial in page.trials}
     assert rows[BASELINE] == ()
-    (row,) = rows[seen.leader]
+    (row,) = rows[snapshot.leader]
     assert (row.name, row.before) == ("daemons", "not set")
     (one,) = page.slices
     assert str(one.drawing).count("<circle") > 3
 
 
-def test_a_disturbance_is_marked_where_it_was(seen: Snapshot) -> None:
-    middle = seen.drift[len(seen.drift) // 2]
-    told = Event(10**6, middle.started, "testbed-lost", "the host was gone")
-    page = page_of(replace(seen, events=(told,)))
+def test_a_disturbance_is_marked_where_it_was(snapshot: Snapshot) -> None:
+    middle = snapshot.drift[len(snapshot.drift) // 2]
+    loss = Event(10**6, middle.started, "testbed-lost", "the host was gone")
+    page = page_of(replace(snapshot, events=(loss,)))
     assert page.disturbed.endswith(f"after block {middle.block}: the host was gone")
     assert str(page.drift).count('class="disturbed"') == 1
-    early = replace(told, at=seen.drift[0].started - timedelta(seconds=1))
-    assert page_of(replace(seen, events=(early,))).disturbed == ""
+    early = replace(loss, at=snapshot.drift[0].started - timedelta(seconds=1))
+    assert page_of(replace(snapshot, events=(early,))).disturbed == ""

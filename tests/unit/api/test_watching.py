@@ -1,4 +1,4 @@
-"""Streams of events: everybody gets every event, in order, whenever they come."""
+"""Event streams: every watcher gets every event in order, whenever it connects."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def happen(store: Store, campaign: str, count: int) -> None:
 
 async def all_of(feeds: Feeds, campaign: str, after: int, late_s: float) -> list[int]:
     await asyncio.sleep(late_s)
-    found: list[int] = []
+    numbers: list[int] = []
     async for event in feeds.watch(campaign, after):
         if event is None:
-            return found
+            return numbers
         assert isinstance(event, Event)
-        found.append(event.number)
+        numbers.append(event.number)
     raise AssertionError("the stream ended without saying so")
 
 
@@ -58,24 +58,22 @@ def test_every_watcher_gets_every_event_in_order(store: Store) -> None:
         feeds = Feeds(store, most=1000)
         writer = threading.Thread(target=live)
         writer.start()
-        found = await asyncio.gather(
+        results = await asyncio.gather(
             *(all_of(feeds, campaign, 10 * n, 0.01 * n) for n in range(100))
         )
         await asyncio.to_thread(writer.join)
         assert feeds.watchers == 0
-        return list(found)
+        return list(results)
 
-    found = asyncio.run(watch())
+    results = asyncio.run(watch())
     last = len(store.events(campaign))
     assert last == 1002
-    for n, numbers in enumerate(found):
+    for n, numbers in enumerate(results):
         assert numbers == list(range(10 * n + 1, last + 1))
 
 
 @pytest.mark.slow
-def test_the_database_is_looked_at_once_for_all_who_watch(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_watchers_share_the_database_queries(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign = store.create_campaign("watched", "{}", 1, NOW).id
     looks = 0
     events = store.events
@@ -97,12 +95,12 @@ def test_the_database_is_looked_at_once_for_all_who_watch(
         assert await asyncio.gather(*watchers) == [[1, 2]] * 200
 
     asyncio.run(watch())
-    # Twice a second, however long all that takes; each for themselves would be far more.
+    # Two queries per second, however long this takes; separate queries would be far more.
     assert looks < 200
 
 
 @pytest.mark.slow
-def test_whoever_watches_is_told_when_nobody_is_heard_from(
+def test_watchers_are_notified_when_no_process_is_alive(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watching, "_PRESENCE_S", 0.0)
@@ -116,7 +114,7 @@ def test_whoever_watches_is_told_when_nobody_is_heard_from(
         assert isinstance(missed, Presence)
         assert missed.absence is not None
         assert missed.absence.said.startswith("no process runs it any more")
-        # Somebody takes it up; then it is paused, and nobody is to be heard from.
+        # A process resumes it. Later it is paused, when no process is expected.
         await asyncio.to_thread(
             store.take_testbeds, campaign, ["x"], this_process(), LIMIT_S, lambda _: True, event
         )
@@ -132,7 +130,7 @@ def test_whoever_watches_is_told_when_nobody_is_heard_from(
     asyncio.run(watch())
 
 
-def test_one_watcher_too_many_is_refused(store: Store) -> None:
+def test_one_watcher_too_many_is_rejected(store: Store) -> None:
     campaign = store.create_campaign("watched", "{}", 1, NOW).id
 
     async def watch() -> None:

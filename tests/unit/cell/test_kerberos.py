@@ -1,4 +1,4 @@
-"""What is said of a KDC that does not start."""
+"""The error for a KDC that does not start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from deploy.cell import CellError, Completed, kerberos
 
 
 class Server:
-    """In place of a node: everything works there but that the KDC ever runs."""
+    """Fake node on which every command works, but the KDC never starts."""
 
     name = "server"
 

@@ -1,4 +1,4 @@
-"""Packages that are unpacked privately."""
+"""Packages unpacked into private directories."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from deploy.cell import packages
 
 
-def test_private_packages_are_in_a_directory_of_root_alone(
+def test_private_packages_are_in_a_directory_that_only_root_can_enter(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     requests: list[tuple[str, tuple[str, ...]]] = []

@@ -1,4 +1,4 @@
-"""What a cell may be called and made of, and what is said of a record that cannot be read."""
+"""Names, specifications, damaged records and processes of cells."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_damaged_record_is_one_line_that_says_what_to_do(tmp_path: Path, recor
     assert "\n" not in str(caught.value)
 
 
-def test_a_machine_without_the_device_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_device_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
 
     def refuse(path: str, flags: int) -> int:
@@ -96,28 +96,30 @@ def test_a_machine_without_the_device_is_told_so(monkeypatch: pytest.MonkeyPatch
         cell.require_machine()
 
 
-def test_nobody_else_is_told_to_use_sudo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_users_other_than_root_are_told_to_use_sudo(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     for act in (lambda: Cells(tmp_path).up(CellSpec()), lambda: Cells(tmp_path).down("default")):
         with pytest.raises(CellError, match=r"needs root .*sudo"):
             act()
 
 
-def test_a_process_is_told_from_another_with_its_number() -> None:
+def test_a_process_is_distinguished_from_another_with_its_pid() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    named = ProcessId.of(child.pid)
-    assert named.is_alive()
+    identity = ProcessId.of(child.pid)
+    assert identity.is_alive()
     for other in (
-        ProcessId(named.pid, named.start_ticks + 1, named.boot_id),
-        ProcessId(named.pid, named.start_ticks, "another boot"),
+        ProcessId(identity.pid, identity.start_ticks + 1, identity.boot_id),
+        ProcessId(identity.pid, identity.start_ticks, "another boot"),
     ):
         assert not other.is_alive()
         assert other.kill()
     assert child.poll() is None
-    assert named.kill()
-    assert not named.is_alive()
+    assert identity.kill()
+    assert not identity.is_alive()
     with pytest.raises(ProcessLookupError):
-        ProcessId.of(named.pid)
+        ProcessId.of(identity.pid)
     assert child.stdin is not None
     child.stdin.close()
     child.wait()
@@ -148,14 +150,14 @@ def test_a_node_that_is_too_slow_is_a_failure_of_the_cell(tmp_path: Path) -> Non
     assert isinstance(failed.value, TimeoutError)
 
 
-def test_a_daemon_that_keeps_the_output_open_does_not_hold_up() -> None:
+def test_a_daemon_that_keeps_the_output_open_does_not_block() -> None:
     script = "import os, time; print('up', flush=True); os.fork() or time.sleep(5)"
     done = run_to_end([sys.executable, "-c", script], None, 30.0, {})
     assert (done.status, done.stdout) == (0, b"up\n")
 
 
 @pytest.mark.slow
-def test_where_no_process_can_be_watched_commands_end_all_the_same(
+def test_commands_run_where_pidfds_are_not_available(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def forbidden(pid: int) -> int:

@@ -1,4 +1,4 @@
-"""Who answers the questions of ``draw`` in tests."""
+"""Implementations of ``Ask`` for tests of ``draw``."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from search_spaces import Value
 
 
 class Chance:
-    """Answers by a seeded generator and remembers the range that came with each question."""
+    """Random answers from a seed. ``ranges``: the ranges given for each question."""
 
     def __init__(self, seed: int, set_probability: float = 0.5) -> None:
         self._random = random.Random(seed)
         self._set_probability = set_probability
-        self.asked: dict[str, set[tuple[object, ...]]] = {}
+        self.ranges: dict[str, set[tuple[object, ...]]] = {}
 
     def integer(self, name: str, low: int, high: int, log: bool) -> int:
-        self.asked.setdefault(name, set()).add((low, high, log))
+        self.ranges.setdefault(name, set()).add((low, high, log))
         if not log:
             return self._random.randint(low, high)
         return min(
@@ -26,14 +26,14 @@ class Chance:
         )
 
     def choice(self, name: str, options: Sequence[Value]) -> Value:
-        self.asked.setdefault(name, set()).add(tuple(options))
+        self.ranges.setdefault(name, set()).add(tuple(options))
         if name.endswith("?"):
             return self._random.random() < self._set_probability
         return self._random.choice(options)
 
 
-class Told:
-    """Answers what it was told."""
+class FixedAnswers:
+    """Gives predefined answers."""
 
     def __init__(self, answers: Mapping[str, Value]) -> None:
         self._answers = answers

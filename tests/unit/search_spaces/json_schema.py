@@ -1,4 +1,4 @@
-"""The part of JSON Schema (2020-12) that the published schema uses, for tests."""
+"""Validator for the subset of JSON Schema (2020-12) used by the published schema, for tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "boolean": bool,
     "null": type(None),
 }
-_KNOWN = {
+_KEYWORDS = {
     *("type", "properties", "additionalProperties", "required", "enum", "items", "pattern"),
     *("minProperties", "$ref", "if", "else", "anyOf"),
     *("$schema", "$defs", "title", "description"),
@@ -22,46 +22,48 @@ _KNOWN = {
 
 
 def complaints(document: Any, schema: Any, root: Any = None, path: str = "") -> list[str]:
-    """What is wrong with a document, a line each. Fails on words that it does not know."""
+    """List the errors in a document, one line each. Fails on unknown schema keywords."""
     if schema is True or schema is False:
         return [] if schema else [f"{path}: is not allowed"]
     root = schema if root is None else root
-    assert schema.keys() <= _KNOWN, schema.keys() - _KNOWN
-    found: list[str] = []
+    assert schema.keys() <= _KEYWORDS, schema.keys() - _KEYWORDS
+    messages: list[str] = []
 
     def inner(part: Any, by: Any, name: object) -> None:
-        found.extend(complaints(part, by, root, f"{path}.{name}"))
+        messages.extend(complaints(part, by, root, f"{path}.{name}"))
 
     if "$ref" in schema:
-        found += complaints(document, root["$defs"][schema["$ref"].rpartition("/")[2]], root, path)
+        messages += complaints(
+            document, root["$defs"][schema["$ref"].rpartition("/")[2]], root, path
+        )
     if "anyOf" in schema and all(complaints(document, s, root, path) for s in schema["anyOf"]):
-        found.append(f"{path}: fits none")
+        messages.append(f"{path}: fits none")
     if "if" in schema and complaints(document, schema["if"], root, path):
-        found += complaints(document, schema["else"], root, path)
+        messages += complaints(document, schema["else"], root, path)
     if "type" in schema and not _is(document, schema["type"]):
-        return [*found, f"{path}: {document!r} is not of type {schema['type']}"]
+        return [*messages, f"{path}: {document!r} is not of type {schema['type']}"]
     if "enum" in schema and document not in schema["enum"]:
-        found.append(f"{path}: {document!r} is not one of {schema['enum']}")
+        messages.append(f"{path}: {document!r} is not one of {schema['enum']}")
     if isinstance(document, str) and not re.search(schema.get("pattern", ""), document):
-        found.append(f"{path}: {document!r} does not match")
+        messages.append(f"{path}: {document!r} does not match")
     if isinstance(document, list) and "items" in schema:
         for number, item in enumerate(document):
             inner(item, schema["items"], number)
     if isinstance(document, dict):
-        found += [
+        messages += [
             f"{path}: {k} is missing" for k in schema.get("required", []) if k not in document
         ]
         if len(document) < schema.get("minProperties", 0):
-            found.append(f"{path}: is empty")
+            messages.append(f"{path}: is empty")
         properties = schema.get("properties", {})
         for key, value in document.items():
             inner(value, properties.get(key, schema.get("additionalProperties", True)), key)
-    return found
+    return messages
 
 
 def _is(document: Any, types: str | list[str]) -> bool:
     for name in [types] if isinstance(types, str) else types:
-        wanted = _TYPES[name]
-        if isinstance(document, wanted) and (not isinstance(document, bool) or wanted is bool):
+        expected = _TYPES[name]
+        if isinstance(document, expected) and (not isinstance(document, bool) or expected is bool):
             return True
     return False

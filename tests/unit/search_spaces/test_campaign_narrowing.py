@@ -1,4 +1,4 @@
-"""How a campaign file narrows a space: the words it may use, and one clear line a mistake."""
+"""Narrowing of a space by a campaign file: valid keys, and one clear line per mistake."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_bad_narrowing_is_one_clear_error_and_nothing_is_done(path: Path, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_there_are_good_narrowings_beside_the_bad_ones() -> None:
+def test_there_are_good_and_bad_narrowings() -> None:
     assert len(BAD) >= 20
     assert len(GOOD) >= 5
 
@@ -41,17 +41,17 @@ def test_a_good_narrowing_is_obeyed(path: Path) -> None:
     assert section is not None
     space = load_space(section, "fileserver")
     ask = Chance(1, 0.8)
-    drawn = [draw(space, ask) for _ in range(200)]
-    assert all(space.violations(values) == [] for values in drawn)
-    assert all(values.items() >= section.fix.items() for values in drawn)
+    samples = [draw(space, ask) for _ in range(200)]
+    assert all(space.violations(values) == [] for values in samples)
+    assert all(values.items() >= section.fix.items() for values in samples)
     if section.only is not None:
-        assert {name for values in drawn for name in values} == set(section.only)
+        assert {name for values in samples for name in values} == set(section.only)
     for name in section.also:
-        assert any(name in values for values in drawn)
+        assert any(name in values for values in samples)
     for name, bounds in section.range.items():
-        seen = {values[name] for values in drawn if name in values}
-        assert seen
+        sampled_values = {values[name] for values in samples if name in values}
+        assert sampled_values
         if isinstance(bounds[0], str):
-            assert seen <= set(bounds)
+            assert sampled_values <= set(bounds)
         else:
-            assert all(int(bounds[0]) <= int(value) <= int(bounds[1]) for value in seen)
+            assert all(int(bounds[0]) <= int(value) <= int(bounds[1]) for value in sampled_values)

@@ -1,4 +1,4 @@
-"""``fstune space``, as a user types it."""
+"""The command ``fstune space``."""
 
 from __future__ import annotations
 
@@ -54,35 +54,35 @@ def test_show_has_every_parameter_rule_and_preset(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", names())
-def test_show_json_is_whole(name: str) -> None:
-    space, found = load(name), json.loads(output("show", name, "--json"))
-    assert found["name"] == name
-    assert list(found["parameters"]) == [p.name for p in space.parameters]
+def test_show_json_is_complete(name: str) -> None:
+    space, document = load(name), json.loads(output("show", name, "--json"))
+    assert document["name"] == name
+    assert list(document["parameters"]) == [p.name for p in space.parameters]
     for parameter in space.parameters:
-        told = found["parameters"][parameter.name]
-        assert told["kind"] == parameter.kind
-        assert told["risk"] == parameter.risk
-        assert told["source"] == parameter.source
+        entry = document["parameters"][parameter.name]
+        assert entry["kind"] == parameter.kind
+        assert entry["risk"] == parameter.risk
+        assert entry["source"] == parameter.source
         if parameter.kind.numeric:
-            assert told["range"] == [parameter.low, parameter.high]
-    assert {o.flag for o in space.options if o.left_out} == found["left_out"].keys()
+            assert entry["range"] == [parameter.low, parameter.high]
+    assert {o.flag for o in space.options if o.left_out} == document["left_out"].keys()
 
 
 @pytest.mark.slow
-def test_check_accepts_what_is_good() -> None:
+def test_check_accepts_good_spaces() -> None:
     lines = output("check").splitlines()
     assert [line.partition(":")[0] for line in lines] == names()
     own = DATA / "good" / "by-differences.yaml"
     assert output("check", str(own)).startswith(f"{own}: good; 3 parameters, 3 searched")
 
 
-def test_check_says_what_is_bad() -> None:
+def test_check_reports_errors() -> None:
     file = DATA / "bad" / "shape-kind-unknown.yaml"
     assert failure("check", str(file)).startswith(f"{file}: parameters.width.kind: ")
     assert "did you mean" in failure("show", "openafs-fileserver-1.7")
 
 
-def test_check_finds_an_expression_that_has_no_value_for_some_draws(tmp_path: Path) -> None:
+def test_check_finds_an_expression_that_has_no_value_for_some_samples(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     text = (DATA / "good" / "tiny.yaml").read_text(encoding="utf-8")
     file.write_text(text.replace("memory_bytes // width", "memory_bytes // (width - 5)"))
@@ -91,16 +91,16 @@ def test_check_finds_an_expression_that_has_no_value_for_some_draws(tmp_path: Pa
 
 def test_sample_is_the_same_for_a_seed_and_valid() -> None:
     space = load(SERVER)
-    found = json.loads(output("sample", SERVER, "-n", "30", "--seed", "4", "--json"))
-    assert len(found) == 30
-    for one in found:
-        assert space.violations(one["values"]) == []
-        assert one["rendered"] == space.render(one["values"])
+    samples = json.loads(output("sample", SERVER, "-n", "30", "--seed", "4", "--json"))
+    assert len(samples) == 30
+    for sample in samples:
+        assert space.violations(sample["values"]) == []
+        assert sample["rendered"] == space.render(sample["values"])
     assert output("sample", SERVER, "-n", "7") == output("sample", SERVER, "-n", "7")
     assert output("sample", SERVER, "-n", "7") != output("sample", SERVER, "-n", "7", "--seed", "2")
     lines = output("sample", SERVER, "-n", "30", "--seed", "4").splitlines()
     assert [line.split() for line in lines if "#" not in line] == [
-        one["rendered"] for one in found if one["rendered"]
+        sample["rendered"] for sample in samples if sample["rendered"]
     ]
 
 
@@ -110,20 +110,20 @@ def test_samples_are_bounded_and_printed_as_they_are_drawn(
     refused = fstune("sample", SERVER, "-n", "100000000000000000000000")
     assert refused.exit_code == 2
     assert "1000000" in refused.output
-    said: list[str] = []
+    lines: list[str] = []
 
-    def hear(text: str, **_: object) -> None:
-        said.append(text)
-        if len(said) == 3:
+    def record(text: str, **_: object) -> None:
+        lines.append(text)
+        if len(lines) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(space_command, "say", hear)
+    monkeypatch.setattr(space_command, "say", record)
     with pytest.raises(KeyboardInterrupt):
         space_command.sample(SERVER, 1_000_000)
-    assert len(said) == 3
+    assert len(lines) == 3
 
 
-def test_explain_tells_limits_and_source() -> None:
+def test_explain_shows_limits_and_source() -> None:
     text = output("explain", SERVER, "small_vnodes")
     for part in ("2 * threads + 1", "-s", "262144", "viced/viced.c", "xstat_fs.vcache_S_Entries"):
         assert part in text
@@ -159,5 +159,5 @@ def test_parse_prints_what_a_line_means(arguments: list[str], parts: list[str]) 
         ("", "is no program of a space"),
     ],
 )
-def test_parse_says_what_it_cannot_read(line: str, part: str) -> None:
+def test_parse_reports_what_it_cannot_read(line: str, part: str) -> None:
     assert part in failure("parse", line)

@@ -1,4 +1,4 @@
-"""Command lines, both ways."""
+"""Rendering and parsing of command lines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EVERYTHING = [
         ("/usr/lib/openafs/dafileserver -p 23", {"threads": 23}, ()),
         ("-udp 131072 -vlrum 9", {"udp_buffer": 131072, "vlru_max": 9}, ()),
         ("--udpsize=131072", {"udp_buffer": 131072}, ()),
-        # A bare option does not end the one that waits for its value.
+        # A bare option does not end a preceding option that takes values.
         ("-p -jumbo 7", {"threads": 7, "jumbograms": True}, ()),
         ("-jumbo -nojumbo", {"jumbograms": True}, ()),
         ("-nojumbo", {"jumbograms": False}, ()),
@@ -46,7 +46,7 @@ def test_a_command_line_of_the_server(
 ) -> None:
     parsed = SERVER.parse(shlex.split(line))
     if values.get("dir_buffers") == 100:
-        # -b comes next after -implicit, and -L with it becomes the values that -L stands for.
+        # The next option after -implicit is -b; because -L is also given, -L is expanded.
         assert parsed.values["dir_buffers"] == 100
         assert parsed.values["threads"] == 128
         assert "preset" not in parsed.values
@@ -81,7 +81,7 @@ def test_a_command_line_that_the_server_refuses(line: str, part: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_the_client_hands_on_options_that_are_not_its_own() -> None:
+def test_the_client_passes_on_options_that_are_not_its_own() -> None:
     line = "afsd.fuse -dynroot -fakestat -cachedir /c -mountdir /afs -blocks 9000 -oallow_root"
     parsed = CLIENT.parse(line.split())
     assert parsed.values == {"blocks": 9000}
@@ -96,7 +96,7 @@ OLD = load("openafs-fileserver-1.6")
     ("line", "values", "rest"),
     [
         ("/usr/afs/bin/dafileserver -p 23", {"threads": 23}, ()),
-        # The last one counts, and a value may look like an option.
+        # The last occurrence wins, and a value may look like an option.
         ("-p 23 -p 24", {"threads": 24}, ()),
         ("-jumbo -nojumbo", {"jumbograms": False}, ()),
         ("-nojumbo -jumbo", {"jumbograms": True}, ()),
@@ -179,7 +179,7 @@ def test_settings_and_commands_that_are_refused(space: Space, line: str, part: s
     assert "\n" not in str(error.value)
 
 
-def test_lines_are_what_a_person_types() -> None:
+def test_lines_can_be_typed_as_they_are() -> None:
     assert SERVER.lines({"threads": 12, "jumbograms": True}) == ["-p 12 -jumbo"]
     assert HOST.lines({"wmem_max": 2, "rmem_max": 1}) == [
         "net.core.rmem_max=1",
@@ -207,7 +207,7 @@ def test_the_order_of_options_is_that_of_the_space() -> None:
         ({"preset": "M"}, "'M' is no categorical"),
     ],
 )
-def test_what_cannot_be_rendered(values: dict[str, Value], part: str) -> None:
+def test_invalid_values_cannot_be_rendered(values: dict[str, Value], part: str) -> None:
     with pytest.raises(SpaceError) as error:
         SERVER.render(values)
     assert part.replace("is no int", "is no log_int") in str(error.value)
@@ -216,7 +216,7 @@ def test_what_cannot_be_rendered(values: dict[str, Value], part: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("space", EVERYTHING, ids=lambda space: str(space.name))
 @given(seed=st.integers(min_value=0, max_value=2**32))
-def test_what_is_rendered_means_the_same_when_parsed(space, seed):  # type: ignore[no-untyped-def]
+def test_parsing_rendered_options_gives_the_same_values(space, seed):  # type: ignore[no-untyped-def]
     values = draw(space, Chance(seed))
     parsed = space.parse([space.program, *space.render(values)])
     assert parsed.values == values

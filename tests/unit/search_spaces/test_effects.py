@@ -1,4 +1,4 @@
-"""Violations, clamps and what reading back should show."""
+"""Violations, clamped values and expected read-back values."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ ROOMY = {"net_core_rmem_max": 33554432, "memory_bytes": 1 << 36, "nofile": 52428
     ],
 )
 def test_a_violation_is_a_sentence(values: dict[str, Value], part: str) -> None:
-    found = SERVER.violations(values, ROOMY)
-    assert len(found) == 1
-    assert part in found[0]
+    messages = SERVER.violations(values, ROOMY)
+    assert len(messages) == 1
+    assert part in messages[0]
     assert values != SERVER.parse([]).values
 
 
 def test_a_long_command_line_is_a_violation() -> None:
     values = {p.name: p.low for p in SERVER.parameters if p.kind.numeric}
-    found = SERVER.violations({**values, "busy_threshold": 600}, ROOMY)
-    assert any("245 characters" in sentence for sentence in found)
+    messages = SERVER.violations({**values, "busy_threshold": 600}, ROOMY)
+    assert any("245 characters" in sentence for sentence in messages)
 
 
-def test_clamps_are_known_by_their_reason() -> None:
+def test_clamped_values_have_a_reason() -> None:
     expected = SERVER.effective(
         {"threads": 128, "small_vnodes": 200, "udp_buffer": 1 << 20, "volume_cache": 50}
     )
@@ -61,7 +61,7 @@ def test_ignored_values_leave_the_default() -> None:
     assert (expected.value, expected.requested, expected.clamped) == (65536, 12800, True)
 
 
-def test_file_descriptors_bound_the_threads() -> None:
+def test_file_descriptors_limit_the_threads() -> None:
     expected = SERVER.effective({"threads": 200}, {"nofile": 100})["threads"]
     assert (expected.value, expected.clamped) == (68, True)
 
@@ -84,16 +84,16 @@ def test_nothing_set_expects_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "shown"),
+    ("values", "readings"),
     [
         ({"memcache": True, "blocks": 65536, "chunksize": 14}, {"chunksize": 16384}),
         ({"chunksize": 20}, {"chunksize": 1048576}),
         ({"files": 9000, "dcache": 4000}, {"files": 9000, "dcache": 4000}),
     ],
 )
-def test_the_client_shows_sizes(values: dict[str, Value], shown: dict[str, Value]) -> None:
+def test_the_client_shows_sizes(values: dict[str, Value], readings: dict[str, Value]) -> None:
     expected = CLIENT.effective(values)
-    assert {name: expected[name].reading for name in shown} == shown
+    assert {name: expected[name].reading for name in readings} == readings
     assert expected.keys() == values.keys()
 
 
@@ -116,7 +116,7 @@ def test_the_client_chooses_its_chunks(blocks: int, memcache: bool, chunksize: i
     assert default({"blocks": blocks, "memcache": memcache}) == chunksize
 
 
-def test_memory_grows_with_what_is_asked_for() -> None:
+def test_memory_grows_with_the_requested_values() -> None:
     plain = SERVER.memory_bytes({})
     assert SERVER.memory_bytes({"callbacks": 1_060_000}) - plain == 64_000_000
     assert CLIENT.memory_bytes({"memcache": True, "blocks": 200000}) > 200000 * 1024

@@ -1,4 +1,4 @@
-"""Arithmetic in space files: what may be written and what it gives."""
+"""Arithmetic expressions in space files: what is allowed, and results."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_names_are_known_before_it_is_computed() -> None:
         "(threads if threads else 'a') * 9",
     ],
 )
-def test_what_may_not_be_written(text: str) -> None:
+def test_expressions_that_are_not_allowed(text: str) -> None:
     with pytest.raises(ExpressionError):
         Expression.of(text)
 
@@ -69,13 +69,13 @@ def test_what_may_not_be_written(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["1 // zero", "9 ** 9 ** 9", "word < 1", "unknown + 1", "1e308 * 10"]
 )
-def test_what_has_no_value(text: str) -> None:
+def test_expressions_without_a_value(text: str) -> None:
     with pytest.raises(ExpressionError):
         Expression.of(text)({"zero": 0, "word": "x"})
 
 
 @given(st.integers(min_value=1, max_value=2**70))
-def test_ceil_log2_is_the_smallest_power_that_suffices(number: int) -> None:
+def test_ceil_log2_is_the_smallest_sufficient_exponent(number: int) -> None:
     exponent = Expression.of("ceil_log2(n)")({"n": number})
     assert isinstance(exponent, int)
     assert 2**exponent >= number

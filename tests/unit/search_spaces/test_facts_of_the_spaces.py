@@ -1,4 +1,4 @@
-"""What the packaged spaces say: every known setting, negative controls, risk classes, evidence."""
+"""Content of the packaged spaces: known settings, negative controls, risk classes, evidence."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ SPACES = [load(name) for name in names()]
 
 def test_every_known_setting_is_in_a_space_or_left_out_with_a_reason(root: Path) -> None:
     file = root / "tests/data/spaces/known-settings.yaml"
-    known = yaml.safe_load(file.read_text(encoding="utf-8"))
-    assert len(known) == 105
+    settings = yaml.safe_load(file.read_text(encoding="utf-8"))
+    assert len(settings) == 105
     places = {f"{s.name}/{p.name}" for s in SPACES for p in s.parameters}
     places |= {f"{s.name}/{o.flag}" for s in SPACES for o in s.options if o.left_out}
-    for name, found in known.items():
-        if isinstance(found, str):
-            assert len(found.split()) > 1, name
+    for name, entry in settings.items():
+        if isinstance(entry, str):
+            assert len(entry.split()) > 1, name
         else:
-            assert found, name
-            assert set(found) <= places, name
+            assert entry, name
+            assert set(entry) <= places, name
 
 
 def test_the_spaces_are_those_of_every_component() -> None:
@@ -40,7 +40,7 @@ def test_the_spaces_are_those_of_every_component() -> None:
 
 
 @pytest.mark.parametrize("space", SPACES, ids=lambda space: str(space.name))
-def test_a_space_tells_everything_about_its_parameters(space) -> None:  # type: ignore[no-untyped-def]
+def test_a_space_describes_its_parameters_completely(space) -> None:  # type: ignore[no-untyped-def]
     for parameter in space.parameters:
         assert parameter.about
         assert parameter.source
@@ -61,7 +61,7 @@ def test_spaces_without_a_binary_rest_on_the_source() -> None:
         assert "no binary was at hand; rests on" in load(name).evidence
 
 
-def test_what_is_dangerous_is_held_unless_its_class_is_named() -> None:
+def test_a_risky_parameter_is_not_searched_unless_its_class_is_allowed() -> None:
     risky = {f"{s.name}/{p.name}": p.risk for s in SPACES for p in s.parameters}
     expected = {
         "openafs-fileserver-1.8/sync_behavior": Risk.DURABILITY,
@@ -75,8 +75,8 @@ def test_what_is_dangerous_is_held_unless_its_class_is_named() -> None:
     for space in SPACES:
         assert {p.risk for p in space.searched} == {Risk.PERFORMANCE}
         ask = Chance(1, 1.0)
-        held = {p.name for p in space.parameters if p.risk is not Risk.PERFORMANCE}
-        assert not any(draw(space, ask).keys() & held for _ in range(50))
+        risky_names = {p.name for p in space.parameters if p.risk is not Risk.PERFORMANCE}
+        assert not any(draw(space, ask).keys() & risky_names for _ in range(50))
         for risk in (Risk.DURABILITY, Risk.SECURITY, Risk.AVAILABILITY):
             searched = {p.risk for p in space.narrow(allow_risk=[risk]).searched}
             assert searched <= {Risk.PERFORMANCE, risk}
@@ -92,8 +92,8 @@ def test_negative_controls_are_marked_and_searched_on_purpose_only() -> None:
     on_purpose = server.narrow(also=controls)
     assert set(controls) <= {p.name for p in on_purpose.searched}
     ask = Chance(1, 0.4)
-    drawn = [draw(on_purpose, ask) for _ in range(200)]
-    assert set(controls) <= {name for values in drawn for name in values}
+    samples = [draw(on_purpose, ask) for _ in range(200)]
+    assert set(controls) <= {name for values in samples for name in values}
 
 
 def test_published_configurations_are_named_with_their_source() -> None:

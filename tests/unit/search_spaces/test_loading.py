@@ -1,4 +1,4 @@
-"""Space files: good ones load, bad ones are one clear error."""
+"""Loading of space files: good ones load, bad ones give one clear error."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_packaged_space_is_read_once() -> None:
     assert load("host-network") is load("host-network")
 
 
-def test_a_space_of_ones_own(tmp_path: Path) -> None:
+def test_a_space_in_a_file_of_the_user(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(GOOD)
     space = load(str(file))
@@ -41,7 +41,7 @@ def test_a_space_of_ones_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", BAD, ids=lambda path: str(path.stem))
-def test_a_bad_file_is_one_clear_error(path: Path) -> None:
+def test_a_bad_file_gives_one_clear_error(path: Path) -> None:
     says = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# says: ")
     with pytest.raises(SpaceError) as error:
         load(str(path))
@@ -50,7 +50,7 @@ def test_a_bad_file_is_one_clear_error(path: Path) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_there_are_many_bad_files_and_good_ones_beside_them() -> None:
+def test_there_are_many_bad_files_and_several_good_ones() -> None:
     assert len(BAD) >= 40
     good = [load(str(path)) for path in sorted((DATA / "good").glob("*.yaml"))]
     assert len(good) >= 5
@@ -82,7 +82,7 @@ def test_fileserver_1_6_is_1_8_with_differences() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "word", "parameters: {}", "a: &x [*x]"])
-def test_what_is_no_space(text: str) -> None:
+def test_text_that_is_not_a_space(text: str) -> None:
     with pytest.raises(SpaceError, match=r"^mine\.yaml: "):
         parse_space(text, "mine.yaml")
 

@@ -1,4 +1,4 @@
-"""Campaigns that search less, or more on purpose."""
+"""Narrowing of spaces: searching fewer parameters, or more on purpose."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ def test_narrowing_chooses_what_is_searched() -> None:
 
 def test_a_fixed_value_is_always_there() -> None:
     space = SERVER.narrow(fix={"threads": 64})
-    drawn = [draw(space, Chance(seed)) for seed in range(30)]
-    assert all(values["threads"] == 64 for values in drawn)
-    assert all("preset" not in values for values in drawn)
-    assert len({tuple(values) for values in drawn}) > 5
+    samples = [draw(space, Chance(seed)) for seed in range(30)]
+    assert all(values["threads"] == 64 for values in samples)
+    assert all("preset" not in values for values in samples)
+    assert len({tuple(values) for values in samples}) > 5
 
 
-def test_a_range_is_kept() -> None:
+def test_a_range_is_respected() -> None:
     space = SERVER.narrow(only=["threads", "udp_buffer"], ranges={"threads": [10, 20]})
-    drawn = [draw(space, Chance(seed)) for seed in range(60)]
-    assert {v["threads"] for v in drawn if "threads" in v} <= set(range(10, 21))
+    samples = [draw(space, Chance(seed)) for seed in range(60)]
+    assert {v["threads"] for v in samples if "threads" in v} <= set(range(10, 21))
     words = SERVER.narrow(
         only=["sync_behavior"], allow_risk=["durability"], ranges={"sync_behavior": ["never"]}
     )
-    drawn = [draw(words, Chance(seed)) for seed in range(10)]
-    assert {v["sync_behavior"] for v in drawn if v} == {"never"}
+    samples = [draw(words, Chance(seed)) for seed in range(10)]
+    assert {v["sync_behavior"] for v in samples if v} == {"never"}
 
 
-def test_the_space_that_was_narrowed_is_as_before() -> None:
+def test_narrowing_does_not_modify_the_original_space() -> None:
     before = load("openafs-fileserver-1.8")
     SERVER.narrow(only=["threads"], ranges={"threads": [10, 20]})
     assert before.parameters == SERVER.parameters
@@ -85,7 +85,7 @@ def test_the_space_that_was_narrowed_is_as_before() -> None:
         ({"ranges": {"jumbograms": [True]}, "allow_risk": ["availability"]}, "has no range"),
     ],
 )
-def test_a_narrowing_that_cannot_be_done(narrowing: dict[str, Any], part: str) -> None:
+def test_an_impossible_narrowing_is_an_error(narrowing: dict[str, Any], part: str) -> None:
     with pytest.raises(SpaceError) as error:
         SERVER.narrow(**narrowing)
     assert part in str(error.value)
@@ -95,6 +95,6 @@ def test_a_narrowing_that_cannot_be_done(narrowing: dict[str, Any], part: str) -
 
 def test_a_client_with_its_cache_in_memory() -> None:
     space = CLIENT.narrow(fix={"memcache": True})
-    drawn = [draw(space, Chance(seed, 1.0)) for seed in range(20)]
-    assert all(values["memcache"] is True for values in drawn)
-    assert not any(values.keys() & {"files", "dcache"} for values in drawn)
+    samples = [draw(space, Chance(seed, 1.0)) for seed in range(20)]
+    assert all(values["memcache"] is True for values in samples)
+    assert not any(values.keys() & {"files", "dcache"} for values in samples)

@@ -1,4 +1,4 @@
-"""Drawn configurations are valid, reproducible and cover their ranges."""
+"""Sampled configurations are valid, reproducible and cover their ranges."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from search_spaces import Chance as ByChance
 from search_spaces import Kind, Space, SpaceError, Value, answers, draw, load, names
 
-from .deciders import Chance, Told
+from .deciders import Chance, FixedAnswers
 
 SERVER = load("openafs-fileserver-1.8")
 RISKS = ("durability", "security", "availability")
@@ -40,7 +40,7 @@ def ids(space: Space) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("space", SPACES, ids=ids)
 @given(seed=st.integers(0, 2**32), facts=HOSTS, probability=st.sampled_from([0.2, 0.7, 1.0]))
-def test_whatever_is_drawn_is_valid(  # type: ignore[no-untyped-def]
+def test_every_sample_is_valid(  # type: ignore[no-untyped-def]
     space, seed, facts, probability
 ):
     values = draw(space, Chance(seed, probability), facts)
@@ -54,24 +54,28 @@ def test_everything_searched_is_proposed_over_its_range(space: Space) -> None:
     facts = {"net_core_rmem_max": 1 << 26, "memory_bytes": 1 << 38, "nofile": 1 << 20}
     facts |= {"cache_partition_bytes": 1 << 40, "fixed_command_length": 0}
     if "rmem_max" in space.by_name:
-        del facts["net_core_rmem_max"]  # what that space itself raises, as found
-    drawn = [draw(space, ask, facts) for _ in range(1500)]
+        del facts[
+            "net_core_rmem_max"
+        ]  # this space itself raises that limit from its original value
+    samples = [draw(space, ask, facts) for _ in range(1500)]
     for parameter in space.searched:
-        seen = [values[parameter.name] for values in drawn if parameter.name in values]
-        assert 100 < len(seen) < 1400, parameter.name
+        sampled = [values[parameter.name] for values in samples if parameter.name in values]
+        assert 100 < len(sampled) < 1400, parameter.name
         if parameter.kind in (Kind.INT, Kind.LOG_INT):
-            assert len(set(seen)) > min(60, (parameter.high - parameter.low) // 2), parameter.name
+            assert len(set(sampled)) > min(60, (parameter.high - parameter.low) // 2), (
+                parameter.name
+            )
         elif parameter.kind is Kind.CATEGORICAL:
-            assert set(seen) == set(parameter.candidates)
+            assert set(sampled) == set(parameter.candidates)
         elif parameter.kind is Kind.POWER_OF_TWO:
-            assert {parameter.low, parameter.high} <= set(seen), parameter.name
-    assert all(len(ranges) == 1 for ranges in ask.asked.values())
+            assert {parameter.low, parameter.high} <= set(sampled), parameter.name
+    assert all(len(ranges) == 1 for ranges in ask.ranges.values())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", names())
 def test_ten_thousand_draws_and_none_invalid(name: str) -> None:
-    """bench/space_sampling.py draws ten times as many."""
+    """bench/space_sampling.py draws ten times as many samples."""
     space, ask = load(name), ByChance(11)
     for _ in range(10_000):
         values = draw(space, ask)
@@ -87,17 +91,17 @@ def test_the_same_seed_draws_the_same() -> None:
 
 def test_a_preset_and_its_values_never_come_together() -> None:
     ask = Chance(3)
-    drawn = [draw(SERVER, ask) for _ in range(300)]
-    with_preset = [values for values in drawn if "preset" in values]
+    samples = [draw(SERVER, ask) for _ in range(300)]
+    with_preset = [values for values in samples if "preset" in values]
     assert len(with_preset) > 50
     assert not any(values.keys() & set(SERVER.preset_fields) for values in with_preset)
 
 
 @pytest.mark.parametrize("space", SPACES, ids=ids)
 @given(seed=st.integers(0, 2**32))
-def test_answers_lead_back_to_what_was_drawn(space, seed):  # type: ignore[no-untyped-def]
+def test_answers_reproduce_a_sample(space, seed):  # type: ignore[no-untyped-def]
     values = draw(space, Chance(seed))
-    replayed = draw(space, Told(answers(space, values)))
+    replayed = draw(space, FixedAnswers(answers(space, values)))
     assert space.violations(replayed) == []
     inside = all(
         not space[n].kind.numeric or space[n].low <= v <= space[n].high for n, v in values.items()
@@ -109,41 +113,41 @@ def test_answers_lead_back_to_what_was_drawn(space, seed):  # type: ignore[no-un
 
 def test_what_is_not_searched_stays_as_found() -> None:
     space = SERVER.narrow(only=["udp_buffer"])
-    found: dict[str, Value] = {"sync_behavior": "always", "preset": "L", "busy_threshold": 900}
-    drawn = [draw(space, Chance(seed), initial=found) for seed in range(20)]
-    assert all(values.items() >= found.items() for values in drawn)
-    assert any("udp_buffer" in values for values in drawn)
+    initial: dict[str, Value] = {"sync_behavior": "always", "preset": "L", "busy_threshold": 900}
+    samples = [draw(space, Chance(seed), initial=initial) for seed in range(20)]
+    assert all(values.items() >= initial.items() for values in samples)
+    assert any("udp_buffer" in values for values in samples)
 
 
 def test_a_preset_as_found_gives_way_to_a_search_of_its_values() -> None:
     space = SERVER.narrow(only=["threads"])
-    drawn = [draw(space, Chance(seed), initial={"preset": "L"}) for seed in range(30)]
-    assert all(values["callbacks"] == 64000 for values in drawn)
-    assert all("preset" not in values for values in drawn)
-    assert any("threads" in values for values in drawn)
-    assert any("threads" not in values for values in drawn)
+    samples = [draw(space, Chance(seed), initial={"preset": "L"}) for seed in range(30)]
+    assert all(values["callbacks"] == 64000 for values in samples)
+    assert all("preset" not in values for values in samples)
+    assert any("threads" in values for values in samples)
+    assert any("threads" not in values for values in samples)
 
 
 def test_packets_do_not_move_the_busy_threshold() -> None:
     space = SERVER.narrow(also=["rx_packets"])
-    drawn = [draw(space, Chance(seed)) for seed in range(60)]
-    with_packets = [values for values in drawn if "rx_packets" in values]
+    samples = [draw(space, Chance(seed)) for seed in range(60)]
+    with_packets = [values for values in samples if "rx_packets" in values]
     assert with_packets
     assert all(values["busy_threshold"] == 600 for values in with_packets)
 
 
 def test_a_kernel_limit_that_is_raised_first_lets_a_program_ask_for_more() -> None:
     host, space = load("host-network"), SERVER.narrow(only=["udp_buffer"])
-    found = {"net_core_rmem_max": 212992, "memory_bytes": 1 << 34}
+    facts = {"net_core_rmem_max": 212992, "memory_bytes": 1 << 34}
     ask = Chance(5, 1.0)
-    alone = [draw(space, ask, found) for _ in range(50)]
+    alone = [draw(space, ask, facts) for _ in range(50)]
     assert max(int(values["udp_buffer"]) for values in alone) == 131072
     together = []
     for _ in range(50):
-        limits = draw(host, ask, found)
-        raised = host.supplies(limits, found)
+        limits = draw(host, ask, facts)
+        raised = host.supplies(limits, facts)
         assert raised == {
-            **found,
+            **facts,
             "net_core_rmem_max": limits["rmem_max"],
             "net_core_wmem_max": limits["wmem_max"],
         }
@@ -152,16 +156,16 @@ def test_a_kernel_limit_that_is_raised_first_lets_a_program_ask_for_more() -> No
         assert not space.effective(values, raised)["udp_buffer"].clamped
         together.append(values["udp_buffer"])
     assert max(int(value) for value in together) == 16777216
-    assert found["net_core_rmem_max"] == 212992
+    assert facts["net_core_rmem_max"] == 212992
 
 
 def test_a_kernel_limit_is_never_lowered() -> None:
     host, ask = load("host-network"), Chance(6, 1.0)
-    found = {"net_core_rmem_max": 8_000_000, "net_core_wmem_max": 300_000}
-    drawn = [draw(host, ask, found) for _ in range(100)]
-    assert min(int(values["rmem_max"]) for values in drawn) >= 8_000_000
-    assert host.violations({"rmem_max": 4194304}, found)
-    assert host.supplies({}, found) == found
+    facts = {"net_core_rmem_max": 8_000_000, "net_core_wmem_max": 300_000}
+    samples = [draw(host, ask, facts) for _ in range(100)]
+    assert min(int(values["rmem_max"]) for values in samples) >= 8_000_000
+    assert host.violations({"rmem_max": 4194304}, facts)
+    assert host.supplies({}, facts) == facts
 
 
 def test_the_seeded_chance_draws_the_same_again_and_covers_its_ranges() -> None:
@@ -182,7 +186,7 @@ def test_a_small_host_gets_small_configurations() -> None:
         unbounded = draw(space, Chance(seed, 1.0), ample)
         assert space.memory_bytes(values, small) <= 40_000_000
         if space.memory_bytes(unbounded) > 40_000_000:
-            # No less than needed: one more of what was lowered last would be too much.
+            # Lowered no more than necessary: one more of the parameter lowered last is too much.
             assert values.keys() == unbounded.keys()
             lowered = [
                 name for name in ("callbacks", "small_vnodes", "udp_buffer") if name in values
@@ -193,6 +197,6 @@ def test_a_small_host_gets_small_configurations() -> None:
             assert values == unbounded
 
 
-def test_a_host_that_nothing_fits_is_told_so() -> None:
+def test_a_host_that_no_configuration_fits_is_an_error() -> None:
     with pytest.raises(SpaceError, match=r"no configuration fits this host: .* memory"):
         draw(SERVER, Chance(0), {"memory_bytes": 4096})

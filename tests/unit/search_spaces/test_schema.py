@@ -1,4 +1,4 @@
-"""The published JSON schema and the loader say the same."""
+"""The published JSON schema and the loader agree."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def test_every_packaged_space_fits_the_schema_and_names_it(root: Path, schema: A
 
 
 @pytest.mark.slow
-def test_the_corpus_is_judged_alike(root: Path, schema: Any) -> None:
-    """What the schema refuses, the loader refuses; good files pass both."""
-    judged = {
+def test_schema_and_loader_agree_on_the_corpus(root: Path, schema: Any) -> None:
+    """The loader rejects every file that the schema rejects, and both accept all good files."""
+    results = {
         path.name: complaints(yaml.safe_load(path.read_text(encoding="utf-8")), schema)
         for folder in ("good", "bad")
         for path in (root / DATA / folder).glob("*.yaml")
         if not path.name.startswith("yaml-")
     }
-    refused = {name for name, found in judged.items() if found}
-    assert refused == {name for name in judged if name.startswith("shape-")}
+    refused = {name for name, messages in results.items() if messages}
+    assert refused == {name for name in results if name.startswith("shape-")}
     assert len(refused) >= 15
 
 
@@ -70,7 +70,7 @@ def test_the_words_of_uses_are_the_same(schema: Any) -> None:
 
 
 def test_the_keys_are_the_same(root: Path, schema: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every key that the loader asks for is in the schema, and no other."""
+    """The schema has exactly the keys that the loader reads."""
     keys: dict[str, set[str]] = {}
     refuse_unknown = Section.refuse_unknown
 

@@ -1,4 +1,4 @@
-"""Building an image without a machine to build it on: what is secret, what is left, what counts."""
+"""Building an image, with a fake builder: secrets, leftovers and completeness."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from deploy.vm import GuestOptions, Guests, Images, image, recipe
 from tuner.cli import vm
 
 PASSWORD = "http://ada:pass-word@proxy.example:3128"
-#: Stands in for the builder: what it finds in its environment and among its arguments.
+#: Runs in place of the builder's commands: prints its proxy setting and its arguments.
 _SHOW = "import os, sys; print(os.environ.get('http_proxy'), sys.argv[1:]); sys.exit(3)"
 _SLEEP = "import time; time.sleep(60)"
 
 
 class _Builder(Node):
-    """A node that runs a script of this machine in place of every command."""
+    """A node that runs a script on this machine instead of every command."""
 
     script = _SHOW
 
@@ -40,7 +40,7 @@ class _Slow(_Builder):
     script = _SLEEP
 
 
-def made(kind: type[_Builder], directory: Path) -> _Builder:
+def make_builder(kind: type[_Builder], directory: Path) -> _Builder:
     own = ProcessId.of(os.getpid())
     builder = kind("builder", directory, own, own)
     builder.shared.mkdir()
@@ -48,11 +48,11 @@ def made(kind: type[_Builder], directory: Path) -> _Builder:
 
 
 def ignore(text: str) -> None:
-    """Say nothing."""
+    """Ignore a message."""
 
 
 def bootstrap(builder: Node) -> str:
-    """What is said of a build that fails."""
+    """Run a build that fails, and return its error message."""
     with pytest.raises(CellError) as failed:
         image._bootstrap(builder, "root", recipe.PACKAGES, ignore)
     return str(failed.value)
@@ -63,7 +63,7 @@ def test_the_password_of_a_proxy_is_not_among_the_arguments(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("http_proxy", PASSWORD)
-    bootstrap(made(_Builder, tmp_path))
+    bootstrap(make_builder(_Builder, tmp_path))
     environment, _, arguments = (tmp_path / "shared/root.log").read_text().partition(" ")
     assert environment == PASSWORD
     assert "mmdebstrap" in arguments
@@ -71,18 +71,18 @@ def test_the_password_of_a_proxy_is_not_among_the_arguments(
 
 
 @pytest.mark.slow
-def test_the_password_of_a_proxy_is_not_in_what_is_said(
+def test_the_password_of_a_proxy_is_not_in_the_error_message(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("http_proxy", PASSWORD)
     monkeypatch.setattr(image, "_MOST_S", 0.1)
-    assert bootstrap(made(_Slow, tmp_path)) == "mmdebstrap does not end within 0 s"
+    assert bootstrap(make_builder(_Slow, tmp_path)) == "mmdebstrap does not end within 0 s"
 
 
 def test_a_build_that_fails_does_not_wait_for_the_compiler(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The root file system and the module are made at the same time."""
+    """The root file system and the kernel module are built concurrently."""
     stopped = threading.Event()
 
     class Stoppable(Node):
@@ -115,7 +115,7 @@ def mode(path: Path) -> int:
 
 @pytest.fixture
 def no_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that is fit, but has no packages."""
+    """Simulate a suitable machine that has no packages."""
 
     def refuse(*ignored: object, **names: object) -> Path:
         raise CellError("no packages")
@@ -127,7 +127,7 @@ def no_packages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("open_umask", "no_packages")
-def test_a_state_directory_that_a_build_makes_is_ours_alone(tmp_path: Path) -> None:
+def test_a_state_directory_created_by_a_build_is_private(tmp_path: Path) -> None:
     state = tmp_path / "above" / "state"
     with pytest.raises(CellError, match="no packages"):
         Images(state).ensure(ignore)
@@ -135,10 +135,10 @@ def test_a_state_directory_that_a_build_makes_is_ours_alone(tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("open_umask", "no_packages")
-def test_what_a_guest_that_does_not_start_has_printed_is_ours_alone(
+def test_the_console_log_of_a_guest_that_does_not_start_is_private(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """It says what the guest is made of, and what went wrong in it."""
+    """The log reveals what the guest consists of and what went wrong in it."""
     guests = Guests(tmp_path)
     complete = image.Image(tmp_path, "6.1.0", "1.8.9", {})
     monkeypatch.setattr(guests.images, "ensure", lambda *ignored: complete)
@@ -147,13 +147,13 @@ def test_what_a_guest_that_does_not_start_has_printed_is_ours_alone(
     monkeypatch.setattr(guests, "_start", lambda *ignored: boot(tmp_path / "cells/vm"))
     with pytest.raises(CellError, match="does not boot"):
         guests.up("vm", GuestOptions())
-    kept = tmp_path / "console-of-vm.log"
-    assert (kept.read_text(), mode(kept)) == ("Kernel panic", 0o600)
+    log = tmp_path / "console-of-vm.log"
+    assert (log.read_text(), mode(log)) == ("Kernel panic", 0o600)
     assert Guests(tmp_path).names() == []
 
 
 def boot(cell: Path) -> None:
-    """As a guest does that cannot."""
+    """Behave like a guest that does not boot."""
     shared = cell / "server/shared/vm"
     shared.mkdir(parents=True)
     (shared / "console.log").write_text("Kernel panic")
@@ -161,7 +161,7 @@ def boot(cell: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", '{"kernel": "6.1.0"', "[]", "{}", "null", "\0\0"])
-def test_a_manifest_that_a_crash_has_cut_off_counts_as_none(tmp_path: Path, text: str) -> None:
+def test_a_manifest_truncated_by_a_crash_counts_as_missing(tmp_path: Path, text: str) -> None:
     directory = tmp_path / "images" / recipe.digest()
     directory.mkdir(parents=True)
     (directory / "manifest.json").write_text(text)
@@ -170,17 +170,17 @@ def test_a_manifest_that_a_crash_has_cut_off_counts_as_none(tmp_path: Path, text
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> dict[int, str]:
-    """What was waited for, by its number in the file system, with the name that it had then."""
-    found: dict[int, str] = {}
+    """Record the files and directories that are synced: inode number -> name at that time."""
+    names: dict[int, str] = {}
     really = os.fsync
 
     def note(descriptor: int) -> None:
         really(descriptor)
         path = Path(f"/proc/self/fd/{descriptor}").readlink()
-        found[path.stat().st_ino] = path.name
+        names[path.stat().st_ino] = path.name
 
     monkeypatch.setattr(os, "fsync", note)
-    return found
+    return names
 
 
 def test_an_image_is_on_the_disk_before_it_has_its_name(
@@ -199,13 +199,13 @@ def test_an_image_is_on_the_disk_before_it_has_its_name(
     assert (final / "root.img").read_text() == "new"
 
 
-def test_a_module_is_on_the_disk_before_later_builds_may_take_it(
+def test_a_module_is_on_the_disk_before_later_builds_can_use_it(
     tmp_path: Path, synced: dict[int, str]
 ) -> None:
     class Removes(_Builder):
         script = ""
 
-    builder = made(Removes, tmp_path)
+    builder = make_builder(Removes, tmp_path)
     compiled = builder.shared / "compiling/lib/modules/6.1.0/updates/dkms/openafs.ko"
     compiled.parent.mkdir(parents=True)
     compiled.write_text("module")
@@ -217,7 +217,7 @@ def test_a_module_is_on_the_disk_before_later_builds_may_take_it(
 
 @contextmanager
 def killed_build(state: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """What kill -9 leaves of a build: its directory, and its builder, which runs on."""
+    """The remains of a build killed by SIGKILL: its directory, and its builder, still running."""
     scratch = state / "images/build-abc"
     (scratch / "builder/root").mkdir(parents=True)
     plan = json.dumps({"root": str(scratch / "builder/root")})
@@ -231,7 +231,7 @@ def killed_build(state: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.fixture
 def fstune(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], str]:
-    """Run 'fstune vm' as root would, as far as that is asked for."""
+    """Run 'fstune vm' pretending to be root."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
 
     def run(command: str) -> str:
@@ -242,7 +242,7 @@ def fstune(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], s
     return run
 
 
-def test_a_build_that_was_killed_is_named_and_ended(
+def test_a_killed_build_is_reported_and_cleared_away(
     tmp_path: Path, fstune: Callable[[str], str]
 ) -> None:
     with killed_build(tmp_path) as builder:
@@ -256,9 +256,7 @@ def test_a_build_that_was_killed_is_named_and_ended(
     assert "killed" not in fstune("down")
 
 
-def test_a_build_that_is_under_way_is_left_alone(
-    tmp_path: Path, fstune: Callable[[str], str]
-) -> None:
+def test_a_running_build_is_left_alone(tmp_path: Path, fstune: Callable[[str], str]) -> None:
     with killed_build(tmp_path) as builder, (tmp_path / "images/lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert "killed" not in fstune("status")
@@ -269,7 +267,7 @@ def test_a_build_that_is_under_way_is_left_alone(
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """A root file system as mmdebstrap leaves it, as far as it matters."""
+    """The relevant parts of a root file system as created by mmdebstrap."""
     root = tmp_path / "root"
     for name in ("etc/apt/apt.conf.d", "etc/apt/sources.list.d", "etc/ssh", "etc/systemd/system"):
         (root / name).mkdir(parents=True)
@@ -282,7 +280,7 @@ def installed(tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("open_umask")
-def test_an_image_keeps_no_secret_and_is_ready_for_those_to_come(installed: Path) -> None:
+def test_an_image_contains_no_secrets_and_is_prepared_for_those_of_guests(installed: Path) -> None:
     image._furnish(installed)
     assert mode(installed / "etc/fstune") == 0o700
     files = [path for path in installed.rglob("*") if path.is_file() and not path.is_symlink()]

@@ -1,4 +1,4 @@
-"""The parts of a guest that need no machine: image names, second disk, command line, record."""
+"""Parts of a guest that need no machine: image names, second disk, command line, records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tuner.services.openafs import hosts
 from tuner.services.openafs.file import TestbedFile
 
 
-def test_an_image_is_named_by_all_that_it_is_made_of(
+def test_an_image_is_named_after_its_complete_recipe(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     before = recipe.digest()
@@ -32,7 +32,7 @@ def test_an_image_is_named_by_all_that_it_is_made_of(
     assert len({before, one, recipe.digest()}) == 3
 
 
-def test_an_image_that_is_not_complete_does_not_count(tmp_path: Path) -> None:
+def test_an_incomplete_image_does_not_count(tmp_path: Path) -> None:
     directory = tmp_path / "images" / recipe.digest()
     directory.mkdir(parents=True)
     assert Images(tmp_path).current() is None
@@ -43,7 +43,7 @@ def test_an_image_that_is_not_complete_does_not_count(tmp_path: Path) -> None:
     assert (image.name, image.kernel) == (recipe.digest(), "6.1.0-1-amd64")
 
 
-def test_the_second_disk_has_names_for_all_and_secrets_for_root(tmp_path: Path) -> None:
+def test_the_second_disk_has_public_names_and_secrets_for_root_only(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(b"\0key")
     disk = tmp_path / "seed.tar"
     seed.write(disk, {seed.KEYTAB: tmp_path / "secret"}, "ssh-ed25519 AAAA\n")
@@ -61,7 +61,7 @@ def test_the_second_disk_has_names_for_all_and_secrets_for_root(tmp_path: Path) 
     assert {(entry.uid, entry.gid) for entry in entries.values()} == {(0, 0)}
 
 
-def test_the_processor_is_emulated_unless_kvm_is_asked_for() -> None:
+def test_the_processor_is_emulated_unless_kvm_is_requested() -> None:
     words = qemu.command(GuestOptions(memory_mib=4096, processors=3), "guest")
     assert words[words.index("-accel") + 1].startswith("tcg")
     assert words[words.index("-m") + 1] == "4096"
@@ -74,12 +74,12 @@ def test_the_processor_is_emulated_unless_kvm_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("options", "what"), [({"memory_mib": 512}, "memory"), ({"processors": 0}, "processors")]
 )
-def test_a_machine_that_is_too_small_is_refused(options: dict[str, Any], what: str) -> None:
+def test_a_machine_that_is_too_small_is_rejected(options: dict[str, Any], what: str) -> None:
     with pytest.raises(CellError, match=f"{what}: .*is not between"):
         GuestOptions(**options)
 
 
-def test_a_missing_device_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_device_is_reported_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: str, flags: int) -> int:
         raise FileNotFoundError(2, "No such file or directory")
 
@@ -88,7 +88,7 @@ def test_a_missing_device_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatc
         qemu.require_machine(GuestOptions())
 
 
-def test_only_debian_s_own_sources_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_official_debian_sources_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     listed = (
         "Debian\thttp://mirror.example/debian/\tbookworm\tmain\t/usr/share/keyrings/d.gpg\n"
         "Debian\thttp://mirror.example/debian/\tbookworm\tmain\t/usr/share/keyrings/d.gpg\n"
@@ -119,7 +119,7 @@ def test_a_cell_with_a_kdc_needs_no_client() -> None:
         CellSpec(clients=-1, kerberos=True)
 
 
-def test_cells_without_a_guest_are_none(tmp_path: Path) -> None:
+def test_cells_without_a_guest_are_not_listed_as_guests(tmp_path: Path) -> None:
     record = {"spec": {"name": "a"}, "nodes": [], "ready": True}
     (tmp_path / "cells" / "a").mkdir(parents=True)
     (tmp_path / "cells" / "a" / "cell.json").write_text(json.dumps(record))
@@ -129,7 +129,7 @@ def test_cells_without_a_guest_are_none(tmp_path: Path) -> None:
     assert Guests(tmp_path).load("a") is None
 
 
-def test_a_guest_is_not_looked_for_outside_of_its_cell(tmp_path: Path) -> None:
+def test_a_guest_is_not_searched_for_outside_its_cell(tmp_path: Path) -> None:
     (tmp_path / "known_hosts").write_text("")
     node = {"cell": "vm", "node": "server"}
     ssh = {"address": seed.ADDRESS, "known_hosts": "known_hosts", "agent": False, "netns": node}
@@ -147,7 +147,9 @@ def test_a_guest_is_not_looked_for_outside_of_its_cell(tmp_path: Path) -> None:
         connections.clients[0].ask(["true"])
 
 
-def test_nobody_else_is_told_to_use_sudo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_users_other_than_root_are_told_to_use_sudo(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(CellError, match=r"needs root .*sudo"):
         Guests(tmp_path).up("vm", GuestOptions())
