@@ -70,7 +70,7 @@ class ConflictError(TunerError):
 
 
 class StalePlanError(ConflictError):
-    """What is in effect has changed since the plan was made to which somebody agreed."""
+    """The configuration in effect has changed since the approved plan was made."""
 
     slug = "stale-plan"
 

@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class OpenStore:
-    """What every method of the store is built on."""
+    """Base class of the store."""
 
     def __init__(self, database: Database) -> None:
         """Use an open database; create its tables if it is empty."""

@@ -1,4 +1,6 @@
-"""What processes share through the database: testbeds, requests, and the basis of a campaign."""
+"""State shared by processes through the database: testbeds, requests, and the basis of
+campaigns.
+"""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ request = Table(
     Column("at", UtcTime, nullable=False),
 )
 
-#: Who uses a testbed now, for which campaign. ``beat``: by the clock of the database.
+#: Leases: the process and campaign that use a testbed now. ``beat``: by the clock of the database.
 lease = Table(
     "lease",
     metadata,

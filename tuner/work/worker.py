@@ -68,7 +68,7 @@ class Orders:
 
 
 class Worker:
-    """One worker, good for one call of ``work``."""
+    """A worker; ``work`` may be called once."""
 
     def __init__(
         self, store: Store, queue: Queue, orders: Orders, metrics: WorkerMetrics, say: Say

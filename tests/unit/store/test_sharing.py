@@ -108,7 +108,7 @@ def test_what_a_dead_process_held_is_taken_over(store: Store, same: bool, silent
 
 
 def test_one_block_runs_on_a_testbed(store: Store) -> None:
-    """Whoever writes, and whatever lease it believes to have."""
+    """No matter who writes, and with which lease."""
     one, other = running(store), running(store)
     lease = take(store, one)
     store.begin_block(one, block_on(lease), records.event())
