@@ -1,4 +1,4 @@
-"""A real browser for tests: Debian's Chromium, unpacked and not installed, driven by Playwright."""
+"""A real browser for tests: Debian's Chromium, unpacked but not installed, driven by Playwright."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from deploy.cell.packages import ensure_packages
 
 _PACKAGES = ("chromium-headless-shell", "fonts-dejavu-core")
 _PROGRAM = "usr/lib/chromium/chromium-headless-shell"
-#: Some libraries lie in directories of their own, which an installation would link to.
+#: Some libraries are in directories of their own, to which an installation would add links.
 _LIBRARIES = ("", "/pulseaudio", "/blas", "/lapack")
 
 
 @contextmanager
 def running(packages: Path) -> Iterator[Browser]:
-    """A headless browser, its packages kept in the directory ``packages``."""
+    """Run a headless browser, with its packages stored in the directory ``packages``."""
     tree = ensure_packages(packages, print, name="chromium", packages=_PACKAGES)
     (libraries,) = (tree / "usr/lib").glob("*-linux-gnu")
     environment: dict[str, str | float | bool] = dict(
@@ -30,7 +30,8 @@ def running(packages: Path) -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=tree / _PROGRAM,
-            # Its sandbox needs what root in a container often lacks; it opens our own pages only.
+            # Its sandbox needs what root in a container often lacks, and it only opens our own
+            # pages.
             args=["--no-sandbox"],
             env=environment,
             timeout=100_000,

@@ -1,4 +1,6 @@
-"""What every test may rely on: a reproducible hypothesis, honest skips, the repository's files."""
+"""Basics of all tests: reproducible hypothesis examples, skips with a reason, the repository's
+files.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +18,22 @@ from hypothesis import settings
 
 from tests import leftovers
 
-# Several processes run tests at once. Linear algebra in several threads each would have them wait
-# for one another, up to a hundred times as long. It says so before anything imports numpy.
+# Several processes run tests at once. With several threads each for linear algebra, they would wait
+# for one another, up to a hundred times as long. This is set before anything imports numpy.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 ROOT = Path(__file__).resolve().parent.parent
 _MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 2 << 30
 
-# Machines that run tests are shared: a slow example is no failure, and the same
-# examples are tried everywhere.
+# Machines that run tests are shared: a slow example is not a failure, and the same examples are
+# tried everywhere.
 settings.register_profile("fstune", deadline=None, derandomize=True)
 settings.load_profile("fstune")
 
 
-# Whoever starts the tests in the background may have them ignore Ctrl-C, and so would every command
-# that they interrupt to see it end well.
+# Tests started in the background may inherit that Ctrl-C is ignored. So would every command that
+# they interrupt to check that it ends well.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -45,14 +47,17 @@ def _why_no_cell() -> str | None:
 
 
 def _keep_files_in_memory() -> None:
-    """Have tests' directories in memory where there is room: databases in them would wait for the
-    disk for half of the time of all tests, and longer on a disk that others use.
+    """Put directories of tests in memory if there is enough room: otherwise databases in them would
+    wait for the disk during half of the time of all tests, and longer on a disk that others use.
     """
     if "PYTEST_DEBUG_TEMPROOT" in os.environ or not os.access(_MEMORY, os.W_OK):
         return
-    found = os.statvfs(_MEMORY)
-    # Some tests run programs that they have made.
-    if found.f_bavail * found.f_frsize >= _ROOM_BYTES and not found.f_flag & os.ST_NOEXEC:
+    filesystem = os.statvfs(_MEMORY)
+    # Some tests run programs that they have created there.
+    if (
+        filesystem.f_bavail * filesystem.f_frsize >= _ROOM_BYTES
+        and not filesystem.f_flag & os.ST_NOEXEC
+    ):
         os.environ["PYTEST_DEBUG_TEMPROOT"] = str(_MEMORY)
 
 
@@ -63,17 +68,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End what is left: one of several processes that run tests is itself ended by Ctrl-C."""
+    """End leftover processes: Ctrl-C also ends the worker processes that could clean up."""
     run = os.environ.get(leftovers.MARK)
     if run is None or hasattr(config, "workerinput"):
         return
-    for found in leftovers.end(run, ROOT / "build" / "test-state"):
-        config.get_terminal_writer().line(f"ended: {found}")
+    for leftover in leftovers.end(run, ROOT / "build" / "test-state"):
+        config.get_terminal_writer().line(f"ended: {leftover}")
 
 
 def _longest_first(items: list[pytest.Item]) -> None:
-    """Put files with real cells first, then slow ones: nothing long is left for the end, and what
-    waits for programs does so beside what computes.
+    """Put files with real cells first, then slow ones: no long test is left for the end, and tests
+    that wait for programs run in parallel with those that compute.
     """
     cells, slow = (
         {item.path for item in items if item.get_closest_marker(marker)}
@@ -84,7 +89,7 @@ def _longest_first(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Look for no garbage among all that is made here, which stays until the end."""
+    """Disable garbage collection during test collection: what it creates stays until the end."""
     gc.disable()
     try:
         return (yield)
@@ -101,16 +106,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if in_cell and reason is not None:
             item.add_marker(pytest.mark.skip(reason=reason))
         # OpenAFS and browsers have crashes and time-outs of their own: see
-        # docs/decisions/second-tries.md.
-        # Such a test has a second try, and why it needed one is shown at the end. With a guest that
-        # would take minutes.
+        # docs/decisions/second-tries.md. Such a test gets a second try, and the reason for it is
+        # shown at the end. Tests with a guest do not: that would take minutes.
         again = in_cell and item.get_closest_marker("vm") is None
         if again or item.get_closest_marker("browser") is not None:
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Show what the first try of a test failed on, whatever became of the second."""
+    """Show why the first try of a test failed, whatever the result of the second."""
     for report in terminalreporter.stats.get("rerun", []):
         terminalreporter.section(f"first try of {report.nodeid}")
         terminalreporter.line(report.longreprtext)

@@ -1,7 +1,8 @@
-"""Runs the ``fstune`` command in processes that are killed, unasked, at points to be chosen.
+"""Runs the ``fstune`` command in processes that are killed without warning at selected points.
 
-Everything is imported, and done once, before the first command: each is a fork of that, so that
-hundreds of them take seconds. They are real processes with real databases, and SIGKILL ends them.
+Everything is imported, and run once, before the first command. Each command is a fork of that
+process, so that hundreds of them take seconds. They are real processes with real databases, and are
+ended by SIGKILL.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ from tuner.services.simulated import testbed as simulated
 from tuner.store import Store
 from tuner.store.database import Database
 
-#: What a campaign does, by name, in the order in which it first does it. What a store does is named
-#: as its method; signs of life are left out, as they are given when it suits them.
+#: The actions of a campaign by name, in the order in which it first does them. Those of a store are
+#: named like its method; signs of life are left out, as their timing is arbitrary.
 DEEDS: Mapping[str, tuple[Any, str]] = {
     "create_campaign": (Store, "create_campaign"),
     "take_testbeds": (Store, "take_testbeds"),
@@ -76,8 +77,8 @@ DEEDS: Mapping[str, tuple[Any, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A side of something that a campaign does: ``before`` it, ``after`` it, or ``within`` a
-    write: all is said to the database, and its transaction not ended.
+    """A point relative to an action of a campaign: ``before`` or ``after`` it, or ``within`` a
+    write: all statements were sent to the database, but its transaction has not ended.
     """
 
     deed: str
@@ -93,7 +94,7 @@ def _points() -> Iterator[Point]:
 
 POINTS = tuple(_points())
 
-#: What a campaign does on real hosts instead.
+#: The corresponding actions on real hosts.
 ON_HOSTS: Mapping[str, tuple[Any, str]] = {
     "set the fileserver": (Fileserver, "apply"),
     "empty the caches": (CacheManager, "make_cold"),
@@ -103,11 +104,11 @@ ON_HOSTS: Mapping[str, tuple[Any, str]] = {
 
 
 class Forks:
-    """The process whose forks are the commands. ``forks`` makes one."""
+    """The process whose forks run the commands. Created by ``forks``."""
 
-    def __init__(self, process: subprocess.Popen[str], said: Path) -> None:
+    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
         self._process = process
-        self._said = said
+        self._log = log
 
     def fstune(
         self,
@@ -116,9 +117,10 @@ class Forks:
         passes: int = 1,
         after_s: float | None = None,
     ) -> bool:
-        """Run a command; whether it came to its end, which must be a good one.
+        """Run a command; return whether it ended by itself, which must be with status 0.
 
-        It is killed the ``passes``-th time that it gets to a ``point``, or ``after_s`` seconds.
+        It is killed when it reaches ``point`` for the ``passes``-th time, or after ``after_s``
+        seconds.
         """
         at = None if point is None else [point.deed, point.side, passes]
         assert self._process.stdin is not None
@@ -126,24 +128,24 @@ class Forks:
         self._process.stdin.write(json.dumps([arguments, at, after_s]) + "\n")
         self._process.stdin.flush()
         status = int(self._process.stdout.readline())
-        assert status in (0, -signal.SIGKILL), self.said
+        assert status in (0, -signal.SIGKILL), self.output
         return status == 0
 
     @property
-    def said(self) -> str:
-        """The last that the commands printed."""
-        return self._said.read_text()[-2000:]
+    def output(self) -> str:
+        """The last part of what the commands printed."""
+        return self._log.read_text()[-2000:]
 
 
 @contextmanager
 def forks(root: Path, directory: Path, campaign_file: Path) -> Iterator[Forks]:
-    """A process that has run a campaign, this one, from the sources in ``root``. What commands
-    print is in ``directory``.
+    """Start a process that has run the campaign of a file, from the sources in ``root``. The output
+    of commands is in ``directory``.
     """
-    said = directory / "said"
+    log = directory / "output"
     command = [sys.executable, "-m", __name__, "run", str(campaign_file)]
     with (
-        said.open("w") as output,
+        log.open("w") as output,
         subprocess.Popen(
             [*command, "--state-dir", str(directory / "warm")],
             cwd=root,
@@ -154,14 +156,14 @@ def forks(root: Path, directory: Path, campaign_file: Path) -> Iterator[Forks]:
         ) as process,
     ):
         assert process.stdin is not None
-        ready = Forks(process, said)
+        ready = Forks(process, log)
         assert ready.fstune("--version")
         yield ready
         process.stdin.close()
 
 
 def _arm(deed: str, side: str, passes: int) -> None:
-    """From now on this process is killed when it gets to a point for the ``passes``-th time."""
+    """Make this process kill itself when it reaches a point for the ``passes``-th time."""
     counted = itertools.count(1)
     under_way = False
 
@@ -200,7 +202,7 @@ def _arm(deed: str, side: str, passes: int) -> None:
 
 
 def _fstune(arguments: Sequence[str]) -> int:
-    """Run the command in this process; its exit status."""
+    """Run the command in this process; return its exit status."""
     sys.argv = ["fstune", *arguments]
     try:
         main()
@@ -215,7 +217,7 @@ def _fstune(arguments: Sequence[str]) -> int:
 def _forked(arguments: Sequence[str], at: Sequence[Any] | None, after_s: float | None) -> int:
     process = os.fork()
     if process == 0:
-        gc.disable()  # it does not live for long
+        gc.disable()  # it is short-lived
         if at is not None:
             _arm(*at)
         status = _fstune(arguments)
@@ -230,14 +232,14 @@ def _forked(arguments: Sequence[str], at: Sequence[Any] | None, after_s: float |
 
 
 def _remember_what_never_changes() -> None:
-    """Each fork would work out anew what takes longer than a small campaign."""
+    """Cache what each fork would otherwise compute anew: it takes longer than a small campaign."""
     spaces: dict[tuple[str, str], Space] = {}
 
     def load(section: SpaceSection, component: str) -> Space:
-        asked = (section.model_dump_json(), component)
-        if asked not in spaces:
-            spaces[asked] = load_space(section, component)
-        return spaces[asked]
+        key = (section.model_dump_json(), component)
+        if key not in spaces:
+            spaces[key] = load_space(section, component)
+        return spaces[key]
 
     setattr(compose, "load_space", load)  # noqa: B010
     for module in (compose, rules):
@@ -246,13 +248,15 @@ def _remember_what_never_changes() -> None:
 
 
 def _serve() -> None:
-    """Each line of standard input is a command, each line of standard output an exit status."""
+    """Read a command from each line of standard input, and write its exit status to standard
+    output.
+    """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     _remember_what_never_changes()
     assert _fstune(sys.argv[1:]) == 0
-    import_module("tuner.store.postgresql")  # nothing has used it yet
-    assert threading.active_count() == 1  # a fork takes no other thread along
+    import_module("tuner.store.postgresql")  # not imported yet
+    assert threading.active_count() == 1  # a fork has only the thread that called it
     gc.freeze()
     for line in sys.stdin:
         print(_forked(*json.loads(line)), file=answers, flush=True)

@@ -1,6 +1,6 @@
-"""Ends what a run of the tests has started and left, as one that is cut short by Ctrl-C does.
+"""Ends what a run of the tests has left behind, for example when it was interrupted by Ctrl-C.
 
-Processes are known by a mark in their environment, which all that a run starts inherits.
+Processes are recognized by a mark in their environment, which everything started by a run inherits.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from pathlib import Path
 from deploy.cell import Cells
 from tuner.errors import TunerError
 
-#: Not one of fstune's own variables, which tests take away.
+#: Not a variable of fstune's own: tests remove those.
 MARK = "TEST_RUN_OF_FSTUNE"
 _PATIENCE_S = 10.0
 
 
 def end(run: str, state: Path) -> list[str]:
-    """Take down the cells and end the processes of a run; returns what they were.
+    """Take down the cells and end the processes of a run; return descriptions of them.
 
     ``state``: the state directory of the tests' cells.
     """
-    found = [f"cell {name}" for name in _cells(run, state)]
-    for cell in found:
+    leftovers = [f"cell {name}" for name in _cells(run, state)]
+    for cell in leftovers:
         with suppress(TunerError):
             Cells(state).down(cell.removeprefix("cell "))
-    found += [_command(pid)[:100] for pid in _processes(run)]
+    leftovers += [_command(pid)[:100] for pid in _processes(run)]
     deadline = time.monotonic() + _PATIENCE_S
     for number in (signal.SIGTERM, signal.SIGKILL):
         for pid in _processes(run):
             _send(pid, number, run)
         while _processes(run) and time.monotonic() < deadline:
             time.sleep(0.05)
-    return found
+    return leftovers
 
 
 def _cells(run: str, state: Path) -> list[str]:
@@ -71,7 +71,7 @@ def _command(pid: int) -> str:
 
 
 def _send(pid: int, number: int, run: str) -> None:
-    """Signal the process that was looked at, and never another one that got its number."""
+    """Signal the process that was checked, and never another one that has reused its number."""
     try:
         handle = os.pidfd_open(pid)
     except OSError:

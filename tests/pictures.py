@@ -1,6 +1,7 @@
-"""Makes the pictures of the pages in docs/pictures: run ``make pictures``.
+"""Makes the pictures of web pages in docs/pictures: run ``make pictures``.
 
-A campaign really runs on a simulated service, a service shows it, and a browser is pointed at it.
+A real campaign runs on a simulated testbed, a service displays it, and a browser takes screenshots
+of that.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ workload: mixed-use
 pilot: {blocks: 4, override: true}
 budget: {wall_time: 40m}
 """
-#: What is taken: the file's name, the page's width and height (px) and the colour scheme.
+#: The screenshots: the file's name, the width and height of the page (px) and the colour scheme.
 _SHOTS = (
     ("campaign-light", 1000, 900, "light"),
     ("campaign-dark", 1000, 900, "dark"),
@@ -40,7 +41,7 @@ _SHOTS = (
 
 
 def main(directory: Path) -> None:
-    """Write the pictures into a directory."""
+    """Write the pictures to a directory."""
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
         file = Path(place, "campaign.yaml")

@@ -1,4 +1,4 @@
-"""Ports for the services of tests, which nobody else is given before they are listened on."""
+"""Ports for the services of tests, which are not assigned to others before the service listens."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import os
 import socket
 from itertools import cycle
 
-#: Below all that the kernel hands out by itself, as it does for every connection that is made.
+#: Below the range from which the kernel assigns ports, as it does for every connection.
 _FIRST, _EACH = 20000, 3000
-#: Tests run in several processes at once (gw0, gw1, ...), and several runs of them may.
+#: Tests run in several processes at once (gw0, gw1, ...), and several test runs may, too.
 _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 4
 _START = os.getpid() % _EACH
 _ports = cycle(_FIRST + _EACH * _WORKER + (_START + n) % _EACH for n in range(_EACH))
 
 
 def free_port() -> int:
-    """A port of the loopback on which nobody listens; no other test is given it for long."""
+    """Return an unused port of the loopback; no other test gets the same one for a long time."""
     for _ in range(_EACH):
         port = next(_ports)
         with socket.socket() as probe:

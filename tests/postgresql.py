@@ -1,7 +1,8 @@
-"""A PostgreSQL for tests, from Debian's packages: nothing is installed, no service is started.
+"""A PostgreSQL server for tests, from Debian's packages: nothing is installed, and no system
+service is started.
 
-Its data, socket and configuration are in a directory of its own; it listens on no network, and it
-ends with the test run, however that ends.
+Its data, socket and configuration are in a directory of its own. It does not listen on any network,
+and it ends with the test run, no matter how that ends.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _PACKAGES = (f"postgresql-{_VERSION}", f"postgresql-client-{_VERSION}", "libpq5"
 _PORT = 5432
 _START_TIMEOUT_S = 100.0
 
-#: A role with the rights of every other, which has to show its password.
+#: A role with all rights, which must authenticate with its password.
 SECRET_ROLE, PASSWORD = "keeper", "unheard-of"
 
 _CONFIGURATION = f"""
@@ -49,12 +50,12 @@ local all all trust
 
 
 class Server:
-    """A running server. Its databases are made from templates, which takes no time."""
+    """A running server. Its databases are created from templates, which takes hardly any time."""
 
     def __init__(
         self, programs: Path, libraries: Path, place: Path, within: Sequence[str] = ()
     ) -> None:
-        """``within``: the command that its programs are run by, such as one for namespaces."""
+        """``within``: the command to run its programs with, such as one that enters namespaces."""
         self.programs = programs
         self._within = within
         self.place = place
@@ -63,14 +64,14 @@ class Server:
         self._libraries = libraries
         self._process: subprocess.Popen[bytes] | None = None
         self._numbers = count(1)
-        # It ends with the thread that started it: one that stays, whoever asks.
+        # The server ends with the thread that started it, so it is started by one that stays.
         self._starter = ThreadPoolExecutor(max_workers=1)
 
     def make(self) -> None:
-        """Make the server's files and start it."""
+        """Create the server's files and start it."""
         if os.geteuid() == 0:
             shutil.chown(self.place, "nobody", "nogroup")
-        made = subprocess.run(
+        result = subprocess.run(
             self._command(
                 "initdb",
                 f"--pgdata={self._data}",
@@ -86,7 +87,7 @@ class Server:
             text=True,
             check=False,
         )
-        assert made.returncode == 0, made.stderr
+        assert result.returncode == 0, result.stderr
         with (self._data / "postgresql.conf").open("a") as configuration:
             configuration.write(f"{_CONFIGURATION}unix_socket_directories = '{self.place}'\n")
         (self._data / "pg_hba.conf").write_text(_ACCESS)
@@ -94,21 +95,21 @@ class Server:
         self.execute(f"CREATE ROLE {SECRET_ROLE} SUPERUSER LOGIN PASSWORD '{PASSWORD}'")
 
     def start(self) -> None:
-        """Start it and wait until it answers."""
+        """Start the server and wait until it answers."""
         self._process = self._starter.submit(self._postgres).result()
         deadline = time.monotonic() + _START_TIMEOUT_S
         while True:
             try:
                 return self.execute("SELECT 1")
             except psycopg.OperationalError:
-                said = self._log.read_text()[-2000:]
-                assert self._process.poll() is None, said
-                assert time.monotonic() < deadline, said
+                output = self._log.read_text()[-2000:]
+                assert self._process.poll() is None, output
+                assert time.monotonic() < deadline, output
             time.sleep(0.01)
 
     def _postgres(self) -> subprocess.Popen[bytes]:
         with self._log.open("ab") as log:
-            # In a session of its own: Ctrl-C in the terminal is not meant for it.
+            # In a session of its own, so that Ctrl-C in the terminal does not reach it.
             return subprocess.Popen(
                 self._command("postgres", "-D", str(self._data)),
                 cwd=self.place,
@@ -120,35 +121,35 @@ class Server:
             )
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
-        """Stop it: SIGINT ends every session, SIGQUIT at once, as a crash would."""
+        """Stop the server: SIGINT ends every session, SIGQUIT ends it immediately, like a crash."""
         assert self._process is not None
         self._process.send_signal(how)
         self._process.wait(timeout=100)
 
     def new(self, template: str = "template1") -> str:
-        """Make a database and return its name."""
+        """Create a database and return its name."""
         name = f"db{next(self._numbers)}"
         self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         return name
 
     def url(self, database: str, user: str = "postgres") -> str:
-        """The address of a database."""
+        """Return the address of a database."""
         return f"postgresql://{user}@/{database}?host={self.place}&port={_PORT}"
 
     def execute(self, statement: str, database: str = "postgres") -> None:
-        """Run one statement, outside of transactions."""
+        """Execute one statement, outside of transactions."""
         address = f"host={self.place} port={_PORT} user=postgres dbname={database}"
         with psycopg.connect(address, autocommit=True) as connection:
             connection.execute(statement.encode())
 
     def environment(self) -> dict[str, str]:
-        """The environment in which its programs find their libraries, and each other."""
+        """Return an environment in which its programs find their libraries, and each other."""
         mine = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
         path = f"{self.programs}:{mine.get('PATH', os.defpath)}"
         return mine | {"LC_ALL": "C.UTF-8", "LD_LIBRARY_PATH": str(self._libraries), "PATH": path}
 
     def _command(self, program: str, *arguments: str) -> list[str]:
-        # It refuses to run as root. It must not outlive a test run that is killed.
+        # It refuses to run as root, and must not outlive a test run that is killed.
         become = ["--reuid=nobody", "--regid=nogroup", "--clear-groups"]
         become = become if os.geteuid() == 0 else []
         end = ["--pdeathsig=QUIT"] if program == "postgres" else []
@@ -165,9 +166,10 @@ class Server:
 
 @contextmanager
 def running(packages: Path, within: Sequence[str] = ()) -> Iterator[Server]:
-    """A server of its own, from the packages kept in ``packages``; they are fetched once."""
-    tree = ensure_packages(packages, lambda said: None, name="postgresql", packages=_PACKAGES)
-    # Not below pytest's directory, which only its owner may enter; and a socket's path is short.
+    """Run a server of its own, from the packages in ``packages``, which are downloaded once."""
+    tree = ensure_packages(packages, lambda message: None, name="postgresql", packages=_PACKAGES)
+    # Not below pytest's directory, which only its owner may enter; and the path of a socket must be
+    # short.
     place = Path(tempfile.mkdtemp(prefix="fstune-pg-"))
     try:
         tree = _reachable(tree, place)
@@ -185,7 +187,9 @@ def running(packages: Path, within: Sequence[str] = ()) -> Iterator[Server]:
 
 
 def _reachable(tree: Path, place: Path) -> Path:
-    """The tree where the server's account may read it: a checkout may be in a home of root's."""
+    """Return a tree that the server's account may read: a checkout may be in root's home
+    directory.
+    """
     place.chmod(0o755)
     if os.geteuid() != 0 or all(above.stat().st_mode & 0o001 for above in tree.parents):
         return tree

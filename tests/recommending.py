@@ -1,4 +1,4 @@
-"""Campaigns that recommend what a test wants applied, stored without measuring anything."""
+"""Campaigns that recommend a configuration chosen by a test, stored without measuring anything."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ def recommending(
     store: Store,
     spec: CampaignSpec,
     baseline: Mapping[str, Value],
-    chosen: Mapping[str, Value],
+    candidate: Mapping[str, Value],
     answer: Answer = Answer.RECOMMENDED,
 ) -> Campaign:
-    """Store a finished campaign that recommends a configuration: at least 5% faster, it says."""
+    """Store a finished campaign that recommends a configuration, as at least 5% faster."""
     spaces = look_up(spec).spaces
 
     def flags(configuration: Configuration) -> dict[str, tuple[str, ...]]:
         return {p: tuple(s.render(configuration.part(p))) for p, s in spaces.items()}
 
     now = datetime.now(UTC)
-    old, new = Configuration.of(baseline), Configuration.of(chosen)
+    old, new = Configuration.of(baseline), Configuration.of(candidate)
     campaign = store.create_campaign(spec.name, spec.to_json(), spec.seed, now).id
-    told = NewEvent(now, "told", "told by a test")
-    store.move_campaign(campaign, CampaignState.RUNNING, "", told)
-    store.set_baseline(campaign, old, told)
+    event = NewEvent(now, "told", "told by a test")
+    store.move_campaign(campaign, CampaignState.RUNNING, "", event)
+    store.set_baseline(campaign, old, event)
     for number, configuration in enumerate((old, new)):
         trial = Trial(number, configuration, number, "a test", TrialState.RUNNING, flags(new))
-        store.add_trial(campaign, trial, told)
+        store.add_trial(campaign, trial, event)
     recommendation = Recommendation(
         answer=answer,
         reason="a test says so",
@@ -48,6 +48,6 @@ def recommending(
         lower=0.85,
         upper=0.95,
     )
-    store.save_recommendation(campaign, recommendation, told)
-    store.move_campaign(campaign, CampaignState.FINISHED, "", told)
+    store.save_recommendation(campaign, recommendation, event)
+    store.move_campaign(campaign, CampaignState.FINISHED, "", event)
     return store.campaign(campaign)

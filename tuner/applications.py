@@ -1,6 +1,6 @@
-"""Applications: configurations that somebody brings into force on a testbed, as they are recorded.
+"""Applications: records of configurations that somebody puts into force on a testbed.
 
-Pure records. What a plan says is in ``tuner.apply``, what becomes of it is kept by the store.
+Records without behaviour. Plans are made in ``tuner.apply``; the store keeps the outcome.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from tuner.states import ApplicationState
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """The recommended configuration of a campaign, brought into force or planned to be.
+    """The recommended configuration of a campaign that was, or is planned to be, put into force.
 
-    ``reason``: why it is in its state. ``testbed``: the name of the place; ``section``: how it is
-    reached, as the campaign file has it (JSON). ``plan``: the identity of what was planned: a hash
-    of what was in effect (``before``) and what shall be (``after``). ``stepwise``: one setting
-    after the other. ``programs``: programs and versions found there. ``planned``, ``changed``: when
-    it was planned and last changed its state, and by whom. ``asked_by``: who has asked for its next
-    state over HTTP, until it has begun.
+    ``reason``: why it is in its state. ``testbed``: the name of the testbed; ``section``: how it is
+    reached, as in the campaign file (JSON). ``plan``: the identity of the plan, a hash of the
+    configuration in effect when it was made (``before``) and the one to apply (``after``).
+    ``stepwise``: change one setting after the other. ``programs``: programs and versions found
+    there. ``planned``, ``changed``: when it was planned and when its state last changed, and by
+    whom. ``asked_by``: who requested its next state over HTTP, until that has begun.
     """
 
     id: str

@@ -1,7 +1,7 @@
-"""Puts a campaign together, whoever begins it: the command line, the API or a worker.
+"""Assembly of a campaign for all of its users: the command line, the API and workers.
 
-The runner with its optimiser takes long to import and has no use for whoever only prepares a
-campaign, so it is imported where it is put in.
+The runner and its optimiser are slow to import and not needed for preparing a campaign, so they are
+imported only where a campaign is run.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A campaign's specification with everything it names, looked up and checked.
+    """A campaign's specification with everything that it names, looked up and checked.
 
-    ``wish``: what it wants of its testbeds; ``places``: where it measures, and ``testbeds`` what is
-    there, in the same order. ``aspects``: what it measures with.
+    ``wish``: what it needs from its testbeds; ``places``: where it measures; ``testbeds``: those in
+    ``places``, in the same order. ``aspects``: what it measures with.
     """
 
     spec: CampaignSpec
@@ -53,35 +53,35 @@ class Prepared:
 
     @property
     def workload(self) -> Workload:
-        """What is measured."""
+        """The workload."""
         return self.wish.workload
 
     @property
     def spaces(self) -> Mapping[str, Space]:
-        """The search spaces by part, as the campaign narrows them."""
+        """The search spaces by part, as narrowed by the campaign."""
         return self.wish.spaces
 
     @property
     def parameters(self) -> frozenset[str]:
-        """All parameters, by qualified name."""
+        """The qualified names of all parameters."""
         parts = ((part, space.parameters) for part, space in self.spaces.items())
         return frozenset(f"{part}.{each.name}" for part, several in parts for each in several)
 
     @property
     def testbed(self) -> Testbed:
-        """The first one."""
+        """The first testbed."""
         return self.testbeds[0]
 
     @property
     def place(self) -> Place:
-        """All places as one."""
+        """All places combined into one."""
         if self.spec.testbed is not None:
             return self.places[0]
         names = [place.name for place in self.places if place.name]
         return Place(" + ".join(sorted(names)), "", _documents(self.places))
 
     def sites(self, campaign: str) -> list[Site]:
-        """The testbeds as a run of a campaign uses them, each with a name of its own."""
+        """Return the testbeds in the form used by a campaign's run, each with a unique name."""
         several = len(self.places) > 1
         return [
             Site(
@@ -96,10 +96,11 @@ class Prepared:
 
 
 def prepare(spec: CampaignSpec, state_directory: Path, *, owned: Collection[str] = ()) -> Prepared:
-    """Look up what a specification names. Raises SpecError or TestbedError; nothing is done yet.
+    """Look up everything that a specification names. Raises SpecError or TestbedError; changes
+    nothing.
 
     ``owned``: the names of places whose private cell, if it is up, was brought up by this campaign;
-    "" for its only one.
+    "" for its only place.
     """
     wish = look_up(spec)
     wrong = wrong_names(spec, wish.spaces)
@@ -128,7 +129,9 @@ def prepare(spec: CampaignSpec, state_directory: Path, *, owned: Collection[str]
 
 
 def look_up(spec: CampaignSpec) -> Wish:
-    """What a specification names. Raises SpecError for all that cannot be used, together."""
+    """Look up what a specification names. Raises one SpecError for everything that is not
+    usable.
+    """
     spaces, wrong = dict[str, Space](), list[str]()
     workload: Workload | None = None
     try:
@@ -151,7 +154,7 @@ def _documents(places: Sequence[Place]) -> dict[str, object]:
 
 
 def _check_places(spec: CampaignSpec, places: Sequence[Place]) -> None:
-    """Whether several places are different ones, and share no client. Raises SpecError."""
+    """Check that several places are distinct and share no client. Raises SpecError."""
     names = [place.name for place in places if place.name]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise SpecError(f"testbeds: {twice[0]} is named twice")
@@ -164,8 +167,8 @@ def _check_places(spec: CampaignSpec, places: Sequence[Place]) -> None:
 
 
 def _refuse_unfinished(store: Store, testbeds: Sequence[str]) -> None:
-    """Raise ConflictError when a configuration was being applied on one of these testbeds by a
-    process that is gone: what is in effect there is not settled.
+    """Raise ConflictError when a process died while it applied a configuration on one of these
+    testbeds: what is in effect there is uncertain.
     """
     for application in Applications(store).unfinished(testbeds):
         raise ConflictError(
@@ -185,9 +188,9 @@ def conduct(
 ) -> tuple[Outcome, Pilot | None]:
     """Run a campaign, new or resumed, in this process. Stop signals pause it.
 
-    Returns how it ended, and what its pilot found. ``pilot_only``: pause when the pilot ends.
-    ``stopping``: gets a message on a stop signal, in its handler; None: the observer does.
-    Raises ConflictError when another process runs it or uses one of its testbeds.
+    Returns its outcome and the results of its pilot. ``pilot_only``: pause when the pilot ends.
+    ``stopping``: called with a message by the handler of stop signals, by default that of the
+    observer. Raises ConflictError when another process runs it or uses one of its testbeds.
     """
     from tuner.campaign.runner import Runner
 

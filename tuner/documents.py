@@ -1,7 +1,7 @@
-"""YAML files from users: read, checked whole, and one line about every mistake.
+"""YAML files from users: parsing, validation, and a one-line message for all mistakes.
 
-Owns how a file becomes a checked document and what is said when it does not: which file, which key,
-and what would be right. What a file means is its reader's matter.
+Decides how a file becomes a validated document and what its errors say: which file, which key, and
+what would be right. What a file means is up to its reader.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _value(value: object) -> object:
 
 ParameterValue = Annotated[Value, BeforeValidator(_value)]
 Name = Annotated[str, BeforeValidator(_name)]
-#: A hundred years: longer than any campaign, and short enough for a date to come of it.
+#: A hundred years: longer than any campaign, and short enough that adding it to a date works.
 _LONGEST_S = 36_600 * 86_400.0
 Duration = Annotated[float, BeforeValidator(_duration_s), Field(gt=0.0, le=_LONGEST_S)]
 Fraction = Annotated[float, BeforeValidator(_fraction), Field(gt=0.0, lt=1.0)]
@@ -83,25 +83,25 @@ FractionOrAuto = Annotated[float | Literal["auto"], BeforeValidator(_fraction_or
 
 
 def meant(name: str, names: Sequence[str]) -> str:
-    """A hint at the known name that may be meant, empty without one; a name without its part is
-    taken for the whole one.
+    """Return a hint at the known name that was probably meant, empty without one. A name without
+    its part matches the full one.
     """
     whole = [each for each in names if each.endswith(f".{name}")]
     nearest = whole or difflib.get_close_matches(name, names, n=1)
     return f"; did you mean {nearest[0]!r}?" if nearest else ""
 
 
-#: The type of the errors of ``wrong_key``.
+#: The error type of ``wrong_key``.
 WRONG_KEY = "wrong_key"
 
 
 def wrong_key(key: str, reason: str) -> PydanticCustomError:
-    """What a validator of a mapping raises for one of its keys."""
+    """Return the error that a validator of a mapping raises for one of its keys."""
     return PydanticCustomError(WRONG_KEY, "{reason}", {"key": key, "reason": reason})
 
 
 class Section(BaseModel):
-    """A mapping in a file: no key but the declared ones, and nothing changes it once read."""
+    """A mapping in a file: undeclared keys are errors, and it is immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -115,8 +115,9 @@ def read_document(
     what: str,
     besides: Callable[[Mapping[str, object]], Sequence[str]] = lambda document: (),
 ) -> Document:
-    """Read and check a file. ``what``: what it should be, in errors ("a campaign file");
-    ``besides``: mistakes of another kind, to be reported together with those found here.
+    """Read and validate a file. ``what``: what it should be, for errors ("a campaign file");
+    ``besides``: returns mistakes of another kind, which are reported together with those found
+    here.
 
     Raises SpecError: file, key and reason, in one line.
     """
@@ -142,7 +143,7 @@ def read_document(
 
 
 def yaml_mistake(problem: Exception) -> str:
-    """Where a text is no YAML, and why, in one line."""
+    """Return where and why a text is not valid YAML, in one line."""
     if isinstance(problem, yaml.MarkedYAMLError) and problem.problem_mark is not None:
         mark = problem.problem_mark
         why = ": ".join(part for part in (problem.context, problem.problem) if part)
@@ -150,19 +151,19 @@ def yaml_mistake(problem: Exception) -> str:
     return " ".join(str(problem).split())
 
 
-#: Mistakes of one file that are reported at once.
+#: The maximum number of mistakes of one file that are reported.
 _MOST_MISTAKES = 8
 
 
 def problems(problem: ValidationError, model: type[BaseModel]) -> str:
-    """The mistakes that were found, in one line: of each its key, and what would be right."""
+    """Return the mistakes in one line: for each its key, and what would be right."""
     errors = problem.errors(include_url=False)
     suggestions = {
         (*error["loc"][:-1], nearest)
         for error in errors
         if error["type"] == "extra_forbidden" and (nearest := _nearest(error["loc"], model))
     }
-    # A key that is only misspelt is not missing besides.
+    # A misspelt key is not reported as missing as well.
     sentences = [
         _problem(error, model)
         for error in errors
@@ -172,7 +173,7 @@ def problems(problem: ValidationError, model: type[BaseModel]) -> str:
     return "; ".join([*sentences[:_MOST_MISTAKES], *([f"and {more} more"] if more > 0 else [])])
 
 
-#: What to write where something of another type was found.
+#: What to write instead of a value of another type.
 _INSTEAD = {
     **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "a whole number"),
     **dict.fromkeys(("float_parsing", "float_type"), "a number"),
@@ -180,7 +181,7 @@ _INSTEAD = {
     **dict.fromkeys(("tuple_type", "list_type"), "a list, such as [1, 2]"),
     "string_type": "text, in quotes",
 }
-#: A wrong value is shown up to this length.
+#: Wrong values are shown up to this length.
 _LONGEST_VALUE = 30
 
 
@@ -208,13 +209,13 @@ def _problem(error: Mapping[str, Any], model: type[BaseModel]) -> str:
         suffix = f", not {_short(value)}" if isinstance(value, int | float | str) else ""
         return f"{where}: write {_INSTEAD[kind]}{suffix}"
     message = error["msg"].removeprefix("Value error, ")
-    ours = kind in ("value_error", WRONG_KEY)  # which says itself what was given
+    ours = kind in ("value_error", WRONG_KEY)  # their messages contain the value
     ending = f", not {value}" if isinstance(value, int | float) and not ours else ""
     return f"{where}: {message[0].lower()}{message[1:]}{ending}"
 
 
 def _as_mapping(location: Sequence[int | str], value: object, model: type[BaseModel]) -> str:
-    """What to write where a mapping belongs: with what was given as its first value, where that
+    """Return what to write where a mapping belongs, with the given value as its first one if that
     makes sense.
     """
     below = _model_at(location, model)
@@ -233,19 +234,19 @@ def _nearest(location: Sequence[int | str], model: type[BaseModel]) -> str | Non
 
 
 def _words_beside(location: Sequence[int | str], model: type[BaseModel]) -> list[str]:
-    """The keys that are allowed where an unknown one was found."""
+    """Return the keys that are allowed in the place of an unknown one."""
     above = _model_at(location[:-1], model)
     return [] if above is None else sorted(above.model_fields)
 
 
 def _model_at(location: Sequence[int | str], model: type[BaseModel]) -> type[BaseModel] | None:
-    """The section that a location leads to, None where it is none."""
+    """Return the section at a location, None if there is none."""
     section: type[BaseModel] | None = model
     is_mapping = False
     for part in location:
         if is_mapping:
-            is_mapping = False  # its keys are names of the user's, its values sections
-        elif isinstance(part, str):  # else the place in a list
+            is_mapping = False  # its keys are names chosen by the user, its values sections
+        elif isinstance(part, str):  # otherwise an index in a list
             field = None if section is None else section.model_fields.get(part)
             section = None if field is None else next(_models_in(field.annotation), None)
             is_mapping = field is not None and get_origin(field.annotation) is dict
@@ -260,7 +261,7 @@ def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
 
 
 def word_of(value: object) -> str:
-    """A value as YAML on one line, as it may stand in a list or a mapping."""
+    """Return a value as YAML on one line, in the form used inside a list or a mapping."""
     text: str = yaml.safe_dump(
         [value], default_flow_style=True, width=10_000, sort_keys=False, allow_unicode=True
     )

@@ -1,8 +1,8 @@
-"""Everything that fstune reports as a failure: one tree, each class with its slug, HTTP status and
-exit code.
+"""All failures that fstune reports: one class hierarchy, each class with a slug, an HTTP status and
+an exit code.
 
-The text of an error says what went wrong, where, and what to do, in one line. Anything else that
-escapes is a defect of fstune and shows its traceback.
+The message of an error says what went wrong, where, and what to do, in one line. Any other
+exception that escapes is a bug of fstune and shows its traceback.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import ClassVar
 
 Details = Mapping[str, str | int]
 
-#: Exit status of a command ended by Ctrl-C, as shells count it.
+#: Exit status of a command interrupted by Ctrl-C, by the convention of shells.
 INTERRUPTED = 130
 #: Exit status of 'fstune recommend' when nothing is better than the baseline.
 NO_IMPROVEMENT = 3
 
 
 class TunerError(Exception):
-    """Root of the tree. ``slug`` names the kind for machines, ``http_status`` and ``exit_code``
-    follow it. ``details``: for machines, such as the command that failed.
+    """Base class. ``slug`` names the kind for programs, ``http_status`` and ``exit_code`` go with
+    it. ``details``: for programs, such as the command that failed.
     """
 
     slug: ClassVar[str] = "error"
@@ -33,7 +33,7 @@ class TunerError(Exception):
 
 
 def evidence(problem: BaseException) -> dict[str, str | int]:
-    """The kind of a failure, and the details that it or what caused it has."""
+    """Return the kind of a failure, and the details of it or of its cause."""
     data: dict[str, str | int] = {}
     if isinstance(problem, TunerError):
         data["failure"] = problem.slug
@@ -46,9 +46,7 @@ def evidence(problem: BaseException) -> dict[str, str | int]:
 
 
 class SpecError(TunerError):
-    """A file or value from the user is wrong: campaign, space, workload or testbed file, or an
-    option.
-    """
+    """Wrong input from the user: a campaign, space, workload or testbed file, or an option."""
 
     slug = "bad-input"
     http_status = 422
@@ -56,7 +54,7 @@ class SpecError(TunerError):
 
 
 class NotFoundError(TunerError):
-    """A thing that was asked for by name does not exist."""
+    """The requested item does not exist."""
 
     slug = "not-found"
     http_status = 404
@@ -64,7 +62,7 @@ class NotFoundError(TunerError):
 
 
 class ConflictError(TunerError):
-    """The request does not fit the state of things: already running, already finished, in use."""
+    """The request conflicts with the current state: already running, already finished, in use."""
 
     slug = "conflict"
     http_status = 409
@@ -72,13 +70,13 @@ class ConflictError(TunerError):
 
 
 class StalePlanError(ConflictError):
-    """What is in effect has changed since the plan was made that somebody has agreed to."""
+    """The configuration in effect has changed since the approved plan was made."""
 
     slug = "stale-plan"
 
 
 class StoreError(TunerError):
-    """The database, or a file for what comes out of it, cannot be opened, read or written."""
+    """The database, or a file written from it, cannot be opened, read or written."""
 
     slug = "store"
     http_status = 503
@@ -86,7 +84,7 @@ class StoreError(TunerError):
 
 
 class TestbedError(TunerError):
-    """A host of the testbed does not do its part; the campaign cannot go on."""
+    """A host of the testbed does not work as needed; the campaign cannot continue."""
 
     __test__ = False  # not a test class, whatever pytest thinks of the name
     slug = "testbed"
@@ -95,7 +93,7 @@ class TestbedError(TunerError):
 
 
 class TransportError(TestbedError):
-    """A command did not reach its host or did not come back in time."""
+    """A command did not reach its host, or did not return in time."""
 
     slug = "transport"
 
@@ -111,7 +109,7 @@ class ConfigurationError(TunerError):
 
 
 class WorkloadError(TunerError):
-    """A workload run is void: an operation failed or read back something else than was written."""
+    """A workload run is void: an operation failed, or did not read back what was written."""
 
     slug = "workload"
     http_status = 500
@@ -119,8 +117,8 @@ class WorkloadError(TunerError):
 
 
 class CampaignHalted(TunerError):
-    """The campaign stopped itself: the baseline cannot be measured, or failures exceed their
-    bound.
+    """The campaign stopped itself: the baseline cannot be measured, or there were too many
+    failures.
     """
 
     slug = "halted"
@@ -129,7 +127,7 @@ class CampaignHalted(TunerError):
 
 
 class ServerError(TunerError):
-    """A server cannot be reached, does not let us, or answers what is not understood."""
+    """A server cannot be reached, denies access, or sends an answer that is not understood."""
 
     slug = "server"
     http_status = 502

@@ -1,14 +1,13 @@
-"""Where the main thread may be interrupted: not in the middle of a transaction, or of a packet.
+"""Interrupts of the main thread, held off in the middle of a transaction or of a packet.
 
-An interrupt that strikes while a connection begins or ends a transaction can leave it open; the
-next one would then wait for locks that this process itself holds. It is the same with the locks of
-an SSH connection.
+An interrupt while a connection begins or ends a transaction can leave it open; the next transaction
+would then wait for locks that this process itself holds. The same applies to the locks of an SSH
+connection.
 
-An interrupt can also be lost: what strikes in a finalizer, or while a compiled module is imported,
-is dropped there. So it is remembered, and raised again at the next ``check``.
+An interrupt can also be lost: Python drops exceptions raised in a finalizer or during the import of
+a compiled module. So it is remembered, and raised again at the next ``check``.
 
-A stop that is asked for patiently lets what is under way be finished where somebody said that this
-is worth it (``finishing``).
+A patient interrupt lets the current work finish in code marked as worth it (``finishing``).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _patient = False
 
 
 def interrupt(reason: str) -> None:
-    """Raise KeyboardInterrupt, now or at the end of what must not be interrupted.
+    """Raise KeyboardInterrupt, now or at the end of a section that must not be interrupted.
 
     For signal handlers, which run in the main thread.
     """
@@ -37,8 +36,8 @@ def interrupt(reason: str) -> None:
 
 
 def interrupt_patiently(reason: str) -> None:
-    """As ``interrupt``, but what is being finished may end first: the next ``check`` after it
-    raises then.
+    """Like ``interrupt``, but let a ``finishing`` body end first: the next ``check`` after it then
+    raises KeyboardInterrupt.
     """
     global _reason, _patient
     if _finishing:
@@ -48,9 +47,9 @@ def interrupt_patiently(reason: str) -> None:
 
 
 def check() -> None:
-    """Raise KeyboardInterrupt, in the main thread, when one was asked for and did not get through.
+    """Raise KeyboardInterrupt, in the main thread, when an interrupt was requested but got lost.
 
-    For places where work may end; not for those where it is cleaned up after.
+    For places where work may end; not for those that clean up.
     """
     if _patient and _finishing:
         return
@@ -59,27 +58,29 @@ def check() -> None:
 
 
 def is_asked() -> bool:
-    """Whether an interrupt was asked for, patiently or not: nothing new should begin."""
+    """Whether an interrupt was requested, patient or not: nothing new should be started."""
     return _reason is not None
 
 
 def forget() -> None:
-    """Whoever was to be interrupted has ended."""
+    """Forget a requested interrupt, once what it was for has ended."""
     global _reason, _patient
     _reason, _patient = None, False
 
 
 def is_finishing() -> bool:
-    """Whether something is under way that a patient interrupt lets finish."""
+    """Whether work is in progress that a patient interrupt lets finish."""
     return _finishing > 0
 
 
 @contextmanager
 def finishing() -> Iterator[None]:
-    """Let the body end before ``interrupt_patiently`` strikes. ``interrupt`` still does at once."""
+    """Let the body end before ``interrupt_patiently`` takes effect; ``interrupt`` still does at
+    once.
+    """
     global _finishing
     if threading.current_thread() is not threading.main_thread():
-        yield  # whoever waits for that thread decides
+        yield  # the thread that waits for this one decides
         return
     _finishing += 1
     try:
@@ -90,10 +91,10 @@ def finishing() -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold ``interrupt`` off, which then strikes at the end. Keep it short."""
+    """Delay ``interrupt`` until the end of the body, which should be short."""
     global _depth, _pending
     if threading.current_thread() is not threading.main_thread():
-        yield  # no signal is handled there
+        yield  # signals are only handled in the main thread
         return
     _depth += 1
     try:

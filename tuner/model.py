@@ -1,7 +1,6 @@
-"""The records that the parts of fstune hand to each other: frozen, without behaviour that touches
-the world.
+"""The records exchanged between the modules of fstune: immutable, without side effects.
 
-Words are those of docs/glossary.md. Times are UTC-aware, durations in seconds.
+Terms are those of docs/glossary.md. Times are UTC-aware, durations in seconds.
 """
 
 from __future__ import annotations
@@ -15,11 +14,12 @@ from typing import ClassVar
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.time_use import TimeUse
 
-#: A value of one parameter. An unset parameter has no entry in a configuration at all.
+#: The value of a parameter. An unset parameter has no entry in a configuration at all.
 Value = int | bool | str
 
-#: What others did to the machines during a run, in processors: used, stolen by the hypervisor, and
-#: idle for want of a disk. Where a client is on the server's machine, ``server`` is all there is.
+#: Load from others on the machines during a run, in processors: used, stolen by the hypervisor, and
+#: idle while waiting for a disk. When a client is on the machine of the server, there are only the
+#: values for ``server``.
 COVARIATES = (
     "others_server",
     "others_clients",
@@ -29,31 +29,30 @@ COVARIATES = (
     "iowait_clients",
 )
 
-#: The trial that every block contains: the configuration as found.
+#: The trial that is in every block: the configuration as found.
 BASELINE = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The parameters that are set, each by its qualified name (``fileserver.threads``), sorted by
-    name.
+    """The parameters that are set, by qualified name (``fileserver.threads``), sorted by name.
 
-    A parameter that is not mentioned is left to the program's own default.
+    A parameter that is not mentioned keeps the program's own default.
     """
 
     items: tuple[tuple[str, Value], ...] = ()
 
     @classmethod
     def of(cls, values: Mapping[str, Value]) -> Configuration:
-        """The configuration with these values."""
+        """Return the configuration with these values."""
         return cls(tuple(sorted(values.items())))
 
     def as_dict(self) -> dict[str, Value]:
-        """The values by qualified name, a fresh dictionary."""
+        """Return the values by qualified name, as a new dictionary."""
         return dict(self.items)
 
     def part(self, component: str) -> dict[str, Value]:
-        """The values of one component (``fileserver``) by the parameters' own names."""
+        """Return the values of one component (``fileserver``) by the parameters' own names."""
         prefix = f"{component}."
         return {name.removeprefix(prefix): v for name, v in self.items if name.startswith(prefix)}
 
@@ -74,10 +73,9 @@ class BlockKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One configuration under evaluation. ``number`` counts from 0, the baseline, within its
-    campaign.
+    """One configuration under evaluation. ``number``: from 0, the baseline, within its campaign.
 
-    ``race``: the race it was proposed for (0 for the baseline). ``origin``: who proposed it.
+    ``race``: the race it was proposed for (0 for the baseline). ``origin``: what proposed it.
     ``flags``: its rendered command-line options by component. ``reason``: why it is in its state, a
     sentence.
     """
@@ -108,12 +106,12 @@ class ComponentResult:
 class Measurement:
     """One workload run of one arm.
 
-    ``requested`` and ``effective``: what was asked for and what was read back, by qualified name.
-    ``actions``: what had to be done to get there (``fileserver: restart``). ``diagnostics``:
-    what was counted around the run, and what that proves. ``apply_s`` and ``workload_s``: how long
-    both took.
-    ``clients``: the components of each client by its host, where several ran the workload at once;
-    ``components`` puts them together (times of the slowest, operations and bytes of all).
+    ``requested`` and ``effective``: the values set and the values read back, by qualified name.
+    ``actions``: the actions needed to apply them (``fileserver: restart``). ``diagnostics``: what
+    programs and hosts counted around the run, and evidence derived from that. ``apply_s`` and
+    ``workload_s``: the duration of both. ``clients``: the components of each client by its host,
+    where several ran the workload at once; ``components`` combines them (times of the slowest,
+    operations and bytes of all).
     """
 
     trial: int
@@ -132,7 +130,7 @@ class Measurement:
 
 
 class PageCache(StrEnum):
-    """What became of a client's page cache before a reference's cold reads."""
+    """The state of a client's page cache before the cold reads of a reference."""
 
     DROPPED = "dropped"
     NOT_CONTROLLABLE = "not_controllable"
@@ -140,7 +138,8 @@ class PageCache(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReferenceRun:
-    """One run of the workload on a path that is not tuned, within a block, never an arm of it.
+    """One run of the workload on a path that is not tuned, within a block, but never one of its
+    arms.
 
     ``position``: the number of arms that the block began before it. ``page_cache``: None when the
     workload has no cold stage.
@@ -158,10 +157,10 @@ class ReferenceRun:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One round: each arm of ``order`` measured once, in that order. ``number`` counts from 1.
+    """One block: each arm of ``order`` measured once, in that order. ``number`` counts from 1.
 
-    ``duration_s`` is known when the block has ended. Only the measurements of a complete block
-    count. ``references``: what was measured beside the arms, by position. ``testbed``: where.
+    ``duration_s`` is set when the block has ended. Only measurements of complete blocks count.
+    ``references``: the runs of references, by position. ``testbed``: where it was measured.
     ``batch``: the number of the first of the blocks that are measured at once, on a testbed each,
     and ``slot`` its place among them; None for a block that is measured alone.
     """
@@ -182,11 +181,11 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class BlockTimes:
-    """A block as judging needs it; its fields are those of ``Block``.
+    """A block in the form needed for judging; its fields are those of ``Block``.
 
-    ``times_s``: the component times (s) of every trial that it has measured, by trial, in the order
-    of the workload's components. ``covariates``: of every trial for which any is known, in the
-    order of ``COVARIATES``, None for one that is not.
+    ``times_s``: the component times (s) of every measured trial, by trial, in the order of the
+    workload's components. ``covariates``: of every trial with any known value, in the order of
+    ``COVARIATES``, None for an unknown one.
     """
 
     number: int
@@ -205,8 +204,8 @@ class BlockTimes:
 
 @dataclass(frozen=True, slots=True)
 class BlockCount:
-    """How many blocks of one kind, in one state, on one testbed there are, and how much they have
-    measured. ``at_once``: whether they were measured on several testbeds at a time.
+    """The number of blocks of one kind, in one state, on one testbed, and of their measurements.
+    ``at_once``: whether they were measured on several testbeds at a time.
     """
 
     kind: BlockKind
@@ -226,7 +225,7 @@ class Wish(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A wish that nobody has answered yet. ``asked_by``: the host it came from."""
+    """A wish that was not fulfilled yet. ``asked_by``: the host it came from."""
 
     wish: Wish
     asked_by: str
@@ -245,8 +244,8 @@ class Aspect:
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """What an earlier campaign found of a configuration: its mean log time ratio to the baseline
-    there. It guides proposals and is evidence for nothing. ``origin``: campaign and trial.
+    """A finding of an earlier campaign about a configuration: its mean log time ratio to the
+    baseline there. Guides proposals and is never used as evidence. ``origin``: campaign and trial.
     """
 
     configuration: Configuration
@@ -266,10 +265,10 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The use of a testbed by one process for one campaign.
+    """The right of one process to use a testbed for one campaign.
 
-    ``beat_age_s``: since its last sign of life, by the clock of the database; after ``limit_s`` it
-    counts as dead. ``token``: tells it from every other lease.
+    ``beat_age_s``: the time since its last sign of life, by the clock of the database; after
+    ``limit_s`` the process counts as dead. ``token``: distinguishes it from every other lease.
     """
 
     testbed: str
@@ -283,7 +282,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened, told in one line. ``kind`` is a stable word, ``data`` its
+    """Something that happened, with a one-line message. ``kind``: a stable word; ``data``:
     particulars.
     """
 
@@ -315,16 +314,16 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """The answer of a campaign; the only claim that the user is given.
+    """The answer of a campaign; the only claim made to the user.
 
     ``ratio``, ``lower``, ``upper``: geometric-mean time of the finalist over the baseline's on
     fresh blocks and its two-sided interval at ``confidence``; None when there was no finalist to
-    certify. ``largest_compatible_improvement``: fraction (0.03 = 3%) by which the finalist may
+    certify. ``largest_compatible_improvement``: the fraction (0.03 = 3%) by which the finalist may
     still be faster; without a certificate, any finalist. ``notes``: sentences that must be read
     with it, such as that a setting costs durability.
     """
 
-    #: How the note begins that says that it does not hold any more; it comes first.
+    #: The prefix of the note that the recommendation is no longer valid; that note comes first.
     EXPIRED: ClassVar[str] = "expired: "
 
     answer: Answer
@@ -347,14 +346,15 @@ class Recommendation:
 
     @property
     def expired(self) -> str:
-        """Why its certificate does not hold any more, a sentence; "" where nobody has noted it."""
+        """Why its certificate is no longer valid, a sentence; "" if no such reason was recorded."""
         return next((note for note in self.notes[:1] if note.startswith(self.EXPIRED)), "")
 
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """One search as stored. ``spec`` is the text of its specification as checked (JSON),
-    ``baseline`` is known once the testbed was first read."""
+    """One campaign as stored. ``spec``: the text of its validated specification (JSON);
+    ``baseline``: set once the testbed was first read.
+    """
 
     id: str
     name: str

@@ -1,4 +1,4 @@
-"""Writing files: each is there whole or not at all, and no other is lost unless that was said."""
+"""Writing files: each is written completely or not at all, and replaces another only on request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tuner.errors import ConflictError, StoreError
 
 @contextmanager
 def new_file(file: Path) -> Iterator[BinaryIO]:
-    """An open file that becomes ``file`` at the end, unless what is done with it fails.
+    """Open a file that becomes ``file`` at the end, unless the body fails.
 
     Raises ConflictError when the file exists, StoreError when it cannot be written.
     """
@@ -24,8 +24,8 @@ def new_file(file: Path) -> Iterator[BinaryIO]:
         raise ConflictError(f"{file} exists; name a new file")
     part = None
     try:
-        # By a name that nobody can know beforehand, and only if it is new: others may be able to
-        # write in this directory too.
+        # An unpredictable name, and only if it is new: others may be able to write in this
+        # directory, too.
         descriptor, name = tempfile.mkstemp(prefix=f".{file.name[:100]}.", dir=file.parent)
         part = Path(name)
         with os.fdopen(descriptor, "w+b") as output:
@@ -42,8 +42,8 @@ def new_file(file: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def prepared_files(texts: Mapping[str, str], directory: Path) -> Iterator[Path]:
-    """A directory within ``directory`` that has files with these texts, by name, and is gone at the
-    end. Raises StoreError when they cannot be written.
+    """Create a temporary directory within ``directory`` that has files with these texts, by name.
+    Raises StoreError when they cannot be written.
     """
     with _writing(directory):
         place = tempfile.TemporaryDirectory(prefix=".fstune-", dir=directory)
@@ -63,10 +63,10 @@ def _writing(directory: Path) -> Iterator[None]:
 
 
 def put_in_place(prepared: Path, files: Mapping[str, bool], directory: Path) -> None:
-    """Move files from a directory of ``prepared_files`` to ``directory``, all or none as far as
-    stop signals go. ``files``: by name, whether another file may be replaced.
+    """Move files from a directory of ``prepared_files`` to ``directory``; stop signals cannot
+    interrupt it halfway. ``files``: by name, whether an existing file may be replaced.
 
-    Raises ConflictError when one is in the way that may not be, StoreError when they cannot be
+    Raises ConflictError when a file exists that may not be replaced, StoreError when they cannot be
     written.
     """
     stops = {signal.SIGINT, signal.SIGTERM}
@@ -90,13 +90,13 @@ def put_in_place(prepared: Path, files: Mapping[str, bool], directory: Path) -> 
 
 
 def _put(part: Path, file: Path) -> None:
-    """Make a whole file ``file``; unlike a rename, never over another one."""
+    """Make a complete file available as ``file``; unlike a rename, never replace another one."""
     try:
         os.link(part, file, follow_symlinks=False)
     except FileExistsError:
         raise
     except OSError:
-        # AFS has no hard links between directories, other file systems have none at all.
+        # AFS has no hard links across directories, other file systems have none at all.
         _copy(part, file)
 
 

@@ -1,4 +1,4 @@
-"""What the queue of runs has: runs that wait, and the processes that take them."""
+"""Records of the queue: queued runs, and the worker processes that take them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from tuner.model import Holder
 
 @dataclass(frozen=True, slots=True)
 class QueuedRun:
-    """A campaign that waits for a worker, or that one has ``taken``, as a job of the queue.
+    """A campaign that waits for a worker, or was ``taken`` by one, as a job of the queue.
 
-    ``queue``: which workers may take it. ``testbeds``: their names; none when it has its own.
-    ``id``: of the job. ``worker``: the one that has taken it, None when it is known to be gone.
+    ``queue``: decides which workers may take it. ``testbeds``: their names; none for a testbed of
+    its own. ``id``: of the job. ``worker``: the one that has taken it, None when it is known to be
+    gone.
     """
 
     id: int
@@ -26,10 +27,11 @@ class QueuedRun:
 
 @dataclass(frozen=True, slots=True)
 class WorkerProcess:
-    """A worker. ``queues``: what it takes campaigns from; it runs ``concurrency`` at once at most.
+    """A worker. ``queues``: the ones it takes campaigns from, running up to ``concurrency`` at
+    once.
 
-    ``beat_age_s``: since its last sign of life, by the clock of the database; after ``limit_s`` it
-    counts as dead.
+    ``beat_age_s``: the time since its last sign of life, by the clock of the database; after
+    ``limit_s`` it counts as dead.
     """
 
     id: int

@@ -1,4 +1,4 @@
-"""The settings that come from the environment, each as ``FSTUNE_`` and its name."""
+"""Settings from environment variables, named ``FSTUNE_`` plus the name of the setting."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tuner.errors import SpecError
 def _state_dir() -> Path:
     if os.geteuid() == 0:
         return Path("/var/lib/fstune")
-    # The XDG base directory specification has relative paths ignored.
+    # The XDG base directory specification says to ignore relative paths.
     xdg = Path(os.environ.get("XDG_STATE_HOME", ""))
     try:
         return (xdg if xdg.is_absolute() else Path.home() / ".local" / "state") / "fstune"
@@ -26,8 +26,8 @@ def _state_dir() -> Path:
 
 
 class _Settings(BaseSettings):
-    """Settings of which a wrong one is the user's mistake: SpecError names its variable, and never
-    repeats its value, which may be a secret.
+    """Base class of settings. An invalid one is a mistake of the user: SpecError names its
+    variable, but never its value, which may be a secret.
     """
 
     def __init__(self, **values: Any) -> None:
@@ -39,17 +39,19 @@ class _Settings(BaseSettings):
             message = error["msg"].removeprefix("Value error, ")
             raise SpecError(f"{name}: {message[0].lower()}{message[1:]}") from None
         except SettingsError as problem:
-            # Its text names the field in quotes, and nothing of the value.
+            # Its message has the name of the field in quotes, and nothing of the value.
             field = str(problem).split('"')[1]
             name = f"{self.model_config['env_prefix']}{field}".upper()
             raise SpecError(f'{name}: write a list as JSON: ["one", "two"]') from None
 
 
 class Settings(_Settings):
-    """``state_dir``: where campaigns, cells and packages are kept. ``database_url``: the PostgreSQL
-    that keeps the campaigns instead; secret, as it may hold a password. ``takeover_after_s``: after
-    so long without a sign of life of the process that runs a campaign, another machine may take
-    over.
+    """General settings.
+
+    ``state_dir``: the directory of campaigns, cells and packages. ``database_url``: a PostgreSQL
+    database to store the campaigns in instead; secret, as it may contain a password.
+    ``takeover_after_s``: after this time without a sign of life of the process that runs a
+    campaign, another machine may take over.
     """
 
     model_config = SettingsConfigDict(env_prefix="FSTUNE_", env_ignore_empty=True, frozen=True)
@@ -60,14 +62,16 @@ class Settings(_Settings):
 
 
 class ServiceSettings(_Settings):
-    """What ``fstune serve`` is told, each as ``FSTUNE_API_`` and its name.
+    """Settings of ``fstune serve``, from variables named ``FSTUNE_API_`` plus the name of the
+    setting.
 
-    ``auth``: whether a token is asked for; without it the service only reads. ``hosts``: names by
-    which a service without tokens may be asked, besides those of the loopback. ``testbeds``: the
-    directory whose files campaigns started over HTTP may name. ``allow``: kinds of testbeds that
-    they may use besides. ``trusted_proxies``: addresses and networks of proxies, which are
-    believed whom they speak for. ``queue``: leave campaigns to workers. ``requests_per_s``: of one
-    address on average, ``burst`` at once. ``streams``: most streams of events at once.
+    ``auth``: whether a token is required; without it the service is read-only. ``hosts``: the host
+    names under which a service without tokens may be addressed, besides those of the loopback.
+    ``testbeds``: the directory with the files that campaigns started over HTTP may name. ``allow``:
+    kinds of testbeds that they may use as well. ``trusted_proxies``: addresses and networks of
+    proxies that are trusted to name the client they forward for. ``queue``: leave campaigns to
+    workers. ``requests_per_s``: limit per address on average, ``burst`` at once. ``streams``: the
+    maximum number of concurrent event streams.
     """
 
     model_config = SettingsConfigDict(env_prefix="FSTUNE_API_", env_ignore_empty=True, frozen=True)
@@ -84,11 +88,11 @@ class ServiceSettings(_Settings):
 
 
 class ClientSettings(_Settings):
-    """What the command line needs to use the campaigns of a server, each as ``FSTUNE_`` and its
-    name.
+    """Settings of the command line as a client of a server, from variables named ``FSTUNE_`` plus
+    the name of the setting.
 
-    ``server``: its address (URL). ``token``: what it asks for; ``token_file``: a file with that,
-    which only its owner may read. Neither is ever an option: others see those.
+    ``server``: its address (URL). ``token``: the token for it; ``token_file``: a file with the
+    token, which only its owner may read. Neither is ever an option: options are visible to others.
     """
 
     model_config = SettingsConfigDict(env_prefix="FSTUNE_", env_ignore_empty=True, frozen=True)

@@ -1,5 +1,5 @@
-"""States of campaigns, trials and blocks, and the moves between them; nothing else decides what may
-follow what.
+"""States of campaigns, trials, blocks and applications; the only place that defines their
+transitions.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ State = TypeVar("State", CampaignState, TrialState, BlockState, ApplicationState
 
 _C, _T, _B, _A = CampaignState, TrialState, BlockState, ApplicationState
 
-# By enum: ``running`` of a campaign equals ``running`` of a trial, as strings do.
+# Separate for each enum: ``running`` of a campaign equals ``running`` of a trial, as strings do.
 _MOVES: Mapping[type[StrEnum], Mapping[StrEnum, frozenset[StrEnum]]] = {
     _C: {
         _C.CREATED: frozenset({_C.RUNNING, _C.FAILED, _C.CANCELLED}),
-        # A campaign found running was killed: it is resumed as running.
+        # A campaign found in this state was killed: it is resumed as running.
         _C.RUNNING: frozenset({_C.RUNNING, _C.PAUSED, _C.FINISHED, _C.FAILED, _C.CANCELLED}),
         _C.PAUSED: frozenset({_C.RUNNING, _C.CANCELLED}),
         _C.FAILED: frozenset({_C.RUNNING, _C.CANCELLED}),
@@ -77,7 +77,7 @@ _MOVES: Mapping[type[StrEnum], Mapping[StrEnum, frozenset[StrEnum]]] = {
     _T: {
         _T.QUEUED: frozenset({_T.RUNNING, _T.CANCELLED}),
         _T.RUNNING: frozenset({_T.COMPLETE, _T.PRUNED, _T.FAILED, _T.CANCELLED}),
-        # A finalist whose race is over may still fail when it is to be certified.
+        # A finalist whose race is over may still fail during certification.
         _T.COMPLETE: frozenset({_T.FAILED}),
         _T.PRUNED: frozenset(),
         _T.FAILED: frozenset(),
@@ -93,44 +93,46 @@ _MOVES: Mapping[type[StrEnum], Mapping[StrEnum, frozenset[StrEnum]]] = {
         _A.APPLYING: frozenset({_A.COMMITTING, _A.FAILED}),
         _A.COMMITTING: frozenset({_A.APPLIED, _A.FAILED}),
         _A.APPLIED: frozenset({_A.ROLLING_BACK}),
-        # One that was cut off, or could not reach a host, is begun again.
+        # A rollback that was cut off, or could not reach a host, is started again.
         _A.ROLLING_BACK: frozenset({_A.ROLLING_BACK, _A.ROLLED_BACK}),
         _A.ROLLED_BACK: frozenset(),
         _A.FAILED: frozenset(),
     },
 }
 
-#: Applications that somebody was in the middle of.
+#: Applications in progress.
 UNFINISHED = frozenset({_A.APPLYING, _A.COMMITTING, _A.ROLLING_BACK})
-#: Applications without which nobody knows any more what was there before.
+#: Applications that may be in force: only their records have the configuration from before.
 IN_FORCE = UNFINISHED | {_A.APPLIED}
 
-#: Campaigns to which nothing can happen any more.
+#: Final states of campaigns.
 OVER = frozenset(state for state in CampaignState if not _MOVES[CampaignState][state])
 
 
 def move(what: str, old: State, new: State) -> State:
-    """Return ``new`` when the move is allowed; ConflictError naming ``what`` otherwise."""
+    """Return ``new`` when the transition is valid; otherwise raise ConflictError, which names
+    ``what``.
+    """
     if new not in _MOVES[type(old)][old]:
         raise ConflictError(f"{what} is {old}; it cannot become {new}")
     return new
 
 
 class EventKind(StrEnum):
-    """The kinds of events that decisions depend on; the others are only shown."""
+    """The kinds of events that decisions depend on; all other kinds are only displayed."""
 
     WORKER_TOOK = "worker-took"
     RUN_DIED = "run-died"
     BLOCK_COMPLETE = "block-complete"
     MEASURED_AGAIN = "measured-again"
-    #: The floor that was chosen from what the pilot found.
+    #: The floor chosen from the pilot's results.
     FLOOR_CHOSEN = "floor-chosen"
     PAUSE_REQUESTED = "pause-requested"
     CANCEL_REQUESTED = "cancel-requested"
     RESUME_REQUESTED = "resume-requested"
-    #: Of a campaign that is a verification, from its beginning.
+    #: Marks a campaign as a verification, from its beginning.
     VERIFICATION = "verification"
-    #: Of the campaign that is verified: a request over HTTP, and its outcome.
+    #: Events of the campaign that is verified: a request over HTTP, and its outcome.
     VERIFY_REQUESTED = "verify-requested"
     VERIFIED = "verified"
     VERIFY_FAILED = "verify-failed"

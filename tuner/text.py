@@ -1,7 +1,7 @@
-"""Words and numbers as people read them: percentages, durations, values, texts from outside.
+"""Words and numbers for people: percentages, durations, values, and untrusted text.
 
-Owns the one way each of them is written. Percentages follow tuner.judge.words: "x% faster"
-is 1 / ratio - 1, "x% slower" is ratio - 1, where ratio is a time over the baseline's.
+The only place that formats them. Percentages follow tuner.judge.words: "x% faster" is 1 / ratio -
+1, "x% slower" is ratio - 1, where ratio is a time over the baseline's.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ NOT_SET: Final = "not set"
 
 
 def clean(text: str) -> str:
-    """`text` on one line, without characters that move a cursor or do not print."""
+    """Return `text` on one line, without control and other non-printable characters."""
     return "".join(c if c.isprintable() else " " for c in text)
 
 
 def value_text(value: Value | None) -> str:
-    """A parameter's value for a person; None is a parameter that is left to the program."""
+    """Return a parameter's value for people; None is a parameter that is left to the program."""
     if value is None:
         return NOT_SET
     if isinstance(value, bool):
@@ -31,12 +31,14 @@ def value_text(value: Value | None) -> str:
 
 
 def log_ratio(ratio: float) -> float:
-    """ln `ratio`, the log difference that tuner.judge speaks of; -inf for 0."""
+    """Return ln `ratio`, the log difference used in tuner.judge; -inf for 0."""
     return math.log(ratio) if ratio > 0.0 else -math.inf
 
 
 def percent_faster(ratio: float) -> float:
-    """Percent faster as a number, negative = slower; infinite for a ratio of 0 or infinity."""
+    """Return percent faster as a number, negative = slower; infinite for a ratio of 0 or
+    infinity.
+    """
     if ratio <= 0.0:
         return math.inf
     return 100.0 * (1.0 / ratio - 1.0 if ratio <= 1.0 else 1.0 - ratio)
@@ -49,7 +51,7 @@ def faster(ratio: float) -> str:
 
 
 def signed(ratio: float) -> str:
-    """The same in a column that is headed "faster": "+5.0%", "-2.1%"."""
+    """Return the same for a column with the heading "faster": "+5.0%", "-2.1%"."""
     d = log_ratio(ratio)
     size = percent(d)
     if size == percent(0.0):
@@ -58,19 +60,19 @@ def signed(ratio: float) -> str:
 
 
 def unbounded(lower: float, upper: float) -> bool:
-    """Whether an interval of ratios has an end that says nothing."""
+    """Whether an interval of ratios has an uninformative end."""
     return lower <= 0.0 or math.isinf(upper)
 
 
 def signed_interval(lower: float, upper: float) -> str:
-    """An interval of ratios in a column that is headed "faster": "+3.0% to +9.1%"."""
+    """Return an interval of ratios for a column with the heading "faster": "+3.0% to +9.1%"."""
     if unbounded(lower, upper):
         return "not yet bounded"
     return f"{signed(upper)} to {signed(lower)}"
 
 
 def interval(lower: float, upper: float) -> str:
-    """An interval of ratios: "3.0% to 9.1% faster", "1.0% slower to 4.0% faster"."""
+    """Return an interval of ratios: "3.0% to 9.1% faster", "1.0% slower to 4.0% faster"."""
     if unbounded(lower, upper):
         return "not yet bounded"
     low, high = log_ratio(lower), log_ratio(upper)
@@ -92,7 +94,7 @@ def counted(n: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the two largest units: "8.4 s", "3 min 20 s", "2 h 05 min", "3 d 4 h"."""
+    """Return seconds in the two largest units: "8.4 s", "3 min 20 s", "2 h 05 min", "3 d 4 h"."""
     if seconds < 9.95:
         return f"{max(0.0, seconds):.1f} s"
     whole = round(seconds)
@@ -108,5 +110,5 @@ def duration(seconds: float) -> str:
 
 
 def moment(at: datetime) -> str:
-    """A time to the second: "2026-03-01T12:00:05Z"."""
+    """Return a time to the second: "2026-03-01T12:00:05Z"."""
     return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -1,4 +1,4 @@
-"""Where the time of a campaign went."""
+"""How the time of a campaign was used."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TimeUse:
-    """Where the wall time of a campaign's runs went, in seconds.
+    """How the wall time of a campaign's runs was used, in seconds.
 
     ``testbed_s``: bringing the testbed up and down; ``apply_s``: restarts, remounts and read-back;
-    ``workload_s``: the workload; ``wall_s``: all of it. The rest is fstune's own overhead.
+    ``workload_s``: the workload; ``wall_s``: the total. The rest is the overhead of fstune.
     """
 
     wall_s: float = 0.0
@@ -20,8 +20,8 @@ class TimeUse:
 
     @property
     def overhead_s(self) -> float:
-        """Time spent in fstune itself: proposer, judge, database, remote calls between the
-        others.
+        """Time spent in fstune itself: proposer, judge, database, and remote calls outside the
+        other categories.
         """
         return max(0.0, self.wall_s - self.testbed_s - self.apply_s - self.workload_s)
 

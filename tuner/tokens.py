@@ -1,4 +1,4 @@
-"""Tokens of the service: what they allow, and for how long."""
+"""Access tokens of the service: their scope and validity."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from enum import StrEnum
 
 
 class Scope(StrEnum):
-    """What a token allows; each allows what the ones before it do."""
+    """What a token allows; each scope includes the ones before it."""
 
     READ = "read"
     OPERATE = "operate"
     ADMIN = "admin"
 
     def allows(self, scope: Scope) -> bool:
-        """Whether this is enough for what needs ``scope``."""
+        """Whether this is sufficient for what needs ``scope``."""
         order = list(Scope)
         return order.index(self) >= order.index(scope)
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token without its secret. ``parent``: the one whose session this is, or None."""
+    """A token without its secret. ``parent``: the token that this session belongs to, or None."""
 
     id: str
     name: str
@@ -33,5 +33,5 @@ class Token:
     parent: str | None
 
     def holds(self, now: datetime) -> bool:
-        """Whether it can still be used."""
+        """Whether the token is still valid."""
         return self.revoked is None and (self.expires is None or now < self.expires)

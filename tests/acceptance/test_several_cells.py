@@ -184,7 +184,7 @@ def test_killed_in_the_middle_and_resumed_both_cells_are_as_found(
     before = measured(blocks)
     assert before
 
-    assert forked.fstune("resume", *kept), forked.said
+    assert forked.fstune("resume", *kept), forked.output
     campaign, trials, blocks, events = place.stored()
     assert campaign.state is CampaignState.FINISHED
     assert campaign.recommendation is not None

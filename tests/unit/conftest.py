@@ -1,4 +1,4 @@
-"""A PostgreSQL server that the tests of a run share."""
+"""A PostgreSQL server shared by all tests of a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def postgresql(root: Path) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def template(postgresql: Server) -> str:
-    """Return a database with our tables, of which others are copies."""
+    """Return the name of a database with our tables, which serves as a template for others."""
     name = postgresql.new()
     Store.open(Path("unused"), postgresql.url(name)).close()
     return name
@@ -27,5 +27,5 @@ def template(postgresql: Server) -> str:
 
 @pytest.fixture(scope="session")
 def reused(postgresql: Server, template: str) -> str:
-    """Return a database that one test after the other uses: a new one takes 8 MB of disk."""
+    """Return the name of a database shared by successive tests: a new one takes 8 MB of disk."""
     return postgresql.new(template)

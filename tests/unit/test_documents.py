@@ -1,4 +1,6 @@
-"""What is said about mistakes in a user's file: all of them at once, and what to write instead."""
+"""Messages about mistakes in a user's file: all mistakes at once, each with what to write
+instead.
+"""
 
 from __future__ import annotations
 
@@ -28,30 +30,30 @@ def refusal(tmp_path: Path, *lines: str, campaign: str = CAMPAIGN) -> str:
 
 def test_a_misspelt_key_is_not_called_missing(tmp_path: Path) -> None:
     misspelt = CAMPAIGN.replace("cache_manager: o", "cache_manger: o")
-    said = refusal(tmp_path, campaign=misspelt)
-    assert said == "spaces.cache_manger: unknown key; did you mean 'cache_manager'?"
+    message = refusal(tmp_path, campaign=misspelt)
+    assert message == "spaces.cache_manger: unknown key; did you mean 'cache_manager'?"
 
 
-def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
-    said = refusal(tmp_path, "serch: {}", "pilot: {blocks: 2}", "search: {arms: 99}")
+def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
+    message = refusal(tmp_path, "serch: {}", "pilot: {blocks: 2}", "search: {arms: 99}")
     for mistake in (
         "pilot.blocks: a pilot takes 3 blocks at least",
         "search.arms: input should be less than or equal to 50, not 99",
         "serch: unknown key; did you mean 'search'?",
     ):
-        assert mistake in said
+        assert mistake in message
 
 
-def test_misspelt_names_are_told_with_the_other_mistakes(tmp_path: Path) -> None:
+def test_misspelt_names_are_reported_with_the_other_mistakes(tmp_path: Path) -> None:
     misspelt = CAMPAIGN.replace("mixed-use", "mixd-use").replace("fuse-1.8", "fuze-1.8")
-    said = refusal(tmp_path, "serch: {}", campaign=misspelt)
-    assert "serch: unknown key; did you mean 'search'?" in said
-    assert "workload mixd-use: no workload and no file 'mixd-use'" in said
-    assert "did you mean 'mixed-use'?" in said
-    assert "did you mean 'openafs-cache-manager-fuse-1.8'?" in said
+    message = refusal(tmp_path, "serch: {}", campaign=misspelt)
+    assert "serch: unknown key; did you mean 'search'?" in message
+    assert "workload mixd-use: no workload and no file 'mixd-use'" in message
+    assert "did you mean 'mixed-use'?" in message
+    assert "did you mean 'openafs-cache-manager-fuse-1.8'?" in message
 
 
-def test_misspelt_names_alone_are_told_at_once(tmp_path: Path) -> None:
+def test_misspelt_names_alone_are_reported_at_once(tmp_path: Path) -> None:
     file = tmp_path / "campaign.yaml"
     file.write_text(CAMPAIGN.replace("mixed-use", "mixd-use").replace("fuse-1.8", "fuze-1.8"))
     with pytest.raises(SpecError) as refused:
@@ -60,7 +62,7 @@ def test_misspelt_names_alone_are_told_at_once(tmp_path: Path) -> None:
     assert "did you mean 'openafs-cache-manager-fuse-1.8'?" in str(refused.value)
 
 
-def test_every_unknown_parameter_is_told(tmp_path: Path) -> None:
+def test_every_unknown_parameter_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "campaign.yaml"
     file.write_text(f"{CAMPAIGN}first: [{{chunksize: 20}}, {{cache_manager.daemns: 5}}]\n")
     with pytest.raises(SpecError) as refused:
@@ -71,17 +73,17 @@ def test_every_unknown_parameter_is_told(tmp_path: Path) -> None:
         assert words in str(refused.value)
 
 
-def test_what_is_no_yaml_is_shown_by_its_place(tmp_path: Path) -> None:
-    said = refusal(tmp_path, "\tseed: 1")
-    assert said.startswith("not YAML: line 7, column 1: while scanning")
-    assert "unicode string" not in said
-    assert "^" not in said
+def test_invalid_yaml_is_reported_with_its_position(tmp_path: Path) -> None:
+    message = refusal(tmp_path, "\tseed: 1")
+    assert message.startswith("not YAML: line 7, column 1: while scanning")
+    assert "unicode string" not in message
+    assert "^" not in message
 
 
 def test_many_mistakes_stay_one_line(tmp_path: Path) -> None:
-    said = refusal(tmp_path, *(f"unknown_{n}: 1" for n in range(30)))
-    assert said.count("unknown key") == 8
-    assert said.endswith("and 22 more")
+    message = refusal(tmp_path, *(f"unknown_{n}: 1" for n in range(30)))
+    assert message.count("unknown key") == 8
+    assert message.endswith("and 22 more")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +104,7 @@ def test_many_mistakes_stay_one_line(tmp_path: Path) -> None:
         ("budget: {wall_time: 1h1h}", "write each unit once, the largest first"),
     ],
 )
-def test_what_to_write_is_said(tmp_path: Path, line: str, words: str) -> None:
+def test_messages_say_what_to_write(tmp_path: Path, line: str, words: str) -> None:
     assert words in refusal(tmp_path, line)
 
 

@@ -1,4 +1,4 @@
-"""Files are put in place whole, never over another one, on any file system."""
+"""Files are put in place completely, and never replace another one, on any file system."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tuner.new_file import new_file, prepared_files, put_in_place
 
 @pytest.fixture(params=[None, errno.EXDEV, errno.EPERM])
 def links(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hard links work, do not work between directories, or do not work at all."""
+    """Make hard links work, fail between directories, or fail always."""
     if request.param is not None:
 
         def refused(*_: object, **__: object) -> None:
@@ -28,12 +28,12 @@ def test_files_are_put_in_place(tmp_path: Path) -> None:
     (tmp_path / "old").write_text("before", encoding="utf-8")
     with prepared_files({"new": "one\n", "old": "two\n"}, tmp_path) as place:
         put_in_place(place, {"new": False, "old": True}, tmp_path)
-    found = {file.name: file.read_text(encoding="utf-8") for file in tmp_path.iterdir()}
-    assert found == {"new": "one\n", "old": "two\n"}
+    contents = {file.name: file.read_text(encoding="utf-8") for file in tmp_path.iterdir()}
+    assert contents == {"new": "one\n", "old": "two\n"}
 
 
 @pytest.mark.usefixtures("links")
-def test_what_comes_in_between_is_not_replaced(
+def test_a_file_created_meanwhile_is_not_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "mine"
@@ -50,7 +50,7 @@ def test_what_comes_in_between_is_not_replaced(
 
 
 @pytest.mark.usefixtures("links")
-def test_a_new_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_new_file_is_complete_or_missing(tmp_path: Path) -> None:
     with new_file(tmp_path / "new") as output:
         output.write(b"all of it")
     assert (tmp_path / "new").read_bytes() == b"all of it"
@@ -59,7 +59,7 @@ def test_a_new_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["new"]
 
 
-def test_an_error_of_a_check_is_not_told_as_one_of_writing(tmp_path: Path) -> None:
+def test_an_error_of_the_body_is_not_reported_as_one_of_writing(tmp_path: Path) -> None:
     with pytest.raises(ConnectionError), prepared_files({"a": ""}, tmp_path):
         raise ConnectionError("the server went away")
     assert not list(tmp_path.iterdir())

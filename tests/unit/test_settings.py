@@ -38,15 +38,13 @@ def test_state_of_another_user() -> None:
         ("relative", "/home-of-someone/.local/state/fstune"),
     ],
 )
-def test_state_where_the_desktop_says(
-    monkeypatch: pytest.MonkeyPatch, xdg: str, place: str
-) -> None:
+def test_state_directory_from_xdg(monkeypatch: pytest.MonkeyPatch, xdg: str, place: str) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", xdg)
     assert Settings().state_dir == Path(place)
 
 
 @pytest.mark.parametrize("euid", [0, 1000])
-def test_state_where_the_user_says(monkeypatch: pytest.MonkeyPatch, euid: int) -> None:
+def test_state_directory_from_fstune_state_dir(monkeypatch: pytest.MonkeyPatch, euid: int) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: euid)
     monkeypatch.setenv("FSTUNE_STATE_DIR", "/data/tuning")
     assert Settings().state_dir == Path("/data/tuning")
@@ -67,7 +65,7 @@ def test_database_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "value", "said"),
+    ("kind", "name", "value", "message"),
     [
         (Settings, "FSTUNE_TAKEOVER_AFTER_S", "soon", "FSTUNE_TAKEOVER_AFTER_S: input should be"),
         (Settings, "FSTUNE_TAKEOVER_AFTER_S", "nan", "FSTUNE_TAKEOVER_AFTER_S: input should be"),
@@ -75,19 +73,19 @@ def test_database_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
         (ServiceSettings, "FSTUNE_API_ALLOW", "cell", "FSTUNE_API_ALLOW: write a list as JSON"),
     ],
 )
-def test_a_wrong_one_is_named(
+def test_an_invalid_setting_is_named(
     monkeypatch: pytest.MonkeyPatch,
     kind: type[Settings] | type[ServiceSettings],
     name: str,
     value: str,
-    said: str,
+    message: str,
 ) -> None:
     monkeypatch.setenv(name, value)
-    with pytest.raises(SpecError, match=f"^{said}"):
+    with pytest.raises(SpecError, match=f"^{message}"):
         kind()
 
 
-def test_without_a_home_a_state_directory_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_home_a_state_directory_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
     def homeless() -> Path:
         raise RuntimeError("Could not determine home directory.")
 

@@ -1,1 +1,1 @@
-"""Campaigns of a server, asked for over HTTP. Nothing here reads or writes a database."""
+"""Client of a remote fstune server, over HTTP. Nothing here reads or writes a database."""

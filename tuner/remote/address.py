@@ -1,6 +1,7 @@
-"""Which server is meant, and what it is shown: its address checked, and a token read.
+"""The address of a server and the token for it: both are checked here.
 
-Owns where a token may come from and where it may go: never over a connection that others can read.
+Decides where a token may come from and where it may be sent: never over a connection that others
+can read.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ _TOKEN = re.compile(r"[!-~]+")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A server. ``url``: without a slash at its end; ``loopback``: on this machine for certain;
-    ``token``: "" without one.
+    """The address of a server. ``url``: without a trailing slash; ``loopback``: whether it is
+    certainly on this machine; ``token``: "" for none.
     """
 
     url: str
@@ -32,9 +33,10 @@ class Address:
 
 
 def address_of(server: str, settings: ClientSettings | None = None) -> Address:
-    """The server that is named, with the token that belongs to it.
+    """Return the address of a server, with the token for it.
 
-    Raises SpecError: no address, a file that others may read, or a token that they could.
+    Raises SpecError: not an address, a token file that others may read, or a token that others
+    could read on its way.
     """
     client_settings = settings if settings is not None else ClientSettings()
     try:

@@ -1,4 +1,6 @@
-"""What is applied, rolled back and verified at a server: asked for, then waited for."""
+"""Applying, rolling back and verifying on a server: requests are sent, then their outcome is
+awaited.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from tuner.remote.records import checked, mapping, read_configuration
 from tuner.states import IN_FORCE, UNFINISHED
 
 _POLL_S = 1.0
-#: A week: nobody waits for longer.
+#: A week, the longest time to wait.
 _MOST_POLLS = 7 * 24 * 3600
 _APPLICATION = TypeAdapter(Application)
 _PARTS: TypeAdapter[list[dict[str, Any]]] = TypeAdapter(list[dict[str, Any]])
@@ -38,14 +40,16 @@ class RemoteApplications:
         self._pause = pause
 
     def plan(self, campaign: str, *, stepwise: bool) -> tuple[ApplyPlan, Application | None]:
-        """A plan of there, and what it is stored as; None when there is nothing to change."""
+        """Return a plan made by the server and its stored application, None when nothing has to
+        change.
+        """
         where = campaign_path(campaign, "plans")
         with self._going_on(campaign):
             answer = self._client.post(where, body={"step": stepwise}, looks=True)
         return read_plan(answer)
 
     def apply(self, application: Application) -> Application:
-        """Apply a plan, and wait for the end; what is stored of it then."""
+        """Apply a plan and wait for the end; return the application as stored then."""
         where = campaign_path(application.campaign, "plans", application.plan, "apply")
         with self._going_on(application.campaign):
             current = self._client.post(where, looks=True)
@@ -53,7 +57,7 @@ class RemoteApplications:
 
     @contextmanager
     def _going_on(self, campaign: str) -> Iterator[None]:
-        """Say with a lost connection where to see what became of what was sent."""
+        """Add to the error of a lost connection where the outcome of the request can be seen."""
         try:
             yield
         except Lost as problem:
@@ -61,14 +65,14 @@ class RemoteApplications:
             raise ServerError(f"{problem}; it may go on there: see {where}") from problem
 
     def roll_back(self, campaign: str) -> Application:
-        """Roll back what is in force of a campaign, and wait for the end."""
+        """Roll back a campaign's application that is in force, and wait for the end."""
         return self._awaited(
             read_application(self._client.post(campaign_path(campaign, "rollback")))
         )
 
     def in_force(self, reference: str) -> list[Application]:
-        """What is, or may be, in force of a campaign, or with ``last`` of all; the one that was
-        applied last first.
+        """Return the applications that are, or may be, in force: of a campaign, or of all for
+        ``last``. The most recently applied one comes first.
         """
         if reference == "last":
             documents = self._client.get("/v1/applications", {"in_force": True})
@@ -77,18 +81,18 @@ class RemoteApplications:
         return sorted(applications, key=lambda one: one.changed, reverse=True)
 
     def all(self) -> list[Application]:
-        """What was planned, applied and rolled back of all campaigns, newest first."""
+        """Return the applications of all campaigns, newest first."""
         answer = self._client.get("/v1/applications")
         return [read_application(document) for document in checked(_PARTS, answer)]
 
     def of(self, campaign: str) -> list[Application]:
-        """What was planned, applied and rolled back of a campaign, newest first."""
+        """Return the applications of a campaign, newest first."""
         documents = self._client.get(campaign_path(campaign, "applications"))
         return [read_application(document) for document in checked(_PARTS, documents)]
 
     def verify(self, campaign: str, blocks: int) -> tuple[str, Verified]:
-        """Verify what a campaign recommends, and wait for the end: the identifier of the
-        verification and what it found. ConflictError when it could not be measured.
+        """Verify what a campaign recommends and wait for the end; return the identifier of the
+        verification and its result. ConflictError when it could not be measured.
         """
         where = campaign_path(campaign, "verifications")
         request = mapping(self._client.post(where, body={"blocks": blocks}))
@@ -104,7 +108,9 @@ class RemoteApplications:
         return str(outcome.get("verification")), checked(_VERIFIED, outcome)
 
     def _awaited(self, application: Application) -> Application:
-        """An application when nobody is in the middle of it, and nobody has still to begin."""
+        """Wait until an application is neither in progress nor about to be; return it as stored
+        then.
+        """
 
         def look() -> Application | None:
             (now,) = [one for one in self.of(application.campaign) if one.id == application.id]
@@ -122,7 +128,7 @@ class RemoteApplications:
 
 
 def read_application(document: Any) -> Application:
-    """An application; how its testbed is reached is the server's own."""
+    """Read an application; how its testbed is reached is known only to the server."""
     fields = mapping(document)
     configurations = {name: read_configuration(fields.get(name)) for name in ("before", "after")}
     defaults = {"stepwise": fields.get("step"), "section": ""}
@@ -130,8 +136,8 @@ def read_application(document: Any) -> Application:
 
 
 def read_plan(document: Any) -> tuple[ApplyPlan, Application | None]:
-    """A plan and its application, None where nothing has to change. ServerError unless the plan
-    that is shown is the one that the identity stands for.
+    """Read a plan and its application, None when nothing has to change. ServerError when the
+    identity does not match the contents of the plan.
     """
     fields = mapping(document)
     planned = fields.get("application")

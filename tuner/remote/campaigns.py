@@ -1,4 +1,4 @@
-"""The campaigns of a server, as records; and what can be done with them there."""
+"""The campaigns of a server as records, and the operations on them."""
 
 from __future__ import annotations
 
@@ -35,46 +35,48 @@ from tuner.report.recommend import RecommendationDocument
 
 
 class Campaigns:
-    """What ``client``'s server has. Methods raise what ``Client`` raises."""
+    """The campaigns of ``client``'s server. Methods raise what ``Client`` raises."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
 
     def all(self) -> list[Campaign]:
-        """All campaigns, newest first."""
+        """Return all campaigns, newest first."""
         return [read_campaign(document) for document in self.client.pages("/v1/campaigns")]
 
     def campaign(self, reference: str) -> Campaign:
-        """One, by identifier, the beginning of one, or ``last``."""
+        """Return a campaign by its identifier, a prefix of it, or ``last``."""
         return read_campaign(self.client.get(campaign_path(reference)))
 
     def trials(self, campaign: str) -> list[Trial]:
-        """Its trials, by number."""
+        """Return the trials of a campaign, by number."""
         return [read_trial(document) for document in self._pages(campaign, "trials")]
 
     def status(self) -> Status:
-        """What runs there, and what waits."""
+        """Return what is running on the server, and what is waiting."""
         return read_status(self.client.get("/v1/status"))
 
     def blocks(self, campaign: str) -> tuple[list[Block], int]:
-        """Its blocks by number, without their measurements; and how many of these there are."""
+        """Return the blocks by number, without measurements, and the total number of
+        measurements.
+        """
         documents = list(self._pages(campaign, "blocks"))
         return read_blocks(documents), sum(
             len(document.get("measured", ())) for document in documents
         )
 
     def blocks_with_measurements(self, campaign: str) -> list[Block]:
-        """Its blocks by number, with their measurements."""
+        """Return the blocks by number, with their measurements."""
         measurements = list(self._pages(campaign, "measurements"))
         return read_blocks(self._pages(campaign, "blocks"), measurements)
 
     def events(self, campaign: str, after: int = 0) -> list[Event]:
-        """What happened after the event of a number, in order."""
+        """Return the events with numbers above ``after``, in order."""
         events = (read_event(document) for document in self._pages(campaign, "events"))
         return [event for event in events if event.number > after]
 
     def estimates(self, campaign: str, kind: BlockKind) -> dict[int, tuple[Estimate, int]]:
-        """Its trials against the baseline; none when the server cannot tell any more."""
+        """Return its trials against the baseline; empty when the server no longer has this."""
         try:
             verdicts = self.client.get(campaign_path(campaign, "verdicts"))
         except NotFoundError:
@@ -82,20 +84,20 @@ class Campaigns:
         return read_estimates(verdicts, kind)
 
     def drift(self, campaign: str) -> list[float]:
-        """The baseline's time in each block over its mean of all."""
+        """Return the baseline's time in each block over its mean of all blocks."""
         return read_ratios(self.client.get(campaign_path(campaign, "drift")))
 
     def report(self, campaign: str, form: ReportForm, output: BinaryIO) -> None:
-        """Write its report to a file, which is empty but for it then."""
+        """Write the report of a campaign to a file, replacing its contents."""
         self.client.download(f"{campaign_path(campaign, 'report')}?format={form}", output)
 
     def recommendation(self, campaign: str) -> RecommendationDocument:
-        """Its answer; NotFoundError before it has one."""
+        """Return the answer of a campaign; NotFoundError when it has none yet."""
         return read_answer(self.client.get(campaign_path(campaign, "recommendation")))
 
     def why(self, campaign: str) -> list[str]:
-        """What changed with the settings of its answer, a sentence each; none when the server
-        cannot tell.
+        """Return what changed with the settings of its answer, a sentence each; empty when the
+        server does not know.
         """
         try:
             return read_sentences(self.client.get(campaign_path(campaign, "why")))
@@ -103,8 +105,8 @@ class Campaigns:
             return []
 
     def comparison(self, campaign: str, trials: Sequence[Trial]) -> NamedComparison | None:
-        """What it compares, if it compares given configurations; None when the server cannot tell
-        any more. ``trials``: its trials.
+        """Return the comparison, if the campaign compares given configurations; None when the
+        server no longer has it. ``trials``: the trials of the campaign.
         """
         if not any(trial.origin.startswith(ORIGIN) for trial in trials):
             return None
@@ -114,7 +116,9 @@ class Campaigns:
             return None
 
     def recommendations(self, filters: Filters, limit: int) -> list[KnownRecommendation]:
-        """The certified recommendations of all campaigns that fit, as the server orders them."""
+        """Return the matching certified recommendations of all campaigns, in the order of the
+        server.
+        """
         params = {name: value for name, value in asdict(filters).items() if value is not None}
         documents = self.client.get("/v1/recommendations", {**params, "limit": limit})
         if not isinstance(documents, list):
@@ -122,28 +126,28 @@ class Campaigns:
         return list(map(read_recommendation, documents))
 
     def export(self, campaign: str, output: BinaryIO) -> int:
-        """Write all of it to a file, as ``fstune import`` takes it; returns its bytes."""
+        """Write a whole campaign to a file for ``fstune import``; return its size in bytes."""
         return self.client.download(campaign_path(campaign, "export"), output)
 
     def create(self, spec: CampaignSpec) -> Campaign:
-        """Begin one on the server."""
+        """Create and start a campaign on the server."""
         return self._post_spec("/v1/campaigns", spec)
 
     def branch(self, campaign: str, spec: CampaignSpec) -> Campaign:
-        """Begin one whose search is guided by what another has found."""
+        """Create and start a campaign whose search is guided by the findings of another one."""
         return self._post_spec(campaign_path(campaign, "branch"), spec)
 
     def resume(self, campaign: str, *, override_pilot: bool) -> None:
-        """Take up one that has stopped."""
+        """Resume a stopped campaign."""
         params = {"override_pilot": json.dumps(override_pilot)}
         self.client.post(campaign_path(campaign, "resume"), params)
 
     def steer(self, campaign: str, wish: Wish) -> Campaign:
-        """Pause or cancel one at its next safe point; how it is now."""
+        """Pause or cancel a campaign at its next safe point; return its current record."""
         return read_campaign(self.client.post(campaign_path(campaign, wish)))
 
     def _post_spec(self, path: str, spec: CampaignSpec) -> Campaign:
-        # Only what was written: the server has its own defaults, and may know others.
+        # Only what the user set: the server has its own defaults, and may know other keys.
         body = spec.model_dump_json(exclude_unset=True)
         return read_campaign(self.client.create(path, body, uuid.uuid4().hex))
 

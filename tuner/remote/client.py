@@ -1,7 +1,7 @@
-"""Requests to a server, and what its refusals mean here.
+"""HTTP requests to a server, and the translation of its errors.
 
-Owns how long is waited, what is sent again, and that nothing but the address given is ever asked:
-redirections are reported, not followed, since the token would go along.
+Decides how long to wait and what to retry. Only the given address is ever contacted: redirects are
+reported, not followed, since the token would be sent along.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Result = TypeVar("Result")
 _CONNECT_S = 10.0
 _ANSWER_S = 60.0
 _PUT_TOGETHER_S = 600.0
-#: Whoever plans looks at every host first, and may have to wait for one.
+#: For making a plan, the server inspects every host first, and may have to wait for one.
 _LOOK_S = 900.0
-#: The service says something on a silent stream every 15 s.
+#: On an idle stream, the service sends a message every 15 s.
 _SILENCE_S = 45.0
 _TRIES = 4
 _FIRST_PAUSE_S = 0.5
@@ -47,18 +47,18 @@ _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,79}")
 
 
 class Lost(ServerError):
-    """The server does not answer, or not now: it may be asked again. ``after_s``: the wait that
-    it asks for, 0 when it asks for none.
+    """The server does not answer, or cannot at the moment: the request may be retried. ``after_s``:
+    the wait it asked for, 0 for none.
     """
 
     after_s: float = 0.0
 
 
 class Client:
-    """Asks one server. ``pause``: waits for a number of seconds.
+    """HTTP client for one server. ``pause``: waits for a number of seconds.
 
-    Every method raises the errors that the same thing done here would raise, with the server's own
-    words, and ServerError when it is the server that is the matter.
+    Every method raises the error that the same operation would raise locally, with the message of
+    the server, and ServerError for problems of the server itself.
     """
 
     def __init__(
@@ -76,9 +76,9 @@ class Client:
         self._http = httpx2.Client(
             base_url=address.url,
             headers=headers,
-            # What the machine trusts, or what SSL_CERT_FILE names.
+            # The certificates that the machine trusts, or those in SSL_CERT_FILE.
             verify=ssl.create_default_context(),
-            # A proxy between us and our own loopback would be shown the token.
+            # A proxy must not see the token on its way to our own loopback.
             trust_env=not address.loopback,
             timeout=httpx2.Timeout(_ANSWER_S, connect=_CONNECT_S),
             follow_redirects=False,
@@ -97,11 +97,11 @@ class Client:
         self._http.close()
 
     def get(self, path: str, params: Params | None = None) -> Any:
-        """A document, as JSON has it."""
+        """Return a document, parsed from JSON."""
         return self._again(lambda: self._send("GET", path, params=params))
 
     def pages(self, path: str, params: Params | None = None) -> Iterator[Any]:
-        """All items of a list, page by page."""
+        """Yield all items of a list, page by page."""
         query = {"limit": _PAGE, **(params or {})}
         for _ in range(_MOST_PAGES):
             page = self.get(path, query)
@@ -123,8 +123,8 @@ class Client:
         *,
         looks: bool = False,
     ) -> Any:
-        """Have something done; once, whatever becomes of the answer. ``body``: sent as JSON;
-        ``looks``: hosts are looked at first, which may take minutes.
+        """Send a request that changes something, once and without retries. ``body``: sent as JSON;
+        ``looks``: the server inspects hosts first, which may take minutes.
         """
         answer_s = _LOOK_S if looks else _ANSWER_S
         if body is None:
@@ -135,13 +135,13 @@ class Client:
         )
 
     def create(self, path: str, body: str, key: str) -> Any:
-        """Have something begun, sent again with the same key until it is answered."""
+        """Send a request that creates something, retried with the same idempotency key."""
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
         return self._again(lambda: self._send("POST", path, headers=headers, content=body))
 
     @contextmanager
     def stream(self, path: str, after: int) -> Iterator[Iterator[httpx2.ServerSentEvent]]:
-        """Server-sent events after a number. Lost is raised when the connection breaks."""
+        """Stream the server-sent events after a number. Raises Lost when the connection breaks."""
         headers = {"Accept": "text/event-stream", "Last-Event-ID": str(after)}
         timeout = httpx2.Timeout(_SILENCE_S, connect=_CONNECT_S)
         with (
@@ -154,12 +154,12 @@ class Client:
             yield iter(httpx2.EventSource(answer))
 
     def download(self, path: str, output: BinaryIO) -> int:
-        """Write the document at this path to an empty file; returns its bytes."""
+        """Write the document at this path to an empty file; return its size in bytes."""
 
         def ask() -> int:
             output.seek(0)
             output.truncate()
-            # What is handed out is first put together there.
+            # The server generates the document before it sends anything.
             timeout = httpx2.Timeout(_PUT_TOGETHER_S, connect=_CONNECT_S)
             with (
                 self._translating_errors(),
@@ -175,13 +175,13 @@ class Client:
         return self._again(ask)
 
     def misunderstood(self, path: str) -> ServerError:
-        """The error for an answer that is not what it should be."""
+        """Return the error for an answer that is not what it should be."""
         return ServerError(
             f"{self.url}{path}: the answer is not understood; is fstune there, and of this version?"
         )
 
     def _again(self, ask: Callable[[], Result]) -> Result:
-        """Ask what may be asked twice, a few times if need be."""
+        """Send a request that is safe to repeat, with retries."""
         for attempt in range(1, _TRIES):
             try:
                 return ask()
@@ -214,7 +214,7 @@ class Client:
 
     @contextmanager
     def _translating_errors(self) -> Iterator[None]:
-        """Tell what a connection failed of as an error of ours."""
+        """Translate the exceptions of a failed connection."""
         try:
             yield
         except (httpx2.HTTPError, httpx2.InvalidURL) as problem:
@@ -229,7 +229,7 @@ class Client:
             raise Lost(f"{self.url}: the connection broke: {reason}") from problem
 
     def _error_of(self, answer: httpx2.Response) -> TunerError:
-        """The error that a problem document means."""
+        """Return the error for a problem document."""
         status = answer.status_code
         if answer.is_redirect:
             where = clean(answer.headers.get("location", "nowhere"))
@@ -253,14 +253,16 @@ class Client:
 
 
 def campaign_path(reference: str, *parts: str) -> str:
-    """The path of a campaign, or below it. NotFoundError when nothing can be called that."""
+    """Return the path of a campaign, or one below it. NotFoundError when no campaign can have this
+    name.
+    """
     if not _REFERENCE.fullmatch(reference):
         raise NotFoundError(f"there is no campaign {json.dumps(clean(reference))}")
     return "/".join(("/v1/campaigns", *(quote(part, safe="") for part in (reference, *parts))))
 
 
 def _cause(problem: BaseException) -> BaseException:
-    """What an error comes from in the end."""
+    """Return the root cause of an error."""
     for _ in range(10):
         inner = problem.__cause__ or problem.__context__
         if inner is None or isinstance(problem, ssl.SSLError):

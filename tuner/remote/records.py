@@ -1,7 +1,7 @@
-"""Documents of a server as the records that the reports here are made of.
+"""Conversion of documents from a server to the records used in reports.
 
-What a document does not say stays empty in its record. Fields that are not known are passed over: a
-server may be newer. ServerError for a document that is not what it should be.
+What a document does not contain stays empty in its record. Unknown fields are ignored: the server
+may be newer. ServerError for an invalid document.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ _VERDICTS: TypeAdapter[list[dict[str, Any]]] = TypeAdapter(list[dict[str, Any]])
 
 
 def read_campaign(document: Any) -> Campaign:
-    """A campaign, with as much of its answer as a list has: trial, ratio, why it has expired."""
+    """Read a campaign, with the part of its answer that lists have: trial, ratio, why it has
+    expired.
+    """
     fields = mapping(document)
     answer = fields.get("answer")
     answer_record = None
@@ -86,14 +88,16 @@ def read_campaign(document: Any) -> Campaign:
 
 
 def _spaces(spaces: object) -> str:
-    """As much of the specification as a server tells: the packaged spaces, by component."""
+    """Return the part of the specification that a server reports: the packaged spaces by
+    component.
+    """
     packaged = search_spaces.names()
     items = spaces.items() if isinstance(spaces, dict) else ()
     return json.dumps({"spaces": {c: {"name": name} for c, name in items if name in packaged}})
 
 
 def read_trial(document: Any) -> Trial:
-    """A trial."""
+    """Read a trial."""
     fields = mapping(document)
     return checked(
         _TRIAL, fields | {"configuration": read_configuration(fields.get("configuration"))}
@@ -101,7 +105,7 @@ def read_trial(document: Any) -> Trial:
 
 
 def read_event(document: Any) -> Event:
-    """An event; a text is taken for JSON."""
+    """Read an event; a string is parsed as JSON."""
     if isinstance(document, str):
         try:
             return _EVENT.validate_json(document)
@@ -111,12 +115,12 @@ def read_event(document: Any) -> Event:
 
 
 def read_status(document: Any) -> Status:
-    """What runs and what waits."""
+    """Read what is running and what is waiting."""
     return checked(_STATUS, document)
 
 
 def read_absence(document: str, campaign: str) -> Absence | None:
-    """Why a campaign does not go on, from the text of a document; None: it does."""
+    """Read from the text of a document why a campaign is not progressing; None: it is."""
     try:
         presence = _PRESENCE.validate_json(document)
     except ValidationError as problem:
@@ -126,7 +130,7 @@ def read_absence(document: str, campaign: str) -> Absence | None:
 
 
 def read_blocks(blocks: Iterable[Any], measurements: Iterable[Any] = ()) -> list[Block]:
-    """Blocks with their measurements, without what was measured beside their arms."""
+    """Read blocks with their measurements, without the runs of references."""
     of: dict[object, list[Measurement]] = defaultdict(list)
     for document in measurements:
         fields = mapping(document)
@@ -140,7 +144,9 @@ def read_blocks(blocks: Iterable[Any], measurements: Iterable[Any] = ()) -> list
 
 
 def read_estimates(verdicts: Any, kind: BlockKind) -> dict[int, tuple[Estimate, int]]:
-    """By trial: its time ratio to the baseline in blocks of one kind, and how many they are."""
+    """Read, by trial, its time ratio to the baseline in blocks of one kind, and the number of
+    blocks.
+    """
     estimates: dict[int, tuple[Estimate, int]] = {}
     for verdict in checked(_VERDICTS, verdicts):
         if verdict.get("kind") == kind and verdict.get("ratio") is not None:
@@ -153,12 +159,12 @@ def read_estimates(verdicts: Any, kind: BlockKind) -> dict[int, tuple[Estimate, 
 
 
 def read_ratios(points: Any) -> list[float]:
-    """The baseline's time in each block over its mean of all."""
+    """Read the baseline's time in each block over its mean of all blocks."""
     return [checked(TypeAdapter(float), mapping(point).get("ratio")) for point in points]
 
 
 def read_recommendation(document: Any) -> KnownRecommendation:
-    """A certified recommendation, with what it was measured on."""
+    """Read a certified recommendation, with what it was measured on."""
     fields = mapping(document)
     text = {
         name: clean(checked(TypeAdapter(str), fields.get(name)))
@@ -182,7 +188,7 @@ def read_recommendation(document: Any) -> KnownRecommendation:
 
 
 def read_comparison(document: Any) -> NamedComparison:
-    """What a campaign that compares given configurations comes to."""
+    """Read the results of a campaign that compares given configurations."""
     fields = mapping(document)
     of = checked(TypeAdapter(list[dict[str, Any]]), fields.get("configurations"))
     levels = (fields.get(name) for name in ("confidence", "together", "delta"))
@@ -206,18 +212,18 @@ def _effect(document: Any) -> ShownEffect:
 
 
 def read_sentences(document: Any) -> list[str]:
-    """The sentences of a document."""
+    """Read the sentences of a document."""
     sentences = checked(TypeAdapter(list[str]), mapping(document).get("sentences"))
     return list(map(clean, sentences))
 
 
 def read_answer(document: Any) -> RecommendationDocument:
-    """The document of a recommendation."""
+    """Read the document of a recommendation."""
     return checked(_ANSWER, document)
 
 
 def recommendation_of(document: RecommendationDocument) -> Recommendation:
-    """The recommendation that a document was made of; percents are rounded to 0.001."""
+    """Return the recommendation that a document was made from; percents are rounded to 0.001."""
     d, effect = document, document.improvement
     lower, upper = (
         (None, None) if effect.ratio is None else _bounds(effect.lower_ratio, effect.upper_ratio)
@@ -254,7 +260,7 @@ def recommendation_of(document: RecommendationDocument) -> Recommendation:
 
 
 def comparisons_of(document: RecommendationDocument) -> list[Comparison]:
-    """What a document says of references."""
+    """Return a document's comparisons with references."""
     return [
         Comparison(
             r.reference,
@@ -273,25 +279,25 @@ def _arguments(options: Mapping[str, Options]) -> dict[str, tuple[str, ...]]:
 
 
 def _bounds(lower: float | None, upper: float | None) -> tuple[float, float]:
-    """An interval of ratios; what has no bound is null in a document."""
+    """Return an interval of ratios; a missing bound is null in a document."""
     return 0.0 if lower is None else float(lower), math.inf if upper is None else float(upper)
 
 
 def read_configuration(values: Any) -> Configuration:
-    """A configuration, from its values by name."""
+    """Read a configuration from its values by name."""
     by_name: dict[str, Value] = checked(_VALUES, values)
     return Configuration.of(by_name)
 
 
 def mapping(document: Any) -> dict[str, Any]:
-    """A document that has names. ServerError."""
+    """Return a document that is a mapping. ServerError when it is not."""
     if not isinstance(document, dict):
         raise ServerError("the server's answer is not understood: it is no document")
     return document
 
 
 def checked(adapter: TypeAdapter[Record], value: Any) -> Record:
-    """A value as its type has it. ServerError."""
+    """Return a value validated for its type. ServerError."""
     try:
         return adapter.validate_python(value)
     except ValidationError as problem:

@@ -1,4 +1,4 @@
-"""The events of a campaign as they happen, without a gap, whatever becomes of the connection."""
+"""The live event stream of a campaign, without gaps across lost connections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tuner.records.status import Absence
 from tuner.remote.client import Client, Lost, campaign_path
 from tuner.remote.records import read_absence, read_event
 
-#: A service that is restarted or moved is back within this time.
+#: A service that is restarted or moved should be back within this time.
 _PATIENCE_S = 600.0
 _FIRST_PAUSE_S = 0.25
 _LONGEST_PAUSE_S = 10.0
@@ -27,11 +27,12 @@ def follow(
     pause: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Event]:
-    """Yield every event with a number above ``after``, in order, each once; ends with the campaign.
+    """Yield every event with a number above ``after``, in order, each once; end with the campaign.
 
-    A connection that breaks is made again from the last event on; ``lost`` is told why, "" when it
-    is there again. ``missed``: is told why the campaign does not go on, None when it does again.
-    Raises ServerError when the server is away for ten minutes.
+    A broken connection is reopened after the last event; ``lost`` is called with the reason, and
+    with "" when it works again. ``missed`` is called with the reason why the campaign is not
+    progressing, and with None when it is again. Raises ServerError when the server is away for ten
+    minutes.
     """
     path = campaign_path(campaign, "events", "stream")
     failures, since = 0, 0.0
@@ -55,7 +56,7 @@ def follow(
                         yield event
         except Lost as problem:
             why = str(problem)
-        # One that was open for a while was no failure, though nothing may have happened.
+        # A connection that was open for a while was no failure, even if there were no events.
         if announced or clock() - since_s > _LONGEST_PAUSE_S:
             failures = 0
         if not failures:

@@ -1,4 +1,4 @@
-"""The database: what a campaign did, kept as it happens. Only this package knows SQLAlchemy."""
+"""The database of campaigns, written while they run. Only this package imports SQLAlchemy."""
 
 from tuner.store.opening import holds_one
 from tuner.store.rows import NewEvent

@@ -1,4 +1,4 @@
-"""Who may use the service: tokens, kept as digests alone."""
+"""Access tokens of the service, stored only as digests."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _PREFIX = "fst"
 
 
 class Access:
-    """The tokens of one store. StoreError. A token's text is known to its owner alone."""
+    """The tokens of one store, which has only their digests. Methods raise StoreError."""
 
     def __init__(self, store: Store) -> None:
-        # The store's own room: both use the one open database.
+        # Both share the one open database of the store.
         self._database = store._database
 
     def create(
@@ -37,7 +37,7 @@ class Access:
         expires: datetime | None,
         parent: str | None = None,
     ) -> tuple[Token, str]:
-        """Store a new token; returns it with its text, which can never be had again."""
+        """Store a new token; return it with its text, which cannot be retrieved again."""
         secret = secrets.token_urlsafe(32)
         token = Token(secrets.token_hex(6), name, scope, now, expires, None, parent)
         row = values(tables.token, token, digest=_digest(secret))
@@ -45,7 +45,9 @@ class Access:
         return token, f"{_PREFIX}_{token.id}_{secret}"
 
     def token_of(self, text: str, now: datetime) -> Token | None:
-        """The token with this text, if it can be used; a session ends with its parent."""
+        """Return the token with this text, None if it is not valid. A session is valid only as long
+        as its parent token is.
+        """
         prefix, _, rest = text.partition("_")
         name, _, secret = rest.partition("_")
         if prefix != _PREFIX or not secret or not (text.isascii() and name.isalnum()):
@@ -66,13 +68,13 @@ class Access:
         return self._database.read(find)
 
     def tokens(self) -> list[Token]:
-        """All tokens that are no sessions, the oldest first."""
+        """Return all tokens that are not sessions, oldest first."""
         table = tables.token
         query = select(table).where(table.c.parent.is_(None)).order_by(table.c.created, table.c.id)
         return self._database.read(lambda c: [record(Token, row) for row in c.execute(query)])
 
     def revoke(self, token: str, now: datetime) -> Token:
-        """End a token, named by its identifier, and all of its sessions. NotFoundError."""
+        """Revoke the token with this identifier and with it all of its sessions. NotFoundError."""
         table = tables.token
 
         def end(connection: Connection) -> Token:
@@ -86,13 +88,13 @@ class Access:
         return self._database.write(end)
 
     def forget_sessions(self, now: datetime) -> None:
-        """Drop the sessions that have ended."""
+        """Delete expired sessions."""
         table = tables.token
         over = table.c.parent.is_not(None) & (table.c.expires < now)
         self._write(lambda c: c.execute(delete(table).where(over)))
 
     def holds(self, token: Token, now: datetime) -> bool:
-        """Whether a token that was known still is, and its parent."""
+        """Check that a token looked up earlier, and its parent, are still valid."""
         table, of = tables.token, [token.id, *([token.parent] if token.parent else [])]
 
         def find(connection: Connection) -> bool:
@@ -106,5 +108,5 @@ class Access:
 
 
 def _digest(secret: str | bytes) -> str:
-    # Of 256 random bits: there is nothing to guess, so no slow function is needed.
+    # A secret has 256 random bits and cannot be guessed: no slow hash is needed.
     return hashlib.sha256(secret.encode() if isinstance(secret, str) else secret).hexdigest()

@@ -1,4 +1,4 @@
-"""What was applied where: the durable record of who changed what, and of what was there before."""
+"""Applications of configurations: the durable record of who changed what, and the values before."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Applications:
     """The applications of one store. Each method is one transaction; StoreError."""
 
     def __init__(self, store: Store) -> None:
-        # The store's own room: both use the one open database.
+        # Both share the one open database of the store.
         self._database = store._database
 
     def add(self, application: Application, event: NewEvent) -> Application:
-        """Store a new one, told by an event of its campaign. NotFoundError: no such campaign."""
+        """Store a new application and its event. NotFoundError: no such campaign."""
         row = values(tables.application, application)
 
         def add(connection: Connection) -> Application:
@@ -37,25 +37,25 @@ class Applications:
         return self._database.write(add)
 
     def get(self, application: str) -> Application:
-        """One by its identifier. NotFoundError."""
+        """Return the application with this identifier. NotFoundError."""
         rows = self._some(tables.application.c.id == application)
         if not rows:
             raise NotFoundError(f"there is no application {application}; see 'fstune applications'")
         return rows[0]
 
     def all(self) -> list[Application]:
-        """All of them, newest first."""
+        """Return all applications, newest first."""
         return self._some()
 
     def of(self, campaign: str) -> list[Application]:
-        """Those of a campaign, newest first."""
+        """Return the applications of a campaign, newest first."""
         return self._some(tables.application.c.campaign == campaign)
 
     def in_force(
         self, *, testbed: str | None = None, campaign: str | None = None
     ) -> list[Application]:
-        """Those that are, or may be, in force, on a testbed or of a campaign; the one that was
-        applied last comes first, whenever it was planned.
+        """Return the applications that are, or may be, in force, of a testbed or of a campaign. The
+        most recently applied one comes first, no matter when it was planned.
         """
         table = tables.application
         where: list[ColumnElement[bool]] = [table.c.state.in_(IN_FORCE)]
@@ -66,7 +66,7 @@ class Applications:
         return sorted(self._some(*where), key=lambda one: one.changed, reverse=True)
 
     def unfinished(self, testbeds: Collection[str]) -> list[Application]:
-        """Those on these testbeds that somebody is, or was, in the middle of."""
+        """Return the applications on these testbeds that are, or were, in progress."""
         table = tables.application
         return self._some(table.c.testbed.in_(testbeds), table.c.state.in_(UNFINISHED))
 
@@ -78,7 +78,9 @@ class Applications:
         by: str,
         event: NewEvent,
     ) -> Application:
-        """Bring one into a state, at the time of ``event``. ConflictError: it cannot follow."""
+        """Change the state of an application at the time of ``event``. ConflictError: not a valid
+        transition.
+        """
         table = tables.application
         this = table.c.id == application
 
@@ -106,8 +108,8 @@ class Applications:
     def ask(
         self, application: str, state: ApplicationState, by: str, event: NewEvent
     ) -> Application:
-        """Note who has asked for its next state. ConflictError unless it is in ``state`` and nobody
-        has asked already.
+        """Record who requested the next state. ConflictError unless the application is in ``state``
+        and nobody has requested it yet.
         """
         table = tables.application
         this = (table.c.id == application) & (table.c.state == state)
@@ -126,13 +128,13 @@ class Applications:
         return self._database.write(ask)
 
     def unask(self, application: str) -> None:
-        """Forget who has asked: what was asked for did not begin."""
+        """Clear a request that was not carried out."""
         table = tables.application
         forget = update(table).where(table.c.id == application).values(asked_by=None)
         self._database.write(lambda connection: connection.execute(forget))
 
     def unask_all(self) -> None:
-        """Forget who has asked, where nothing begins any more: nobody holds the testbed."""
+        """Clear the requests that nobody will carry out: those whose testbed has no lease."""
         table, lease = tables.application, tables.lease
         leased = select(lease.c.testbed)
         waiting = table.c.asked_by.is_not(None) & table.c.testbed.not_in(leased)

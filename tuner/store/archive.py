@@ -1,8 +1,8 @@
-"""A whole campaign as one file, for backup and for handing on: format 3, described in
-docs/export.md.
+"""Export of a whole campaign to one file, for backup and exchange, and import: format 3, described
+in docs/export.md.
 
-It holds the rows of a campaign as they are, whatever kind of database they come from. Who runs it
-and what was asked of it stays behind: that is of the moment.
+The file has the rows of a campaign as they are, independent of the kind of database. Leases and
+pending requests are left out: they only matter at the moment.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from tuner.store.database import json_text
 from tuner.store.imported import value
 from tuner.store.store import Store
 
-#: A change of ``TABLES`` or of their columns needs a new number, and whatever reads the old ones.
+#: A change of ``TABLES`` or of their columns needs a new number, and code that reads the old ones.
 FORMAT = 3
-#: What earlier formats did not have: format, table, and the columns with what they say there.
+#: Columns added since earlier formats: format, table, and the defaults of the columns.
 _ADDED = ((2, "block", {"batch": None, "slot": 0}),)
 _KIND = "fstune campaign"
-#: In an order in which each refers only to those before it.
+#: Ordered so that each table refers only to those before it.
 TABLES = (
     tables.campaign,
     tables.measured_with,
@@ -52,14 +52,13 @@ TABLES = (
 )
 _BY_NAME = {table.name: table for table in TABLES}
 _ROWS_AT_ONCE = 1000
-#: No row and no campaign of ours comes near it; a file that was made to fill memory or disk ends
-#: here.
+#: No real row or campaign comes near these sizes; they stop a file crafted to fill memory or disk.
 _LONGEST_LINE, _LARGEST_BYTES = 8 << 20, 4 << 30
 _PIECE_BYTES = 1 << 20
 
 
 def export_campaign(store: Store, campaign: str, file: Path) -> int:
-    """Write one moment of a campaign to a new file; returns the number of rows.
+    """Write a consistent snapshot of a campaign to a new file; return the number of rows.
 
     ``campaign``: its identifier. Raises ConflictError when the file exists, StoreError when it
     cannot be written.
@@ -69,12 +68,12 @@ def export_campaign(store: Store, campaign: str, file: Path) -> int:
 
 
 def write_campaign(store: Store, campaign: str, output: BinaryIO) -> int:
-    """Write one moment of a campaign to an open file, which is empty but for it afterwards; returns
-    the number of rows. ``campaign``: its identifier. OSError: it cannot be written.
+    """Write a consistent snapshot of a campaign to an open file, replacing its contents; return the
+    number of rows. ``campaign``: its identifier. OSError: it cannot be written.
     """
 
     def write(connection: Connection) -> int:
-        # Whenever the database is away this is begun anew.
+        # The transaction is run again from the start after a lost connection.
         output.seek(0)
         output.truncate()
         with (
@@ -101,10 +100,10 @@ def write_campaign(store: Store, campaign: str, output: BinaryIO) -> int:
 
 
 def import_campaign(store: Store, file: Path) -> str:
-    """Store the campaign of a file, all of it or nothing; returns its identifier.
+    """Store the campaign of a file, all of it or nothing; return its identifier.
 
-    Raises SpecError when the file is not such a file, or is damaged, and ConflictError when there
-    is a campaign of that identifier.
+    Raises SpecError when the file is not an exported campaign, or is damaged, and ConflictError
+    when a campaign with that identifier exists.
     """
 
     _check_whole(file)
@@ -136,8 +135,8 @@ def _json_value(value: object) -> object:
 
 
 def _check_whole(file: Path) -> None:
-    """Whether a file is as it was written: its checksum comes last, after all that would be read
-    wrongly. Raises SpecError.
+    """Read a file to its end, so that gzip verifies its checksum before any row is used. Raises
+    SpecError.
     """
     size = 0
     with _translating_errors(file), gzip.open(file) as source:
@@ -148,7 +147,7 @@ def _check_whole(file: Path) -> None:
 
 
 def _lines(file: Path) -> Iterator[tuple[int, Any]]:
-    """The lines of a file, each with its number. Raises SpecError."""
+    """Yield the number and the parsed JSON of each line. Raises SpecError."""
     with _translating_errors(file), gzip.open(file, "rt", encoding="utf-8") as source:
         number = 0
         while text := source.readline(_LONGEST_LINE):
@@ -169,7 +168,7 @@ def _translating_errors(file: Path) -> Iterator[None]:
 
 
 def _header(file: Path, lines: Iterator[tuple[int, Any]]) -> tuple[str, int]:
-    """What the first line says: the identifier of the campaign, and the format."""
+    """Return the identifier of the campaign and the format, as the first line has them."""
     _, header = next(lines, (0, None))
     if not isinstance(header, dict) or header.get("kind") != _KIND:
         raise SpecError(f"{file}: not an exported campaign")
@@ -190,7 +189,7 @@ def _header(file: Path, lines: Iterator[tuple[int, Any]]) -> tuple[str, int]:
 def _checked(
     file: Path, lines: Iterator[tuple[int, Any]], campaign: str, form: int
 ) -> Iterator[tuple[Table, dict[str, object]]]:
-    """The rows of a file, each for its table. Raises SpecError at one that is none."""
+    """Yield the rows of a file, each with its table. Raises SpecError at an invalid line."""
     for rows, (number, line) in enumerate(lines):
         where = f"{file}: line {number}"
         if line == {"rows": rows}:

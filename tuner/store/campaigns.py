@@ -1,4 +1,4 @@
-"""Campaigns as they are stored: their states, their baselines and their answers."""
+"""Storage of campaigns: their states, baselines and answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tuner.store.rows import NewEvent, values
 from tuner.store.sharing import SharingStore
 from tuner.time_use import TimeUse
 
-#: How the trials end that are left when their campaign ends, and why.
+#: The state, and the reason, for trials still open when their campaign ends.
 _TRIALS_END = {
     CampaignState.FINISHED: (TrialState.COMPLETE, "the campaign ended"),
     CampaignState.CANCELLED: (TrialState.CANCELLED, "the campaign is"),
@@ -26,7 +26,7 @@ _TRIALS_END = {
 
 
 class CampaignStore(SharingStore):
-    """Campaigns themselves; see ``Store``."""
+    """Methods for campaigns as such; see ``Store``."""
 
     def create_campaign(
         self,
@@ -40,8 +40,8 @@ class CampaignStore(SharingStore):
     ) -> Campaign:
         """Store a new campaign and its first event. ``spec``: JSON text; 0 <= ``seed`` < 2**64.
 
-        ``priors``: what an earlier campaign found. ``request``: the one that it comes from; the
-        campaign of the same request is returned when it exists already.
+        ``priors``: findings of earlier campaigns. ``request``: the request that creates it; if a
+        campaign was already created by the same request, that one is returned.
         """
         campaign = Campaign(
             id=new_campaign_id(at),
@@ -73,7 +73,7 @@ class CampaignStore(SharingStore):
         except ConflictError:
             if request is None:
                 raise
-            # The same request may have come twice at the same moment: now its campaign is there.
+            # Lost a race against the same request: its campaign exists now.
             return self._database.write(add)
 
     def campaigns(self) -> list[Campaign]:
@@ -81,7 +81,9 @@ class CampaignStore(SharingStore):
         return self._database.read(queries.campaigns)
 
     def campaign(self, reference: str) -> Campaign:
-        """Return a campaign by its identifier, by how only this one begins, or the ``last`` one."""
+        """Return a campaign by its identifier, by a unique prefix of it or unique name, or the
+        ``last`` one.
+        """
 
         def find(connection: Connection) -> Campaign:
             identifier = queries.resolve(connection, reference, self._database.where)
@@ -92,9 +94,9 @@ class CampaignStore(SharingStore):
     def move_campaign(
         self, campaign: str, state: CampaignState, reason: str, event: NewEvent
     ) -> Event:
-        """Bring a campaign into ``state``. What was asked of it is over then, and with its end
-        comes that of its trials: a part of them that had ended alone would change what a run that
-        takes the campaign up decides.
+        """Change the state of a campaign and delete the pending request to it. At the end of the
+        campaign, its open trials end in the same transaction: if only some of them had ended, a
+        resumed run would decide differently.
         """
         table, requests = tables.campaign, tables.request
 
@@ -111,7 +113,9 @@ class CampaignStore(SharingStore):
     def set_baseline(
         self, campaign: str, configuration: Configuration, event: NewEvent
     ) -> Event | None:
-        """Store what was found on the testbed. The same again changes nothing and returns None."""
+        """Store the baseline as read from the testbed. Storing the same one again changes nothing
+        and returns None.
+        """
         table = tables.campaign
 
         def set_once(connection: Connection, row: Row[Any]) -> Event | None:
@@ -127,13 +131,15 @@ class CampaignStore(SharingStore):
         return self._change(campaign, set_once)
 
     def add_time_use(self, campaign: str, use: TimeUse) -> None:
-        """Add to where the campaign's time went. This is accounting: it makes no event."""
+        """Add to the campaign's time use. This is accounting and stores no event."""
         self._change(campaign, lambda connection, row: queries.add_time_use(connection, row, use))
 
     def save_recommendation(
         self, campaign: str, recommendation: Recommendation, event: NewEvent
     ) -> Event:
-        """Store the answer of a campaign, in place of an earlier one. Its trial must be stored."""
+        """Store the answer of a campaign, replacing an earlier one. Its trial must be stored
+        already.
+        """
         table = tables.recommendation
         effects = [
             values(tables.effect, effect, campaign=campaign, component=name)

@@ -1,4 +1,4 @@
-"""Types of columns that the database has not by itself."""
+"""Column types that databases do not provide."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy import JSON, BigInteger, DateTime, Dialect, TypeDecorator
 
 
 class UtcTime(TypeDecorator[datetime]):
-    """A moment. Goes in aware, in any zone; comes out in UTC. Naive times are a ValueError."""
+    """A point in time. Accepts aware times of any zone, returns UTC; ValueError for naive times."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -25,12 +25,12 @@ class UtcTime(TypeDecorator[datetime]):
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         if value is None:
             return None
-        # SQLite keeps no zone with a time.
+        # SQLite stores no time zone.
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 class Seed(TypeDecorator[int]):
-    """An unsigned 64-bit number, kept as the signed number of the same bits."""
+    """An unsigned 64-bit number, stored as the signed number with the same bits."""
 
     impl = BigInteger
     cache_ok = True
@@ -45,7 +45,7 @@ class Seed(TypeDecorator[int]):
 
 
 class Shaped(TypeDecorator[Any]):
-    """JSON that is read back through the function ``shape``."""
+    """A JSON value that is converted by the function ``shape`` when read."""
 
     impl = JSON
     cache_ok = True

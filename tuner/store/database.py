@@ -1,7 +1,8 @@
-"""One database and its transactions, of whichever kind it is: what SQLite and PostgreSQL share.
+"""The common interface of SQLite and PostgreSQL databases, and their transactions.
 
-A transaction is a function: it is run whole, and where a connection can break, run again until it
-has happened once. What is particular to a kind is in ``sqlite`` and ``postgresql``.
+A transaction is a function. It is run as a whole, and where a connection can break it is run again
+until it has been committed exactly once. What is specific to one database is in ``sqlite`` and
+``postgresql``.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, StatementError
 from tuner.errors import ConflictError, StoreError
 from tuner.interruption import uninterrupted
 
-#: How long a transaction waits for another one's locks. Those take milliseconds; a disk may stall.
+#: How long a transaction waits for another one's locks. They are held for milliseconds, but a disk
+#: may stall.
 BUSY_TIMEOUT_S = 30.0
-#: How long a server that has gone is waited for: it may be restarted, or its host.
+#: How long to wait for a lost server: it, or its host, may be restarting.
 PATIENCE_S = 300.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 10.0
 
@@ -34,16 +36,18 @@ _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 Work = Callable[[Connection], Result]
 
-#: JSON as stored; any mapping or configuration goes in as a dictionary. What JSON has no number for
-#: is a ValueError: other readers could not take it.
+#: JSON as stored; any mapping or configuration becomes an object. NaN and infinity are a
+#: ValueError: they are not valid JSON, and other readers could not parse them.
 json_text = partial(json.dumps, allow_nan=False, separators=(",", ":"), default=dict)
 
 
 class Database(ABC):
-    """An open database. ``where`` is what it is called in messages, without any password."""
+    """An open database. ``where``: its name in messages, without any password."""
 
     def __init__(self, where: str, reader: Engine, writer: Engine) -> None:
-        """Use two engines on the same connections: for transactions that read, and that write."""
+        """Use two engines that share their connections: one for reading, one for writing
+        transactions.
+        """
         self.where = where
         self.reader = reader
         self.writer = writer
@@ -51,47 +55,53 @@ class Database(ABC):
         self._patient_until: float | None = None
 
     def read(self, work: Work[Result]) -> Result:
-        """Run ``work`` on one state of the database, whatever others write meanwhile."""
+        """Run ``work`` on one consistent snapshot of the database, isolated from concurrent
+        writes.
+        """
         return self._persistently(self.reader, work)
 
     def write(self, work: Work[Result]) -> Result:
-        """Run ``work`` and keep what it did: once and for good, all of it or nothing."""
+        """Run ``work`` and commit it durably, exactly once: all of it or nothing."""
         return self._persistently(self.writer, work)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the connections."""
         self.reader.dispose()
 
     @abstractmethod
     def changing_tables(self) -> AbstractContextManager[Connection]:
-        """One transaction in which tables are made and changed, by nobody else at the same time."""
+        """Return one transaction for creating and changing tables, which excludes any other such
+        transaction.
+        """
 
     @abstractmethod
     def moment(self, connection: Connection) -> datetime:
-        """What time it is where the database is: the same clock for whoever asks."""
+        """Return the current time by the clock of the database, which is the same for all
+        processes.
+        """
 
     @abstractmethod
     def backup(self, file: Path) -> None:
-        """Write a copy of one moment to a new file, while others go on. StoreError."""
+        """Write a consistent copy to a new file while the database is in use. StoreError."""
 
     @abstractmethod
     def damage(self) -> list[str]:
-        """What is wrong with the database as such: a sentence for each, none when it is sound."""
+        """Return the defects of the database itself, a sentence each; empty when it is sound."""
 
     @abstractmethod
     def advice(self, error: BaseException | None) -> str:
-        """What an error of the driver means for the user, and what to do."""
+        """Return what an error of the driver means for the user, and what to do."""
 
     @abstractmethod
     def lost(self, error: DBAPIError) -> bool:
-        """Whether an error says that the server is gone, or not yet there again."""
+        """Whether an error means that the server is gone, or not back yet."""
 
     @contextmanager
     def translating_errors(self) -> Iterator[None]:
-        """Turn the driver's exceptions into ours.
+        """Translate the exceptions of the driver.
 
-        ConflictError: the new rows contradict existing ones. StoreError: all else. A
-        value that no column takes is the caller's mistake and stays the exception that it is.
+        ConflictError: the new rows contradict existing ones. StoreError: anything else. A value
+        that no column takes is a bug of the caller; its exception is raised unchanged.
         """
         try:
             yield
@@ -105,10 +115,10 @@ class Database(ABC):
             raise (error.orig or error) from error
 
     def _persistently(self, engine: Engine, work: Work[Result]) -> Result:
-        """Run a transaction; as long as the server is gone, wait and run it again.
+        """Run a transaction; while the server is gone, wait and run it again.
 
-        One that never answered is not waited for: its address is wrong. Patience is for all
-        transactions together, so that a run whose server does not come back ends soon.
+        A server that never answered is not waited for: its address is wrong. The time to wait is
+        shared by all transactions, so that a run whose server does not come back ends soon.
         """
         pause_s = _FIRST_PAUSE_S
         with self.translating_errors():

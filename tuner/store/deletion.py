@@ -1,4 +1,4 @@
-"""Deleting a campaign with everything that was measured in it."""
+"""Deletion of a campaign with all of its measurements."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tuner.store.store import Store
 def delete_campaign(store: Store, campaign: str) -> None:
     """Delete a campaign, all of it or nothing. ``campaign``: its identifier.
 
-    The caller makes sure that no process uses it. Raises ConflictError while its
-    state is running, or what it recommends is in force.
+    The caller makes sure that no process uses it. Raises ConflictError while its state is running,
+    or its configuration is in force.
     """
 
     def remove(connection: Connection) -> None:

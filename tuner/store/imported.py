@@ -1,7 +1,8 @@
-"""What a row of an imported campaign may hold: the shapes, sizes and times that ours have.
+"""Validation of the rows of an imported campaign: their shapes, sizes and times.
 
-A file may have been made by anybody, and what is stored is believed by all who read it later. So
-a row goes in only if fstune could have written it: as wide as the widest that it writes, no wider.
+A file may come from anybody, and everything that reads the store trusts its rows. So a row is
+accepted only if fstune could have written it: the limits are no wider than the widest rows that it
+writes.
 """
 
 from __future__ import annotations
@@ -24,13 +25,15 @@ _MOST_ENTRIES = 10_000
 _DEEPEST = 32
 _PARAMETER = re.compile(r"[a-z][a-z0-9_]{0,63}\.[a-z][a-z0-9_]{0,63}", re.ASCII)
 _KIND = re.compile(r"[a-z][a-z0-9-]{0,63}", re.ASCII)
-#: As ``archive`` writes them: JSON has no such numbers.
+#: As written by ``archive``: JSON has no such numbers.
 _INFINITE = {"inf": math.inf, "-inf": -math.inf}
 _BITS = ((Seed, 0, 1 << 64), (BigInteger, -(1 << 63), 1 << 63), (Integer, -(1 << 31), 1 << 31))
 
 
 def value(column: Column[Any], raw: Any) -> object:
-    """What a column takes; TypeError or ValueError when it does not take this."""
+    """Return a raw value converted for a column; TypeError or ValueError when it is not valid
+    there.
+    """
     if raw is None:
         if not column.nullable:
             raise TypeError
@@ -52,7 +55,7 @@ def value(column: Column[Any], raw: Any) -> object:
         if isinstance(kind, whole):
             return _only_if(raw, type(raw) is int and least <= raw < beyond)
     if isinstance(kind, JSON):
-        raise TypeError  # one without a shape: nobody knows what it may hold
+        raise TypeError  # no shape is declared for it, so nothing is valid
     return _text(raw)
 
 
@@ -72,7 +75,7 @@ def _number(raw: Any) -> float:
 def _text(raw: Any, longest: int = _LONGEST_TEXT) -> str:
     if not isinstance(raw, str):
         raise TypeError
-    raw.encode()  # a half of a pair of surrogates is a ValueError
+    raw.encode()  # a lone surrogate is a ValueError
     return str(_only_if(raw, len(raw) <= longest and "\0" not in raw))
 
 
@@ -146,7 +149,7 @@ def _texts(raw: Any) -> object:
     return _list(raw, _text)
 
 
-#: By table and column; those without a table are of every table.
+#: Validators by table and column; a column with an empty table name is of any table.
 _SHAPES: Mapping[tuple[str, str], Callable[[Any], object]] = {
     ("", "campaign"): campaign_id,
     ("campaign", "id"): campaign_id,

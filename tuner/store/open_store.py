@@ -1,4 +1,4 @@
-"""An open database as a store uses it: one transaction for each thing that is done."""
+"""The base of the store: an open database, with one transaction for each operation."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ Result = TypeVar("Result")
 
 
 class OpenStore:
-    """What every method of the store rests on."""
+    """Base class of the store."""
 
     def __init__(self, database: Database) -> None:
-        """Use an open database; make its tables if it is empty."""
+        """Use an open database; create its tables if it is empty."""
         self._database = database
         schema.prepare(database)
 
     @classmethod
     def open(cls, state_directory: Path, database: str | None = None) -> Self:
-        """Open the database at this address, else that of the directory; make what is not there."""
+        """Open the database at this address, by default that of the directory; create what is
+        missing.
+        """
         opened_database = open_database(state_directory, database)
         try:
             return cls(opened_database)
@@ -36,15 +38,15 @@ class OpenStore:
 
     @property
     def where(self) -> str:
-        """What the database is called in messages."""
+        """The name of the database in messages."""
         return self._database.where
 
     def damage(self) -> list[str]:
-        """What is wrong with the database as such, a sentence for each."""
+        """Return the defects of the database itself, a sentence for each."""
         return self._database.damage()
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._database.close()
 
     def __enter__(self) -> Self:
@@ -61,7 +63,7 @@ class OpenStore:
     # Transactions
 
     def _read(self, campaign: str, work: Callable[[Connection], Result]) -> Result:
-        """Read of one campaign; NotFoundError when there is none."""
+        """Run a reading transaction about one campaign; NotFoundError when it does not exist."""
 
         def read(connection: Connection) -> Result:
             queries.campaign_row(connection, campaign)
@@ -70,7 +72,7 @@ class OpenStore:
         return self._database.read(read)
 
     def _change(self, campaign: str, work: Callable[[Connection, Row[Any]], Result]) -> Result:
-        """Change one campaign, alone: its row is locked until the end."""
+        """Run a writing transaction on one campaign, whose row stays locked until its end."""
         return self._database.write(
             lambda connection: work(
                 connection, queries.campaign_row(connection, campaign, lock=True)

@@ -1,4 +1,4 @@
-"""Which database is meant: the file of a state directory, or one of a PostgreSQL server."""
+"""Selection of the database: the file of a state directory, or one of a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from tuner.errors import StoreError
 from tuner.store.database import Database
 from tuner.store.sqlite import SQLite
 
-#: The name of the database in its state directory.
+#: The file name of the database in its state directory.
 FILE = "fstune.sqlite3"
 
 
 def open_database(state_directory: Path, address: str | None = None) -> Database:
-    """Return the database at ``address`` (postgresql://USER@HOST/NAME), else the directory's file.
+    """Return the database at ``address`` (postgresql://USER@HOST/NAME), by default the directory's
+    file.
 
-    Its tables are not looked at yet. Makes the state directory. Raises StoreError and SpecError.
+    Its tables are not checked yet. Creates the state directory. Raises StoreError and SpecError.
     """
     if address is not None:
-        # Taken in here: most have no use for it, and it takes time.
+        # Imported here: it is slow to import, and most users do not need it.
         from tuner.store.postgresql import PostgreSQL
 
         return PostgreSQL(address)
@@ -34,5 +35,5 @@ def open_database(state_directory: Path, address: str | None = None) -> Database
 
 
 def holds_one(state_directory: Path) -> bool:
-    """Whether a directory holds a database."""
+    """Whether a directory contains a database."""
     return (state_directory / FILE).exists()

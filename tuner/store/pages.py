@@ -1,5 +1,5 @@
-"""Reading a database page by page, for those that show it: everything is read by its key, and
-nothing that is large is read whole.
+"""Paged reading of a database, for display: every query uses a key, and nothing large is read as a
+whole.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class BlockRow:
-    """A block without its numbers; ``measured``: the trials that it has measured, in order."""
+    """A block without its measurements. ``measured``: the trials measured in it, in order."""
 
     block: Block
     measured: tuple[int, ...]
@@ -39,7 +39,7 @@ class BlockRow:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What some blocks of a campaign come to; ``newest_block``: the highest number of all."""
+    """Totals of some blocks of a campaign. ``newest_block``: the highest number of all blocks."""
 
     newest_block: int
     blocks: int
@@ -48,18 +48,18 @@ class Totals:
 
 
 class Pages:
-    """Pages of one store. Every method reads one state of the database; StoreError.
+    """Pages of one store. Every method reads one consistent snapshot of the database; StoreError.
 
-    ``campaign`` is a whole identifier; of one that does not exist there is nothing to read.
-    ``limit``: at most so many.
+    ``campaign`` is a complete identifier; for one that does not exist the result is empty.
+    ``limit``: the maximum number of items.
     """
 
     def __init__(self, store: Store) -> None:
-        # The store's own room: both use the one open database.
+        # Both share the one open database of the store.
         self._database = store._database
 
     def campaigns(self, limit: int, before: tuple[datetime, str] | None = None) -> list[Campaign]:
-        """Campaigns newest first, those older than ``before`` (when created, identifier)."""
+        """Return campaigns, newest first, older than ``before`` (time of creation, identifier)."""
         table = tables.campaign
         query = select(table.c.id).order_by(table.c.created.desc(), table.c.id.desc()).limit(limit)
         if before is not None:
@@ -74,7 +74,7 @@ class Pages:
         return self._read(read)
 
     def with_answer(self, limit: int) -> list[Campaign]:
-        """The newest campaigns that have an answer."""
+        """Return the newest campaigns that have an answer."""
         table, answer = tables.campaign, tables.recommendation
         query = (
             select(table.c.id)
@@ -90,13 +90,13 @@ class Pages:
         return self._read(read)
 
     def counts(self) -> dict[str, int]:
-        """The number of campaigns in each state that any is in."""
+        """Return the number of campaigns by state, without states that no campaign is in."""
         table = tables.campaign
         query = select(table.c.state, func.count()).group_by(table.c.state)
         return self._read(lambda c: {str(state): n for state, n in c.execute(query)})
 
     def trials(self, campaign: str, after: int, limit: int) -> list[Trial]:
-        """Trials with numbers above ``after``."""
+        """Return the trials with numbers above ``after``."""
         table = tables.trial
         query = (
             select(table)
@@ -107,7 +107,7 @@ class Pages:
         return self._read(lambda c: [record(Trial, row) for row in c.execute(query)])
 
     def blocks(self, campaign: str, after: int, limit: int) -> list[BlockRow]:
-        """Blocks with numbers above ``after``."""
+        """Return the blocks with numbers above ``after``."""
         table, measurement = tables.block, tables.measurement
         query = (
             select(table)
@@ -138,7 +138,9 @@ class Pages:
     def measurements(
         self, campaign: str, after: tuple[int, int], limit: int
     ) -> list[tuple[int, Measurement]]:
-        """Measurements, each with the number of its block, after that place (block, position)."""
+        """Return the measurements after a place (block, position), each with the number of its
+        block.
+        """
         table, component = tables.measurement, tables.component
         query = (
             select(table)
@@ -178,13 +180,13 @@ class Pages:
         return self._read(read)
 
     def has_references(self, campaign: str) -> bool:
-        """Whether anything was measured beside the arms."""
+        """Whether any reference was measured."""
         table = tables.reference
         query = select(table.c.name).where(table.c.campaign == campaign).limit(1)
         return self._read(lambda connection: connection.scalar(query) is not None)
 
     def newest_event(self, campaign: str) -> int:
-        """The number of the newest event, 0 when there is none."""
+        """Return the number of the newest event, 0 when there is none."""
         table = tables.event
         query = select(func.max(table.c.number)).where(table.c.campaign == campaign)
         return self._read(lambda connection: connection.scalar(query) or 0)
@@ -192,8 +194,8 @@ class Pages:
     def events(
         self, campaign: str, after: int, *, without: Collection[str] = (), last: int | None = None
     ) -> list[Event]:
-        """Events with numbers above ``after``, in order, but those of kinds ``without``; of them
-        the ``last`` so many.
+        """Return the events with numbers above ``after``, in order, without the kinds ``without``.
+        ``last``: only that many of the newest ones.
         """
         table = tables.event
         query = select(table).where(table.c.campaign == campaign, table.c.number > after)
@@ -203,7 +205,7 @@ class Pages:
         return self._read(lambda c: [record(Event, row) for row in c.execute(query)][::-1])
 
     def event_before(self, campaign: str, kind: str, number: int) -> Event | None:
-        """The newest event of a kind with a number below ``number``."""
+        """Return the newest event of a kind with a number below ``number``."""
         table = tables.event
         query = (
             select(table)
@@ -219,7 +221,7 @@ class Pages:
         return self._read(read)
 
     def totals(self, campaign: str, after: int = 0) -> Totals:
-        """What the blocks with numbers above ``after`` come to."""
+        """Return the totals of the blocks with numbers above ``after``."""
         table, measurement = tables.block, tables.measurement
         newest = select(func.max(table.c.number)).where(table.c.campaign == campaign)
         blocks = select(func.count(), func.coalesce(func.sum(table.c.duration_s), 0.0)).where(
@@ -237,13 +239,13 @@ class Pages:
         return self._read(read)
 
     def last_block_of(self, campaign: str, trial: int) -> int:
-        """The number of the newest block that measured a trial; 0 where none did."""
+        """Return the number of the newest block that measured a trial; 0 if none did."""
         of = tables.measurement.c
         newest = select(func.max(of.block)).where(of.campaign == campaign, of.trial == trial)
         return self._read(lambda connection: connection.scalar(newest)) or 0
 
     def block_counts(self, campaign: str) -> list[BlockCount]:
-        """How many blocks there are of each kind, in each state, on each testbed."""
+        """Return the number of blocks by kind, state and testbed."""
         table, measurement = tables.block, tables.measurement
         arms = (
             select(measurement.c.block, func.count().label("arms"))
@@ -268,7 +270,7 @@ class Pages:
         )
 
     def baseline_started(self, campaign: str, after: int = 0) -> dict[int, datetime]:
-        """When the baseline was measured, by block, in those above ``after``."""
+        """Return when the baseline was measured in each block with a number above ``after``."""
         table = tables.measurement
         query = select(table.c.block, table.c.started).where(
             table.c.campaign == campaign, table.c.trial == BASELINE, table.c.block > after
@@ -276,9 +278,9 @@ class Pages:
         return self._read(lambda c: {row.block: row.started for row in c.execute(query)})
 
     def testbed_findings(self, campaigns: Sequence[str]) -> dict[str, dict[str, str]]:
-        """What the newest run of each campaign found its testbed to be: ``identity``, the programs
-        and versions, ``facts``, what its hosts allow, ``hosts``, what these are; "" for what a
-        release did not store.
+        """Return what the newest run of each campaign found on its testbed: ``identity`` (programs
+        and versions), ``facts`` (the limits of its hosts), and ``hosts`` (what they are). "" for
+        what earlier releases did not store.
         """
         table = tables.event
         query = (
@@ -294,7 +296,7 @@ class Pages:
         )
 
     def later_on_same_testbed(self, campaign: Campaign) -> Campaign | None:
-        """The newest of the campaigns begun later that found the same testbed ready."""
+        """Return the newest later campaign that ran on the same testbed."""
         table, aspect, event = tables.campaign, tables.measured_with, tables.event
         its = select(aspect.c.digest).where(
             aspect.c.campaign == campaign.id, aspect.c.aspect == "testbed"

@@ -1,7 +1,9 @@
-"""Requests that may arrive twice, each with the campaign that came of it: stored as one, or not.
+"""Requests that may arrive twice, each stored with the campaign that it created, in one
+transaction.
 
-So there is no moment in which a request counts as under way: whoever dies in it has done nothing,
-or has stored the campaign, which the next one that asks begins if nobody has.
+So no request is ever stored as in progress: a process that dies while handling one has either done
+nothing, or stored the campaign. A repeated request then starts that campaign unless it was started
+already.
 """
 
 from __future__ import annotations
@@ -20,21 +22,21 @@ _FORGOTTEN_AFTER = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class PostedRequest:
-    """A request by its key, which is somebody's own, and its body."""
+    """A request: the key chosen by its client, and its body."""
 
     key: str
     body: bytes
 
 
 def campaign_of(connection: Connection, request: PostedRequest, now: datetime) -> str | None:
-    """The campaign that came of a request of the last day, None when there is none.
+    """Return the campaign created by a request within the last day, None when there is none.
 
     Raises ConflictError when its key was used for another request.
     """
     table = tables.posted
     connection.execute(delete(table).where(table.c.at < now - _FORGOTTEN_AFTER))
     row = connection.execute(select(table).where(table.c.key == _digest(request.key))).one_or_none()
-    if row is None or row.campaign is None:  # the latter of an earlier release, which died there
+    if row is None or row.campaign is None:  # the latter: left by an earlier release
         return None
     if row.body != _digest(request.body):
         raise ConflictError("this Idempotency-Key was used for another request")
@@ -42,7 +44,7 @@ def campaign_of(connection: Connection, request: PostedRequest, now: datetime) -
 
 
 def keep(connection: Connection, request: PostedRequest, campaign: str, now: datetime) -> None:
-    """Note what has come of a request."""
+    """Record the campaign created by a request."""
     table, key = tables.posted, _digest(request.key)
     unfinished = (table.c.key == key) & table.c.campaign.is_(None)
     connection.execute(delete(table).where(unfinished))

@@ -1,4 +1,4 @@
-"""All that is known of PostgreSQL: its address, its sessions, its failures, its copies."""
+"""PostgreSQL databases: addresses, sessions, failures and backups."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from tuner.store import database, tables
 from tuner.store.database import Database, Result, Work, json_text
 
 _SCHEMES = ("postgresql", "postgres")
-#: Whoever makes or changes our tables holds this advisory lock.
+#: The advisory lock held while our tables are created or changed.
 _TABLES_LOCK = 0x6673_7475_6E65
 _BACKUP_TIMEOUT_S = 3600
-#: A mark is of use for as long as its transaction is tried.
+#: A mark is needed only while its transaction is being retried.
 _MARKS_KEPT_FOR = timedelta(days=1)
 _MARKS_FORGOTTEN_EVERY = 100
 
-#: What a session asks of libpq and of the server, unless the address says otherwise. A network that
-#: swallows packets must not hold a campaign for hours.
+#: Options of a session for libpq and the server, by default. A network that drops packets must not
+#: block a campaign for hours.
 _SESSION = {
     "application_name": "fstune",
     "connect_timeout": 10,
@@ -53,17 +53,19 @@ _ADVICE = {
     "58": "its disk fails; check the disk and its log",
     "XX": "it is damaged; see its log",
 }
-#: Shutting down, crashed, starting up; no connection left.
+#: SQLSTATEs: shutting down, crashed, starting up; too many connections.
 _AWAY = ("57P01", "57P02", "57P03", "53300")
 
 
 class PostgreSQL(Database):
-    """A database of a PostgreSQL server, 15 or newer."""
+    """A database of a PostgreSQL server, version 15 or newer."""
 
     def __init__(self, address: str) -> None:
-        """Use the database at ``address``: postgresql://USER@HOST/NAME. SpecError when it is none.
+        """Use the database at ``address``: postgresql://USER@HOST/NAME. SpecError when it is not
+        valid.
 
-        What the address leaves out comes from libpq's environment (PGPASSFILE and others).
+        Defaults for what the address leaves out come from libpq's environment (PGPASSFILE and
+        others).
         """
         self._url = _url(address)
         options = f"-c timezone=UTC -c lock_timeout={max(1, round(database.BUSY_TIMEOUT_S * 1000))}"
@@ -76,23 +78,25 @@ class PostgreSQL(Database):
             max_overflow=-1,
         )
         super().__init__(
-            # The query of an address may hold a password as well.
+            # The query of an address may contain a password, too.
             _without_password(self._url).set(query={}).render_as_string(),
             engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True),
             engine.execution_options(isolation_level="READ COMMITTED"),
         )
 
     def driver_arguments(self) -> tuple[str, dict[str, object]]:
-        """With what the driver connects: the address, which may hold a password, and the rest."""
+        """Return what the driver needs to connect: the address, which may contain a password, and
+        other arguments.
+        """
         address = self._url.set(drivername="postgresql").render_as_string(hide_password=False)
         return address, dict(self._session)
 
     def write(self, work: Work[Result]) -> Result:
-        """Run ``work`` and keep what it did; it may be run again when the connection breaks.
+        """Run ``work`` and commit it exactly once; it may be run again when the connection breaks.
 
-        Where that happens while the end of the transaction is under way, nobody knows whether it
-        arrived: a mark that is written with it tells. The mark of a second attempt waits for the
-        first one, should the server still be at it.
+        If the connection breaks during the commit, it is unknown whether the commit succeeded. So a
+        mark is inserted in the same transaction, and a second attempt checks for it. Its insertion
+        waits for the first transaction, in case the server is still executing that.
         """
         mark = secrets.token_hex(16)
         results: list[Result] = []
@@ -129,7 +133,7 @@ class PostgreSQL(Database):
             )
         if file.exists():
             raise ConflictError(f"{file} exists; name a new file")
-        # Everybody can read the arguments of a process, only its owner the environment.
+        # Process arguments are visible to everybody, the environment only to its owner.
         secret = self._url.password or self._url.query.get("password")
         url = _without_password(self._url)
         environment = dict(os.environ, LC_ALL="C.UTF-8")
@@ -158,7 +162,7 @@ class PostgreSQL(Database):
             raise StoreError(f"{self.where}: no backup ({message})")
 
     def damage(self) -> list[str]:
-        # The server holds every constraint, and finds damaged pages by itself where it is asked to.
+        # The server enforces every constraint, and finds damaged pages itself if configured to.
         return []
 
     def advice(self, error: BaseException | None) -> str:
@@ -172,13 +176,13 @@ class PostgreSQL(Database):
         if error.connection_invalidated:
             return True
         state = getattr(error.orig, "sqlstate", None)
-        if state is None:  # no connection came about
+        if state is None:  # no connection was established
             return isinstance(error.orig, psycopg.OperationalError)
         return state in _AWAY or state.startswith("08")
 
 
 def _without_password(url: URL) -> URL:
-    """The address as everybody may read it, and libpq too."""
+    """Return the address in a form that may be shown to everybody and that libpq accepts."""
     query = {name: value for name, value in url.query.items() if "password" not in name}
     return URL.create("postgresql", url.username, None, url.host, url.port, url.database, query)
 
@@ -188,7 +192,7 @@ def _url(address: str) -> URL:
         url = make_url(address)
     except (ArgumentError, ValueError):
         url = None
-    # Never repeated: it may hold a password.
+    # The message does not repeat it: it may contain a password.
     if url is None or url.get_backend_name() not in _SCHEMES or not url.database:
         raise SpecError("the database is named as postgresql://USER@HOST/NAME") from None
     return url.set(drivername="postgresql+psycopg")

@@ -1,4 +1,4 @@
-"""The queries behind the store's methods, each within its caller's transaction."""
+"""The queries of the store's methods, each run within the transaction of its caller."""
 
 from __future__ import annotations
 
@@ -31,20 +31,22 @@ from tuner.store import tables
 from tuner.store.rows import NewEvent, record, values
 from tuner.time_use import TimeUse
 
-#: Rows that are fetched at once.
+#: The number of rows fetched at a time.
 _FETCHED = 5000
-#: What stands for the host of a client in the rows of all clients together.
+#: The client column of results that combine all clients.
 ALL = ""
 
 _NEWEST_FIRST = (tables.campaign.c.created.desc(), tables.campaign.c.id.desc())
 
 
-#: Above the number of any block; they are numbered from 1 without a gap.
+#: Larger than the number of any block; blocks are numbered from 1 without gaps.
 _MOST_BLOCKS = 2**31 - 1
 
 
 def campaign_row(connection: Connection, campaign: str, *, lock: bool = False) -> Row[Any]:
-    """Return the row of a campaign; NotFoundError. ``lock`` keeps it for this transaction."""
+    """Return the row of a campaign; NotFoundError. ``lock`` locks it until the end of the
+    transaction.
+    """
     query = select(tables.campaign).where(tables.campaign.c.id == campaign)
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:
@@ -53,7 +55,7 @@ def campaign_row(connection: Connection, campaign: str, *, lock: bool = False) -
 
 
 def campaigns(connection: Connection, *where: ColumnElement[bool]) -> list[Campaign]:
-    """Return the campaigns for which ``where`` holds, newest first, each with its answer."""
+    """Return the campaigns matching ``where``, newest first, each with its answer."""
     table, recommendation, effect = tables.campaign, tables.recommendation, tables.effect
     effects: dict[str, dict[str, ComponentEffect]] = defaultdict(dict)
     joined = select(effect).join(table, effect.c.campaign == table.c.id)
@@ -72,13 +74,13 @@ def campaigns(connection: Connection, *where: ColumnElement[bool]) -> list[Campa
 
 
 def resolve(connection: Connection, reference: str, where: str) -> str:
-    """Return the identifier meant: itself, the only one that begins so or has that name, or of the
-    ``last`` one.
+    """Return the identifier for a reference: an identifier, a unique prefix of one, a unique name,
+    or ``last``.
 
     Raises NotFoundError, which names the nearest campaign in the database ``where``.
     """
     table = tables.campaign
-    # An argument that is not UTF-8 cannot even be asked for.
+    # An argument that is not valid UTF-8 cannot even be sent to the database.
     ours = reference.isascii()
     if ours and connection.scalar(select(table.c.id).where(table.c.id == reference)) is not None:
         return reference
@@ -87,11 +89,11 @@ def resolve(connection: Connection, reference: str, where: str) -> str:
     if not names:
         raise NotFoundError(f"there is no campaign in {where}; begin one: fstune run FILE")
     if reference == "last":
-        # One that was refused before its first block must not hide the one that the user means.
+        # A campaign that was refused before its first block must not hide the one the user means.
         has_block = (
             select(tables.block.c.number).where(tables.block.c.campaign == table.c.id).exists()
         )
-        # Nor must a verification: what is meant is what it verifies.
+        # Nor must a verification: the user means the campaign that it verifies.
         own_events = tables.event.c.campaign == table.c.id
         kind = tables.event.c.kind == states.EventKind.VERIFICATION
         own = ~select(tables.event.c.number).where(own_events, kind).exists()
@@ -116,7 +118,7 @@ def resolve(connection: Connection, reference: str, where: str) -> str:
             f"{len(same_name)} campaigns are called {reference!r}, the newest is {same_name[0]}; "
             "name one by its identifier"
         )
-    # For a misspelt name the message has the newest campaign of the nearest name.
+    # For a misspelt name, the message names the newest campaign with the nearest name.
     by_name = {name: campaign for campaign, name in reversed(names.items())}
     near = get_close_matches(reference, [*names, *by_name], n=1, cutoff=0.0)[0]
     nearest = near if near in names else by_name[near]
@@ -126,7 +128,7 @@ def resolve(connection: Connection, reference: str, where: str) -> str:
 
 
 def block_name(campaign: str, number: int) -> str:
-    """Return what a block is called in messages."""
+    """Return the name of a block in messages."""
     return f"block {number} of campaign {campaign}"
 
 
@@ -142,7 +144,7 @@ def block_row(connection: Connection, campaign: str, number: int) -> Row[Any]:
 
 
 def running_block(connection: Connection, campaign: str, number: int) -> Row[Any]:
-    """Return the row of a block that still runs; NotFoundError, ConflictError."""
+    """Return the row of a running block; NotFoundError, ConflictError when it has ended."""
     row = block_row(connection, campaign, number)
     if row.state is not BlockState.RUNNING:
         what = block_name(campaign, number)
@@ -158,10 +160,10 @@ def move(
     new: State,
     **columns: object,
 ) -> None:
-    """Bring the row ``this``, called ``what``, into a state; other columns change with it.
+    """Change the state of the row ``this``, called ``what``, and other columns with it.
 
-    The one way in which a state changes: from a state that allows it, and only if nobody else has
-    changed it since it was read. Raises NotFoundError and ConflictError.
+    Every change of state goes through here. It must be a valid transition, and nobody else may have
+    changed the state since it was read. Raises NotFoundError and ConflictError.
     """
     old = connection.scalar(select(table.c.state).where(this))
     if old is None:
@@ -182,7 +184,7 @@ def end_block(
     reason: str,
     duration_s: float,
 ) -> None:
-    """Bring a block to its end; NotFoundError, ConflictError."""
+    """End a block; NotFoundError, ConflictError."""
     table = tables.block
     this = (table.c.campaign == campaign) & (table.c.number == number)
     what = block_name(campaign, number)
@@ -190,7 +192,7 @@ def end_block(
 
 
 def end_trials(connection: Connection, campaign: str, state: TrialState, reason: str) -> None:
-    """Bring every trial of a campaign that has not ended into an ended state."""
+    """Move every queued or running trial of a campaign into a final state."""
     table = tables.trial
     open_states = (TrialState.QUEUED, TrialState.RUNNING)
     of = table.c.campaign == campaign
@@ -209,10 +211,10 @@ def add_time_use(connection: Connection, row: Row[Any], use: TimeUse) -> None:
 
 
 def check_lease(connection: Connection, lease: Lease) -> None:
-    """Raise ConflictError unless the lease is still held."""
+    """Raise ConflictError unless the lease is still valid."""
     table = tables.lease
     this = (table.c.testbed == lease.testbed) & (table.c.token == lease.token)
-    # Locked: nobody may take over between this look and what rests on it.
+    # Locked, so that nobody can take over between this check and what relies on it.
     if connection.execute(select(table.c.token).where(this).with_for_update()).first() is None:
         raise ConflictError(
             f"testbed {lease.testbed} was taken over from campaign {lease.campaign}: this process "
@@ -227,8 +229,8 @@ def blocks(
     most: int | None,
     trials: Collection[int] | None,
 ) -> list[Block]:
-    """Return the blocks above ``after``, ``most`` at most, with their references and the
-    measurements of all or these ``trials``.
+    """Return the blocks with numbers above ``after``, at most ``most``, with their references and
+    the measurements of all or these ``trials``.
     """
     last = _MOST_BLOCKS if most is None else after + most
     table = tables.block
@@ -257,8 +259,8 @@ def _measurements(
     last: int,
     trials: Collection[int] | None,
 ) -> dict[int, list[Measurement]]:
-    """Return the measurements of the blocks above ``after``, up to ``last``, by block, in order of
-    position.
+    """Return the measurements of the blocks from ``after`` (exclusive) to ``last``, by block, in
+    order of position.
     """
     table, component = tables.measurement, tables.component
 
@@ -291,13 +293,13 @@ def block_times(
     *,
     with_covariates: bool = True,
 ) -> list[BlockTimes]:
-    """Return the blocks above ``after``, ``most`` at most, with the times of these components
-    alone: what is small of them, for very many. KeyError when something was measured that has
-    others. ``with_covariates``: read them, too, which takes a quarter of the time.
+    """Return the blocks with numbers above ``after``, at most ``most``, with only the times of
+    these components: a compact form for very many blocks. KeyError when a measurement has other
+    components. ``with_covariates``: read covariates too, which takes a quarter of the time.
     """
     last = _MOST_BLOCKS if most is None else after + most
     table, component = tables.block, tables.component
-    # A column each: the database puts a run together several times as fast as we would.
+    # One column per component: the database pivots rows several times as fast as Python code.
     times = (
         func.max(case((component.c.component == name, component.c.elapsed_s))).label(f"time_{n}")
         for n, name in enumerate(components)
@@ -323,7 +325,7 @@ def block_times(
     times_by_trial: dict[int, dict[int, tuple[float, ...]]] = defaultdict(dict)
     covariates: dict[int, dict[int, tuple[float | None, ...]]] = defaultdict(dict)
     with _nothing_collected():
-        # Fetched one by one they take half as long again.
+        # Fetching rows one by one takes half as long again.
         for rows in connection.execute(query).partitions(_FETCHED):
             for row in rows:
                 times_s = row[3:]
@@ -345,8 +347,8 @@ def block_times(
 
 @contextmanager
 def _nothing_collected() -> Iterator[None]:
-    """While so much is made that all of it stays: looking for cycles in it took a fifth of the
-    time.
+    """Suspend garbage collection while many objects are created that all stay alive: searching them
+    for cycles took a fifth of the time.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -360,8 +362,8 @@ def _nothing_collected() -> Iterator[None]:
 def _references(
     connection: Connection, campaign: str, after: int, last: int
 ) -> dict[int, list[ReferenceRun]]:
-    """Return the references' runs of the blocks above ``after``, up to ``last``, by block, in order
-    of position.
+    """Return the reference runs of the blocks from ``after`` (exclusive) to ``last``, by block, in
+    order of position.
     """
     table, component = tables.reference, tables.reference_component
 
@@ -383,7 +385,7 @@ def _references(
 
 
 def add_event(connection: Connection, campaign: str, new: NewEvent) -> Event:
-    """Store an event under the next number of its campaign, whose row the caller has locked."""
+    """Store an event with the next number of its campaign, whose row the caller has locked."""
     table = tables.event
     last = connection.scalar(select(func.max(table.c.number)).where(table.c.campaign == campaign))
     event = Event((last or 0) + 1, new.at, new.kind, new.message, new.data)

@@ -1,8 +1,9 @@
-"""The queue of campaigns that wait for a worker, and the workers that take them from it.
+"""The queue of campaigns waiting for a worker, and the registered workers.
 
-Jobs are Procrastinate's: one for each campaign that waits (``todo``) or that a worker has taken
-(``doing``), deleted when its run has ended. Putting one there and taking it away goes together with
-an event of its campaign. Who takes what when is decided by Procrastinate's own functions.
+The queue consists of Procrastinate's jobs: one for each campaign that is waiting (``todo``) or
+taken by a worker (``doing``), deleted when its run has ended. A job is added or removed in one
+transaction with an event of its campaign. Procrastinate's own functions decide which worker takes
+which job, and when.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from tuner.store.rows import NewEvent, record
 from tuner.store.sqlite import SQLite
 from tuner.store.store import Store
 
-#: Gives the queue a job, on a connection of the driver in whose transaction it is done.
+#: Adds a job to the queue, in the current transaction of a connection of the driver.
 Defer = Callable[[Any], object]
 
-#: Whoever looks for dead workers holds this advisory lock.
+#: The advisory lock held while looking for dead workers.
 _TAKING_OVER = 0x6673_7475_6E66
-#: Of a worker that died before it had said who it is, nobody knows the limit.
+#: A worker that died before it registered has no limit; 300 s is assumed.
 _SILENT = (
     "beat.last_heartbeat < clock_timestamp() - make_interval(secs => COALESCE(known.limit_s, 300))"
 )
@@ -76,7 +77,9 @@ class Queue:
 
     @classmethod
     def create(cls, store: Store) -> Queue:
-        """The queue of a store, made if there is none. SpecError: its database can have none."""
+        """Return the queue of a store, created if missing. SpecError: the database cannot have
+        one.
+        """
         database = store._database
         if isinstance(database, SQLite):
             raise SpecError(
@@ -88,14 +91,14 @@ class Queue:
 
     @classmethod
     def find(cls, store: Store) -> Queue | None:
-        """The queue of a store, if it has one."""
+        """Return the queue of a store, None if it has none."""
         database = store._database
         if isinstance(database, SQLite) or not database.read(queue_tables.here):
             return None
         return cls(database)
 
     def driver_arguments(self) -> tuple[str, dict[str, object]]:
-        """With what the driver connects to it; see ``PostgreSQL.driver_arguments``."""
+        """Return what the driver needs to connect; see ``PostgreSQL.driver_arguments``."""
         from tuner.store.postgresql import PostgreSQL
 
         assert isinstance(self._database, PostgreSQL)
@@ -104,7 +107,9 @@ class Queue:
     # Campaigns
 
     def put(self, campaign: str, defer: Defer, event: NewEvent) -> Event:
-        """Put a campaign that does not run on the queue; ConflictError when it is there already."""
+        """Put a campaign that is not running on the queue; ConflictError when it is queued or taken
+        already.
+        """
 
         def put(connection: Connection) -> Event:
             row = queries.campaign_row(connection, campaign, lock=True)
@@ -120,8 +125,8 @@ class Queue:
         return self._database.write(put)
 
     def withdraw(self, campaign: str, event: NewEvent, *, from_worker: bool = False) -> bool:
-        """Take a campaign off the queue, with ``from_worker`` from its worker too; whether it was
-        there.
+        """Remove a campaign from the queue, with ``from_worker`` even if a worker has taken it;
+        return whether it was removed.
         """
 
         def withdraw(connection: Connection) -> bool:
@@ -139,7 +144,7 @@ class Queue:
         return self._database.write(withdraw)
 
     def runs(self) -> list[QueuedRun]:
-        """The campaigns that wait or were taken, in the order in which they are taken."""
+        """Return the waiting and taken campaigns, in the order in which workers take them."""
         return self._database.read(lambda c: [_run(row) for row in _jobs(c)])
 
     # Workers
@@ -147,7 +152,9 @@ class Queue:
     def register(
         self, worker: int, holder: Holder, queues: Collection[str], concurrency: int, limit_s: float
     ) -> None:
-        """Say who a worker is. After ``limit_s`` without a sign of life it counts as dead."""
+        """Store the identity of a worker. After ``limit_s`` without a sign of life it counts as
+        dead.
+        """
         row: Mapping[str, object] = {
             "id": worker,
             "host": holder.host,
@@ -161,7 +168,7 @@ class Queue:
         self._database.write(lambda connection: connection.execute(text(_REGISTER), row))
 
     def workers(self) -> list[WorkerProcess]:
-        """Every worker that has not ended, and those whose death nobody has noticed yet."""
+        """Return every worker that has not ended, including dead ones not detected yet."""
         return self._database.read(
             lambda connection: [
                 record(WorkerProcess, row, holder=record(Holder, row), queues=tuple(row.queues))
@@ -170,9 +177,10 @@ class Queue:
         )
 
     def take_over(self) -> list[QueuedRun]:
-        """Put back on the queue what dead workers had taken; returns it as it was.
+        """Put the jobs of dead workers back on the queue and delete these workers; return the jobs
+        as they were.
 
-        One process does so at a time, so that each is put back once. The workers are forgotten.
+        Only one process does so at a time, so that each job is put back once.
         """
 
         def take_over(connection: Connection) -> list[QueuedRun]:
@@ -193,7 +201,7 @@ class Queue:
         return self._database.write(take_over)
 
     def put_back(self, worker: int, jobs: Collection[int]) -> None:
-        """Put jobs that a worker was given and does not know of back on the queue."""
+        """Put jobs that are assigned to a worker, but unknown to it, back on the queue."""
 
         def put_back(connection: Connection) -> None:
             for row in _jobs(connection):
@@ -213,7 +221,7 @@ def _jobs(connection: Connection, campaign: str | None = None) -> list[Row[Any]]
 
 
 def _put_back(connection: Connection, job: Row[Any]) -> bool:
-    """Let a job wait again, if it still is the same worker's; whether it was."""
+    """Make a job wait again if the same worker still has it; return whether it did."""
     look_there_first(connection)
     return (
         connection.execute(text(_PUT_BACK), {"job": job.id, "worker": job.worker}).first()

@@ -1,8 +1,8 @@
-"""The tables of the queue: Procrastinate's and one of ours, in a schema of their own.
+"""The tables of the queue: those of Procrastinate and one of ours, in a schema of their own.
 
-They are made when first needed and brought up to date with all others. What has been run is written
-down by name, so that a newer Procrastinate's migrations are run once each. Procrastinate itself is
-not imported: its SQL is read where it lies.
+They are created when first needed, and upgraded together with all other tables. The names of the
+migrations that were run are recorded, so that those of a newer Procrastinate are run once each.
+Procrastinate itself is not imported: its SQL is read from its installed files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tuner.errors import StoreError
 from tuner.store.database import Database
 
 SCHEMA = "fstune_queue"
-#: Our own, after all of Procrastinate's.
+#: Our own migrations, run after all of Procrastinate's.
 _OURS = {
     "fstune_01_worker": f"""
 CREATE TABLE {SCHEMA}.worker (
@@ -37,19 +37,20 @@ _APPLIED = f"CREATE TABLE {SCHEMA}.applied (name text PRIMARY KEY)"
 
 def here(connection: Connection) -> bool:
     """Whether a database has a queue."""
-    # By the rows of the catalogue: names are looked up in what a session knew a moment ago.
+    # Queries the rows of the catalogue: looking a table up by name uses the session's cache, which
+    # may be out of date.
     query = "SELECT EXISTS (SELECT FROM pg_tables WHERE (schemaname, tablename) = (:s, 'applied'))"
     return bool(connection.scalar(text(query), {"s": SCHEMA}))
 
 
 def look_there_first(connection: Connection) -> None:
-    """Find the queue's tables and functions by their names, in this transaction."""
+    """Put the schema of the queue first in the search path of this transaction."""
     path = "set_config('search_path', :schema || ', ' || current_setting('search_path'), true)"
     connection.execute(text(f"SELECT {path}"), {"schema": SCHEMA})
 
 
 def prepare(database: Database) -> None:
-    """Make the queue if there is none. StoreError when there is one of another fstune."""
+    """Create the queue if there is none. StoreError when it is one of another version of fstune."""
     if database.read(here):
         if database.read(_missing):
             raise StoreError(
@@ -57,15 +58,15 @@ def prepare(database: Database) -> None:
             )
         return
     with database.changing_tables() as connection:
-        if not here(connection):  # another process may have been faster
+        if not here(connection):  # another process may have created it
             _make(connection)
 
 
 def upgrade(database: Database) -> bool:
-    """Make the queue, or bring it up to date; whether there was anything to do.
+    """Create the queue or upgrade it; return whether there was anything to do.
 
-    Each migration is a transaction of its own: a value that one adds to an enumeration can be used
-    by the next one only.
+    Each migration has a transaction of its own: a value that one adds to an enumeration can only be
+    used by the next one.
     """
     with database.changing_tables() as connection:
         if not here(connection):
@@ -96,7 +97,7 @@ def _make(connection: Connection) -> None:
 
 
 def _missing(connection: Connection) -> list[str]:
-    """The migrations that have not been run yet, in order. StoreError: some are not known here."""
+    """Return the migrations that were not run yet, in order. StoreError: unknown ones were run."""
     applied = set(connection.scalars(text(f"SELECT name FROM {SCHEMA}.applied")))
     sources = _sources()
     if applied - sources.keys():
@@ -105,7 +106,7 @@ def _missing(connection: Connection) -> list[str]:
 
 
 def _sources() -> dict[str, str]:
-    """Every migration by name, in order."""
+    """Return the SQL of every migration by name, in order."""
     files = sorted((_procrastinate() / "migrations").glob("*.sql"))
     return {file.stem: file.read_text("utf-8") for file in files} | _OURS
 
@@ -118,7 +119,7 @@ def _procrastinate() -> Path:
 
 
 def _run(connection: Connection, statements: str) -> None:
-    # Several statements at once, with percent signs that are none of the driver's.
+    # Several statements in one string; percent signs in them are not the driver's placeholders.
     connection.exec_driver_sql(statements, execution_options={"no_parameters": True})
 
 

@@ -1,4 +1,6 @@
-"""Records to rows and back: a field is stored in the column of its name, if the table has one."""
+"""Conversion between records and rows: a field is stored in the column of its name, if there is
+one.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ Record = TypeVar("Record", bound="DataclassInstance")
 
 @dataclass(frozen=True, slots=True)
 class NewEvent:
-    """An event that has no number yet: the store gives it the next one of its campaign."""
+    """An event without a number yet: the store assigns the next one of its campaign."""
 
     at: datetime
     kind: str
@@ -28,9 +30,9 @@ class NewEvent:
 
 
 def values(table: Table, record: DataclassInstance, **columns: object) -> dict[str, object]:
-    """Return the row of ``table`` that holds ``record``, and ``columns`` besides.
+    """Return the row of ``table`` for ``record``, with ``columns`` added.
 
-    Raises ValueError for NaN: SQLite would take it for an absent value.
+    Raises ValueError for NaN, which SQLite would store as NULL.
     """
     names = [column.name for column in fields(record) if column.name in table.c]
     row = {name: getattr(record, name) for name in names}
@@ -41,7 +43,7 @@ def values(table: Table, record: DataclassInstance, **columns: object) -> dict[s
 
 
 def record(kind: type[Record], row: Row[Any], **others: object) -> Record:
-    """Return the record that a row holds, with ``others`` for the fields kept elsewhere."""
+    """Return the record of a row, with ``others`` for the fields stored elsewhere."""
     columns = row._mapping
     return kind(**{name: columns[name] for name in _names(kind, frozenset(others))}, **others)
 

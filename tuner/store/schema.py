@@ -1,4 +1,4 @@
-"""Which tables a database has: made when it is empty, refused or migrated when they are others."""
+"""The tables of a database: created when it is empty, refused or migrated when they differ."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tuner.store import tables
 from tuner.store.database import Database
 from tuner.store.sqlite import SQLite
 
-#: Alembic's own table, as it makes it.
+#: Alembic's own table, defined as Alembic does.
 _version = Table(
     "alembic_version",
     MetaData(),
@@ -33,17 +33,19 @@ _version = Table(
     PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
 )
 _FIRST = "0001"
-#: The table of leases, and what every revision that has it has in it.
+#: The table of leases, and the columns that it has in all revisions.
 _LEASE = "lease"
 _LEASE_COLUMNS = ("campaign", "host", "machine", "pid", "start_ticks", "beat", "limit_s")
 
 
 def prepare(database: Database) -> None:
-    """Make the tables of an empty database. Raises StoreError when it has others than ours now."""
+    """Create the tables of an empty database. Raises StoreError when its tables are not the current
+    ones.
+    """
     revision = database.read(lambda connection: _revision(database, connection))
     if revision is None:
         with database.changing_tables() as connection:
-            # Another process may have been faster.
+            # Another process may have created them in the meantime.
             revision = _revision(database, connection)
             if revision is None:
                 revision = _make(connection)
@@ -58,12 +60,12 @@ def prepare(database: Database) -> None:
 def upgrade(
     database: Database, is_gone: Callable[[Holder], bool] = lambda holder: False
 ) -> tuple[str | None, Path | None]:
-    """Bring the tables up to date, in one transaction.
+    """Migrate the tables to the current revision, in one transaction.
 
-    Returns the revision that was found, None of an empty database, and the file that holds what was
-    there, if one was made: SQLite's is copied first. Nobody else may use the database meanwhile.
-    Raises ConflictError, and changes nothing, when a process that runs a campaign was heard of
-    lately, unless ``is_gone`` knows that it has ended.
+    Returns the previous revision (None: the database was empty) and the file with a copy of the
+    database, if one was made: an SQLite database is copied first. Nobody else may use the database
+    meanwhile. Raises ConflictError, and changes nothing, when a process that runs a campaign gave a
+    sign of life recently, unless ``is_gone`` reports that it has ended.
     """
     with database.changing_tables() as connection:
         revision = _revision(database, connection)
@@ -87,7 +89,7 @@ def _refuse_running(
     database: Database, connection: Connection, is_gone: Callable[[Holder], bool]
 ) -> None:
     if _LEASE not in inspect(connection).get_table_names():
-        return  # of the first release, which kept no leases
+        return  # of the first release, which had no leases
     now = database.moment(connection)
     for row in connection.execute(text(f"SELECT {', '.join(_LEASE_COLUMNS)} FROM {_LEASE}")):
         beat = row.beat if isinstance(row.beat, datetime) else datetime.fromisoformat(row.beat)
@@ -101,13 +103,13 @@ def _refuse_running(
 
 
 def has_tables(connection: Connection) -> bool:
-    """Whether there is anything in a database."""
+    """Whether a database has any tables."""
     return bool(inspect(connection).get_table_names())
 
 
 def migrate(connection: Connection, revision: str = "head") -> None:
-    """Run what leads from the tables that are there, or from none, to those of a revision."""
-    # Taken in here: it takes longer to import than most commands run.
+    """Run the migrations from the existing tables, or from an empty database, to a revision."""
+    # Imported here: importing it takes longer than most commands run.
     from alembic import command
     from alembic.config import Config
 
@@ -130,7 +132,7 @@ def _make(connection: Connection) -> str:
 
 
 def _revision(database: Database, connection: Connection) -> str | None:
-    """Return the revision of the tables that are there, None if there is no table at all."""
+    """Return the revision of the existing tables, None if there are none."""
     names = set(inspect(connection).get_table_names())
     if not names:
         return None
@@ -139,7 +141,7 @@ def _revision(database: Database, connection: Connection) -> str | None:
             revision = connection.scalar(select(_version.c.version_num))
             if revision is not None:
                 return str(revision)
-        # The first release kept its version in a table of its own.
+        # The first release stored its version in a table of its own.
         elif "schema_version" in names and (
             connection.scalar(text("SELECT version FROM schema_version")) == 1
         ):

@@ -1,4 +1,6 @@
-"""What processes share through the database: testbeds, requests, and what a campaign rests on."""
+"""State shared by processes through the database: testbeds, requests, and the basis of
+campaigns.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ from tuner.store.rows import NewEvent, record, values
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Who runs what at one moment. ``campaigns``: those that run by their state, or that a process
-    holds a testbed for, newest first; ``requests``: what they were asked, by identifier.
+    """A snapshot of what is running. ``campaigns``: those in state running, or with a leased
+    testbed, newest first; ``requests``: the pending request to each of them, by identifier.
     """
 
     campaigns: list[Campaign]
@@ -42,11 +44,11 @@ class SharingStore(OpenStore):
         has_ended: Callable[[Holder], bool],
         event: NewEvent,
     ) -> list[Lease]:
-        """Give testbeds to one process for one campaign, all or none, in the order of their names.
+        """Lease testbeds to one process for one campaign, all or none, in the order of their names.
 
-        A process that ``has_ended``, or has given no sign of life for as long as it promised
-        (``limit_s``), loses both: its block is void, with ``event`` to tell so. Raises
-        ConflictError when a living one uses a testbed or runs the campaign.
+        A process that ``has_ended``, or gave no sign of life for its promised ``limit_s``, loses
+        testbed and campaign: its running block is voided, with ``event`` as the record of that.
+        Raises ConflictError when a live process uses a testbed or runs the campaign.
         """
         table = tables.lease
         names = sorted(testbeds)
@@ -77,7 +79,7 @@ class SharingStore(OpenStore):
         return self._change(campaign, take)
 
     def beat(self, lease: Lease) -> bool:
-        """Give a sign of life; whether the lease is still held."""
+        """Record a sign of life; return whether the lease is still valid."""
         table = tables.lease
         this = (table.c.testbed == lease.testbed) & (table.c.token == lease.token)
 
@@ -88,7 +90,7 @@ class SharingStore(OpenStore):
         return self._database.write(beat)
 
     def give_back(self, lease: Lease) -> None:
-        """End a lease; harmless when another process has taken over."""
+        """End a lease; has no effect when another process has taken over."""
         table = tables.lease
         this = (table.c.testbed == lease.testbed) & (table.c.token == lease.token)
         self._change(
@@ -96,11 +98,11 @@ class SharingStore(OpenStore):
         )
 
     def leases(self) -> list[Lease]:
-        """Return who uses which testbed, by testbed."""
+        """Return the leases, ordered by testbed."""
         return self._database.read(self._leases)
 
     def running(self, others: Collection[str] = ()) -> Running:
-        """Return what runs by its state or in a process, and these ``others``."""
+        """Return the campaigns that run by their state or in a process, and these ``others``."""
         table, request = tables.campaign, tables.request
         leased = table.c.id.in_(select(tables.lease.c.campaign))
         runs = (table.c.state == CampaignState.RUNNING) | leased
@@ -131,7 +133,7 @@ class SharingStore(OpenStore):
 
     @staticmethod
     def _void_blocks_on(connection: Connection, testbed: str, event: NewEvent) -> None:
-        """Void the blocks that a dead process left running on a testbed, of any campaign."""
+        """Void the running blocks that a dead process left on a testbed, of any campaign."""
         table = tables.block
         running = (table.c.testbed == testbed) & (table.c.state == BlockState.RUNNING)
         for block in connection.execute(
@@ -147,7 +149,7 @@ class SharingStore(OpenStore):
     # Requests
 
     def ask(self, campaign: str, request: Request, event: NewEvent) -> Event:
-        """Ask something of a running campaign. A cancellation is not taken back by a pause."""
+        """Store a request to a running campaign. A pause does not replace a cancellation."""
         table = tables.request
 
         def ask(connection: Connection, row: Row[Any]) -> Event:
@@ -164,7 +166,7 @@ class SharingStore(OpenStore):
         return self._change(campaign, ask)
 
     def request(self, campaign: str) -> Request | None:
-        """Return what was asked of a campaign since it last began to run."""
+        """Return the pending request to a campaign, made since it last started to run."""
         query = select(tables.request).where(tables.request.c.campaign == campaign)
 
         def find(connection: Connection) -> Request | None:
@@ -173,7 +175,7 @@ class SharingStore(OpenStore):
 
         return self._read(campaign, find)
 
-    # What a campaign rests on
+    # The basis of a campaign
 
     def measured_with(self, campaign: str) -> dict[str, Aspect]:
         """Return what a campaign measures with, by aspect."""
@@ -187,7 +189,7 @@ class SharingStore(OpenStore):
         )
 
     def set_measured_with(self, campaign: str, aspects: Mapping[str, Aspect]) -> None:
-        """Store these aspects, or others in their place. It makes no event."""
+        """Store these aspects, replacing earlier ones. Stores no event."""
         table = tables.measured_with
 
         def write(connection: Connection, _: Row[Any]) -> None:
@@ -201,7 +203,7 @@ class SharingStore(OpenStore):
             self._change(campaign, write)
 
     def priors(self, campaign: str) -> list[Prior]:
-        """Return what earlier campaigns have found for this one, in the order given."""
+        """Return the findings of earlier campaigns for this one, in their original order."""
         table = tables.prior
         query = select(table).where(table.c.campaign == campaign).order_by(table.c.number)
         return self._read(

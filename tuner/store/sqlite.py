@@ -1,4 +1,4 @@
-"""All that is known of SQLite: opening a file, its locks, its failures, its copies."""
+"""SQLite databases: opening a file, locks, failures and backups."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _ADVICE = {
 
 
 class SQLite(Database):
-    """The database in one file, which is made when first used."""
+    """A database in one file, which is created when first used."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file ``path``, an absolute path."""
+        """Open the file at ``path``, an absolute path."""
         self.path = path
         _keep_private(path)
         engine = open_sqlite(path)
@@ -45,7 +45,7 @@ class SQLite(Database):
 
     @contextmanager
     def changing_tables(self) -> Iterator[Connection]:
-        # A table that is replaced by another of its name must not take along what refers to it.
+        # Replacing a table by another of its name must not cascade to the rows that refer to it.
         engine = open_sqlite(self.path, foreign_keys=False).execution_options(**{_WRITES: True})
         try:
             with self.translating_errors(), engine.begin() as connection:
@@ -60,7 +60,7 @@ class SQLite(Database):
         return datetime.now(UTC)  # its users are all on one machine
 
     def backup(self, file: Path) -> None:
-        # Made before SQLite opens it, so that there is no moment in which others may read it.
+        # Created before SQLite opens it, so that it is never readable by others.
         try:
             os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except FileExistsError as error:
@@ -88,7 +88,7 @@ class SQLite(Database):
         return self.read(look)
 
     def advice(self, error: BaseException | None) -> str:
-        # The low byte is the kind of failure, the rest its particulars.
+        # The low byte is the primary result code, the rest refines it.
         code = getattr(error, "sqlite_errorcode", None)
         return _ADVICE.get(code & 0xFF, "it fails") if code is not None else "it fails"
 
@@ -97,10 +97,10 @@ class SQLite(Database):
 
 
 def _keep_private(path: Path) -> None:
-    """Others can neither read it nor lock it, even where they can enter its directory. Those that
-    SQLite puts beside it get the same mode.
+    """Make a database unreadable for others, even where they can enter its directory: they could
+    read or lock it. SQLite creates its other files with the same mode.
     """
-    with suppress(OSError):  # what keeps us from it is said when it is opened
+    with suppress(OSError):  # a problem is reported when the file is opened
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     with suppress(OSError):
         if path.stat().st_uid == os.geteuid() and path.stat().st_mode & 0o077:
@@ -108,15 +108,15 @@ def _keep_private(path: Path) -> None:
 
 
 def open_sqlite(path: Path, *, foreign_keys: bool = True) -> Engine:
-    """Return the engine for the file ``path``, which is made when first used.
+    """Return the engine for the file ``path``, which is created when first used.
 
-    Write-ahead log: readers never wait for the writer. synchronous=FULL: the end of a transaction
-    waits for the disk. A kill of the process would be survived without it, but what is tuned here
-    can take the whole machine down, and a transaction every few seconds costs nothing.
+    Write-ahead log: readers never wait for the writer. synchronous=FULL: a commit waits for the
+    disk. A killed process would lose nothing without it, but the tuned settings can take the whole
+    machine down, and one transaction every few seconds costs nothing.
     """
     engine = create_engine(
         URL.create("sqlite", database=str(path)),
-        # The module's own way of beginning transactions takes the write lock too late.
+        # The module's own transaction handling takes the write lock too late.
         connect_args={"timeout": database.BUSY_TIMEOUT_S, "isolation_level": None},
         json_serializer=json_text,
         poolclass=QueuePool,
@@ -136,7 +136,7 @@ def open_sqlite(path: Path, *, foreign_keys: bool = True) -> Engine:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        # A writer takes its lock at once: what it reads then still holds when it writes.
+        # A writer takes its lock at once, so that what it reads is still true when it writes.
         writes = connection.get_execution_options().get(_WRITES, False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
@@ -144,7 +144,7 @@ def open_sqlite(path: Path, *, foreign_keys: bool = True) -> Engine:
 
 
 def _journal_mode(connection: sqlite3.Connection) -> str:
-    """Make it a write-ahead log; returns what it is then."""
+    """Switch to a write-ahead log; return the resulting journal mode."""
     deadline = time.monotonic() + database.BUSY_TIMEOUT_S
     while True:
         try:
@@ -153,7 +153,7 @@ def _journal_mode(connection: sqlite3.Connection) -> str:
                 (journal,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
             return str(journal)
         except sqlite3.OperationalError as error:
-            # SQLite does not wait by itself while another process makes the same change.
+            # SQLite does not wait while another process makes the same change.
             busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
             if not busy or time.monotonic() > deadline:
                 raise

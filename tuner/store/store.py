@@ -1,6 +1,6 @@
-"""The one door to the database: what changes is written together with its event, or not at all.
+"""The interface to the database: every change is stored together with its event, or not at all.
 
-It keeps records and their states; what they mean, and what is done next, is decided elsewhere.
+It stores records and their states; other modules decide what they mean and what to do next.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from tuner.time_use import TimeUse
 
 
 class Store(CampaignStore):
-    """All campaigns of one database. May be used by several threads and processes at once.
+    """All campaigns of one database. Safe for concurrent use by several threads and processes.
 
-    Every method is one transaction, done for good when it returns. Each may raise StoreError; those
-    that change something raise ConflictError when the change does not fit what is stored (a number
-    given twice, a second running block, a state that cannot follow). A campaign, trial or block
-    that does not exist is a NotFoundError. ``campaign`` is the whole identifier by
-    default. NaN is a ValueError, as is infinity in a mapping; an infinite time is a conflict.
+    Every method is one transaction, durable when the method returns. Each may raise StoreError;
+    those that change something raise ConflictError when the change contradicts the stored data (a
+    duplicate number, a second running block, an invalid change of state). NotFoundError: the
+    campaign, trial or block does not exist. ``campaign`` is the complete identifier by default. NaN
+    is a ValueError, as is infinity in a mapping; an infinite time is a ConflictError.
     """
 
     # Trials
 
     def add_trial(self, campaign: str, trial: Trial, event: NewEvent) -> Event:
-        """Store a new trial in the state that it has."""
+        """Store a new trial, in its current state."""
         (new,) = self.add_trials(campaign, [(trial, event)])
         return new
 
@@ -54,7 +54,7 @@ class Store(CampaignStore):
     def move_trial(
         self, campaign: str, number: int, state: TrialState, reason: str, event: NewEvent
     ) -> Event:
-        """Bring a trial into ``state``."""
+        """Change the state of a trial."""
         table = tables.trial
         this = (table.c.campaign == campaign) & (table.c.number == number)
         what = f"trial {number} of campaign {campaign}"
@@ -78,10 +78,10 @@ class Store(CampaignStore):
     def begin_block(
         self, campaign: str, block: Block, event: NewEvent, lease: Lease | None = None
     ) -> Event:
-        """Store a new block: running, not measured yet, the only running one of its slot and on
-        its testbed.
+        """Store a new block: running, without measurements, the only running block of its slot and
+        on its testbed.
 
-        ``lease``: what the caller holds; ConflictError when another process has taken over.
+        ``lease``: the lease of the caller; ConflictError when another process has taken over.
         """
         leases = [] if lease is None else [lease]
         (new,) = self.begin_blocks(campaign, [(block, event)], leases)
@@ -119,7 +119,7 @@ class Store(CampaignStore):
     def replace_measurement(
         self, campaign: str, block_number: int, measurement: Measurement, event: NewEvent
     ) -> Event:
-        """Store the measurement of an arm of a running block in place of the one that it has."""
+        """Replace the measurement of an arm of a running block."""
         return self._store_measurement(campaign, block_number, measurement, event, replace=True)
 
     def _store_measurement(
@@ -190,7 +190,7 @@ class Store(CampaignStore):
         event: NewEvent,
         use: TimeUse | None = None,
     ) -> Event:
-        """Bring a running block to its end. ``use``: adds to where the campaign's time went."""
+        """End a running block. ``use``: added to the campaign's time use."""
 
         def end(connection: Connection, row: Row[Any]) -> Event:
             if use is not None:
@@ -201,9 +201,9 @@ class Store(CampaignStore):
         return self._change(campaign, end)
 
     def void_running_blocks(self, campaign: str, reason: str, event: NewEvent) -> tuple[int, ...]:
-        """Void what a killed process left running; return the numbers.
+        """Void the blocks that a killed process left running; return their numbers.
 
-        The event is stored for each, with the number of its block.
+        The event is stored once for each block, with its number.
         """
         table = tables.block
         running = (table.c.campaign == campaign) & (table.c.state == BlockState.RUNNING)
@@ -227,7 +227,8 @@ class Store(CampaignStore):
         trials: Collection[int] | None = None,
     ) -> list[Block]:
         """Return the first ``most`` blocks with numbers above ``after``, by number, with the
-        measurements of all or these ``trials``; measurements and references by position.
+        measurements of all or these ``trials``; measurements and references are ordered by
+        position.
         """
         return self._read(
             campaign,
@@ -243,9 +244,9 @@ class Store(CampaignStore):
         *,
         with_covariates: bool = True,
     ) -> list[BlockTimes]:
-        """Return what judging needs of the first ``most`` blocks with numbers above ``after``, by
-        number; times in the order of ``components``. KeyError when others were measured.
-        ``with_covariates``: what others did meanwhile, too, which those who show need not.
+        """Return the first ``most`` blocks with numbers above ``after``, by number, in the form
+        that judging needs; times are in the order of ``components``. KeyError when others were
+        measured. ``with_covariates``: read covariates too, which displays do not need.
         """
 
         def read(connection: Connection) -> list[BlockTimes]:
@@ -288,6 +289,8 @@ class Store(CampaignStore):
         )
 
     def measured_programs(self, campaign: str) -> str:
-        """The programs and versions that were measured, as the newest run found them; "" before."""
+        """Return the measured programs and versions, as the newest run found them; "" before any
+        run.
+        """
         ready = self.events(campaign, kinds=["testbed-ready"])
         return str(ready[-1].data.get("identity", "")) if ready else ""

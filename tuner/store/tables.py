@@ -1,7 +1,7 @@
-"""The tables, and the invariants that the database itself holds whoever writes to it.
+"""The tables, and the invariants that the database enforces no matter who writes to it.
 
-Rows are found by what they are called outside (campaign, then number): there are no other
-identifiers. The same definitions serve SQLite and PostgreSQL.
+Rows are identified by the names used outside (campaign, then number): there are no surrogate keys.
+The same definitions are used for SQLite and PostgreSQL.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tuner.states import ApplicationState, BlockState, CampaignState, TrialState
 from tuner.store.column_types import Seed, Shaped, UtcTime
 from tuner.tokens import Scope
 
-#: The newest revision in ``migrations``: it leads to these definitions, and each change of them
+#: The newest revision in ``migrations``: it results in these definitions, and each change of them
 #: needs one. A database of any other revision is refused.
 REVISION = "0007"
 
@@ -52,7 +52,7 @@ def _flags(document: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:
 
 
 def _words(kind: type[StrEnum]) -> Enum:
-    """One of the words of ``kind``, held to them by a check constraint."""
+    """One of the words of ``kind``, enforced by a check constraint."""
     return Enum(
         kind,
         values_callable=lambda words: [word.value for word in words],
@@ -64,7 +64,9 @@ def _words(kind: type[StrEnum]) -> Enum:
 
 
 def _time_s(name: str, *, above_zero: bool = False) -> CheckConstraint:
-    """A finite time. Without the upper bound (30 years) SQLite would take infinity, even text."""
+    """A finite time. Without the upper bound (30 years) SQLite would accept infinity, and even
+    text.
+    """
     least = ">" if above_zero else ">="
     return CheckConstraint(f"{name} {least} 0 AND {name} < 1e9", name=name)
 
@@ -74,11 +76,11 @@ def _in_campaign() -> Column[str]:
 
 
 def _number() -> Column[int]:
-    # Numbers are given by the caller: the database must not make up its own.
+    # Numbers are assigned by the caller: the database must not generate them.
     return Column("number", Integer, primary_key=True, autoincrement=False)
 
 
-#: What transactions leave behind that are sent over a network: see ``PostgreSQL.write``.
+#: Marks of transactions that are sent over a network: see ``PostgreSQL.write``.
 mark = Table(
     "mark",
     metadata,
@@ -105,7 +107,7 @@ campaign = Table(
     Index("ix_campaign_newest", "created", "id"),
 )
 
-#: What a campaign measures with, an aspect a row; whoever resumes it must have the same.
+#: What a campaign measures with, one row per aspect; a run that resumes it must have the same.
 measured_with = Table(
     "measured_with",
     metadata,
@@ -115,7 +117,7 @@ measured_with = Table(
     Column("document", JSON, nullable=False),
 )
 
-#: What somebody has asked of a running campaign.
+#: The pending request to a running campaign.
 request = Table(
     "request",
     metadata,
@@ -125,7 +127,7 @@ request = Table(
     Column("at", UtcTime, nullable=False),
 )
 
-#: Who uses a testbed now, for which campaign. ``beat``: by the clock of the database.
+#: Leases: the process and campaign that use a testbed now. ``beat``: by the clock of the database.
 lease = Table(
     "lease",
     metadata,
@@ -141,7 +143,7 @@ lease = Table(
     Column("limit_s", Double, _time_s("limit_s", above_zero=True), nullable=False),
 )
 
-#: What an earlier campaign has found, for the proposer alone.
+#: Findings of an earlier campaign, used only by the proposer.
 prior = Table(
     "prior",
     metadata,
@@ -177,9 +179,9 @@ block = Table(
     Column("state", _words(BlockState), nullable=False),
     Column("duration_s", Double, _time_s("duration_s"), nullable=False),
     Column("reason", Text, nullable=False),
-    # What else runs there runs in its way; null where earlier releases did not note it.
+    # Blocks on the same testbed disturb each other; null: not recorded by earlier releases.
     Column("testbed", Text),
-    # Of blocks that are measured at once: the number of their first one, and the place among them.
+    # For blocks that are measured at once: the number of the first one, and the place among them.
     Column("batch", Integer),
     Column("slot", Integer, nullable=False, server_default="0"),
     CheckConstraint("number >= 1", name="number"),
@@ -216,14 +218,14 @@ measurement = Table(
     Column("seed", Seed, nullable=False),
     UniqueConstraint("campaign", "block", "position"),
     ForeignKeyConstraint(["campaign", "block"], ["block.campaign", "block.number"]),
-    # Named: by convention it would be called like the one before.
+    # Named, as the naming convention would give it the name of the one before.
     ForeignKeyConstraint(
         ["campaign", "trial"], ["trial.campaign", "trial.number"], name="fk_measurement_trial"
     ),
 )
 
-#: What others did meanwhile, out of the diagnostics: reading those for each look of the judge would
-#: take longer than all else. A row where any is known.
+#: Load from others during a run, extracted from the diagnostics: reading those for every look of
+#: the judge would take longer than everything else. A row exists where any value is known.
 covariate = Table(
     "covariate",
     metadata,
@@ -239,7 +241,7 @@ covariate = Table(
 
 
 def _component_numbers() -> tuple[SchemaItem, ...]:
-    """The columns of a component's numbers, with what holds for them."""
+    """Return the columns of the numbers of a component, with their constraints."""
     return (
         Column("elapsed_s", Double, _time_s("elapsed_s", above_zero=True), nullable=False),
         Column("operations", BigInteger, nullable=False),
@@ -259,7 +261,7 @@ component = Table(
     Column("block", Integer, primary_key=True),
     Column("trial", Integer, primary_key=True),
     Column("component", Text, primary_key=True),
-    # The host of one of several clients; "" for all of them together, which is what is judged.
+    # The host of one of several clients; "" for all of them combined, which is what is judged.
     Column("client", Text, primary_key=True),
     *_component_numbers(),
     ForeignKeyConstraint(
@@ -347,7 +349,7 @@ effect = Table(
     Column("floor_held", Boolean, nullable=False),
 )
 
-#: What was brought into force where, and what was there before; see ``Application``.
+#: Configurations brought into force, and the values before; see ``Application``.
 application = Table(
     "application",
     metadata,
@@ -370,8 +372,8 @@ application = Table(
     Index("ix_application_campaign", "campaign", "planned"),
 )
 
-#: Who may use the service. ``digest``: of the secret, which is kept nowhere; ``parent``: the token
-#: that a session came from.
+#: Access tokens. ``digest``: of the secret, which is not stored; ``parent``: the token that a
+#: session was created from.
 token = Table(
     "token",
     metadata,
@@ -385,7 +387,7 @@ token = Table(
     Column("parent", Text, ForeignKey("token.id")),
 )
 
-#: The campaign of a request that may arrive twice; both it and its key as digests.
+#: The campaign created by a request that may arrive twice; key and body are digests.
 posted = Table(
     "posted",
     metadata,

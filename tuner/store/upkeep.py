@@ -1,4 +1,4 @@
-"""Looking after a database as a whole: copies, upgrades, and whether what it says can be true."""
+"""Maintenance of a database as a whole: backups, upgrades and consistency checks."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tuner.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Upgraded:
-    """An upgrade of the database ``where``: the revisions ``before`` (None: it was empty) and
-    ``after`` it, and the file with a ``copy`` of what was there, if one was made. ``queue``:
-    whether that of the workers was made or changed.
+    """An upgrade of the database ``where``: the revision ``before`` (None: it was empty) and
+    ``after`` it, and the file with a ``copy`` of the database before the upgrade, if one was made.
+    ``queue``: whether the queue of the workers was created or changed.
     """
 
     where: str
@@ -36,8 +36,8 @@ def upgrade(
     database: str | None = None,
     is_gone: Callable[[Holder], bool] = lambda holder: False,
 ) -> Upgraded:
-    """Bring a database up to date; it is named as for ``Store.open``. Raises StoreError, and
-    ConflictError while a campaign runs; see ``schema.upgrade``.
+    """Upgrade a database, specified as for ``Store.open``. Raises StoreError, and ConflictError
+    while a campaign is running; see ``schema.upgrade``.
     """
     with _opening(state_directory, database) as source:
         before, copy = schema.upgrade(source, is_gone)
@@ -46,7 +46,7 @@ def upgrade(
 
 
 def backup(state_directory: Path, file: Path, database: str | None = None) -> str:
-    """Copy a database of any revision to a new file; returns what it is called. StoreError."""
+    """Copy a database of any revision to a new file; return its name in messages. StoreError."""
     with _opening(state_directory, database) as source:
         if not source.read(schema.has_tables):
             raise StoreError(f"{source.where} is empty; there is nothing to copy")
@@ -64,10 +64,10 @@ def _opening(state_directory: Path, address: str | None) -> Iterator[Database]:
 
 
 def problems(store: Store) -> list[str]:
-    """What is wrong with a database: a sentence for each, none when it is sound."""
+    """Return the defects of a database, a sentence for each; empty when it is sound."""
     sentences = store.damage()
     if sentences:
-        return sentences  # whatever it says of campaigns then is nobody's doing
+        return sentences  # contradictions in campaigns would only follow from these
     for campaign in store.campaigns():
         sentences += [
             f"campaign {campaign.id}: {what}" for what in _contradictions(store, campaign)

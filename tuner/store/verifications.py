@@ -1,7 +1,7 @@
-"""What was asked to be verified, and what came of it: events of the campaign that is verified.
+"""Requests for verification and their outcomes, stored as events of the campaign that is verified.
 
-An outcome names the event of its request, ``request`` in its data: null for what nobody has asked
-for over HTTP.
+The data of an outcome have the number of the event that requested it as ``request``, null if it was
+not requested over HTTP.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tuner.store import queries, tables
 from tuner.store.rows import NewEvent
 from tuner.store.store import Store
 
-#: The kinds of events that tell of verifications.
+#: The kinds of events about verifications.
 KINDS = (EventKind.VERIFY_REQUESTED, EventKind.VERIFIED, EventKind.VERIFY_FAILED)
 
 
@@ -27,11 +27,11 @@ class Verifications:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        # The store's own room: both use the one open database.
+        # Both share the one open database of the store.
         self._database = store._database
 
     def of(self, campaign: str) -> list[Event]:
-        """What tells of them, in the order in which it happened."""
+        """Return the events about verifications of a campaign, in order."""
         return self._store.events(campaign, kinds=KINDS)
 
     def ask(self, campaign: str, event: NewEvent) -> Event:
@@ -48,7 +48,7 @@ class Verifications:
         return self._database.write(ask)
 
     def fail(self, campaign: str, request: int, why: str) -> None:
-        """Tell why what was asked for could not be measured, unless it has an outcome."""
+        """Store the reason why a requested verification failed, unless it has an outcome."""
         message, data = f"not verified: {why}", {"request": request}
         event = NewEvent(datetime.now(UTC), EventKind.VERIFY_FAILED, message, data)
 
@@ -60,8 +60,8 @@ class Verifications:
         self._database.write(fail)
 
     def fail_all(self, has_ended: Callable[[Holder], bool]) -> None:
-        """Tell of every request without an outcome that it was cut off, but where a process holds
-        a testbed for it. ``has_ended``: whether a process has ended.
+        """Mark every request without an outcome as cut off, unless a live process holds a testbed
+        for it. ``has_ended``: whether a process has ended.
         """
         running = set()
         for lease in self._store.leases():
@@ -75,7 +75,7 @@ class Verifications:
 
 
 def _open(connection: Connection, *where: ColumnElement[bool]) -> list[tuple[str, int]]:
-    """Campaigns and numbers of the requests that have no outcome."""
+    """Return the campaign and event number of every request without an outcome."""
     table = tables.event
     columns = (table.c.campaign, table.c.number, table.c.kind, table.c.data)
     query = select(*columns).where(table.c.kind.in_(KINDS), *where)

@@ -1,3 +1,1 @@
-"""Campaigns in processes of their own: begun at once, or put on a queue from which workers take
-them.
-"""
+"""Runs of campaigns in processes of their own: started at once, or queued for workers."""

@@ -1,4 +1,4 @@
-"""What becomes of a campaign when its run has ended, or before one is begun. Pure."""
+"""The outcome of a campaign for its worker, before a run is started or after it has ended. Pure."""
 
 from __future__ import annotations
 
@@ -10,36 +10,37 @@ from tuner.errors import StoreError
 from tuner.model import Campaign, Event
 from tuner.states import OVER, CampaignState, EventKind
 
-#: A run that dies so often without one more complete block dies of the campaign.
+#: After this many deaths without another complete block, the campaign is taken to be the cause.
 MOST_DEATHS = 3
-#: What a worker tells before it begins a run.
+#: The event that a worker stores before it starts a run.
 TAKEN = EventKind.WORKER_TOOK
 DIED = EventKind.RUN_DIED
 
 
 class Fate(StrEnum):
-    """What becomes of a campaign that a worker had. The first four end its job."""
+    """The outcome of a campaign for its worker. The first four end the job."""
 
     FINISHED = "finished"
     CANCELLED = "cancelled"
     PAUSED = "paused"
     FAILED = "failed"
-    #: It never began to run: why, is what it said last.
+    #: It never started to run: its last output says why.
     REFUSED = "refused"
-    #: Its process died too often: it is given up.
+    #: Its process died too often: no further attempt is made.
     GIVEN_UP = "given-up"
-    #: Its process died: it is resumed.
+    #: Its process died: it will be resumed.
     DIED = "died"
-    #: Back on the queue: the worker ends, or its testbed is in use.
+    #: Back on the queue: the worker is stopping, or the testbed is in use.
     PUT_BACK = "put-back"
 
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """A run that has ended with ``status`` (negative: of a signal), and what the store says now.
+    """A run that has ended with ``status`` (negative: killed by that signal), and the state of the
+    store.
 
-    ``events``: of the campaign, all; ``in_use``: by a living process, the campaign or its testbed;
-    ``stopping``: the worker ends, and has asked the run to.
+    ``events``: all events of the campaign; ``in_use``: a live process uses the campaign or its
+    testbed; ``stopping``: the worker is stopping and has told the run to stop.
     """
 
     campaign: Campaign
@@ -50,10 +51,10 @@ class RunEnd:
 
 
 def settled(campaign: Campaign, events: Sequence[Event], attempts: int) -> Fate | None:
-    """What has become of a campaign before a run is begun; None: one is to be begun.
+    """Return the outcome of a campaign if it is settled before a run is started; None: start one.
 
-    ``attempts``: how often a run of this job was begun before. Whoever began the last one may have
-    died before it could say how that ended.
+    ``attempts``: the number of earlier runs of this job. The worker that started the last one may
+    have died before it could record how that ended.
     """
     if campaign.state in OVER:
         return Fate(campaign.state)
@@ -65,7 +66,7 @@ def settled(campaign: Campaign, events: Sequence[Event], attempts: int) -> Fate 
 
 
 def fate(end: RunEnd) -> Fate:
-    """What becomes of a campaign after a run."""
+    """Return the outcome of a campaign after a run."""
     state = end.campaign.state
     never_ran = bool(end.events) and end.events[-1].kind == TAKEN
     if state in OVER:
@@ -82,7 +83,7 @@ def fate(end: RunEnd) -> Fate:
 
 
 def deaths(events: Sequence[Event]) -> int:
-    """How often the campaign's process has died since its last complete block."""
+    """Return how often the campaign's process has died since its last complete block."""
     count = 0
     for event in reversed(events):
         if event.kind == EventKind.BLOCK_COMPLETE:
@@ -92,7 +93,7 @@ def deaths(events: Sequence[Event]) -> int:
 
 
 def _is_requested(events: Sequence[Event]) -> bool:
-    """Whether somebody asked for the pause that a campaign is in, since its last run was begun."""
+    """Whether somebody requested the campaign's pause since its last run started."""
     for event in reversed(events):
         if event.kind == EventKind.PAUSE_REQUESTED or "wish" in event.data:
             return True

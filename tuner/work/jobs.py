@@ -1,6 +1,8 @@
-"""What we make of Procrastinate: the one task, its retries, and a patient connection.
+"""The use of Procrastinate: its only task here, retries, and a connection that waits for the
+server.
 
-The only module that imports it, and slow to import: only those who need it do.
+The only module that imports Procrastinate. It is slow to import, so only code that needs it imports
+this one.
 """
 
 from __future__ import annotations
@@ -25,17 +27,17 @@ Result = TypeVar("Result")
 #: The name of the task, in every job. Its arguments: ``campaign``, ``testbeds`` (their names) and
 #: ``override_pilot``.
 TASK = "campaign"
-#: How long a database that has gone is waited for; it may be restarted, or its host.
+#: How long to wait for a lost database: it, or its host, may be restarting.
 PATIENCE_S = 300.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
-#: A query that lasted so long had an answer at first: listening lasts for days.
+#: A query that lasted this long had a connection at first: listening lasts for days.
 _LONG_S = 60.0
-#: SQLSTATEs of a server that is away: no connection, shutting down, no connection left.
+#: SQLSTATEs of a server that is away: no connection, shutting down, too many connections.
 _AWAY = ("08", "57P", "53300")
 
 _log = logging.getLogger(__name__)
 
-#: A job's end, unless it is another's by now: nobody ends what was taken over from him.
+#: The condition for ending a job: it still belongs to this worker and was not taken over.
 _STILL_MINE = """
 FROM (SELECT id FROM procrastinate_jobs
        WHERE id = %(job)s AND worker_id = %(worker)s AND status = 'doing' FOR UPDATE) AS mine
@@ -45,7 +47,7 @@ _RETRY = f"SELECT procrastinate_retry_job_v2(id, %(at)s, NULL, NULL, NULL) {_STI
 
 
 class PutBack(Exception):
-    """The campaign of a job is to go on later: the job goes back on the queue."""
+    """Raised to put the job back on the queue: its campaign is to be resumed later."""
 
     def __init__(self, reason: str, after_s: float = 0.0) -> None:
         super().__init__(reason)
@@ -53,7 +55,7 @@ class PutBack(Exception):
 
 
 class _RetryPutBack(BaseRetryStrategy):
-    """Only what was put back is tried again."""
+    """Retries only jobs that were put back."""
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
         if not isinstance(exception, PutBack):
@@ -62,7 +64,7 @@ class _RetryPutBack(BaseRetryStrategy):
 
 
 class _Patient(PsycopgConnector):
-    """A connection that waits for a server that is away, as the store does."""
+    """A connector that waits for a server that is away, as the store does."""
 
     async def execute_query_async(self, query: Any, **arguments: Any) -> None:
         await _persistently(lambda: super(_Patient, self).execute_query_async(query, **arguments))
@@ -83,7 +85,7 @@ class _Patient(PsycopgConnector):
 
 
 async def _persistently(query: Callable[[], Awaitable[Result]]) -> Result:
-    """Ask, and ask again for as long as the server may come back."""
+    """Run a query, and repeat it for as long as the server may come back."""
     away_since: float | None = None
     pause_s = _FIRST_PAUSE_S
     while True:
@@ -93,7 +95,7 @@ async def _persistently(query: Callable[[], Awaitable[Result]]) -> Result:
         except ConnectorException as error:
             now = time.monotonic()
             if away_since is None or now - began > _LONG_S:
-                away_since, pause_s = now, _FIRST_PAUSE_S  # it had answered until now
+                away_since, pause_s = now, _FIRST_PAUSE_S  # connected until now
             state = getattr(error.__cause__, "sqlstate", None) or "08"
             if not state.startswith(_AWAY) or now - away_since > PATIENCE_S:
                 raise StoreError(f"the queue cannot be used: {error.__cause__ or error}") from error
@@ -103,7 +105,7 @@ async def _persistently(query: Callable[[], Awaitable[Result]]) -> Result:
 
 
 class _Jobs(JobManager):
-    """Ends only jobs that still are this worker's, and says who it is and when it was last seen."""
+    """Ends only jobs that still belong to this worker; reports its number and its heartbeats."""
 
     def __init__(
         self,
@@ -140,7 +142,7 @@ def app_of(
     registered: Callable[[int], Awaitable[None]],
     on_beat: Callable[[], None],
 ) -> App:
-    """Procrastinate on a queue; ``task`` is given the context of each job and its arguments."""
+    """Return the Procrastinate app of a queue; ``task`` gets each job's context and arguments."""
     address, arguments = queue.driver_arguments()
     connector = _Patient(
         conninfo=address, kwargs=arguments, configure=_look_there_first, min_size=1, max_size=4
@@ -159,8 +161,9 @@ async def _look_there_first(connection: Any) -> None:
 def deferring(
     campaign: str, queue: str, testbeds: Sequence[str], *, override_pilot: bool = False
 ) -> Defer:
-    """What gives a queue the job of a campaign. Of the ``testbeds`` that it uses, the first is
-    given to one job at a time; whether the others are free, is seen when it is taken.
+    """Return a function that adds the job of a campaign to a queue. Procrastinate locks only the
+    first of its ``testbeds``, for one job at a time; whether the others are free is checked when
+    the job is taken.
     """
     app = App(connector=PsycopgConnector())
 

@@ -1,4 +1,4 @@
-"""Numbers for Prometheus: of the campaigns of a store, and of a worker."""
+"""Prometheus metrics of the campaigns of a store, and of a worker."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tuner.work.ending import Fate
 
 
 class StoredCampaigns(Collector):
-    """How many campaigns are in which state, counted when somebody asks."""
+    """The number of campaigns in each state, counted on each scrape."""
 
     def __init__(self, counts: Callable[[], Mapping[str, int]]) -> None:
         self._counts = counts
 
     def collect(self) -> Any:
-        """The family of metrics."""
+        """Yield the metric family."""
         counts = self._counts()
         family = GaugeMetricFamily("fstune_campaigns", "Campaigns stored.", labels=["state"])
         for state in CampaignState:
@@ -31,7 +31,7 @@ class StoredCampaigns(Collector):
 
 
 class WorkerMetrics:
-    """The numbers of one worker."""
+    """The metrics of one worker."""
 
     def __init__(self, concurrency: int) -> None:
         self.registry = CollectorRegistry()
@@ -61,15 +61,17 @@ class WorkerMetrics:
         ).set_function(lambda: time.monotonic() - self._last_beat)
 
     def note_beat(self) -> None:
-        """A sign of life was given."""
+        """Record a sign of life."""
         self._last_beat = time.monotonic()
 
     def count_end(self, fate: Fate) -> None:
-        """A run has ended."""
+        """Count a run that has ended."""
         self._runs.labels(str(fate)).inc()
 
     def serve(self, address: str) -> Callable[[], None]:
-        """Answer at HOST:PORT, over plain HTTP; returns what ends that. SpecError."""
+        """Serve the metrics at HOST:PORT over plain HTTP; return a function that stops that.
+        SpecError.
+        """
         host, _, port = address.rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) < 65536:
             raise SpecError(f"--metrics {address}: it is ADDRESS:PORT")

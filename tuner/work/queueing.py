@@ -1,4 +1,4 @@
-"""Putting campaigns on the queue: which workers may take one, and what it shares with others."""
+"""Putting campaigns on the queue: which workers may take them, and which testbeds they use."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from tuner.services.kinds import ways
 from tuner.store import NewEvent
 from tuner.store.queue import Queue
 
-#: The longest name of a queue.
+#: The maximum length of the name of a queue.
 _LONGEST = 128
 
 
 def queue_name(key: str, state_directory: Path) -> str:
-    """The queue of the campaigns on testbeds named by a key, as this host and state directory have
-    it: what any worker has, has one for all; ``KEY@HOST`` is another host's. SpecError.
+    """Return the queue for campaigns on testbeds with this key, from this host and state directory:
+    testbeds that any worker can use share one queue; ``KEY@HOST`` is the queue of another host.
+    SpecError.
     """
     host = socket.gethostname()
     kind, at, elsewhere = key.partition("@")
@@ -45,11 +46,13 @@ def queue_name(key: str, state_directory: Path) -> str:
 def enqueue(
     queue: Queue, campaign: Campaign, state_directory: Path, *, override_pilot: bool = False
 ) -> str:
-    """Put a stored campaign on the queue; returns its name. ConflictError when it is there already.
+    """Put a stored campaign on the queue; return the name of the queue. ConflictError when it is
+    queued already.
 
-    What it names is looked up first, so that mistakes are reported here. SpecError, TestbedError.
+    What the campaign refers to is looked up first, so that mistakes are reported here: SpecError,
+    TestbedError.
     """
-    # Taken in here: most commands have no use for it, and it takes time.
+    # Imported here: it is slow to import, and most commands do not need it.
     from tuner.work.jobs import deferring
 
     spec = CampaignSpec.from_json(campaign.spec)
@@ -64,7 +67,7 @@ def enqueue(
 
 
 def queues_of(kinds: Sequence[str], state_directory: Path) -> tuple[str, ...]:
-    """The queues that a worker takes campaigns from, each once. SpecError."""
+    """Return the queues that a worker takes campaigns from, without duplicates. SpecError."""
     names = [
         queue_name(kind.strip(), state_directory) for each in kinds for kind in each.split(",")
     ]

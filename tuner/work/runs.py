@@ -1,4 +1,4 @@
-"""Runs of campaigns as processes of their own: how one is begun, and what it said last."""
+"""Processes that run a campaign: how to start one, and the last line of its output."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _TAIL_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run of a stored campaign, which takes it up where it stands: what to start, and the file
-    that is to have its output.
+    """A process that runs or resumes a stored campaign: what to start, and the file for its
+    output.
     """
 
     command: tuple[str, ...]
@@ -27,13 +27,13 @@ class Run:
     log: Path
 
     def output(self) -> TextIO:
-        """The file of its output, opened to be added to."""
+        """Open the output file for appending."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.log.parent.mkdir(mode=0o700, exist_ok=True)
         return os.fdopen(os.open(self.log, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600), "a")
 
     def last_line(self) -> str:
-        """What a run that has ended said last, as far as its file is there."""
+        """Return the last line of an ended run's output, as far as the file can be read."""
         try:
             with self.log.open("rb") as file:
                 file.seek(max(0, self.log.stat().st_size - _TAIL_BYTES))
@@ -53,10 +53,10 @@ def run_of(
     leashed: bool = False,
     options: tuple[str, ...] = (),
 ) -> Run:
-    """The run of a campaign of the database at this address, else of the directory's.
+    """Return the run of a campaign of the database at this address, by default the directory's.
 
-    ``leashed``: it pauses the campaign when its standard input ends, as it does when whoever
-    started it dies. ``options``: of ``fstune resume``, besides.
+    ``leashed``: it pauses the campaign when its standard input is closed, which also happens when
+    the process that started it dies. ``options``: additional options of ``fstune resume``.
     """
     entry = "tuner.cli.leash" if leashed else "tuner.cli"
     arguments = ["resume", campaign, *options]
@@ -67,7 +67,9 @@ def run_of(
 def application_run(
     command: str, application: str, state_directory: Path, database: str | None
 ) -> Run:
-    """The run of ``fstune apply`` or ``fstune rollback`` for an application; as ``run_of``."""
+    """Return the run of ``fstune apply`` or ``fstune rollback`` for an application; see
+    ``run_of``.
+    """
     arguments = [command, application, "--yes"]
     return _run("tuner.cli", arguments, application, state_directory, database)
 
@@ -75,8 +77,8 @@ def application_run(
 def verification_run(
     campaign: str, blocks: int, request: int, state_directory: Path, database: str | None
 ) -> Run:
-    """The run of ``fstune verify`` that an event of the campaign, ``request``, asks for; as
-    ``run_of``.
+    """Return the run of ``fstune verify`` for the event of the campaign with the number
+    ``request``; see ``run_of``.
     """
     arguments = ["verify", campaign, "--blocks", str(blocks), "--request", str(request)]
     return _run("tuner.cli", arguments, f"verify-{campaign}", state_directory, database)

@@ -1,7 +1,8 @@
 """A worker: takes campaigns from the queue and runs each in a process of its own.
 
-It may die at any moment. Its processes then pause their campaigns; other workers notice its silence
-and take over. Which process may touch a testbed is decided by its lease in the database alone.
+It may die at any moment. Its processes then pause their campaigns; other workers notice that it
+gives no signs of life and take over. Only the lease in the database decides which process may use a
+testbed.
 """
 
 from __future__ import annotations
@@ -33,26 +34,29 @@ from tuner.work.metrics import WorkerMetrics
 from tuner.work.runs import Run, run_of
 
 _STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-#: Signs of life within the time after which a worker counts as dead.
+#: The number of signs of life within the time after which a worker counts as dead.
 _BEATS = 6
-#: A job that was put back or whose testbed became free is not announced: it is looked for.
+#: There is no notification for a job that was put back or whose testbed became free, so the queue
+#: is polled.
 _LOOK_S = 2.0
 _LONGEST_WAIT_S = 15.0
-#: Far beyond any worker's limit: each has its own, and dead ones are looked for with that.
+#: Disables Procrastinate's own check for dead workers: each worker has its own limit, which
+#: ``Queue.take_over`` uses.
 _NEVER_S = 1e9
 
 _log = logging.getLogger(__name__)
 
-#: Tells what happens: a level, a kind, and particulars.
+#: Logs an event: a level, a kind, and particulars.
 Say = Callable[..., None]
 
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """The settings of a worker. ``queues``: where it takes campaigns from, ``concurrency`` at once.
+    """The settings of a worker. ``queues``: where it takes campaigns from, up to ``concurrency`` at
+    once.
 
-    ``limit_s``: after so long without a sign of life it counts as dead. ``log``: the form in which
-    its campaigns write what happens.
+    ``limit_s``: how long without a sign of life before it counts as dead. ``log``: the log format
+    of its campaigns.
     """
 
     state_directory: Path
@@ -64,7 +68,7 @@ class Orders:
 
 
 class Worker:
-    """One worker, for one ``work``."""
+    """A worker; ``work`` may be called once."""
 
     def __init__(
         self, store: Store, queue: Queue, orders: Orders, metrics: WorkerMetrics, say: Say
@@ -85,8 +89,8 @@ class Worker:
     async def work(self) -> None:
         """Take campaigns and run them until a stop signal comes.
 
-        Raises StoreError when the database does not come back, and ConflictError when others took
-        this worker for dead.
+        Raises StoreError when the database does not come back, and ConflictError when other workers
+        took this one for dead.
         """
         app = app_of(self._queue, self._take, self._registered, self._metrics.note_beat)
         loop = asyncio.get_running_loop()
@@ -150,10 +154,12 @@ class Worker:
             with suppress(ProcessLookupError):
                 child.terminate()
 
-    # Looking after
+    # Upkeep
 
     async def _look_after(self, app: Any, pause_s: float) -> None:
-        """Give signs of life to the very end, take over from the dead, find what was mislaid."""
+        """Give signs of life until the very end, take over from dead workers, and requeue lost
+        jobs.
+        """
         while True:
             await asyncio.sleep(pause_s)
             if not self._id:
@@ -175,7 +181,7 @@ class Worker:
             self._metrics.taken_over.inc()
             self._say("warning", "taken-over", campaign=lost.campaign, from_worker=lost.worker)
         runs = await asyncio.to_thread(self._queue.runs)
-        # The answer to a request for a job may get lost: nobody would ever run that one.
+        # The answer to a request for a job may get lost, and nobody would ever run that job.
         unknown = {run.id for run in runs if run.worker == self._id and run.taken} - self._jobs
         if mislaid := unknown & self._unknown:
             await asyncio.to_thread(self._queue.put_back, self._id, mislaid)
@@ -186,9 +192,9 @@ class Worker:
     async def _take(
         self, context: JobContext, campaign: str, testbeds: list[str], override_pilot: bool
     ) -> None:
-        """Run the campaign of a job to its end. PutBack: it is to go on later.
+        """Run the campaign of a job to its end. PutBack: it is to be resumed later.
 
-        Whatever else goes wrong is no reason to forget a campaign: it goes back, too.
+        No other failure is a reason to drop a campaign: it is put back, too.
         """
         try:
             await self._take_up(context.job, campaign, testbeds, override_pilot)
@@ -246,7 +252,7 @@ class Worker:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=out,
                 stderr=asyncio.subprocess.STDOUT,
-                # Ctrl-C in a terminal is for the worker, which passes it on.
+                # Ctrl-C in a terminal only reaches the worker, which passes it on.
                 start_new_session=True,
             )
         self._children.add(child)
@@ -261,7 +267,7 @@ class Worker:
         return await asyncio.to_thread(self._settle_end, campaign, testbeds, run, status)
 
     def _settle_end(self, campaign: str, testbeds: list[str], run: Run, status: int) -> Fate:
-        """Find out, and tell, what has become of a campaign whose process has ended."""
+        """Determine and record the outcome of a campaign whose process has ended."""
         record = self._store.campaign(campaign)
         events = self._store.events(campaign)
         used = in_use(self._store, campaign, testbeds)

@@ -45,7 +45,7 @@ main("encryption", "vm", Path(), fstune=[sys.executable, "-c", sys.argv[1]], to=
 def state(tmp_path: Path) -> Path:
     """A state directory with another campaign, beside the times of an earlier one."""
     with Store.open(tmp_path) as store:
-        records.begun(store)
+        records.new_campaign(store)
     (tmp_path / "encryption.csv").write_text("of an earlier campaign\n")
     return tmp_path
 

@@ -89,7 +89,7 @@ def test_killed_and_resumed_it_decides_what_it_would_have(
             break  # it was past that point
         arguments, killed = ["resume"], killed + 1
     else:
-        assert commands.fstune(*arguments, *kept.options), commands.said
+        assert commands.fstune(*arguments, *kept.options), commands.output
     assert killed >= 4
     found, blocks = outcome(kept)
     assert found == expected

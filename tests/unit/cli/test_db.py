@@ -39,7 +39,7 @@ def test_an_old_database_is_brought_up_to_date(fstune: Fstune, state: Path, root
 
 def test_a_database_is_checked(fstune: Fstune, state: Path) -> None:
     with Store.open(state) as store:
-        campaign = records.begun(store)
+        campaign = records.new_campaign(store)
     sound = fstune("db", "check")
     assert (sound.returncode, sound.stdout) == (0, f"{state / FILE}: sound, 1 campaign\n")
     with closing(sqlite3.connect(state / FILE)) as raw:
@@ -53,7 +53,7 @@ def test_a_database_is_checked(fstune: Fstune, state: Path) -> None:
 
 def test_a_database_is_copied(fstune: Fstune, state: Path, tmp_path: Path) -> None:
     with Store.open(state) as store:
-        campaign = records.begun(store)
+        campaign = records.new_campaign(store)
     copy = tmp_path / FILE
     assert fstune("db", "backup", copy).stdout == f"{state / FILE}: copied to {copy}\n"
     assert campaign in fstune("list", "--state-dir", tmp_path).stdout

@@ -1,4 +1,4 @@
-"""Which servers are taken, and where a token comes from and goes."""
+"""Which server addresses are accepted, and where a token comes from and may be sent."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tuner.remote.address import address_of
 from tuner.settings import ClientSettings
 
 
-def settings(**given: object) -> ClientSettings:
-    return ClientSettings.model_validate(given)
+def settings(**fields: object) -> ClientSettings:
+    return ClientSettings.model_validate(fields)
 
 
 @pytest.mark.parametrize(
-    ("server", "said"),
+    ("server", "message"),
     [
         ("tuning.example.org", "not an address"),
         ("ftp://tuning.example.org", "not an address"),
@@ -29,8 +29,8 @@ def settings(**given: object) -> ClientSettings:
         ("https://me:secret@tuning.example.org", "a password does not belong there"),
     ],
 )
-def test_what_is_no_address_is_refused(server: str, said: str) -> None:
-    with pytest.raises(SpecError, match=said) as refused:
+def test_an_invalid_address_is_refused(server: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message) as refused:
         address_of(server, settings())
     assert "secret" not in str(refused.value)
 
@@ -47,26 +47,26 @@ def test_a_token_is_never_sent_in_the_clear(server: str) -> None:
     "server", ["http://127.0.0.1:8710/", "http://[::1]:8710", "http://localhost:8710"]
 )
 def test_the_loopback_needs_no_tls(server: str) -> None:
-    found = address_of(server, settings(token="s3cret"))
-    assert (found.token, found.loopback) == ("s3cret", True)
-    assert not found.url.endswith("/")
-    assert "s3cret" not in repr(found)
+    address = address_of(server, settings(token="s3cret"))
+    assert (address.token, address.loopback) == ("s3cret", True)
+    assert not address.url.endswith("/")
+    assert "s3cret" not in repr(address)
 
 
-def test_a_token_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_only_its_owner_may_read_a_token_file(tmp_path: Path) -> None:
     file = tmp_path / "token"
-    told = settings(token_file=file)
+    with_file = settings(token_file=file)
     with pytest.raises(SpecError, match="cannot be read: No such file"):
-        address_of("https://tuning.example.org", told)
+        address_of("https://tuning.example.org", with_file)
     file.write_text("s3cret\n")
     file.chmod(0o640)
     with pytest.raises(SpecError, match="others may read the token; chmod 600 it"):
-        address_of("https://tuning.example.org", told)
+        address_of("https://tuning.example.org", with_file)
     file.chmod(0o600)
-    assert address_of("https://tuning.example.org", told).token == "s3cret"
+    assert address_of("https://tuning.example.org", with_file).token == "s3cret"
     file.write_text("two words")
     with pytest.raises(SpecError, match="not a token") as refused:
-        address_of("https://tuning.example.org", told)
+        address_of("https://tuning.example.org", with_file)
     assert "two" not in str(refused.value)
     with pytest.raises(SpecError, match="not a file with a token"):
         address_of("https://tuning.example.org", settings(token_file="/dev/null"))

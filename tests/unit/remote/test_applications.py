@@ -1,4 +1,4 @@
-"""What is asked for at a server, and which of its answers is taken for what came of it."""
+"""Requests about applications, and which answers of the server are taken as their outcome."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def answer(document: Any) -> httpx2.Response:
     return httpx2.Response(200, json=document)
 
 
-def told(number: int, state: str, request: int | None = None, **more: object) -> dict[str, Any]:
+def outcome(number: int, state: str, request: int | None = None, **more: object) -> dict[str, Any]:
     return {"number": number, "state": state, "request": request, "text": f"#{number}"} | more
 
 
@@ -54,27 +54,27 @@ MEASURED = {
 
 
 def test_only_the_outcome_of_the_own_request_is_taken() -> None:
-    mine, other = told(10, "requested"), told(11, "requested")
-    refused = told(12, "failed", 11)
+    mine, other = outcome(10, "requested"), outcome(11, "requested")
+    refused = outcome(12, "failed", 11)
     server = Server(
         answer(mine),
         answer([mine, other, refused]),
-        answer([mine, other, refused, told(13, "done", None, **MEASURED)]),
-        answer([mine, other, refused, told(14, "done", 10, **MEASURED)]),
+        answer([mine, other, refused, outcome(13, "done", None, **MEASURED)]),
+        answer([mine, other, refused, outcome(14, "done", 10, **MEASURED)]),
     )
-    stored, found = at(server).verify(CAMPAIGN, 4)
-    assert (stored, found.outcome) == ("20261122-095108-wk56", VerifyOutcome.HOLDS)
+    verification, result = at(server).verify(CAMPAIGN, 4)
+    assert (verification, result.outcome) == ("20261122-095108-wk56", VerifyOutcome.HOLDS)
     assert server.answers == []
 
 
-def test_what_could_not_be_measured_is_told_with_its_reason() -> None:
-    server = Server(answer(told(10, "requested")), answer([told(11, "failed", 10)]))
+def test_a_failed_verification_is_reported_with_its_reason() -> None:
+    server = Server(answer(outcome(10, "requested")), answer([outcome(11, "failed", 10)]))
     with pytest.raises(ConflictError, match="#11"):
         at(server).verify(CAMPAIGN, 4)
 
 
 @pytest.mark.slow
-def test_a_plan_is_read_as_it_was_made(desk: Desk) -> None:
+def test_a_plan_is_read_unchanged(desk: Desk) -> None:
     campaign = desk.campaign()
     plan, application = make_plan(desk.hand, campaign, desk.site(campaign), stepwise=True)
     document = PlanDocument.of(plan, application).model_dump(mode="json")
@@ -88,7 +88,7 @@ def test_a_plan_is_read_as_it_was_made(desk: Desk) -> None:
 
 
 @pytest.mark.slow
-def test_a_plan_that_changes_nothing_is_no_refusal(desk: Desk) -> None:
+def test_a_plan_that_changes_nothing_is_not_an_error(desk: Desk) -> None:
     campaign = desk.campaign()
     desk.apply(campaign)
     plan, application = make_plan(desk.hand, campaign, desk.site(campaign))
@@ -97,28 +97,28 @@ def test_a_plan_that_changes_nothing_is_no_refusal(desk: Desk) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_in_force_is_the_newest_that_may_be(desk: Desk) -> None:
+def test_applications_that_may_be_in_force_newest_first(desk: Desk) -> None:
     one = desk.apply(desk.campaign())
     cut_off = replace(one, id="a2", state=ApplicationState.ROLLING_BACK)
-    gone = replace(one, id="a3", state=ApplicationState.ROLLED_BACK)
+    rolled_back = replace(one, id="a3", state=ApplicationState.ROLLED_BACK)
     documents = [
-        ApplicationDocument.of(each).model_dump(mode="json") for each in (gone, cut_off, one)
+        ApplicationDocument.of(each).model_dump(mode="json") for each in (rolled_back, cut_off, one)
     ]
     server = Server(answer(documents), answer(documents[1:]))
     assert [each.id for each in at(server).in_force(CAMPAIGN)] == ["a2", one.id]
     assert [each.id for each in at(server).in_force("last")] == ["a2", one.id]
-    assert [request.url.path for request in server.asked] == [
+    assert [request.url.path for request in server.requests] == [
         f"/v1/campaigns/{CAMPAIGN}/applications",
         "/v1/applications",
     ]
-    assert server.asked[1].url.query == b"in_force=true"
+    assert server.requests[1].url.query == b"in_force=true"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "lost", [httpx2.ReadTimeout("too long"), problem(504, "gateway", "no answer in time")]
 )
-def test_a_look_at_hosts_may_take_long_and_go_on_unseen(
+def test_an_inspection_of_hosts_may_take_long_and_outlast_the_connection(
     desk: Desk, lost: httpx2.Response | Exception
 ) -> None:
     where = f"see https://tuning.example.org/v1/campaigns/{CAMPAIGN}/applications"
@@ -129,4 +129,4 @@ def test_a_look_at_hosts_may_take_long_and_go_on_unseen(
     server.answers.append(lost)
     with pytest.raises(ServerError, match=where):
         at(server).apply(application)
-    assert [request.extensions["timeout"]["read"] for request in server.asked] == [900.0, 900.0]
+    assert [request.extensions["timeout"]["read"] for request in server.requests] == [900.0, 900.0]

@@ -1,4 +1,4 @@
-"""What becomes of the answers of a server: sent again, refused in its words, told as an error."""
+"""Handling of a server's answers: requests are retried, and refusals become errors of ours."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ Answer = httpx2.Response | Exception
 
 
 class Server(httpx2.BaseTransport):
-    """Answers in turn what it was told to, and keeps what it was asked."""
+    """Sends the given answers in turn, and records the requests."""
 
     def __init__(self, *answers: Answer | Callable[[], Answer]) -> None:
         self.answers = list(answers)
-        self.asked: list[httpx2.Request] = []
+        self.requests: list[httpx2.Request] = []
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        self.asked.append(request)
+        self.requests.append(request)
         answer = self.answers.pop(0)
-        told = answer() if callable(answer) else answer
-        if isinstance(told, Exception):
-            raise told
-        return told
+        result = answer() if callable(answer) else answer
+        if isinstance(result, Exception):
+            raise result
+        return result
 
 
 def problem(status: int, kind: str, detail: str, **headers: str) -> httpx2.Response:
@@ -47,7 +47,7 @@ def client(server: Server, waits: list[float] | None = None) -> Client:
 
 
 @pytest.mark.parametrize(
-    ("answer", "kind", "said"),
+    ("answer", "kind", "message"),
     [
         (problem(404, "not-found", "there is no campaign 7"), NotFoundError, "no campaign 7"),
         (problem(409, "conflict", "it does not run"), ConflictError, "it does not run"),
@@ -60,17 +60,17 @@ def client(server: Server, waits: list[float] | None = None) -> Client:
         (httpx2.Response(308, headers={"location": "https://else"}), ServerError, "https://else"),
     ],
 )
-def test_a_refusal_is_told_once_in_the_servers_words(
-    answer: httpx2.Response, kind: type[TunerError], said: str
+def test_a_refusal_is_reported_once_in_the_servers_words(
+    answer: httpx2.Response, kind: type[TunerError], message: str
 ) -> None:
     server = Server(answer)
-    with client(server) as asking, pytest.raises(kind, match=said) as refused:
+    with client(server) as asking, pytest.raises(kind, match=message) as refused:
         asking.get("/v1/campaigns")
     assert "s3cret" not in str(refused.value)
-    assert [request.headers["authorization"] for request in server.asked] == ["Bearer s3cret"]
+    assert [request.headers["authorization"] for request in server.requests] == ["Bearer s3cret"]
 
 
-def test_what_may_be_asked_again_is_asked_again() -> None:
+def test_safe_requests_are_retried() -> None:
     server = Server(
         httpx2.ConnectError("refused"),
         problem(429, "too-many", "later", **{"Retry-After": "7"}),
@@ -80,19 +80,19 @@ def test_what_may_be_asked_again_is_asked_again() -> None:
     with client(server, waits) as asking:
         assert asking.create("/v1/campaigns", "{}", "one") == {"id": "a"}
     assert waits == [0.5, 7.0]
-    assert {request.headers["idempotency-key"] for request in server.asked} == {"one"}
-    assert len(server.asked) == 3
+    assert {request.headers["idempotency-key"] for request in server.requests} == {"one"}
+    assert len(server.requests) == 3
 
 
-def test_it_is_not_asked_for_ever_and_steering_is_not_asked_twice() -> None:
+def test_retries_are_limited_and_steering_is_not_retried() -> None:
     server = Server(*[httpx2.ReadTimeout("slow")] * 5)
     with client(server) as asking:
         with pytest.raises(Lost, match="the connection broke: slow"):
             asking.get("/v1/campaigns")
-        assert len(server.asked) == 4
+        assert len(server.requests) == 4
         with pytest.raises(Lost, match="the connection broke: slow"):
             asking.post("/v1/campaigns/a/pause")
-    assert len(server.asked) == 5
+    assert len(server.requests) == 5
 
 
 def test_pages_follow_each_other() -> None:
@@ -102,17 +102,17 @@ def test_pages_follow_each_other() -> None:
     )
     with client(server) as asking:
         assert list(asking.pages("/v1/campaigns")) == [1, 2, 3]
-    assert [request.url.params.get("page") for request in server.asked] == [None, "w"]
+    assert [request.url.params.get("page") for request in server.requests] == [None, "w"]
 
 
 @pytest.mark.parametrize("reference", ["", "..", "a/b", "a?b", "a\nb", "-x", "é", "x" * 90])
-def test_what_no_campaign_is_called_is_not_asked_for(reference: str) -> None:
+def test_an_impossible_reference_is_not_requested(reference: str) -> None:
     with pytest.raises(NotFoundError):
         campaign_path(reference)
 
 
 class Cut(httpx2.SyncByteStream):
-    """A stream that ends, or breaks, after some events."""
+    """A stream that ends or breaks after some events."""
 
     def __init__(self, numbers: Sequence[int], end: bytes | Exception) -> None:
         self.numbers = numbers
@@ -139,39 +139,39 @@ def stream(*numbers: int, end: bytes | Exception) -> httpx2.Response:
     return httpx2.Response(200, headers=kind, stream=Cut(numbers, end))
 
 
-def test_a_stream_goes_on_where_it_broke_and_tells_nothing_twice() -> None:
+def test_a_stream_resumes_where_it_broke_and_repeats_nothing() -> None:
     server = Server(
         stream(1, 2, end=httpx2.ReadError("reset")),
         httpx2.ConnectError("refused"),
         problem(503, "too-many", "too many streams"),
-        # The half of an event, then nothing: it was not told.
+        # Half an event, then nothing: that event was not delivered.
         stream(3, end=b"id: 4\ndata: {"),
         stream(3, 4, end=b"event: over\ndata: {}\n\n"),
     )
     lost: list[str] = []
     with client(server) as asking:
-        told = [e.number for e in follow(asking, "a", 0, lost=lost.append, pause=lambda _: None)]
-    assert told == [1, 2, 3, 4]
-    places = [request.headers["last-event-id"] for request in server.asked]
+        numbers = [e.number for e in follow(asking, "a", 0, lost=lost.append, pause=lambda _: None)]
+    assert numbers == [1, 2, 3, 4]
+    places = [request.headers["last-event-id"] for request in server.requests]
     assert places == ["0", "2", "2", "2", "3"]
     assert [bool(why) for why in lost] == [True, False, True, False]
 
 
-def test_a_stream_tells_that_nobody_is_heard_from() -> None:
-    said = [
+def test_a_stream_reports_that_a_process_is_missing() -> None:
+    messages = [
         b'event: presence\ndata: {"said": "its process\\u001b has died", "queued": true}\n\n',
         b'event: presence\ndata: {"said": "", "queued": false}\n\n',
         b"event: over\ndata: {}\n\n",
     ]
     missed: list[Absence | None] = []
-    with client(Server(stream(1, end=b"".join(said)))) as asking:
-        told = [event.number for event in follow(asking, "a", 0, missed=missed.append)]
-    assert told == [1]
+    with client(Server(stream(1, end=b"".join(messages)))) as asking:
+        numbers = [event.number for event in follow(asking, "a", 0, missed=missed.append)]
+    assert numbers == [1]
     assert missed == [Absence("a", "its process  has died", True), None]
 
 
 class Pieces(httpx2.SyncByteStream):
-    """The beginning of a file, and then what becomes of it."""
+    """The beginning of a file, and then its end or an error."""
 
     def __init__(self, *pieces: bytes | Exception) -> None:
         self.pieces = pieces
@@ -183,7 +183,7 @@ class Pieces(httpx2.SyncByteStream):
             yield piece
 
 
-def test_a_file_that_breaks_off_is_fetched_again_from_its_beginning(tmp_path: Path) -> None:
+def test_an_interrupted_download_is_restarted_from_the_beginning(tmp_path: Path) -> None:
     server = Server(
         httpx2.Response(200, stream=Pieces(b"much longer than", httpx2.ReadError("reset"))),
         problem(503, "too-many", "too many campaigns are being exported"),
@@ -209,7 +209,7 @@ def test_a_server_that_stays_away_is_given_up() -> None:
     with client(server) as asking, pytest.raises(ServerError, match="given up after 10 min"):
         list(follow(asking, "a", 0, pause=wait, clock=lambda: now[0]))
     assert 600.0 < now[0] < 620.0
-    assert len(server.asked) < 100
+    assert len(server.requests) < 100
 
 
 def test_a_refusal_ends_a_stream_at_once() -> None:

@@ -1,4 +1,4 @@
-"""Documents as records: what a report says of them is what it says of the stored ones."""
+"""Records read from documents: reports of them equal those of the stored records."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from tuner.report.recommend import recommendation_document, recommendation_page
         replace(NOT_BETTER, upper=math.inf, largest_compatible_improvement=math.inf),
     ],
 )
-def test_an_answer_reads_the_same(answer: Recommendation) -> None:
-    sent = recommendation_document(campaign(), answer, client="afsd.fuse 1.8.9").json_text()
-    found = recommendation_of(read_answer(json.loads(sent)))
-    assert found.configuration == answer.configuration
-    assert found.flags == answer.flags
-    pages = [recommendation_page(campaign(), each) for each in (found, answer)]
+def test_a_report_of_an_answer_is_the_same(answer: Recommendation) -> None:
+    document = recommendation_document(campaign(), answer, client="afsd.fuse 1.8.9").json_text()
+    recommendation = recommendation_of(read_answer(json.loads(document)))
+    assert recommendation.configuration == answer.configuration
+    assert recommendation.flags == answer.flags
+    pages = [recommendation_page(campaign(), each) for each in (recommendation, answer)]
     assert printed(pages[0], 100) == printed(pages[1], 100)
 
 
 @pytest.mark.parametrize("document", [None, [], {}, {"number": "x"}, "text", 7])
-def test_what_is_no_document_is_the_servers_matter(document: object) -> None:
+def test_an_invalid_document_is_a_server_error(document: object) -> None:
     for read in (read_campaign, read_trial, read_event):
         with pytest.raises(ServerError, match="not understood"):
             read(document)

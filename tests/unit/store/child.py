@@ -1,4 +1,4 @@
-"""A process of its own that uses a store; it acknowledges on standard output what it has done."""
+"""A child process that uses a store; it acknowledges on standard output what it has done."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ARMS = 4
 
 def main(task: str, directory: str, address: str, campaign: str) -> None:
     if task == "fill":
-        # In namespaces of its own: the mount is nobody else's, and gone when it ends.
+        # In a mount namespace of its own: the mount is private, and disappears with the process.
         mount = ["mount", "-t", "tmpfs", "-o", "size=800k,mode=700", "tmpfs", directory]
         subprocess.run(mount, check=True)
         (Path(directory) / "ballast").write_bytes(bytes(300_000))
@@ -50,7 +50,7 @@ def measure(store: Store, campaign: str) -> None:
 
 
 def fill(store: Store, campaign: str, ballast: Path) -> None:
-    """Write until the disk is full, make room, and write on. Prints what was acknowledged."""
+    """Write until the disk is full, make room, and write on. Prints the acknowledged numbers."""
     campaign = store.create_campaign("c", "{}", 0, records.NOON).id
     for room in (False, True):
         if room:

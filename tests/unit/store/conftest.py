@@ -1,4 +1,4 @@
-"""A store of its own for every test, in each kind of database."""
+"""A new store for every test, in each kind of database."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Place:
 
     @contextmanager
     def raw(self) -> Iterator[Connection]:
-        """A transaction that knows nothing of stores; it is rolled back unless it is committed."""
+        """Open a transaction without the store; it is rolled back unless it is committed."""
         database = open_database(self.state_directory, self.address)
         try:
             with database.writer.connect() as connection:
@@ -38,13 +38,13 @@ class Place:
 
 @pytest.fixture
 def name(postgresql: Server, reused: str) -> str:
-    """Return the name of a database with our tables, all empty."""
+    """Return the name of a database that has our tables, all empty."""
     postgresql.execute("TRUNCATE campaign, mark CASCADE", reused)
     return reused
 
 
 def place_of(request: pytest.FixtureRequest, directory: Path) -> Place:
-    """An empty place of the parameter's kind, for one test."""
+    """Return an empty place of the kind in the parameter, for one test."""
     if request.param == "sqlite":
         return Place(directory)
     server: Server = request.getfixturevalue("postgresql")
@@ -66,5 +66,5 @@ def place(request: pytest.FixtureRequest, state_directory: Path) -> Place:
 
 @pytest.fixture
 def store(place: Place) -> Iterator[Store]:
-    with place.open() as opened:
-        yield opened
+    with place.open() as store:
+        yield store

@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL that breaks at the worst moment: while a transaction ends."""
+"""A connection to PostgreSQL that breaks at the worst moment: during a COMMIT."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
-#: What becomes of a COMMIT whose connection breaks: it is lost, it arrives and its answer is lost,
-#: or it arrives when the client has long tried again.
+#: What happens to a COMMIT when its connection breaks: it is lost, it arrives but its answer is
+#: lost, or it arrives long after the client has tried again.
 Moment = Literal["lost", "answer-lost", "late"]
 
-# The whole statement: a transaction begins as READ COMMITTED.
+# The complete message: it must not match BEGIN ... READ COMMITTED.
 _COMMIT = b"COMMIT\0"
 _LATE_S = 0.3
 
 
 class Proxy:
-    """Passes bytes between clients and a server's socket, until it is told to break."""
+    """Passes bytes between clients and the socket of a server, until told to break a connection."""
 
     def __init__(self, socket_file: Path, server: Path) -> None:
         self._server = str(server)
@@ -34,11 +34,11 @@ class Proxy:
         self.broken = 0
 
     def break_next(self, moment: Moment) -> None:
-        """Break the connection of the next COMMIT, once."""
+        """Break the connection at the next COMMIT, once."""
         self._break = moment
 
     def close(self) -> None:
-        """Wait until every client has gone."""
+        """Wait until all clients have disconnected."""
         self._listener.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join(timeout=60)
@@ -78,7 +78,7 @@ class Proxy:
 
 @contextmanager
 def between(socket_file: Path, server: Path) -> Iterator[Proxy]:
-    """A proxy with a socket of its own before that of the server."""
+    """Run a proxy with its own socket in front of a server."""
     proxy = Proxy(socket_file, server)
     try:
         yield proxy

@@ -1,4 +1,4 @@
-"""Records with every field set, and the events that go with them."""
+"""Records with every field set, and matching events."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from tuner.store import NewEvent, Store
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 ELSEWHERE = timezone(timedelta(hours=-5, minutes=-30))
 
-FOUND = Configuration.of({"fileserver.threads": 128, "fileserver.nojumbo": False})
-TRIED = Configuration.of({"fileserver.threads": 256, "cachemanager.size": "large"})
-#: Counted around a run on one machine: half a processor was used by others, .02 were stolen.
+BASELINE_CONFIGURATION = Configuration.of({"fileserver.threads": 128, "fileserver.nojumbo": False})
+CANDIDATE = Configuration.of({"fileserver.threads": 256, "cachemanager.size": "large"})
+#: Diagnostics of a run on one machine: others used half a processor, and .02 were stolen.
 DISTURBED: Mapping[str, float | str] = {
     "client1.cpu_s": 1.0,
     "client1.machine": "host",
@@ -49,7 +49,7 @@ def event(kind: str = "test", at: datetime = NOON) -> NewEvent:
 def trial(number: int, state: TrialState = TrialState.RUNNING) -> Trial:
     return Trial(
         number=number,
-        configuration=TRIED if number else FOUND,
+        configuration=CANDIDATE if number else BASELINE_CONFIGURATION,
         race=1 if number else 0,
         origin="sampler",
         state=state,
@@ -74,8 +74,8 @@ def measurement(of: int, position: int = 0) -> Measurement:
         trial=of,
         position=position,
         started=datetime(2026, 3, 1, 6, 30, 0, 1, tzinfo=ELSEWHERE),
-        requested=TRIED,
-        effective=FOUND,
+        requested=CANDIDATE,
+        effective=BASELINE_CONFIGURATION,
         actions=("fileserver: restart", "cachemanager: remount"),
         apply_s=0.1 + 0.2,
         workload_s=61.5,
@@ -107,8 +107,8 @@ def recommendation() -> Recommendation:
         answer=Answer.RECOMMENDED,
         reason="certified",
         trial=1,
-        configuration=TRIED,
-        baseline=FOUND,
+        configuration=CANDIDATE,
+        baseline=BASELINE_CONFIGURATION,
         flags={"fileserver": ("-p", "256")},
         baseline_flags={"fileserver": ("-p", "128")},
         confidence=0.95,
@@ -126,8 +126,10 @@ def recommendation() -> Recommendation:
     )
 
 
-def begun(store: Store, trials: int = 2) -> str:
-    """Return a new campaign that has a baseline trial and ``trials - 1`` others, all running."""
+def new_campaign(store: Store, trials: int = 2) -> str:
+    """Store a campaign with a baseline trial and ``trials - 1`` others, all running; return its
+    identifier.
+    """
     campaign = store.create_campaign("small", "{}", 7, NOON).id
     for number in range(trials):
         store.add_trial(campaign, trial(number), event())

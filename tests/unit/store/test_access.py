@@ -1,4 +1,4 @@
-"""Tokens, keys of requests, and pages, in each kind of database."""
+"""Tokens, idempotency keys and pages, in each kind of database."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tuner.tokens import Scope
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def test_a_token_is_known_until_it_is_revoked(store: Store) -> None:
+def test_a_token_is_valid_until_it_is_revoked(store: Store) -> None:
     access = Access(store)
     before = {token.id for token in access.tokens()}
     token, text = access.create("one", Scope.OPERATE, NOW, NOW + timedelta(days=1))
     session, cookie = access.create("one", Scope.OPERATE, NOW, NOW + timedelta(1), token.id)
     assert access.token_of(text, NOW) == token
     assert access.token_of(cookie, NOW) == session
-    assert {known.id for known in access.tokens()} - before == {token.id}
+    assert {each.id for each in access.tokens()} - before == {token.id}
     access.forget_sessions(NOW + timedelta(days=2))
     assert access.token_of(cookie, NOW) is None
     access.revoke(token.id, NOW)
@@ -34,32 +34,32 @@ def test_a_token_is_known_until_it_is_revoked(store: Store) -> None:
 
 
 def test_a_key_stands_for_one_request(store: Store) -> None:
-    asked = PostedRequest(f"key {NOW} {id(store)}", b"body")
+    request = PostedRequest(f"key {NOW} {id(store)}", b"body")
 
     def make(of: PostedRequest, at: datetime = NOW) -> str:
         return store.create_campaign("one", "{}", 1, at, request=of).id
 
-    first = make(asked)
-    assert make(asked) == first
+    first = make(request)
+    assert make(request) == first
     with pytest.raises(ConflictError, match="another request"):
-        make(PostedRequest(asked.key, b"other"))
-    later = make(PostedRequest(asked.key, b"other"), NOW + timedelta(days=2))
+        make(PostedRequest(request.key, b"other"))
+    later = make(PostedRequest(request.key, b"other"), NOW + timedelta(days=2))
     assert later != first
     assert len(store.events(first)) == 1
 
 
-def test_requests_that_come_twice_at_once_are_one(store: Store) -> None:
-    asked = PostedRequest(f"twice {id(store)}", b"body")
+def test_a_request_that_arrives_twice_at_once_creates_one_campaign(store: Store) -> None:
+    request = PostedRequest(f"twice {id(store)}", b"body")
     with ThreadPoolExecutor(8) as pool:
-        made = list(
+        campaigns = list(
             pool.map(
-                lambda _: store.create_campaign("one", "{}", 1, NOW, request=asked).id, range(8)
+                lambda _: store.create_campaign("one", "{}", 1, NOW, request=request).id, range(8)
             )
         )
-    assert len(set(made)) == 1
+    assert len(set(campaigns)) == 1
 
 
-def test_a_token_is_asked_for_again(store: Store) -> None:
+def test_a_token_is_checked_again(store: Store) -> None:
     access = Access(store)
     token, _ = access.create("one", Scope.READ, NOW, None)
     session, _ = access.create("one", Scope.READ, NOW, NOW + timedelta(1), token.id)
@@ -71,18 +71,18 @@ def test_a_token_is_asked_for_again(store: Store) -> None:
     assert not access.holds(session, NOW)
 
 
-def test_campaigns_come_by_age_then_by_name(store: Store) -> None:
+def test_campaigns_are_ordered_by_age_then_by_name(store: Store) -> None:
     pages = Pages(store)
-    made = [
+    campaigns = [
         store.create_campaign(str(n), "{}", 1, NOW + timedelta(seconds=n // 2)) for n in range(5)
     ]
-    wanted = [c.id for c in sorted(made, key=lambda c: (c.created, c.id), reverse=True)]
-    found: list[str] = []
+    expected = [c.id for c in sorted(campaigns, key=lambda c: (c.created, c.id), reverse=True)]
+    names: list[str] = []
     before = None
     while page := pages.campaigns(2, before):
-        found += [campaign.id for campaign in page]
+        names += [campaign.id for campaign in page]
         before = page[-1].created, page[-1].id
-    assert found == wanted
+    assert names == expected
     assert pages.counts() == {"created": 5}
     assert pages.with_answer(10) == []
 
@@ -98,6 +98,6 @@ def test_the_newest_event_and_identity_of_campaigns(store: Store) -> None:
         1,
         0,
     )
-    found = pages.testbed_findings([one, other])
-    assert found == {one: {"identity": "second", "facts": "", "hosts": ""}}
+    findings = pages.testbed_findings([one, other])
+    assert findings == {one: {"identity": "second", "facts": "", "hosts": ""}}
     assert not pages.has_references(one)

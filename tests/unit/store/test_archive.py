@@ -1,4 +1,4 @@
-"""A campaign as a file: what comes out of it equals what went in, and nothing else goes in."""
+"""Exported campaigns: an import restores them exactly, and invalid files are refused."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tuner.time_use import TimeUse
 
 
 def filled(store: Store) -> str:
-    """A campaign with something in every table."""
-    prior = Prior(records.TRIED, -0.1 - 0.2, "earlier:4")
+    """Return a campaign with something in every table."""
+    prior = Prior(records.CANDIDATE, -0.1 - 0.2, "earlier:4")
     campaign = store.create_campaign(
         'with "quotes"\nand ümläute', "{}", 2**64 - 1, records.NOON, priors=[prior]
     ).id
     store.move_campaign(campaign, CampaignState.RUNNING, "", records.event())
     store.set_measured_with(campaign, {"space": Aspect("ab", {"x": [1, None, 2.5]})})
-    store.set_baseline(campaign, records.FOUND, records.event())
+    store.set_baseline(campaign, records.BASELINE_CONFIGURATION, records.event())
     for number in range(2):
         store.add_trial(campaign, records.trial(number), records.event())
     measurement = records.measurement(1)
@@ -64,7 +64,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def rewritten(file: Path, change: Callable[[list[Any]], object]) -> Path:
-    """The file with its lines changed in place by ``change``."""
+    """Return a copy of the file whose lines were changed in place by ``change``."""
     lines = [json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
     change(lines)
     new = file.with_name("changed.gz")
@@ -76,7 +76,7 @@ def test_a_campaign_comes_back_equal_in_any_kind_of_database(
     store: Store, place: Place, file: Path, tmp_path: Path
 ) -> None:
     campaign = filled(store)
-    records.begun(store)
+    records.new_campaign(store)
     before = everything(store, campaign)
     rows = export_campaign(store, campaign, file)
     with Store.open(tmp_path / "other") as other:
@@ -87,7 +87,7 @@ def test_a_campaign_comes_back_equal_in_any_kind_of_database(
         again = tmp_path / "again.gz"
         assert export_campaign(other, campaign, again) == rows
         assert gzip.decompress(again.read_bytes()) == gzip.decompress(file.read_bytes())
-        # And it goes on: the next event has the next number.
+        # And the campaign can continue: the next event has the next number.
         assert other.add_event(campaign, records.event()).number == len(before[4]) + 1  # type: ignore[arg-type]
     with place.raw() as connection:
         connection.execute(tables.effect.delete())
@@ -125,16 +125,16 @@ def test_earlier_formats_are_read(store: Store, file: Path, tmp_path: Path) -> N
 def test_every_table_of_a_campaign_is_in_the_file(store: Store, file: Path) -> None:
     export_campaign(store, filled(store), file)
     lines = [json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
-    # An application is a matter of its testbed, where its record is.
-    of_the_moment = {"application", "lease", "posted", "request"}
+    # An application belongs to its testbed, and its record stays there.
+    not_exported = {"application", "lease", "posted", "request"}
     keyed = {t.name for t in tables.metadata.sorted_tables if "campaign" in t.c} | {"campaign"}
-    assert {line[0] for line in lines[1:-1]} == keyed - of_the_moment
+    assert {line[0] for line in lines[1:-1]} == keyed - not_exported
     assert lines[0]["format"] == FORMAT
     assert lines[-1] == {"rows": len(lines) - 2}
 
 
 @pytest.mark.slow
-def test_a_campaign_that_is_there_is_refused(store: Store, file: Path) -> None:
+def test_a_campaign_that_exists_is_refused(store: Store, file: Path) -> None:
     campaign = filled(store)
     export_campaign(store, campaign, file)
     before = everything(store, campaign)
@@ -167,9 +167,9 @@ Change = Callable[[list[Any]], object]
 
 
 def row_of(lines: list[Any], table: str) -> dict[str, Any]:
-    found = next(line[1] for line in lines if isinstance(line, list) and line[0] == table)
-    assert isinstance(found, dict)
-    return found
+    row = next(line[1] for line in lines if isinstance(line, list) and line[0] == table)
+    assert isinstance(row, dict)
+    return row
 
 
 REFUSED: dict[str, tuple[Change, str]] = {
@@ -216,21 +216,21 @@ REFUSED: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("change", "said"), REFUSED.values(), ids=REFUSED.keys())
-def test_what_is_no_campaign_leaves_no_trace(
-    store: Store, file: Path, tmp_path: Path, change: Change, said: str
+@pytest.mark.parametrize(("change", "message"), REFUSED.values(), ids=REFUSED.keys())
+def test_an_invalid_file_leaves_no_trace(
+    store: Store, file: Path, tmp_path: Path, change: Change, message: str
 ) -> None:
     export_campaign(store, filled(store), file)
     wrong = rewritten(file, change)
     with Store.open(tmp_path / "other") as other:
-        with pytest.raises(SpecError, match=said) as caught:
+        with pytest.raises(SpecError, match=message) as caught:
             import_campaign(other, wrong)
         assert "\n" not in str(caught.value)
         assert other.campaigns() == []
         assert other._database.read(lambda c: c.execute(tables.event.select()).all()) == []
 
 
-def test_what_contradicts_itself_leaves_no_trace(store: Store, file: Path, tmp_path: Path) -> None:
+def test_an_inconsistent_file_leaves_no_trace(store: Store, file: Path, tmp_path: Path) -> None:
     export_campaign(store, filled(store), file)
     wrong = rewritten(file, lambda lines: row_of(lines, "measurement").update(trial=9))
     with Store.open(tmp_path / "other") as other:
@@ -254,7 +254,7 @@ def test_a_damaged_file_is_refused(store: Store, file: Path, tmp_path: Path, dam
         case "missing":
             file.unlink()
     with Store.open(tmp_path / "other") as other:
-        said = "cannot be read" if damage == "missing" else "not an exported campaign"
-        with pytest.raises(SpecError, match=said):
+        message = "cannot be read" if damage == "missing" else "not an exported campaign"
+        with pytest.raises(SpecError, match=message):
             import_campaign(other, file)
         assert other.campaigns() == []

@@ -1,4 +1,4 @@
-"""What is measured beside the arms and on single clients is kept as it was, and only once."""
+"""Runs of references and results of single clients are stored unchanged, and only once."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ RUN = ReferenceRun(
 @pytest.fixture
 def campaign(store: Store) -> str:
     """Return a campaign with a running block."""
-    begun = records.begun(store)
-    store.begin_block(begun, records.block(1), records.event())
-    return begun
+    identifier = records.new_campaign(store)
+    store.begin_block(identifier, records.block(1), records.event())
+    return identifier
 
 
 def test_references_come_back_by_position(store: Store, campaign: str) -> None:
     later = replace(RUN, name="another", position=2, page_cache=None, components={})
-    told = store.add_reference(campaign, 1, later, records.event("reference-measured"))
+    event = store.add_reference(campaign, 1, later, records.event("reference-measured"))
     store.add_reference(campaign, 1, RUN, records.event())
     (block,) = store.blocks(campaign)
     assert block.references == (RUN, later)
     assert block.measurements == ()
-    assert told in store.events(campaign)
+    assert event in store.events(campaign)
 
 
 def test_a_reference_is_measured_once_a_block_while_it_runs(store: Store, campaign: str) -> None:
@@ -55,7 +55,9 @@ def test_a_reference_is_measured_once_a_block_while_it_runs(store: Store, campai
     assert store.blocks(campaign)[0].references == (RUN,)
 
 
-def test_results_of_single_clients_stand_beside_those_of_all(store: Store, campaign: str) -> None:
+def test_results_of_single_clients_are_stored_with_the_combined_ones(
+    store: Store, campaign: str
+) -> None:
     one = {"copy": ComponentResult(1.0, 1, 2), "build": ComponentResult(2.0, 3, 4)}
     other = {"copy": ComponentResult(3.0, 1, 2, max_s=0.25), "build": ComponentResult(4.0, 3, 4)}
     measured = replace(records.measurement(0), clients={"client1": one, "client2": other})

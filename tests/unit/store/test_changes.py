@@ -1,4 +1,4 @@
-"""What the store lets happen, what it refuses, and the events it keeps of it."""
+"""The changes that the store accepts and refuses, and the events that it stores for them."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ LATER = records.NOON + timedelta(hours=1)
 
 
 def everything(store: Store, campaign: str) -> tuple[object, ...]:
-    found = store.campaign(campaign)
-    return found, store.trials(campaign), store.blocks(campaign), store.events(campaign)
+    record = store.campaign(campaign)
+    return record, store.trials(campaign), store.blocks(campaign), store.events(campaign)
 
 
 @pytest.mark.slow
 def test_every_change_has_its_event(store: Store) -> None:
     campaign = store.create_campaign("c", "{}", 1, records.NOON).id
-    made = [
+    events = [
         store.move_campaign(campaign, CampaignState.RUNNING, "begun", records.event("a")),
-        store.set_baseline(campaign, records.FOUND, records.event("b")),
+        store.set_baseline(campaign, records.BASELINE_CONFIGURATION, records.event("b")),
         store.add_trial(campaign, records.trial(0), records.event("c")),
         store.add_trial(campaign, records.trial(1, TrialState.QUEUED), records.event("d")),
         store.move_trial(campaign, 1, TrialState.RUNNING, "its turn", records.event("e")),
@@ -38,18 +38,18 @@ def test_every_change_has_its_event(store: Store) -> None:
         store.save_recommendation(campaign, records.recommendation(), records.event("i")),
         store.add_event(campaign, records.event("j", LATER)),
     ]
-    assert store.events(campaign, after=1) == made
+    assert store.events(campaign, after=1) == events
     assert [e.number for e in store.events(campaign)] == list(range(1, 12))
-    assert "".join(e.kind for e in made if e) == "abcdefghij"
-    found = store.campaign(campaign)
-    assert (found.state, found.reason) == (CampaignState.RUNNING, "begun")
-    assert found.updated == LATER
+    assert "".join(e.kind for e in events if e) == "abcdefghij"
+    record = store.campaign(campaign)
+    assert (record.state, record.reason) == (CampaignState.RUNNING, "begun")
+    assert record.updated == LATER
     moved = store.trials(campaign)[1]
     assert (moved.state, moved.reason) == (TrialState.RUNNING, "its turn")
 
 
 def test_events_are_numbered_in_each_campaign(store: Store) -> None:
-    campaigns = [records.begun(store, trials=0) for _ in range(2)]
+    campaigns = [records.new_campaign(store, trials=0) for _ in range(2)]
     for _ in range(3):
         for campaign in campaigns:
             store.add_event(campaign, records.event())
@@ -58,7 +58,7 @@ def test_events_are_numbered_in_each_campaign(store: Store) -> None:
 
 
 def test_events_in_pages(store: Store) -> None:
-    campaign = records.begun(store, trials=5)
+    campaign = records.new_campaign(store, trials=5)
     numbers = [e.number for e in store.events(campaign, after=2, limit=3)]
     assert numbers == [3, 4, 5]
     assert store.events(campaign, after=6) == []
@@ -72,7 +72,7 @@ REFUSED: dict[str, Change] = {
         campaign, CampaignState.FINISHED, "", records.event()
     ),
     "another baseline": lambda store, campaign: store.set_baseline(
-        campaign, records.TRIED, records.event()
+        campaign, records.CANDIDATE, records.event()
     ),
     "second trial of a number": lambda store, campaign: store.add_trial(
         campaign, records.trial(1), records.event()
@@ -113,8 +113,8 @@ REFUSED: dict[str, Change] = {
 @pytest.fixture
 def campaign(store: Store) -> str:
     """Return a campaign with an ended and a running block, each measured once."""
-    new = records.begun(store, trials=3)
-    store.set_baseline(new, records.FOUND, records.event())
+    new = records.new_campaign(store, trials=3)
+    store.set_baseline(new, records.BASELINE_CONFIGURATION, records.event())
     for number in (1, 2):
         store.begin_block(new, records.block(number), records.event())
         store.add_measurement(new, number, records.measurement(0), records.event())
@@ -205,7 +205,7 @@ UNKNOWN: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("change", UNKNOWN.values(), ids=UNKNOWN.keys())
-def test_unknown(store: Store, campaign: str, change: Change) -> None:
+def test_unknown_campaign_trial_or_block(store: Store, campaign: str, change: Change) -> None:
     before = everything(store, campaign)
     with pytest.raises(NotFoundError, match=r"there is no (campaign none|trial 9|block 9)"):
         change(store, campaign)
@@ -214,7 +214,7 @@ def test_unknown(store: Store, campaign: str, change: Change) -> None:
 
 def test_same_baseline_again_changes_nothing(store: Store, campaign: str) -> None:
     before = everything(store, campaign)
-    assert store.set_baseline(campaign, records.FOUND, records.event()) is None
+    assert store.set_baseline(campaign, records.BASELINE_CONFIGURATION, records.event()) is None
     assert everything(store, campaign) == before
 
 
@@ -232,8 +232,8 @@ def test_running_block_is_voided_once(store: Store, campaign: str) -> None:
     store.begin_block(campaign, records.block(3), records.event())
 
 
-def test_killed_campaign_is_taken_up_again(store: Store) -> None:
-    campaign = records.begun(store)
+def test_killed_campaign_is_resumed(store: Store) -> None:
+    campaign = records.new_campaign(store)
     for state in (CampaignState.RUNNING, CampaignState.RUNNING, CampaignState.CANCELLED):
         store.move_campaign(campaign, state, f"to {state}", records.event())
     assert store.campaign(campaign).reason == "to cancelled"
@@ -243,7 +243,7 @@ def test_killed_campaign_is_taken_up_again(store: Store) -> None:
     "end", [TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAILED, TrialState.CANCELLED]
 )
 def test_trial_ends_once(store: Store, end: TrialState) -> None:
-    campaign = records.begun(store)
+    campaign = records.new_campaign(store)
     store.move_trial(campaign, 1, end, "over", records.event())
     with pytest.raises(ConflictError, match=f"trial 1 of campaign {campaign} is {end}"):
         store.move_trial(campaign, 1, TrialState.RUNNING, "again", records.event())
@@ -252,10 +252,10 @@ def test_trial_ends_once(store: Store, end: TrialState) -> None:
 
 def test_newest_campaign_is_first(store: Store) -> None:
     times = [records.NOON + timedelta(seconds=s) for s in (5, 0, 9)]
-    made = [store.create_campaign(f"c{at.second}", "{}", 0, at) for at in times]
+    campaigns = [store.create_campaign(f"c{at.second}", "{}", 0, at) for at in times]
     assert [c.name for c in store.campaigns()] == ["c9", "c5", "c0"]
-    assert store.campaign("last") == made[2]
-    assert sorted((c.id for c in made), reverse=True) == [c.id for c in store.campaigns()]
+    assert store.campaign("last") == campaigns[2]
+    assert sorted((c.id for c in campaigns), reverse=True) == [c.id for c in store.campaigns()]
 
 
 def test_campaign_by_the_beginning_of_its_identifier(store: Store) -> None:
@@ -282,14 +282,16 @@ def test_unknown_campaign_names_the_nearest(store: Store, wrong: str) -> None:
 
 def test_nearest_of_several(store: Store) -> None:
     names = ("nightly", "weekly", "weekly", "hourly")
-    made = [
+    campaigns = [
         store.create_campaign(name, "{}", 0, records.NOON + timedelta(days=day))
         for day, name in enumerate(names)
     ]
-    with pytest.raises(NotFoundError, match=f"nearest is {made[2].id} .weekly."):
+    with pytest.raises(NotFoundError, match=f"nearest is {campaigns[2].id} .weekly."):
         store.campaign("weekl")
-    with pytest.raises(NotFoundError, match=f"2 campaigns are called 'weekly'.* {made[2].id};"):
+    with pytest.raises(
+        NotFoundError, match=f"2 campaigns are called 'weekly'.* {campaigns[2].id};"
+    ):
         store.campaign("weekly")
-    assert store.campaign("nightly") == made[0]
-    with pytest.raises(NotFoundError, match=f"nearest is {made[0].id} .nightly."):
-        store.campaign(made[0].id[:-1] + "_")
+    assert store.campaign("nightly") == campaigns[0]
+    with pytest.raises(NotFoundError, match=f"nearest is {campaigns[0].id} .nightly."):
+        store.campaign(campaigns[0].id[:-1] + "_")

@@ -1,4 +1,4 @@
-"""A deleted campaign leaves no row behind, and takes none of another with it."""
+"""A deleted campaign leaves no rows behind, and no rows of others are deleted."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def rows(store: Store) -> dict[str, int]:
     return store._database.read(count)
 
 
-def test_a_deleted_campaign_leaves_nothing_and_takes_nothing_along(store: Store) -> None:
-    kept = filled(store)
+def test_a_deleted_campaign_leaves_nothing_and_affects_no_other(store: Store) -> None:
+    campaign = filled(store)
     before = rows(store)
     assert min(before.values()) > 0
     other = filled(store)
@@ -38,6 +38,6 @@ def test_a_deleted_campaign_leaves_nothing_and_takes_nothing_along(store: Store)
     store.move_campaign(other, CampaignState.PAUSED, "", NewEvent(NOW, "paused", "paused"))
     delete_campaign(store, other)
     assert rows(store) == before
-    assert store.campaign(kept).id == kept
+    assert store.campaign(campaign).id == campaign
     with pytest.raises(NotFoundError):
         delete_campaign(store, other)

@@ -1,4 +1,4 @@
-"""A file that cannot be used is reported with its place and with what to do."""
+"""A database file that cannot be used is reported with its path and advice."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from tuner.store.sqlite import SQLite, open_sqlite
 
 @pytest.fixture
 def path(state_directory: Path) -> Path:
-    """Return the file of a store with a campaign, closed again."""
+    """Return the file of a store with a campaign, which is not open."""
     with Store.open(state_directory) as store:
-        records.begun(store)
+        records.new_campaign(store)
     return state_directory / FILE
 
 
 def limited(path: Path, pragma: str) -> Store:
-    """Return a store whose connections are held back by a pragma."""
-    opened = SQLite(path)
-    event.listen(opened.reader, "connect", lambda connection, _: connection.execute(pragma))
-    return Store(opened)
+    """Return a store whose connections are restricted by a pragma."""
+    sqlite = SQLite(path)
+    event.listen(sqlite.reader, "connect", lambda connection, _: connection.execute(pragma))
+    return Store(sqlite)
 
 
 def test_every_connection_is_set_up(path: Path) -> None:
     with closing(sqlite3.connect(path)) as bare:
         assert bare.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    opened = open_sqlite(path)
-    with opened.connect() as first, opened.connect() as second:
+    engine = open_sqlite(path)
+    with engine.connect() as first, engine.connect() as second:
         for connection in (first, second):
             for pragma, value in (("synchronous", 2), ("foreign_keys", 1)):
                 assert connection.exec_driver_sql(f"PRAGMA {pragma}").scalar() == value
-    opened.dispose()
+    engine.dispose()
 
 
 def test_state_directory_is_private(state_directory: Path) -> None:
@@ -52,7 +52,7 @@ def test_state_directory_is_private(state_directory: Path) -> None:
 @pytest.mark.parametrize("name", ["a?mode=ro", "b:c,d", "e%20f", "g#h"])
 def test_any_directory_will_do(tmp_path: Path, name: str) -> None:
     with Store.open(tmp_path / name) as store:
-        records.begun(store)
+        records.new_campaign(store)
     assert [p.name for p in (tmp_path / name).iterdir()] == [FILE]
 
 
@@ -153,10 +153,10 @@ def test_database_that_may_not_be_written(
 
 
 def test_database_without_a_write_ahead_log() -> None:
-    # One in memory has none, as one on a network filesystem has none.
-    opened = open_sqlite(Path(":memory:"))
+    # A database in memory cannot have one, like one on a network filesystem.
+    engine = open_sqlite(Path(":memory:"))
     with pytest.raises(StoreError, match="use a state directory on a local disk"):
-        opened.connect()
+        engine.connect()
 
 
 def test_failure_of_an_unknown_kind(path: Path) -> None:
@@ -164,9 +164,9 @@ def test_failure_of_an_unknown_kind(path: Path) -> None:
         pass
 
     with (
-        closing(SQLite(path)) as opened,
+        closing(SQLite(path)) as sqlite,
         pytest.raises(StoreError, match=rf"{FILE}: it fails \(odd\)$"),
-        opened.translating_errors(),
+        sqlite.translating_errors(),
     ):
         raise OperationalError("SELECT 1", {}, Unknown("odd\nand more"))
 

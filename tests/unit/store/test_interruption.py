@@ -1,4 +1,4 @@
-"""A stop signal in the middle of a transaction: it ends whole, and nothing stays locked."""
+"""A stop signal in the middle of a transaction: it completes, and no lock is left behind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_transaction_is_ended_before_the_process_is_interrupted(
     store: Store, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tuner.store.database.BUSY_TIMEOUT_S", 1.0)
-    campaign = records.begun(store, trials=0)
+    campaign = records.new_campaign(store, trials=0)
     done: list[str] = []
 
     def work(connection: Connection) -> None:
@@ -37,14 +37,14 @@ def test_a_transaction_is_ended_before_the_process_is_interrupted(
     with stop_signals(), pytest.raises(KeyboardInterrupt, match="SIGTERM") as caught:
         database.write(work)
     assert done == ["whole"]
-    # With the traceback kept, as by whoever cleans up because of it.
+    # With the traceback still alive, as when a handler of the exception cleans up.
     assert caught.value.__traceback__ is not None
     assert store.events(campaign)[-1].kind == "whole"
     store.add_event(campaign, records.event("after"))
 
 
-def test_a_transaction_that_fails_is_undone_all_the_same(store: Store, database: Database) -> None:
-    campaign = records.begun(store, trials=0)
+def test_a_transaction_that_fails_is_still_rolled_back(store: Store, database: Database) -> None:
+    campaign = records.new_campaign(store, trials=0)
     before = store.events(campaign)
 
     def work(connection: Connection) -> None:
@@ -58,7 +58,7 @@ def test_a_transaction_that_fails_is_undone_all_the_same(store: Store, database:
     assert store.events(campaign) == before
 
 
-def test_only_the_main_thread_holds_interrupts_off() -> None:
+def test_only_the_main_thread_delays_interrupts() -> None:
     inside, over = threading.Event(), threading.Event()
 
     def elsewhere() -> None:
@@ -77,7 +77,7 @@ def test_only_the_main_thread_holds_interrupts_off() -> None:
         thread.join()
 
 
-def test_inner_ones_do_not_end_outer_ones() -> None:
+def test_the_end_of_an_inner_section_does_not_end_the_outer_one() -> None:
     reached = []
 
     def nested() -> None:

@@ -1,4 +1,4 @@
-"""What the database itself refuses, whoever writes to it."""
+"""What the database itself refuses, no matter who writes to it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tuner.store import Store
 
 @pytest.fixture
 def raw(store: Store, place: Place) -> Iterator[Connection]:
-    """Return a bare connection to a database that has a row in every table."""
-    campaign = records.begun(store)
+    """Return a plain connection to a database that has a row in every table."""
+    campaign = records.new_campaign(store)
     store.begin_block(campaign, records.block(1), records.event())
     store.add_measurement(campaign, 1, records.measurement(0), records.event())
     store.add_reference(campaign, 1, records.reference(), records.event())
@@ -28,19 +28,19 @@ def raw(store: Store, place: Place) -> Iterator[Connection]:
 
 
 def as_they_come(_inspector: object, _table: Table, column: dict[str, Any]) -> None:
-    """Let text go in where numbers belong: it is for the database to refuse it."""
+    """Accept text in numeric columns, so that it is left to the database to refuse it."""
     if isinstance(column["type"], Float):
         column["type"] = NullType()
 
 
 def copy(raw: Connection, table: str, **changes: object) -> None:
     """Insert a copy of the first row of a table with some columns changed."""
-    found = MetaData()
-    event.listen(found, "column_reflect", as_they_come)
-    stored = Table(table, found, autoload_with=raw, resolve_fks=False)
-    row = dict(raw.execute(select(stored).limit(1)).one()._mapping)
+    metadata = MetaData()
+    event.listen(metadata, "column_reflect", as_they_come)
+    target = Table(table, metadata, autoload_with=raw, resolve_fks=False)
+    row = dict(raw.execute(select(target).limit(1)).one()._mapping)
     row = {name: null() if value is None else value for name, value in (row | changes).items()}
-    raw.execute(insert(stored).values(row))
+    raw.execute(insert(target).values(row))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def copy(raw: Connection, table: str, **changes: object) -> None:
         ("campaign", {"id": "other"}),
     ],
 )
-def test_a_sound_row_is_accepted(raw: Connection, table: str, changes: dict[str, object]) -> None:
+def test_a_valid_row_is_accepted(raw: Connection, table: str, changes: dict[str, object]) -> None:
     copy(raw, table, **changes)
 
 
@@ -106,13 +106,13 @@ def test_a_sound_row_is_accepted(raw: Connection, table: str, changes: dict[str,
         ("component", {"client": "one", "trial": 1}),
     ],
 )
-def test_an_unsound_row_is_refused(raw: Connection, table: str, changes: dict[str, object]) -> None:
+def test_an_invalid_row_is_refused(raw: Connection, table: str, changes: dict[str, object]) -> None:
     with pytest.raises((IntegrityError, DataError)):
         copy(raw, table, **changes)
 
 
 @pytest.mark.parametrize("table", ["campaign", "trial", "block", "measurement", "reference"])
-def test_what_others_refer_to_stays(raw: Connection, table: str) -> None:
+def test_referenced_rows_cannot_be_deleted(raw: Connection, table: str) -> None:
     with pytest.raises(IntegrityError):
         raw.exec_driver_sql(f"DELETE FROM {table}")
 

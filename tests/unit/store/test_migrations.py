@@ -1,4 +1,4 @@
-"""Databases of earlier revisions become what a new one is, with all that they hold."""
+"""Databases of earlier revisions are migrated to the current tables, with all of their contents."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MIGRATIONS = Path(schema.__file__).with_name("migrations")
 
 @pytest.fixture(params=KINDS)
 def empty(request: pytest.FixtureRequest, state_directory: Path) -> Place:
-    """Return a place without any table."""
+    """Return a place with a database without tables."""
     if request.param == "sqlite":
         return Place(state_directory)
     server: Server = request.getfixturevalue("postgresql")
@@ -37,7 +37,7 @@ def empty(request: pytest.FixtureRequest, state_directory: Path) -> Place:
 
 @pytest.fixture
 def first(empty: Place, root: Path, tmp_path: Path) -> Place:
-    """Return a place with a database as the first release left it, a finished campaign in it."""
+    """Return a place with a database of the first release that has a finished campaign."""
     filled(empty, root, tmp_path, "0001")
     return empty
 
@@ -59,7 +59,7 @@ def filled(empty: Place, root: Path, tmp_path: Path, revision: str) -> None:
         raw.executescript(dump)
         raw.execute("PRAGMA journal_mode = WAL")
     if empty.address is not None:
-        # The same rows, in tables that the revision makes.
+        # The same rows, in tables created by the migrations.
         with empty.raw() as connection:
             schema.migrate(connection, revision)
             copy_rows(create_engine(f"sqlite:///{sqlite_file}"), connection)
@@ -83,24 +83,24 @@ def copy_rows(source: Engine, target: Connection) -> None:
 
 
 def described(connection: Connection) -> dict[str, Any]:
-    """All that the database knows of each table, in an order of its own."""
-    looking = inspect(connection)
+    """Return everything that the database knows about each table, in a canonical order."""
+    inspector = inspect(connection)
     ways = (
-        looking.get_columns,
-        looking.get_foreign_keys,
-        looking.get_unique_constraints,
-        looking.get_check_constraints,
-        looking.get_indexes,
+        inspector.get_columns,
+        inspector.get_foreign_keys,
+        inspector.get_unique_constraints,
+        inspector.get_check_constraints,
+        inspector.get_indexes,
     )
     return {
-        name: [sorted(json.dumps(found, default=str) for found in way(name)) for way in ways]
-        + [looking.get_pk_constraint(name)]
-        for name in looking.get_table_names()
+        name: [sorted(json.dumps(item, default=str) for item in way(name)) for way in ways]
+        + [inspector.get_pk_constraint(name)]
+        for name in inspector.get_table_names()
     }
 
 
 @pytest.mark.slow
-def test_a_migrated_database_is_as_a_new_one(
+def test_a_migrated_database_equals_a_new_one(
     earlier: Place, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     new = Place(tmp_path / "new")
@@ -109,8 +109,8 @@ def test_a_migrated_database_is_as_a_new_one(
         new = Place(tmp_path, server.url(server.new()))
     new.open().close()
     upgrade(earlier.state_directory, earlier.address)
-    with earlier.raw() as migrated, new.raw() as made:
-        assert described(migrated) == described(made)
+    with earlier.raw() as migrated, new.raw() as created:
+        assert described(migrated) == described(created)
         assert compare_metadata(MigrationContext.configure(migrated), tables.metadata) == []
 
 
@@ -126,7 +126,7 @@ def test_everything_is_kept(first: Place) -> None:
         assert (campaign.name, campaign.seed) == ("first release", 2**64 - 1)
         assert campaign.state is CampaignState.FINISHED
         assert campaign.created == records.NOON
-        assert campaign.baseline == records.FOUND
+        assert campaign.baseline == records.BASELINE_CONFIGURATION
         assert campaign.time_use == TimeUse(20.0, 1.0, 2.0, 16.0)
         assert campaign.recommendation == records.recommendation()
         (block,) = store.blocks(campaign.id)
@@ -136,24 +136,24 @@ def test_everything_is_kept(first: Place) -> None:
         assert trials == [TrialState.RUNNING, TrialState.COMPLETE]
         assert [event.number for event in store.events(campaign.id)] == list(range(1, 13))
         assert problems(store) == []
-        records.begun(store)
+        records.new_campaign(store)
 
 
 @pytest.mark.parametrize("earlier", ["0002"], indirect=True)
 def test_what_was_running_at_an_upgrade_is_kept(earlier: Place) -> None:
     upgrade(earlier.state_directory, earlier.address)
     with earlier.open() as store:
-        found = {c.name: c.id for c in store.campaigns()}
-        (block, cut_off) = store.blocks(found["second release"])
+        identifiers = {c.name: c.id for c in store.campaigns()}
+        (block, cut_off) = store.blocks(identifiers["second release"])
         assert block.references == (records.reference(),)
         assert set(block.measurements[0].clients) == {"client1", "client2"}
-        (other,) = store.blocks(found["another"])
+        (other,) = store.blocks(identifiers["another"])
         assert cut_off.state is other.state is BlockState.RUNNING
         assert problems(store) == []
 
 
 @pytest.mark.parametrize("earlier", ["0004"], indirect=True)
-def test_leases_outlive_an_upgrade(earlier: Place) -> None:
+def test_leases_survive_an_upgrade(earlier: Place) -> None:
     upgrade(earlier.state_directory, earlier.address)
     with earlier.open() as store:
         (lease,) = store.leases()
@@ -173,7 +173,7 @@ def test_an_old_database_is_refused_until_it_is_upgraded(first: Place) -> None:
     first.open().close()
 
 
-def test_what_was_there_is_copied_first(first: Place) -> None:
+def test_the_old_database_is_copied_first(first: Place) -> None:
     done = upgrade(first.state_directory, first.address)
     if first.address is not None:
         assert done.copy is None
@@ -201,7 +201,7 @@ def test_a_migration_that_fails_changes_nothing(first: Place) -> None:
         assert len(store.blocks(store.campaign("last").id)) == 1
 
 
-def test_an_empty_database_is_made(empty: Place) -> None:
+def test_tables_are_created_in_an_empty_database(empty: Place) -> None:
     done = upgrade(empty.state_directory, empty.address)
     assert (done.before, done.after, done.copy) == (None, tables.REVISION, None)
     empty.open().close()

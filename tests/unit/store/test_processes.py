@@ -22,7 +22,7 @@ Start = Callable[[str, Place, str], "subprocess.Popen[str]"]
 
 @pytest.fixture
 def start(root: Path) -> Iterator[Start]:
-    """Return what starts a child; it waits for a line before it does its task."""
+    """Return a function that starts a child, which waits for a line before it does its task."""
     children: list[subprocess.Popen[str]] = []
 
     def begin(task: str, place: Place, campaign: str = "") -> subprocess.Popen[str]:
@@ -56,7 +56,7 @@ def test_kill_loses_nothing_that_was_acknowledged(
     place: Place, start: Start, acknowledgements: int
 ) -> None:
     with place.open() as store:
-        campaign = records.begun(store, trials=child.ARMS)
+        campaign = records.new_campaign(store, trials=child.ARMS)
     acknowledged: list[tuple[int, int]] = []
     for turn in range(2):
         process = start("measure", place, campaign)
@@ -64,8 +64,8 @@ def test_kill_loses_nothing_that_was_acknowledged(
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(acknowledgements)]
         process.kill()
-        # What it wrote between the last line read and its end counts as well.
-        # Lines that were read ahead are in the file, where communicate() does not look.
+        # What it wrote between the last line read and its end counts as well. Lines that were read
+        # ahead are in the buffer of the file, which communicate() ignores.
         rest = process.stdout.read()
         process.wait()
         for line in [*lines, *rest.splitlines()]:
@@ -76,12 +76,12 @@ def test_kill_loses_nothing_that_was_acknowledged(
             store.void_running_blocks(campaign, "killed", records.event("void"))
             blocks = store.blocks(campaign)
             events = store.events(campaign)
-        stored = [(b.number, m.trial) for b in blocks for m in b.measurements]
-        assert len(stored) == len(set(stored))
-        assert set(acknowledged) <= set(stored)
+        measurements = [(b.number, m.trial) for b in blocks for m in b.measurements]
+        assert len(measurements) == len(set(measurements))
+        assert set(acknowledged) <= set(measurements)
         # A kill may fall between the end of a transaction and its acknowledgement.
-        assert len(stored) - len(acknowledged) <= turn + 1
-        assert sum(e.kind == "measured" for e in events) == len(stored)
+        assert len(measurements) - len(acknowledged) <= turn + 1
+        assert sum(e.kind == "measured" for e in events) == len(measurements)
         assert [e.number for e in events] == list(range(1, len(events) + 1))
         for b in blocks:
             assert b.state is not BlockState.RUNNING
@@ -93,7 +93,7 @@ def test_kill_loses_nothing_that_was_acknowledged(
 
 
 def test_two_processes_number_events_without_gap(store: Store, place: Place, start: Start) -> None:
-    campaign = records.begun(store, trials=0)
+    campaign = records.new_campaign(store, trials=0)
     processes = [start("count", place, campaign) for _ in range(2)]
     for process in processes:
         go(process)
@@ -115,7 +115,7 @@ def test_each_trial_is_taken_by_one_process(store: Store, place: Place, start: S
     assert {t.state for t in store.trials(campaign)} == {TrialState.RUNNING}
 
 
-def test_a_full_disk_is_told_and_survived(tmp_path: Path, root: Path) -> None:
+def test_a_full_disk_is_reported_and_survived(tmp_path: Path, root: Path) -> None:
     words = [sys.executable, "-m", child.__name__, "fill", str(tmp_path), "", ""]
     filled = subprocess.run(
         ["unshare", "--mount", "--map-root-user", "--", *words],
@@ -126,18 +126,18 @@ def test_a_full_disk_is_told_and_survived(tmp_path: Path, root: Path) -> None:
         check=False,
     )
     assert filled.returncode == 0, filled.stderr
-    ready, *lines, stored = filled.stdout.splitlines()
-    said = [line for line in lines if not line.isdigit()]
-    assert said == [
+    ready, *lines, count = filled.stdout.splitlines()
+    messages = [line for line in lines if not line.isdigit()]
+    assert messages == [
         f"{tmp_path / FILE}: its disk is full; make room and resume (database or disk is full)"
     ]
     numbers = [int(line) for line in lines if line.isdigit()]
     assert ready == "ready"
-    assert numbers == list(range(2, int(stored) + 1))
-    assert len(numbers) - lines.index(said[0]) == 20
+    assert numbers == list(range(2, int(count) + 1))
+    assert len(numbers) - lines.index(messages[0]) == 20
 
 
-def test_several_processes_make_the_same_store(place: Place, start: Start) -> None:
+def test_several_processes_create_the_same_store(place: Place, start: Start) -> None:
     processes = [start("open", place, "") for _ in range(4)]
     for process in processes:
         go(process)
@@ -147,7 +147,7 @@ def test_several_processes_make_the_same_store(place: Place, start: Start) -> No
 
 
 def test_a_reader_does_not_wait_for_a_writer(store: Store, place: Place) -> None:
-    campaign = records.begun(store)
+    campaign = records.new_campaign(store)
     with place.open() as other:
-        found = other._change(campaign, lambda *_: store.trials(campaign))
-    assert len(found) == 2
+        trials = other._change(campaign, lambda *_: store.trials(campaign))
+    assert len(trials) == 2

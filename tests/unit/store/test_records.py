@@ -1,4 +1,4 @@
-"""What comes out of the store equals what went in."""
+"""Records that are read from the store equal those that were stored."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def shared(
         server: Server = request.getfixturevalue("postgresql")
         template = request.getfixturevalue("template")
         place = replace(place, address=server.url(server.new(template)))
-    with place.open() as opened:
-        yield opened
+    with place.open() as store:
+        yield store
 
 
 @pytest.fixture(scope="module")
 def measured(shared: Store) -> str:
-    return records.begun(shared)
+    return records.new_campaign(shared)
 
 
 def typed(values: dict[str, Value]) -> dict[str, tuple[type, Value]]:
@@ -69,8 +69,8 @@ def test_trials(store: Store) -> None:
 
 
 def test_blocks_with_their_measurements(store: Store) -> None:
-    campaign = records.begun(store)
-    other = records.begun(store)
+    campaign = records.new_campaign(store)
+    other = records.new_campaign(store)
     for each in (campaign, other):
         store.begin_block(each, records.block(1, 1, 0), records.event())
     done = (records.measurement(1, 0), records.measurement(0, 1))
@@ -95,7 +95,7 @@ def test_blocks_with_their_measurements(store: Store) -> None:
 
 
 def test_references_of_a_block(store: Store) -> None:
-    campaign = records.begun(store)
+    campaign = records.new_campaign(store)
     store.begin_block(campaign, records.block(1), records.event())
     again = replace(records.reference(), name="nfs", position=0, page_cache=None, components={})
     for run in (records.reference(), again):
@@ -104,7 +104,7 @@ def test_references_of_a_block(store: Store) -> None:
 
 
 def test_results_of_each_client(store: Store) -> None:
-    campaign = records.begun(store)
+    campaign = records.new_campaign(store)
     store.begin_block(campaign, records.block(1), records.event())
     together = records.measurement(0)
     apart = replace(together, clients={"one": together.components, "two": together.components})
@@ -114,7 +114,7 @@ def test_results_of_each_client(store: Store) -> None:
 
 
 def test_times_come_back_in_utc(store: Store) -> None:
-    campaign = records.begun(store)
+    campaign = records.new_campaign(store)
     store.begin_block(campaign, records.block(1), records.event())
     store.add_measurement(campaign, 1, records.measurement(0), records.event())
     (block,) = store.blocks(campaign)
@@ -124,20 +124,20 @@ def test_times_come_back_in_utc(store: Store) -> None:
 
 
 def test_events(store: Store) -> None:
-    campaign = records.begun(store, trials=0)
+    campaign = records.new_campaign(store, trials=0)
     new = records.event("thing")
-    stored = store.add_event(campaign, new)
-    assert (stored.at, stored.kind, stored.message, stored.data) == (
+    event = store.add_event(campaign, new)
+    assert (event.at, event.kind, event.message, event.data) == (
         new.at,
         new.kind,
         new.message,
         new.data,
     )
-    assert store.events(campaign)[-1] == stored
+    assert store.events(campaign)[-1] == event
 
 
 def test_recommendation(store: Store) -> None:
-    campaign, other = records.begun(store), records.begun(store)
+    campaign, other = records.new_campaign(store), records.new_campaign(store)
     store.save_recommendation(campaign, records.recommendation(), records.event())
     unsure = replace(
         records.recommendation(), components={}, ratio=None, lower=None, upper=None, e_value=None
@@ -151,21 +151,21 @@ def test_recommendation(store: Store) -> None:
 
 
 def test_baseline(store: Store) -> None:
-    campaign = records.begun(store)
+    campaign = records.new_campaign(store)
     assert store.campaign(campaign).baseline is None
     store.set_baseline(campaign, Configuration(), records.event())
     assert store.campaign(campaign).baseline == Configuration()
 
 
 def test_time_use_adds_up(store: Store) -> None:
-    campaign = records.begun(store)
+    campaign = records.new_campaign(store)
     store.add_time_use(campaign, TimeUse(10.0, 1.0, 2.0, 4.0))
     store.add_time_use(campaign, TimeUse(1.0, 0.25, 0.5, 0.125))
     assert store.campaign(campaign).time_use == TimeUse(11.0, 1.25, 2.5, 4.125)
 
 
-def test_any_mapping_is_taken(store: Store) -> None:
-    campaign = records.begun(store)
+def test_any_mapping_is_accepted(store: Store) -> None:
+    campaign = records.new_campaign(store)
     frozen = replace(records.event(), data=MappingProxyType({"a": 1}))
     store.add_event(campaign, frozen)
     assert store.events(campaign)[-1].data == {"a": 1}
@@ -212,13 +212,13 @@ def test_measurements_are_exact(
     assert last.duration_s == apply_s
 
 
-def test_blocks_as_judging_needs_them_are_those_that_were_stored(store: Store) -> None:
-    campaign = records.begun(store)
+def test_block_times_match_the_stored_blocks(store: Store) -> None:
+    campaign = records.new_campaign(store)
     store.begin_block(campaign, records.block(1), records.event())
-    known = replace(records.measurement(1), diagnostics=records.DISTURBED)
-    for measurement in (known, records.measurement(BASELINE, 1)):
+    disturbed = replace(records.measurement(1), diagnostics=records.DISTURBED)
+    for measurement in (disturbed, records.measurement(BASELINE, 1)):
         store.add_measurement(campaign, 1, measurement, records.event())
     names = ("build", "copy")
-    (found,) = store.block_times(campaign, names)
-    assert found == block_times(store.blocks(campaign)[0], names)
-    assert found.covariates == {1: (0.5, None, 0.02, None, 0.0, None)}
+    (times,) = store.block_times(campaign, names)
+    assert times == block_times(store.blocks(campaign)[0], names)
+    assert times.covariates == {1: (0.5, None, 0.02, None, 0.0, None)}

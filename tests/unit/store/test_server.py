@@ -1,4 +1,4 @@
-"""A PostgreSQL that goes away, and connections that break: nothing is lost, nothing done twice."""
+"""A PostgreSQL server that goes away, and connections that break: nothing is lost or done twice."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def place(postgresql: Server, name: str, state_directory: Path) -> Place:
 
 
 def test_restarts_in_the_middle_of_writing(postgresql: Server, place: Place, store: Store) -> None:
-    campaign = records.begun(store, trials=0)
+    campaign = records.new_campaign(store, trials=0)
     over = threading.Event()
 
     def restart() -> None:
@@ -54,25 +54,25 @@ def test_restarts_in_the_middle_of_writing(postgresql: Server, place: Place, sto
 
     restarting = threading.Thread(target=restart)
     restarting.start()
-    written = 0
+    count = 0
     while not over.is_set():
-        told = replace(records.event(), message=f"event {written}")
-        assert store.add_event(campaign, told).number == written + 2
-        written += 1
+        new = replace(records.event(), message=f"event {count}")
+        assert store.add_event(campaign, new).number == count + 2
+        count += 1
     restarting.join()
     events = store.events(campaign)
-    assert [e.message for e in events[1:]] == [f"event {number}" for number in range(written)]
-    assert [e.number for e in events] == list(range(1, written + 2))
+    assert [e.message for e in events[1:]] == [f"event {number}" for number in range(count)]
+    assert [e.number for e in events] == list(range(1, count + 2))
 
 
 @pytest.fixture
 def broken(postgresql: Server, name: str) -> Iterator[tuple[Store, Proxy]]:
-    """Return a store whose connection breaks on demand."""
+    """Return a store whose connection can be broken on demand, and the proxy that breaks it."""
     mine, real = (postgresql.place / f".s.PGSQL.{port}" for port in (PROXY_PORT, 5432))
     with proxy.between(mine, real) as between:
         address = postgresql.url(name).replace("5432", str(PROXY_PORT))
-        with Store.open(Path("unused"), address) as opened:
-            yield opened, between
+        with Store.open(Path("unused"), address) as store:
+            yield store, between
 
 
 WRITES: dict[str, Callable[[Store, str], object]] = {
@@ -86,7 +86,7 @@ WRITES: dict[str, Callable[[Store, str], object]] = {
         campaign, 1, records.measurement(1), records.event()
     ),
     "baseline": lambda store, campaign: store.set_baseline(
-        campaign, records.FOUND, records.event()
+        campaign, records.BASELINE_CONFIGURATION, records.event()
     ),
     "void": lambda store, campaign: store.void_running_blocks(campaign, "cut", records.event()),
     "answer": lambda store, campaign: store.save_recommendation(
@@ -96,9 +96,9 @@ WRITES: dict[str, Callable[[Store, str], object]] = {
 
 
 def everything(store: Store, campaign: str) -> tuple[object, ...]:
-    found = store.campaign(campaign)
+    record = store.campaign(campaign)
     history = store.events(campaign)
-    return replace(found, id=""), store.trials(campaign), store.blocks(campaign), history
+    return replace(record, id=""), store.trials(campaign), store.blocks(campaign), history
 
 
 @pytest.mark.parametrize("moment", ["lost", "answer-lost", "late"])
@@ -107,7 +107,7 @@ def test_a_write_whose_connection_breaks_happens_once(
     broken: tuple[Store, Proxy], moment: Moment, write: Callable[[Store, str], object]
 ) -> None:
     store, between = broken
-    disturbed, calm = records.begun(store), records.begun(store)
+    disturbed, calm = records.new_campaign(store), records.new_campaign(store)
     for campaign in (disturbed, calm):
         store.begin_block(campaign, records.block(1), records.event())
     between.break_next(moment)
@@ -118,15 +118,15 @@ def test_a_write_whose_connection_breaks_happens_once(
 
 
 @pytest.mark.parametrize("moment", ["lost", "answer-lost", "late"])
-def test_a_campaign_is_made_once(broken: tuple[Store, Proxy], moment: Moment) -> None:
+def test_a_campaign_is_created_once(broken: tuple[Store, Proxy], moment: Moment) -> None:
     store, between = broken
     between.break_next(moment)
-    made = store.create_campaign("c", "{}", 0, records.NOON)
+    campaign = store.create_campaign("c", "{}", 0, records.NOON)
     assert between.broken == 1
-    assert store.campaigns() == [made]
+    assert store.campaigns() == [campaign]
 
 
-def test_a_campaign_goes_on_where_its_database_was_restarted(
+def test_a_campaign_continues_after_its_database_was_restarted(
     postgresql: Server, store: Store, tmp_path: Path
 ) -> None:
     small = spec(faster())
@@ -142,7 +142,7 @@ def test_a_campaign_goes_on_where_its_database_was_restarted(
     def disturb(count: int) -> None:
         if count in stops:
             for timer in starting:
-                timer.join()  # it may be asking still whether the server has started
+                timer.join()  # it may still be waiting for the server to start
             postgresql.stop(stops[count])
             starting.append(threading.Timer(0.2, postgresql.start))
             starting[-1].start()
@@ -157,21 +157,21 @@ def test_a_campaign_goes_on_where_its_database_was_restarted(
         (b.order, b.state, [m.components for m in b.measurements]) for b in disturbed.blocks
     ] == expected
     assert outcome.campaign.recommendation == answer
-    told = [replace(event, data={}) for event in store.events(disturbed.id)]
-    assert [event.number for event in told] == list(range(1, len(told) + 1))
-    assert len({(event.kind, event.message, event.at) for event in told}) == len(told)
+    events = [replace(event, data={}) for event in store.events(disturbed.id)]
+    assert [event.number for event in events] == list(range(1, len(events) + 1))
+    assert len({(event.kind, event.message, event.at) for event in events}) == len(events)
 
 
-def test_patience_has_an_end(
+def test_waiting_has_a_limit(
     postgresql: Server, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    campaign = records.begun(store)
+    campaign = records.new_campaign(store)
     postgresql.stop()
     try:
         monkeypatch.setattr(database, "PATIENCE_S", 0.5)
         with pytest.raises(StoreError, match="no connection; see that it runs"):
             store.add_event(campaign, records.event())
-        # What comes after, such as the word that the campaign failed, does not wait once more.
+        # Later transactions, such as the one that marks the campaign as failed, do not wait again.
         monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it waits again"))
         with pytest.raises(StoreError, match="no connection"):
             store.events(campaign)
@@ -191,7 +191,7 @@ def test_a_server_that_was_never_there_is_not_waited_for(
     assert PASSWORD not in str(caught.value)
 
 
-def test_a_password_opens_and_is_never_told(
+def test_a_password_works_and_is_never_shown(
     postgresql: Server, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = postgresql.url(name, SECRET_ROLE)
@@ -218,7 +218,7 @@ def test_a_password_opens_and_is_never_told(
         "postgresql://user:secret@host:port/name",
     ],
 )
-def test_an_address_that_is_none(address: str, tmp_path: Path) -> None:
+def test_an_invalid_address(address: str, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="named as postgresql://USER@HOST/NAME") as caught:
         Store.open(tmp_path, address)
     assert "secret" not in str(caught.value)
@@ -230,10 +230,12 @@ def test_a_database_that_does_not_exist(postgresql: Server, tmp_path: Path) -> N
         Store.open(tmp_path, postgresql.url("nowhere"))
 
 
-def test_a_lock_is_not_waited_for_for_ever(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_is_not_waited_for_indefinitely(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.05)
     with place.open() as store, place.raw() as other:
-        campaign = records.begun(store)
+        campaign = records.new_campaign(store)
         queries.campaign_row(other, campaign, lock=True)
         with pytest.raises(StoreError, match="another process keeps it locked"):
             store.add_event(campaign, records.event())
@@ -241,9 +243,9 @@ def test_a_lock_is_not_waited_for_for_ever(place: Place, monkeypatch: pytest.Mon
         store.add_event(campaign, records.event())
 
 
-def test_a_state_that_somebody_else_has_changed_stays(store: Store, place: Place) -> None:
-    """Even where one writes past the lock that each change of a campaign takes."""
-    campaign = records.begun(store)
+def test_a_state_changed_by_somebody_else_is_not_overwritten(store: Store, place: Place) -> None:
+    """Even for a writer that ignores the lock that each change of a campaign takes."""
+    campaign = records.new_campaign(store)
     table = tables.trial
     this = (table.c.campaign == campaign) & (table.c.number == 1)
     with place.raw() as slow:
@@ -259,9 +261,12 @@ def test_a_state_that_somebody_else_has_changed_stays(store: Store, place: Place
     assert store.trials(campaign)[1].reason == "first"
 
 
-def test_readers_see_one_moment(store: Store, place: Place) -> None:
-    campaign = records.begun(store)
-    with closing(PostgreSQL(str(place.address))) as opened, opened.reader.begin() as reading:
+def test_readers_see_a_consistent_snapshot(store: Store, place: Place) -> None:
+    campaign = records.new_campaign(store)
+    with (
+        closing(PostgreSQL(str(place.address))) as database_there,
+        database_there.reader.begin() as reading,
+    ):
         before = reading.scalars(select(tables.event.c.number)).all()
         store.add_event(campaign, records.event())
         assert reading.scalars(select(tables.event.c.number)).all() == before
@@ -282,10 +287,8 @@ def test_advice(place: Place, error: psycopg.Error, advice: str) -> None:
     assert advice in PostgreSQL(str(place.address)).advice(error)
 
 
-def test_old_marks_are_forgotten(
-    store: Store, place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    campaign = records.begun(store)
+def test_old_marks_are_deleted(store: Store, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign = records.new_campaign(store)
     with place.raw() as connection:
         connection.exec_driver_sql("UPDATE mark SET at = at - interval '2 days'")
         connection.commit()
@@ -300,7 +303,7 @@ def test_a_backup_can_be_restored(
 ) -> None:
     for variable, value in postgresql.environment().items():
         monkeypatch.setenv(variable, value)
-    campaign = records.begun(store)
+    campaign = records.new_campaign(store)
     file = tmp_path / "copy"
     secret = postgresql.url(name, SECRET_ROLE).replace("@", f":{PASSWORD}@")
     assert backup(tmp_path, file, secret) == f"postgresql://{SECRET_ROLE}@/{name}"
@@ -340,9 +343,9 @@ def test_the_command_line_on_a_server(
 
     def fstune(*arguments: str) -> str:
         command = [sys.executable, "-c", "from tuner.cli import main; main()", *arguments]
-        ended = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert ended.returncode == 0, ended.stderr
-        return ended.stdout
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert process.returncode == 0, process.stderr
+        return process.stdout
 
     fstune("run", str(file))
     with place.open() as store:

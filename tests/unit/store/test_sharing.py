@@ -1,4 +1,4 @@
-"""Testbeds that processes share, what is asked of campaigns, and what campaigns rest on."""
+"""Testbeds shared by processes, requests to campaigns, and the basis of campaigns."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def take(
     testbed: str = "hall 7",
     holder: Holder = HERE,
     *,
-    gone: bool = False,
+    is_gone: bool = False,
     limit_s: float = LIMIT_S,
 ) -> Lease:
     event = records.event("block-void")
-    (taken,) = store.take_testbeds(campaign, [testbed], holder, limit_s, lambda _: gone, event)
+    (taken,) = store.take_testbeds(campaign, [testbed], holder, limit_s, lambda _: is_gone, event)
     return taken
 
 
 def running(store: Store) -> str:
-    campaign = records.begun(store)
+    campaign = records.new_campaign(store)
     store.move_campaign(campaign, CampaignState.RUNNING, "", records.event())
     return campaign
 
@@ -43,30 +43,30 @@ def block_on(lease: Lease, number: int = 1) -> Block:
     return replace(records.block(number), testbed=lease.testbed)
 
 
-def test_what_runs_is_seen_at_one_moment(store: Store) -> None:
-    one, lost, held = running(store), running(store), records.begun(store)
-    waiting = records.begun(store)
-    leases = {take(store, one).testbed, take(store, held, "hall 8", THERE).testbed}
-    asked = Request(Wish.PAUSE, "desk", records.NOON)
-    store.ask(one, asked, records.event())
-    found = store.running()
-    assert {campaign.id for campaign in found.campaigns} == {one, lost, held}
-    assert {lease.testbed for lease in found.leases} == leases
-    assert found.requests == {one: asked}
-    named = store.running(others=[waiting, one])
-    assert {campaign.id for campaign in named.campaigns} == {one, lost, held, waiting}
+def test_running_campaigns_are_a_consistent_snapshot(store: Store) -> None:
+    one, lost, leased = running(store), running(store), records.new_campaign(store)
+    waiting = records.new_campaign(store)
+    leases = {take(store, one).testbed, take(store, leased, "hall 8", THERE).testbed}
+    request = Request(Wish.PAUSE, "desk", records.NOON)
+    store.ask(one, request, records.event())
+    snapshot = store.running()
+    assert {campaign.id for campaign in snapshot.campaigns} == {one, lost, leased}
+    assert {lease.testbed for lease in snapshot.leases} == leases
+    assert snapshot.requests == {one: request}
+    more = store.running(others=[waiting, one])
+    assert {campaign.id for campaign in more.campaigns} == {one, lost, leased, waiting}
 
 
-def test_a_testbed_is_taken_given_back_and_told(store: Store) -> None:
+def test_a_testbed_is_leased_listed_and_given_back(store: Store) -> None:
     one, other = running(store), running(store)
     lease = take(store, one)
-    (told,) = store.leases()
-    assert replace(told, beat_age_s=0.0) == lease
-    assert 0.0 <= told.beat_age_s < LIMIT_S
+    (listed,) = store.leases()
+    assert replace(listed, beat_age_s=0.0) == lease
+    assert 0.0 <= listed.beat_age_s < LIMIT_S
     with pytest.raises(ConflictError, match=rf"testbed hall 7 is in use by campaign {one}: .*here"):
         take(store, other, holder=THERE)
     elsewhere = take(store, other, "hall 8", THERE)
-    assert [held.testbed for held in store.leases()] == ["hall 7", "hall 8"]
+    assert [each.testbed for each in store.leases()] == ["hall 7", "hall 8"]
     store.give_back(lease)
     store.give_back(lease)
     store.give_back(elsewhere)
@@ -91,24 +91,24 @@ def test_what_a_dead_process_held_is_taken_over(store: Store, same: bool, silent
     store.begin_block(dead, block_on(old), records.event(), old)
     while silent and store.leases()[0].beat_age_s <= old.limit_s:
         pass  # the clock may be coarse
-    new = take(store, next_one, holder=THERE, gone=not silent)
+    new = take(store, next_one, holder=THERE, is_gone=not silent)
     (cut_off,) = store.blocks(dead)
     assert (cut_off.state, cut_off.testbed) == (BlockState.VOID, "hall 7")
-    told = store.events(dead)[-1]
-    assert (told.kind, told.data["block"]) == ("block-void", 1)
-    assert [held.token for held in store.leases()] == [new.token]
-    # Should it live after all, it gives no sign of life and begins nothing any more.
+    event = store.events(dead)[-1]
+    assert (event.kind, event.data["block"]) == ("block-void", 1)
+    assert [each.token for each in store.leases()] == [new.token]
+    # If the process is alive after all, it can give no sign of life and begin no block any more.
     assert not store.beat(old)
     assert store.beat(new)
     with pytest.raises(ConflictError, match="taken over"):
         store.begin_block(dead, block_on(old, 2), records.event(), old)
     store.give_back(old)
-    assert [held.token for held in store.leases()] == [new.token]
+    assert [each.token for each in store.leases()] == [new.token]
     assert problems(store) == []
 
 
 def test_one_block_runs_on_a_testbed(store: Store) -> None:
-    """Whoever writes, and whatever he believes to hold."""
+    """No matter who writes, and with which lease."""
     one, other = running(store), running(store)
     lease = take(store, one)
     store.begin_block(one, block_on(lease), records.event())
@@ -118,7 +118,7 @@ def test_one_block_runs_on_a_testbed(store: Store) -> None:
 
 
 def test_requests_are_for_campaigns_that_run(store: Store) -> None:
-    campaign = records.begun(store)
+    campaign = records.new_campaign(store)
     wish = Request(Wish.PAUSE, "there", records.NOON)
     with pytest.raises(ConflictError, match="is created; it does not run"):
         store.ask(campaign, wish, records.event())
@@ -139,7 +139,7 @@ def test_requests_are_for_campaigns_that_run(store: Store) -> None:
 
 
 def test_trials_end_with_a_cancelled_campaign(store: Store) -> None:
-    campaign = records.begun(store, trials=3)
+    campaign = records.new_campaign(store, trials=3)
     store.add_trial(campaign, records.trial(3, TrialState.QUEUED), records.event())
     store.move_trial(campaign, 1, TrialState.PRUNED, "slow", records.event())
     store.move_campaign(campaign, CampaignState.CANCELLED, "", records.event())
@@ -149,32 +149,35 @@ def test_trials_end_with_a_cancelled_campaign(store: Store) -> None:
 
 
 def test_trials_end_with_a_finished_campaign(store: Store) -> None:
-    campaign = records.begun(store, trials=3)
+    campaign = records.new_campaign(store, trials=3)
     store.move_trial(campaign, 1, TrialState.PRUNED, "slow", records.event())
     for state in (CampaignState.RUNNING, CampaignState.FINISHED):
         store.move_campaign(campaign, state, "", records.event())
     complete = TrialState.COMPLETE
     states = [(trial.state, trial.reason) for trial in store.trials(campaign)]
-    ended = (complete, "the campaign ended")
-    assert states == [ended, (TrialState.PRUNED, "slow"), ended]
+    expected = (complete, "the campaign ended")
+    assert states == [expected, (TrialState.PRUNED, "slow"), expected]
 
 
 def test_what_a_campaign_is_measured_with(store: Store) -> None:
-    campaign = records.begun(store)
+    campaign = records.new_campaign(store)
     assert store.measured_with(campaign) == {}
     document = {"parameters": {"threads": [1, 2.5, None, "äöü"]}}
     store.set_measured_with(campaign, {"space": Aspect("a", document), "x": Aspect("b", [])})
     store.set_measured_with(campaign, {"x": Aspect("c", {})})
-    found = {"space": Aspect("a", document), "x": Aspect("c", {})}
-    assert store.measured_with(campaign) == found
-    assert store.measured_with(records.begun(store)) == {}
+    expected = {"space": Aspect("a", document), "x": Aspect("c", {})}
+    assert store.measured_with(campaign) == expected
+    assert store.measured_with(records.new_campaign(store)) == {}
 
 
 def test_priors_come_with_a_campaign(store: Store) -> None:
-    found = [Prior(records.TRIED, -0.1 - 0.2, "earlier:4"), Prior(records.FOUND, 0.5, "earlier:2")]
-    campaign = store.create_campaign("c", "{}", 1, records.NOON, priors=found).id
-    assert store.priors(campaign) == found
-    assert store.priors(records.begun(store)) == []
+    priors = [
+        Prior(records.CANDIDATE, -0.1 - 0.2, "earlier:4"),
+        Prior(records.BASELINE_CONFIGURATION, 0.5, "earlier:2"),
+    ]
+    campaign = store.create_campaign("c", "{}", 1, records.NOON, priors=priors).id
+    assert store.priors(campaign) == priors
+    assert store.priors(records.new_campaign(store)) == []
 
 
 def test_testbeds_are_taken_together_or_not_at_all(store: Store) -> None:
@@ -189,7 +192,7 @@ def test_testbeds_are_taken_together_or_not_at_all(store: Store) -> None:
         store.take_testbeds(one, ["c"], THERE, LIMIT_S, lambda _: False, event)
     assert [lease.testbed for lease in store.leases()] == ["a", "b"]
     assert all(store.beat(lease) for lease in taken)
-    # A process that is gone loses what others take.
+    # A process that is gone loses only the testbeds that others take.
     store.take_testbeds(other, ["b", "c"], THERE, LIMIT_S, lambda holder: holder == HERE, event)
     assert [(lease.testbed, lease.campaign) for lease in store.leases()] == [
         ("a", one),
@@ -213,8 +216,8 @@ def test_blocks_that_are_measured_at_once_begin_together(store: Store) -> None:
     store.begin_blocks(campaign, [(block, records.event()) for block in blocks], leases)
     assert store.blocks(campaign) == blocks
     assert store.void_running_blocks(campaign, "killed", event) == (1, 2)
-    told = [e.data["block"] for e in store.events(campaign) if e.kind == "block-void"]
-    assert told == [1, 2]
+    numbers = [e.data["block"] for e in store.events(campaign) if e.kind == "block-void"]
+    assert numbers == [1, 2]
     store.give_back(leases[1])
     later = [(replace(b, number=b.number + 2), records.event()) for b in blocks]
     with pytest.raises(ConflictError, match="testbed b was taken over"):
@@ -232,7 +235,7 @@ def test_time_use_is_stored_with_a_block(store: Store) -> None:
 
 
 def test_the_clock_is_that_of_the_database(store: Store, place: Place) -> None:
-    """Two openings of it agree on how old a sign of life is, however their own clocks go."""
+    """Two connections agree on the age of a sign of life, no matter what their own clocks say."""
     campaign = running(store)
     lease = take(store, campaign)
     with place.open() as other:

@@ -1,4 +1,4 @@
-"""Copies of a database, and what is found in one that is not sound."""
+"""Backups of a database, and detection of defects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tuner.store.opening import FILE
 @pytest.fixture
 def campaign(store: Store) -> str:
     """Return a campaign with a complete block, in which trial 2 did not start, and a void one."""
-    new = records.begun(store, trials=3)
+    new = records.new_campaign(store, trials=3)
     for number, state in ((1, BlockState.COMPLETE), (2, BlockState.VOID)):
         store.begin_block(new, records.block(number, 1, 0, 2), records.event())
         for position, trial in enumerate((1, 0)):
@@ -48,21 +48,21 @@ def test_a_sound_database(store: Store, campaign: str) -> None:
         ("DELETE FROM component WHERE trial = 1", "a measurement of trial 1 without any component"),
     ],
 )
-def test_what_cannot_be_true_is_found(
+def test_contradictions_are_found(
     store: Store, campaign: str, place: Place, change: str, problem: str
 ) -> None:
     with place.raw() as connection:
         connection.execute(text(change))
         connection.commit()
-    found = problems(store)
-    assert found
-    assert found[0].startswith(f"campaign {campaign}: ")
-    assert problem in found[0]
+    sentences = problems(store)
+    assert sentences
+    assert sentences[0].startswith(f"campaign {campaign}: ")
+    assert problem in sentences[0]
 
 
-def test_a_row_that_refers_to_none_is_found(state_directory: Path) -> None:
+def test_a_dangling_reference_is_found(state_directory: Path) -> None:
     with Store.open(state_directory) as store:
-        records.begun(store)
+        records.new_campaign(store)
         with closing(sqlite3.connect(state_directory / FILE)) as raw:
             raw.execute("UPDATE trial SET campaign = 'none' WHERE number = 1")
             raw.commit()
@@ -72,7 +72,7 @@ def test_a_row_that_refers_to_none_is_found(state_directory: Path) -> None:
 @pytest.mark.slow
 def test_damage_is_found(state_directory: Path) -> None:
     with Store.open(state_directory) as store:
-        records.begun(store, trials=200)
+        records.new_campaign(store, trials=200)
     file = state_directory / FILE
     with closing(sqlite3.connect(file)) as raw:
         (root,) = raw.execute("SELECT rootpage FROM sqlite_master WHERE name = 'event'").fetchone()
@@ -82,16 +82,16 @@ def test_damage_is_found(state_directory: Path) -> None:
     file.write_bytes(content)
     with Store.open(state_directory) as store:
         try:
-            found = problems(store)
+            sentences = problems(store)
         except StoreError as error:
-            found = [str(error)]
-    assert found
-    assert "damaged" in found[0]
+            sentences = [str(error)]
+    assert sentences
+    assert "damaged" in sentences[0]
 
 
-def test_a_copy_is_a_store_of_that_moment(state_directory: Path, tmp_path: Path) -> None:
+def test_a_backup_is_a_store_at_that_moment(state_directory: Path, tmp_path: Path) -> None:
     with Store.open(state_directory) as store:
-        campaign = records.begun(store)
+        campaign = records.new_campaign(store)
         before = store.events(campaign)
         (tmp_path / "other").mkdir()
         copy = tmp_path / "other" / FILE
@@ -103,7 +103,7 @@ def test_a_copy_is_a_store_of_that_moment(state_directory: Path, tmp_path: Path)
         assert problems(copied) == []
 
 
-def test_a_copy_replaces_nothing(state_directory: Path, tmp_path: Path) -> None:
+def test_a_backup_replaces_no_file(state_directory: Path, tmp_path: Path) -> None:
     Store.open(state_directory).close()
     (tmp_path / "copy").write_text("mine")
     with pytest.raises(ConflictError, match="copy exists; name a new file"):
@@ -113,7 +113,7 @@ def test_a_copy_replaces_nothing(state_directory: Path, tmp_path: Path) -> None:
         backup(state_directory, tmp_path / "missing" / "copy")
 
 
-def test_there_is_nothing_to_copy(state_directory: Path, tmp_path: Path) -> None:
+def test_an_empty_database_is_not_backed_up(state_directory: Path, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="is empty; there is nothing to copy"):
         backup(state_directory, tmp_path / "copy")
     assert not (tmp_path / "copy").exists()

@@ -1,4 +1,4 @@
-"""A store in a PostgreSQL of its own, with a queue."""
+"""A store with a queue, in a PostgreSQL database of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tuner.store.queue import Queue
 
 @pytest.fixture
 def address(postgresql: Server, template: str) -> str:
-    """Return the address of a database that nobody else uses."""
+    """Return the address of a database that no other test uses."""
     return postgresql.url(postgresql.new(template))
 
 
@@ -26,8 +26,8 @@ def state(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(state: Path, address: str) -> Iterator[Store]:
-    with Store.open(state, address) as opened:
-        yield opened
+    with Store.open(state, address) as store:
+        yield store
 
 
 @pytest.fixture

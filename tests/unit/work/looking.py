@@ -1,4 +1,4 @@
-"""What the database tells of runs: who measured when and where, and what was decided."""
+"""Runs and decisions as recorded in the database: who measured when and where, and the results."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from tuner.store import Store
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A run by its events: from its beginning to the last thing that it told."""
+class RunSpan:
+    """A run as reconstructed from its events: from its start to its last event."""
 
     testbed: str
     worker: int
     began: datetime
-    ended: datetime
+    finished: datetime
 
-    def overlaps(self, other: Seen) -> bool:
-        return self.began <= other.ended and other.began <= self.ended
+    def overlaps(self, other: RunSpan) -> bool:
+        return self.began <= other.finished and other.began <= self.finished
 
 
 def events_of(store: Store, campaign: str) -> list[Event]:
     return store.events(campaign)
 
 
-def runs_of(events: Sequence[Event], testbed: str) -> list[Seen]:
-    """The runs of one campaign; what others tell of it is not of a run."""
-    found: list[Seen] = []
+def runs_of(events: Sequence[Event], testbed: str) -> list[RunSpan]:
+    """Return the runs of one campaign; events stored about it by others belong to no run."""
+    runs: list[RunSpan] = []
     worker = 0
     for event in events:
         if event.kind == "worker-took":
             worker = int(str(event.data["worker"]))
         elif event.kind == "campaign-started":
-            found.append(Seen(testbed, worker, event.at, event.at))
-        elif found and event.kind not in ("worker-lost", "block-void"):
-            last = found[-1]
-            found[-1] = Seen(testbed, last.worker, last.began, event.at)
-    return found
+            runs.append(RunSpan(testbed, worker, event.at, event.at))
+        elif runs and event.kind not in ("worker-lost", "block-void"):
+            last = runs[-1]
+            runs[-1] = RunSpan(testbed, last.worker, last.began, event.at)
+    return runs
 
 
 def decisions(store: Store, campaign: str) -> object:
-    """All that a user would notice: who was tried, how that ended, and the answer."""
+    """Return everything a user would notice: which trials, how they ended, and the answer."""
     answer = store.campaign(campaign).recommendation
     assert answer is not None
     return (

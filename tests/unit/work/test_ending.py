@@ -1,4 +1,4 @@
-"""What becomes of campaigns whose runs have ended, each way in which they can."""
+"""The outcome of campaigns whose runs have ended, in every way they can."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tuner.work.ending import MOST_DEATHS, Fate, RunEnd, deaths, fate, settled
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 RAN = ("worker-took", "campaign-started", "block-complete", "campaign-paused")
-ASKED = ("worker-took", "campaign-started", "pause-requested", "campaign-paused")
-#: Of the run before.
+PAUSE_REQUESTED = ("worker-took", "campaign-started", "pause-requested", "campaign-paused")
+#: The pause was requested during the run before.
 EARLIER = ("worker-took", "pause-requested", "campaign-paused", "worker-took", "campaign-paused")
 NEVER = ("campaign-paused", "worker-took")
 
 
 def campaign(state: str) -> Campaign:
-    """Its reason, a sentence, decides nothing."""
+    """Return a campaign; its reason, a sentence, does not affect decisions."""
     return Campaign("c", "c", CampaignState(state), "{}", 0, NOON, NOON, "asked to pause from x")
 
 
@@ -32,8 +32,8 @@ def events(*kinds: str) -> list[Event]:
     [
         ("finished", RAN, 0, False, False, Fate.FINISHED),
         ("cancelled", RAN, 130, False, True, Fate.CANCELLED),
-        ("paused", ASKED, 130, False, False, Fate.PAUSED),
-        ("paused", ASKED, 130, False, True, Fate.PAUSED),
+        ("paused", PAUSE_REQUESTED, 130, False, False, Fate.PAUSED),
+        ("paused", PAUSE_REQUESTED, 130, False, True, Fate.PAUSED),
         ("paused", RAN, 130, False, True, Fate.PUT_BACK),
         ("paused", EARLIER, 130, False, True, Fate.PUT_BACK),
         ("paused", RAN, 130, False, False, Fate.PAUSED),
@@ -51,7 +51,7 @@ def events(*kinds: str) -> list[Event]:
         ("running", ("run-died", "run-died", "block-started"), -9, False, False, Fate.GIVEN_UP),
     ],
 )
-def test_what_becomes_of_a_campaign(
+def test_outcome_of_a_campaign(
     state: str,
     kinds: tuple[str, ...],
     status: int,
@@ -59,8 +59,8 @@ def test_what_becomes_of_a_campaign(
     stopping: bool,
     expected: Fate,
 ) -> None:
-    ended = RunEnd(campaign(state), events(*kinds), status, in_use, stopping)
-    assert fate(ended) is expected
+    end = RunEnd(campaign(state), events(*kinds), status, in_use, stopping)
+    assert fate(end) is expected
 
 
 def test_deaths_count_from_the_last_progress() -> None:
@@ -76,17 +76,17 @@ def test_deaths_count_from_the_last_progress() -> None:
         ("running", RAN, 3, None),
         ("finished", RAN, 0, Fate.FINISHED),
         ("cancelled", RAN, 1, Fate.CANCELLED),
-        # Put on the queue again by somebody who knows that.
-        ("paused", ASKED, 0, None),
+        # Queued again by somebody who knows its state.
+        ("paused", PAUSE_REQUESTED, 0, None),
         ("failed", RAN, 0, None),
-        # Whoever ran it died before it could end the job.
-        ("paused", ASKED, 1, Fate.PAUSED),
+        # The worker that ran it died before it could end the job.
+        ("paused", PAUSE_REQUESTED, 1, Fate.PAUSED),
         ("failed", RAN, 1, Fate.FAILED),
         ("paused", RAN, 1, None),
         ("paused", EARLIER, 1, None),
     ],
 )
-def test_what_is_not_begun_again(
+def test_which_campaigns_are_not_started_again(
     state: str, kinds: tuple[str, ...], attempts: int, expected: Fate | None
 ) -> None:
     assert settled(campaign(state), events(*kinds), attempts) is expected

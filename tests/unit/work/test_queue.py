@@ -1,4 +1,4 @@
-"""The queue in the database: what is put there, taken off, and taken over from the dead, once."""
+"""The queue in the database: jobs are added, withdrawn, and taken over from dead workers, once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def kinds(store: Store, campaign: str) -> list[str]:
 
 
 class Hand:
-    """A worker as the database sees it: Procrastinate's own functions, and nothing else."""
+    """A worker as seen by the database: uses only Procrastinate's own functions."""
 
     def __init__(self, place: Place, queue: Queue, limit_s: float = LIMIT_S) -> None:
         self._place = place
@@ -52,17 +52,17 @@ class Hand:
     def sql(self, statement: str) -> object:
         with self._place.raw() as connection:
             queue_tables.look_there_first(connection)
-            found = connection.execute(text(statement)).scalar()
+            result = connection.execute(text(statement)).scalar()
             connection.commit()
-            return found
+            return result
 
     def take(self, queues: Sequence[str] = ("simulated",)) -> int | None:
-        """Take a job as a worker does; its number, None when there is none to take."""
-        named = ", ".join(f"'{name}'" for name in queues)
-        found = self.sql(
-            f"SELECT id FROM procrastinate_fetch_job_v2(ARRAY[{named}]::varchar[], {self.id})"
+        """Take a job as a worker does; return its number, None when there is none to take."""
+        quoted = ", ".join(f"'{name}'" for name in queues)
+        job = self.sql(
+            f"SELECT id FROM procrastinate_fetch_job_v2(ARRAY[{quoted}]::varchar[], {self.id})"
         )
-        return None if found is None else int(str(found))
+        return None if job is None else int(str(job))
 
     def fall_silent(self, for_s: float) -> None:
         self.sql(
@@ -76,7 +76,7 @@ def place(state: Path, address: str) -> Place:
     return Place(state, address)
 
 
-def test_a_campaign_waits_once_and_tells_it(store: Store, queue: Queue) -> None:
+def test_a_campaign_is_queued_once_and_stores_an_event(store: Store, queue: Queue) -> None:
     campaign = put(store, queue)
     (run,) = queue.runs()
     assert run == QueuedRun(run.id, campaign, "simulated", ("hall 7",), taken=False, worker=None)
@@ -102,7 +102,7 @@ def test_one_testbed_is_given_to_one_worker_at_a_time(
     assert two.take(["hosts@elsewhere"]) is None
 
 
-def test_what_the_dead_had_is_put_back_once_by_whoever_looks(
+def test_jobs_of_dead_workers_are_put_back_once_by_concurrent_checks(
     store: Store, queue: Queue, place: Place
 ) -> None:
     campaign = put(store, queue)
@@ -111,13 +111,13 @@ def test_what_the_dead_had_is_put_back_once_by_whoever_looks(
     dead.fall_silent(LIMIT_S / 2)
     assert queue.take_over() == []
     dead.fall_silent(LIMIT_S + 1)
-    found: list[list[QueuedRun]] = []
-    looking = [threading.Thread(target=lambda: found.append(queue.take_over())) for _ in range(6)]
-    for thread in looking:
+    results: list[list[QueuedRun]] = []
+    threads = [threading.Thread(target=lambda: results.append(queue.take_over())) for _ in range(6)]
+    for thread in threads:
         thread.start()
-    for thread in looking:
+    for thread in threads:
         thread.join()
-    (lost,) = [run for runs in found for run in runs]
+    (lost,) = [run for runs in results for run in runs]
     assert (lost.campaign, lost.worker) == (campaign, dead.id)
     assert kinds(store, campaign).count("worker-lost") == 1
     assert [worker.id for worker in queue.workers()] == [alive.id]
@@ -125,7 +125,7 @@ def test_what_the_dead_had_is_put_back_once_by_whoever_looks(
     assert queue.take_over() == []
 
 
-def test_a_worker_is_known_by_its_own_limit(store: Store, queue: Queue, place: Place) -> None:
+def test_a_worker_is_judged_by_its_own_limit(store: Store, queue: Queue, place: Place) -> None:
     put(store, queue)
     slow = Hand(place, queue, limit_s=9 * LIMIT_S)
     slow.take()
@@ -136,7 +136,7 @@ def test_a_worker_is_known_by_its_own_limit(store: Store, queue: Queue, place: P
     assert worker.beat_age_s > LIMIT_S
 
 
-def test_what_a_worker_does_not_know_of_is_put_back(
+def test_jobs_unknown_to_their_worker_are_put_back(
     store: Store, queue: Queue, place: Place
 ) -> None:
     put(store, queue)
@@ -150,7 +150,7 @@ def test_what_a_worker_does_not_know_of_is_put_back(
 
 
 @pytest.mark.parametrize("wish", list(Wish))
-def test_what_waits_is_taken_off_the_queue(store: Store, queue: Queue, wish: Wish) -> None:
+def test_a_waiting_campaign_is_taken_off_the_queue(store: Store, queue: Queue, wish: Wish) -> None:
     campaign = put(store, queue)
     steer(store, store.campaign(campaign), wish, "here", datetime.now(UTC))
     assert queue.runs() == []
@@ -160,7 +160,7 @@ def test_what_waits_is_taken_off_the_queue(store: Store, queue: Queue, wish: Wis
 
 
 @pytest.mark.parametrize("wish", list(Wish))
-def test_a_dead_worker_s_campaign_that_is_ended_by_hand_stays_so(
+def test_a_campaign_of_a_dead_worker_stays_ended_by_hand(
     store: Store, queue: Queue, place: Place, wish: Wish
 ) -> None:
     campaign = put(store, queue)
@@ -171,7 +171,9 @@ def test_a_dead_worker_s_campaign_that_is_ended_by_hand_stays_so(
     assert store.campaign(campaign).state is not CampaignState.RUNNING
 
 
-def test_what_was_just_taken_cannot_be_paused(store: Store, queue: Queue, place: Place) -> None:
+def test_a_campaign_that_was_just_taken_cannot_be_paused(
+    store: Store, queue: Queue, place: Place
+) -> None:
     campaign = put(store, queue)
     Hand(place, queue).take()
     with pytest.raises(ConflictError, match="does not run"):
@@ -180,7 +182,7 @@ def test_what_was_just_taken_cannot_be_paused(store: Store, queue: Queue, place:
 
 
 def shape(place: Place) -> dict[str, object]:
-    """The tables, columns, indexes and functions of a queue."""
+    """Return the tables, columns, indexes and functions of a queue."""
     questions = {
         "columns": "SELECT table_name, column_name, data_type, is_nullable, column_default "
         "FROM information_schema.columns WHERE table_schema = :schema",
@@ -199,7 +201,7 @@ def shape(place: Place) -> dict[str, object]:
         }
 
 
-def test_a_queue_that_all_migrations_made_is_as_a_new_one(
+def test_a_queue_made_by_all_migrations_equals_a_new_one(
     postgresql: Server, template: str, tmp_path: Path
 ) -> None:
     new, old = (Place(tmp_path, postgresql.url(postgresql.new(template))) for _ in range(2))
@@ -228,7 +230,7 @@ def test_a_queue_of_a_newer_fstune_is_left_alone(place: Place, store: Store, que
         Queue.create(store)
 
 
-def test_several_processes_make_one_queue(postgresql: Server, template: str) -> None:
+def test_several_threads_create_one_queue(postgresql: Server, template: str) -> None:
     address = postgresql.url(postgresql.new(template))
     failed: list[Exception] = []
 

@@ -1,4 +1,4 @@
-"""Putting campaigns on the queue from the command line, and what is shown of it."""
+"""Queueing campaigns from the command line, and the display of the queue."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def test_a_campaign_is_queued_shown_and_taken_off(
     assert "no worker takes campaigns from it yet" in done.output
     (run,) = queue.runs()
     assert (run.campaign, run.testbeds) == (campaign.id, ("simulated one",))
-    shown = fstune(state, address, "status").output
-    assert "No campaign runs." in shown
-    assert campaign.id in shown
-    assert "simulated: no worker takes from it" in shown
+    status = fstune(state, address, "status").output
+    assert "No campaign runs." in status
+    assert campaign.id in status
+    assert "simulated: no worker takes from it" in status
     again = fstune(state, address, "resume", campaign.id, "--queue")
     assert "is on the queue already" in str(again.exception)
     assert "off the queue" in fstune(state, address, "pause", campaign.id).output
@@ -84,10 +84,10 @@ def test_status_shows_workers(state: Path, address: str, queue: Queue) -> None:
     with queue._database.writer.begin() as connection:
         connection.exec_driver_sql("INSERT INTO fstune_queue.procrastinate_workers DEFAULT VALUES")
     queue.register(1, Holder("far", "boot:2", 4711, 9), ["simulated", "hosts@far"], 3, 60.0)
-    shown = fstune(state, address, "status").output
-    assert "4711 on far" in shown
-    assert "simulated, hosts@far" in shown
-    assert "0 of 3" in shown
+    status = fstune(state, address, "status").output
+    assert "4711 on far" in status
+    assert "simulated, hosts@far" in status
+    assert "0 of 3" in status
 
 
 @pytest.mark.parametrize("arguments", [("worker",), ("run", "FILE", "--queue")])

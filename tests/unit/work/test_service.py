@@ -21,7 +21,7 @@ SETTINGS = ServiceSettings(queue=True, auth=True, allow=frozenset({"simulated"})
 
 
 @pytest.mark.postgres
-def test_campaigns_begun_over_http_wait_for_a_worker(
+def test_campaigns_started_over_http_wait_for_a_worker(
     state: Path, address: str, store: Store, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FSTUNE_STATE_DIR", str(state))

@@ -1,4 +1,4 @@
-"""Workers as processes, on simulated testbeds: they share, are killed, stopped, and take over."""
+"""Worker processes on simulated testbeds: they share, are killed or stopped, and take over."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tuner.work.queueing import enqueue
 
 pytestmark = pytest.mark.postgres
 
-#: A worker counts as dead after it: longer than a busy machine keeps one from giving signs of life.
+#: A worker counts as dead after this time: longer than it is ever delayed by a busy machine.
 LIMIT_S = 30.0
 PATIENCE_S = 150.0
 
@@ -38,10 +38,10 @@ Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
 def campaign_on(testbed: str, **sections: object) -> CampaignSpec:
-    """Clear effects and a sampler that follows nothing measured: void blocks change the simulated
-    noise, but no decision.
+    """Return a campaign with clear effects and a sampler that ignores measurements: void blocks
+    change the simulated noise, but no decision.
     """
-    asked: dict[str, object] = {
+    defaults: dict[str, object] = {
         "search": {
             "arms": 2,
             "blocks_per_trial": 6,
@@ -50,11 +50,13 @@ def campaign_on(testbed: str, **sections: object) -> CampaignSpec:
         },
     }
     first = ({"fileserver.threads": 20}, {"fileserver.threads": 200})
-    made = spec(faster(-0.3), first=first, noise=0.0005, found=None, **(asked | sections))
-    assert made.testbed is not None
-    assert made.testbed.section is not None
-    named = made.testbed.section.model_copy(update={"name": testbed})
-    return made.model_copy(update={"testbed": made.testbed.model_copy(update={"simulated": named})})
+    whole = spec(faster(-0.3), first=first, noise=0.0005, found=None, **(defaults | sections))
+    assert whole.testbed is not None
+    assert whole.testbed.section is not None
+    simulated = whole.testbed.section.model_copy(update={"name": testbed})
+    return whole.model_copy(
+        update={"testbed": whole.testbed.model_copy(update={"simulated": simulated})}
+    )
 
 
 ENDLESS = {
@@ -65,7 +67,7 @@ ENDLESS = {
 
 @pytest.fixture
 def start(root: Path, state: Path, address: str, tmp_path: Path) -> Iterator[Start]:
-    """Return what starts a worker; all that are left at the end are killed."""
+    """Return a function that starts a worker; those left at the end are killed."""
     processes: list[subprocess.Popen[bytes]] = []
     environment = {
         **os.environ,
@@ -96,11 +98,11 @@ def start(root: Path, state: Path, address: str, tmp_path: Path) -> Iterator[Sta
 
 @pytest.fixture
 def put(store: Store, queue: Queue, state: Path) -> Callable[[CampaignSpec], str]:
-    """Return what puts a campaign on the queue and returns its identifier."""
+    """Return a function that puts a campaign on the queue and returns its identifier."""
 
-    def add(made: CampaignSpec) -> str:
+    def add(new: CampaignSpec) -> str:
         now = datetime.now(UTC)
-        campaign = store.create_campaign(made.name, made.to_json(), made.seed, now)
+        campaign = store.create_campaign(new.name, new.to_json(), new.seed, now)
         enqueue(queue, campaign, state)
         return campaign.id
 
@@ -111,8 +113,8 @@ def wait_for(what: Callable[[], object], why: str, logs: Path, every_s: float = 
     deadline = time.monotonic() + PATIENCE_S
     while not what():
         if time.monotonic() > deadline:
-            said = [path.read_text()[-1500:] for path in sorted(logs.rglob("*.log"))]
-            raise AssertionError("\n".join([f"waited in vain for {why}", *said]))
+            output = [path.read_text()[-1500:] for path in sorted(logs.rglob("*.log"))]
+            raise AssertionError("\n".join([f"waited in vain for {why}", *output]))
         time.sleep(every_s)
 
 
@@ -120,18 +122,20 @@ def blocks_of(store: Store, campaign: str, state: BlockState = BlockState.COMPLE
     return sum(block.state is state for block in store.blocks(campaign))
 
 
-def ended(store: Store, campaign: str) -> bool:
+def is_finished(store: Store, campaign: str) -> bool:
     return store.campaign(campaign).state is CampaignState.FINISHED
 
 
-def held_still(store: Store, campaigns: Sequence[str]) -> Lease | None:
-    """Stop the process of a campaign that is under way; its lease, None when there is none."""
+def stopped_process(store: Store, campaigns: Sequence[str]) -> Lease | None:
+    """Stop the process of a campaign in progress; return its lease, None when there is none."""
     for lease in store.leases():
         if lease.campaign not in campaigns or blocks_of(store, lease.campaign) < 3:
             continue
         with suppress(ProcessLookupError):
             os.kill(lease.holder.pid, signal.SIGSTOP)
-        if not ended(store, lease.campaign) and lease.token in {o.token for o in store.leases()}:
+        if not is_finished(store, lease.campaign) and lease.token in {
+            o.token for o in store.leases()
+        }:
             return lease
         with suppress(ProcessLookupError):
             os.kill(lease.holder.pid, signal.SIGCONT)
@@ -139,7 +143,7 @@ def held_still(store: Store, campaigns: Sequence[str]) -> Lease | None:
 
 
 def fall_silent(store: Store, worker: int) -> None:
-    """Let a worker that was killed have been silent for too long."""
+    """Pretend that a killed worker has given no sign of life for too long."""
     with store._database.writer.begin() as connection:
         connection.exec_driver_sql(
             f"UPDATE {SCHEMA}.procrastinate_workers SET last_heartbeat = "
@@ -164,25 +168,25 @@ def test_three_workers_share_four_testbeds_and_one_of_them_is_killed(
     workers = [start() for _ in range(3)]
     wait_for(lambda: len(queue.workers()) == 3, "all workers", tmp_path)
     campaigns = [put(campaign_on(testbed)) for testbed in testbeds]
-    found: list[Lease] = []
+    stopped: list[Lease] = []
 
     def under_way() -> bool:
-        found.extend(lease for lease in [held_still(store, campaigns)] if lease is not None)
-        return bool(found)
+        stopped.extend(lease for lease in [stopped_process(store, campaigns)] if lease is not None)
+        return bool(stopped)
 
     wait_for(under_way, "a campaign that is under way", tmp_path, every_s=0.005)
-    victim, where = found[0].campaign, found[0].testbed
-    pids = {known.id: known.holder.pid for known in queue.workers()}
+    victim, where = stopped[0].campaign, stopped[0].testbed
+    pids = {worker.id: worker.holder.pid for worker in queue.workers()}
     dead = worker_of(store, victim)
     (killed,) = [worker for worker in workers if worker.pid == pids[dead]]
-    # Both at once, as when a host loses its power.
+    # Both at once, as when a host loses power.
     killed.kill()
-    kill(found[0].holder)
+    kill(stopped[0].holder)
     killed.wait()
     free = [c for c, t in zip(campaigns, testbeds, strict=True) if f"simulated {t}" != where]
-    wait_for(lambda: all(ended(store, c) for c in free), "the end elsewhere", tmp_path)
+    wait_for(lambda: all(is_finished(store, c) for c in free), "the end elsewhere", tmp_path)
     fall_silent(store, dead)
-    wait_for(lambda: all(ended(store, c) for c in campaigns), "the end of all", tmp_path)
+    wait_for(lambda: all(is_finished(store, c) for c in campaigns), "the end of all", tmp_path)
 
     assert problems(store) == []
     assert len({str(decisions(store, campaign)) for campaign in campaigns}) == 1
@@ -223,13 +227,13 @@ def test_a_worker_that_is_stopped_leaves_its_campaign_to_the_next(
     measured = blocks_of(store, campaign)
     second = start()
     wait_for(lambda: blocks_of(store, campaign) > measured + 1, "more blocks", tmp_path)
-    # Killed alone, it leaves a process that pauses the campaign and puts its testbed back.
-    (known,) = queue.workers()
+    # If only the worker is killed, its process pauses the campaign and restores the testbed.
+    (registered,) = queue.workers()
     second.kill()
     wait_for(lambda: store.leases() == [], "the end of its process", tmp_path)
-    fall_silent(store, known.id)
-    found = store.campaign(campaign)
-    assert (found.state, found.reason) == (CampaignState.PAUSED, "stopped by SIGTERM")
+    fall_silent(store, registered.id)
+    record = store.campaign(campaign)
+    assert (record.state, record.reason) == (CampaignState.PAUSED, "stopped by SIGTERM")
     start()
     wait_for(lambda: store.campaign(campaign).state is CampaignState.RUNNING, "it", tmp_path)
     steer(store, store.campaign(campaign), Wish.PAUSE, "here", datetime.now(UTC))
@@ -238,7 +242,7 @@ def test_a_worker_that_is_stopped_leaves_its_campaign_to_the_next(
 
 
 @pytest.mark.timeout(400)
-def test_a_restart_of_the_database_is_waited_for(
+def test_workers_wait_for_a_restart_of_the_database(
     store: Store,
     queue: Queue,
     put: Callable[[CampaignSpec], str],
@@ -255,13 +259,13 @@ def test_a_restart_of_the_database_is_waited_for(
     since_s = time.monotonic()
     wait_for(lambda: blocks_of(store, campaign) > measured + 2, "more blocks", tmp_path)
 
-    def heard() -> bool:
+    def gave_sign() -> bool:
         now_s = time.monotonic()
         return queue.workers()[0].beat_age_s < now_s - since_s
 
-    wait_for(heard, "a sign of life", tmp_path)
-    told = kinds(store, campaign)
-    assert (told.count("worker-took"), told.count("worker-lost")) == (1, 0)
+    wait_for(gave_sign, "a sign of life", tmp_path)
+    events = kinds(store, campaign)
+    assert (events.count("worker-took"), events.count("worker-lost")) == (1, 0)
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(PATIENCE_S) == 0
     assert [run.taken for run in queue.runs()] == [False]
@@ -269,7 +273,7 @@ def test_a_restart_of_the_database_is_waited_for(
 
 
 @pytest.mark.timeout(400)
-def test_a_campaign_that_cannot_be_run_is_given_up_and_says_why(
+def test_a_campaign_that_cannot_be_run_is_given_up_with_the_reason(
     store: Store,
     queue: Queue,
     put: Callable[[CampaignSpec], str],
@@ -292,15 +296,15 @@ def test_a_campaign_that_cannot_be_run_is_given_up_and_says_why(
         return states == {CampaignState.FAILED} and queue.runs() == []
 
     wait_for(kill_again, "the failure of both", tmp_path, every_s=0.005)
-    # One that had come to the end of a block was not counted against it.
+    # A death after a complete block was not counted against it.
     died = kinds(store, crashing).count("run-died")
     assert died >= 3
     assert "signal 9" in store.campaign(crashing).reason
     assert "no-such-workload" in store.campaign(refused).reason
     with urlopen(f"http://127.0.0.1:{unused_port}/metrics", timeout=60) as answer:
-        told = dict(line.rsplit(" ", 1) for line in answer.read().decode().splitlines())
-    assert float(told['fstune_worker_runs_total{end="given-up"}']) == 1
-    assert float(told['fstune_worker_runs_total{end="refused"}']) == 1
-    assert float(told['fstune_worker_runs_total{end="died"}']) == died - 1
-    assert float(told["fstune_worker_running_campaigns"]) == 0
-    assert 0.0 <= float(told["fstune_worker_heartbeat_age_seconds"]) < LIMIT_S
+        metrics = dict(line.rsplit(" ", 1) for line in answer.read().decode().splitlines())
+    assert float(metrics['fstune_worker_runs_total{end="given-up"}']) == 1
+    assert float(metrics['fstune_worker_runs_total{end="refused"}']) == 1
+    assert float(metrics['fstune_worker_runs_total{end="died"}']) == died - 1
+    assert float(metrics["fstune_worker_running_campaigns"]) == 0
+    assert 0.0 <= float(metrics["fstune_worker_heartbeat_age_seconds"]) < LIMIT_S

@@ -1,4 +1,4 @@
-"""What Alembic runs: the revisions, on the connection and in the transaction that it is given."""
+"""Alembic's entry point: runs the revisions on a connection, in its transaction, both passed in."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The revisions, each from the one before."""
+"""The revisions, each based on the one before."""
