@@ -25,7 +25,7 @@ from tests.integration.test_api_curl import CAMPAIGN
 from tests.integration.test_api_pages import Service
 from tests.ports import free_port
 from tests.recommending import recommending
-from tests.unit.apply.conftest import CHOSEN, FOUND
+from tests.unit.apply.conftest import CANDIDATE, ORIGINAL
 from tests.unit.campaign.campaigns import faster, spec
 from tuner.cli.app import app as command_line
 from tuner.errors import ConflictError, NotFoundError, ServerError, SpecError, TunerError
@@ -315,7 +315,7 @@ def test_what_is_recommended_is_applied_verified_and_rolled_back_from_afar(
     remote: Remote,
 ) -> None:
     with Store.open(remote.service.directory) as store:
-        campaign = recommending(store, spec(faster(-0.2), found=FOUND), FOUND, CHOSEN).id
+        campaign = recommending(store, spec(faster(-0.2), found=ORIGINAL), ORIGINAL, CANDIDATE).id
     with pytest.raises(ServerError, match="a token for admin is needed"):
         remote.fstune("apply", "--yes")
     token = remote.service.fstune("token", "create", "boss", "--scope", "admin").strip()
@@ -332,7 +332,7 @@ def test_what_is_recommended_is_applied_verified_and_rolled_back_from_afar(
     assert first.endswith("  applied")
     with Store.open(remote.service.directory) as store:
         # A newer campaign, of which nothing is in force: it is not what is meant below.
-        recommending(store, spec(found=FOUND), FOUND, CHOSEN)
+        recommending(store, spec(found=ORIGINAL), ORIGINAL, CANDIDATE)
     verified = remote.fstune("verify", "--blocks", "4")
     assert "The certificate holds." in verified
     back = remote.fstune("rollback", "--yes")

@@ -1,1 +1,1 @@
-"""Bringing a recommended configuration into force, putting it back, and measuring it once more."""
+"""Applying recommended configurations, rolling them back and verifying them."""

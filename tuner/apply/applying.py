@@ -1,9 +1,10 @@
-"""Applies a recommended configuration, and puts back what was there before.
+"""Applies a recommended configuration, or rolls back to the previous one.
 
-Whatever comes between, what is in force is the one or the other, and the store says which.
+Whatever interrupts this, one of the two configurations ends up in force, and the store says which.
 
-The decision is one write to the store: until it says that an application is committing, every host
-goes back to what it had, by itself if need be. From then on it is finished, by whoever comes next.
+The decision is a single write to the store. Until the store says that an application is committing,
+every host returns to its previous configuration, on its own if need be. After that the application
+is completed, if necessary by the next process that takes the testbed.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ from tuner.store.applications import Applications
 
 @dataclass(frozen=True, slots=True)
 class Hand:
-    """Who applies or puts back, and where that is written down. ``by``: a person, for the record;
-    ``say``: gets a message for each step.
+    """Who applies or rolls back, and where that is recorded. ``by``: a person, for the record;
+    ``say``: receives a message for each step.
     """
 
     store: Store
@@ -46,13 +47,13 @@ class Hand:
 
     @property
     def applications(self) -> Applications:
-        """What was applied."""
+        """The stored applications."""
         return Applications(self.store)
 
     @contextmanager
     def holding(self, campaign: str, site: Site) -> Iterator[LeaseKeeper]:
-        """Hold a testbed, with what somebody was in the middle of there settled first; whoever has
-        only to let go of it is waited for. Raises ConflictError when it is in use.
+        """Hold a testbed, after waiting for a process that is about to release it and settling
+        unfinished applications there. Raises ConflictError when it is in use.
         """
         limit_s = Settings().takeover_after_s
         with stop_signals(self.say):
@@ -70,7 +71,7 @@ class Hand:
         message: str,
         reason: str,
     ) -> Application:
-        """Write down what became of an application."""
+        """Store the new state of an application."""
         event = NewEvent(datetime.now(UTC), kind, message, {"application": application.id})
         return self.applications.move(application.id, state, reason, self.by, event)
 
@@ -78,11 +79,11 @@ class Hand:
 def make_plan(
     hand: Hand, campaign: Campaign, site: Site, *, stepwise: bool = False
 ) -> tuple[ApplyPlan, Application | None]:
-    """Look at what is in effect, and plan how it becomes what a campaign recommends. No setting is
-    changed. The plan is stored as an application, which is None when there is nothing to change.
+    """Plan the change from the configuration in effect to the one that a campaign recommends.
 
-    Raises TunerError: NotFoundError when nothing is recommended, ConflictError when the testbed is
-    in use or must not be changed.
+    No setting is changed. The plan is stored as an application, which is None when there is nothing
+    to change. Raises TunerError: NotFoundError when nothing is recommended, ConflictError when the
+    testbed is in use or must not be changed.
     """
     answer = recommended(with_expiry(hand.store, campaign))
     if wrong := unfit(answer.configuration, site.wish.spaces):
@@ -168,10 +169,11 @@ def _steps(
 
 
 def carry_out(hand: Hand, application: Application) -> Application:
-    """Bring a planned configuration into force; what is stored of it then.
+    """Bring a planned configuration into force; return the stored application.
 
-    Whatever goes wrong, and on a stop signal (KeyboardInterrupt), what was there before is put back
-    first. Raises StalePlanError when something else is in effect than was planned from, TunerError.
+    On any failure or stop signal (KeyboardInterrupt), the previous configuration is restored first.
+    Raises StalePlanError when the configuration in effect has changed since the plan was made, and
+    other TunerErrors.
     """
     campaign = hand.store.campaign(application.campaign)
     site = Site.of_application(campaign, application, hand.state_directory)
@@ -200,13 +202,13 @@ def carry_out(hand: Hand, application: Application) -> Application:
                 with undisturbed(hand.say):
                     _fail(hand, application, site, problem, is_back=is_back)
                 raise
-            # It was decided, and every host knows: a later failure is reported and undoes nothing.
+            # Decided, and made permanent on every host: a later failure is only reported.
             hand.say(f"applied, but {reason_of(problem)}")
             return result
 
 
 def reason_of(problem: BaseException) -> str:
-    """What to tell of the end of something that did not go on."""
+    """The reason to report for something that failed or was stopped."""
     if isinstance(problem, KeyboardInterrupt):
         return f"stopped by {str(problem) or 'Ctrl-C'}"
     return str(problem) or type(problem).__name__
@@ -215,7 +217,7 @@ def reason_of(problem: BaseException) -> str:
 def _change(
     hand: Hand, application: Application, testbed: OpenTestbed, holding: LeaseKeeper
 ) -> None:
-    """Bring the configuration into effect, and see that the service works with it."""
+    """Bring the configuration into effect, and check that the service works with it."""
     before, after = application.before, application.after
     way = _steps(testbed, before, after, stepwise=application.stepwise)
     now = before
@@ -233,8 +235,8 @@ def _change(
 
 
 def look_again(hand: Hand, application: Application) -> None:
-    """Look whether a plan can still be carried out; no setting is changed. Raises StalePlanError
-    when something else is in effect than it began with, TunerError.
+    """Check on the testbed that a plan can still be carried out, without changing any setting.
+    Raises StalePlanError when the configuration in effect has changed, and other TunerErrors.
     """
     campaign = hand.store.campaign(application.campaign)
     site = Site.of_application(campaign, application, hand.state_directory)
@@ -246,7 +248,7 @@ def look_again(hand: Hand, application: Application) -> None:
 
 
 def check_fresh(application: Application, testbed: OpenTestbed) -> None:
-    """Raise StalePlanError when something else is in effect than the plan began with."""
+    """Raise StalePlanError when the configuration or programs differ from those of the plan."""
     before, programs = testbed.target.baseline, testbed.target.identity
     now = plan_identity(
         application.testbed, programs, before, application.after, application.stepwise
@@ -261,7 +263,7 @@ def check_fresh(application: Application, testbed: OpenTestbed) -> None:
 
 
 def _commit(hand: Hand, application: Application, testbed: OpenTestbed, site: Site) -> Application:
-    """Decide that the configuration stays, and have every host know it."""
+    """Decide that the configuration stays, and make it permanent on every host."""
     message = f"{application.id} is in effect on {site.label}, and stays"
     hand.move(application, ApplicationState.COMMITTING, "apply-committing", message, "")
     testbed.keep(changed_parts(application.before, application.after))
@@ -272,8 +274,8 @@ def _commit(hand: Hand, application: Application, testbed: OpenTestbed, site: Si
 def _fail(
     hand: Hand, application: Application, site: Site, problem: BaseException, *, is_back: bool
 ) -> None:
-    """Write down that an application did not come into force. Where what was before is not back for
-    sure, that is settled, now or later.
+    """Store that an application did not come into force. Unless the previous configuration is known
+    to be restored, settle the application, now or later.
     """
     why = reason_of(problem)
     application = hand.applications.get(application.id)
@@ -298,9 +300,9 @@ def _failed(hand: Hand, application: Application, site: Site, why: str) -> Appli
 def settle(
     hand: Hand, application: Application, *, why: str = "it was cut off", site: Site | None = None
 ) -> Application:
-    """Finish what somebody was in the middle of. An application that was decided on stays if it is
-    in effect on every host; in every other case what was there before is put back. The caller holds
-    the testbed. Raises TunerError when a host does not do its part: then it is settled later.
+    """Complete or undo an interrupted application. A committing application stays if it is in
+    effect on every host; in every other case the previous configuration is restored. The caller
+    holds the testbed. Raises TunerError when a host fails: then it is settled later.
     """
     if application.state not in UNFINISHED:
         return application
@@ -325,7 +327,7 @@ def settle(
 
 
 def finish(hand: Hand, application: Application) -> Application:
-    """Settle an application that was cut off; what is stored of it then. See ``settle``."""
+    """Settle an interrupted application; return it as stored. See ``settle``."""
     campaign = hand.store.campaign(application.campaign)
     site = Site.of_application(campaign, application, hand.state_directory)
     with hand.holding(campaign.id, site):
@@ -333,8 +335,8 @@ def finish(hand: Hand, application: Application) -> Application:
 
 
 def _settled(hand: Hand, application: Application) -> Application:
-    """An application as it is once its testbed is held. Raises ConflictError when it is still cut
-    off: nobody may read that it is over.
+    """The application as stored once its testbed is held. Raises ConflictError when it is still
+    unfinished, so that it is not reported as settled.
     """
     now = hand.applications.get(application.id)
     if now.state in UNFINISHED:
@@ -343,11 +345,11 @@ def _settled(hand: Hand, application: Application) -> Application:
 
 
 def roll_back(hand: Hand, application: Application) -> Application:
-    """Bring back what was in effect before an application; what is stored of it then.
+    """Restore the configuration from before an application; return the stored application.
 
-    Also of one that was cut off, whatever was decided. Raises ConflictError when it is
-    not in force, or something was applied after it; TunerError when a host does not do its part: it
-    can be repeated then.
+    This includes interrupted applications, whether they were decided on or not. Raises
+    ConflictError when it is not in force, or another one was applied after it; TunerError when a
+    host fails: it can be repeated then.
     """
     campaign = hand.store.campaign(application.campaign)
     site = Site.of_application(campaign, application, hand.state_directory)
@@ -355,7 +357,7 @@ def roll_back(hand: Hand, application: Application) -> Application:
     with hand.holding(campaign.id, site):
         application = _settled(hand, application)
         if cut_off and application.state is not ApplicationState.APPLIED:
-            return application  # it was undone as the testbed was taken
+            return application  # already undone by settling it in ``holding``
         _check_newest(hand, application)
         with open_testbed(site, application.id, hand.say, putting_back=True) as testbed:
             testbed.check_record(application.before, application.after)
@@ -384,5 +386,5 @@ def _check_newest(hand: Hand, application: Application) -> None:
 
 
 def renamed(hand: Hand, application: Application) -> Hand:
-    """The same hand in the name of who asked for what it does, if somebody has."""
+    """The same hand, but in the name of the person who requested the application, if any."""
     return hand if application.asked_by is None else replace(hand, by=application.asked_by)

@@ -1,4 +1,4 @@
-"""An open testbed in the hands of whoever applies a configuration: looked at, changed, put back."""
+"""Operations on an open testbed for applying a configuration: inspect, change, restore."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True)
 class OpenTestbed:
-    """A testbed that is open for one application, whose identifier is ``name``. ``remarks``: what
-    is a problem for changing it.
+    """A testbed that is open for one application. ``name``: the application's identifier;
+    ``remarks``: problems that make changes risky but do not forbid them.
     """
 
     name: str
@@ -33,26 +33,26 @@ class OpenTestbed:
 
     @property
     def target(self) -> Target:
-        """All parts."""
+        """The target with all its parts."""
         return self.bench.target
 
     def in_effect(self) -> Configuration:
-        """What is in effect, as the programs themselves show it. Raises ConfigurationError when
-        they do not show what they were started with.
+        """The configuration in effect, confirmed by reading it back from the programs. Raises
+        ConfigurationError when a program does not report the settings that it was started with.
         """
         baseline = self.target.baseline
         self.target.read_back(baseline, self.say)
         return baseline
 
     def change(self, configuration: Configuration, parts: frozenset[str]) -> None:
-        """Bring a configuration into effect in these parts, and leave the others alone. Raises
-        TunerError when it is not in effect then.
+        """Bring a configuration into effect in these parts only. Raises TunerError when it is not
+        in effect afterwards.
         """
         _only(self.target, parts).apply(configuration, self.say)
 
     def check_health(self) -> None:
-        """Have every client write files, read them back and remove them. Raises TunerError when one
-        cannot, or a server was restarted meanwhile.
+        """Have every client write files, read them back and remove them. Raises TunerError when a
+        client fails or a program was restarted meanwhile.
         """
         self.say("checking that every client can write and read")
         self._checks += 1
@@ -64,8 +64,8 @@ class OpenTestbed:
                 raise WorkloadError(f"the {component} was restarted during the check: {life}")
 
     def stays(self, before: Configuration, after: Configuration) -> bool:
-        """Whether a configuration that is to stay is still in effect everywhere: no host has put
-        itself back.
+        """Whether a configuration that was decided to stay is still in effect everywhere, that is,
+        no host has restored itself.
         """
         changed = changed_parts(before, after)
         journals = (self.parts[part].journals(self.name) for part in changed)
@@ -78,13 +78,13 @@ class OpenTestbed:
         return True
 
     def keep(self, parts: frozenset[str]) -> None:
-        """Close the journals of these parts: from now on the configuration stays. What a change of
-        them has left open in the other parts is put back, so that no host goes back by it.
+        """Close the journals of these parts, so that the configuration stays. Journals that the
+        change has left open in other parts are restored, lest their hosts do so later.
         """
         for component, part in self.parts.items():
             if component in parts:
                 part.keep(self.name)
-        # Last: what is put back of one part may wait for the open journal of another.
+        # Last, since restoring one part may have to wait for the open journal of another.
         for component, part in self.parts.items():
             if component not in parts:
                 part.restore()
@@ -93,15 +93,15 @@ class OpenTestbed:
         return JournalState.KEPT in part.journals(self.name)
 
     def put_back(self, before: Configuration) -> str:
-        """Bring back what was in effect before. Goes on when a part fails, then raises that failure
-        (TunerError).
+        """Restore the previous configuration. When a part fails, continue with the others, then
+        raise the first failure (TunerError).
 
-        When every host has gone back by its journal and yet another configuration is in effect,
-        somebody else has changed it: then the return value says so; else it is empty.
+        If all journals were restored and yet another configuration is in effect, somebody else has
+        changed it: the return value then says so; otherwise it is empty.
         """
         with suppress(TunerError):
             self.bench.engine.end_runs(self.name)
-        # What a campaign has left open goes first: it was found after what is kept.
+        # Open journals of a campaign first: they are more recent than the closed ones.
         sentences = self.target.restore(self.say)
         closed_parts = [part for part in self.parts.values() if self._keeps(part)]
         failure: TunerError | None = None
@@ -121,20 +121,20 @@ class OpenTestbed:
         except ConfigurationError as problem:
             if any(part.journals(self.name) != {JournalState.NONE} for part in self.parts.values()):
                 raise
-            # No host has anything left to go back to: to try again would change nothing.
+            # No journal is left to restore: retrying would change nothing.
             remark = f"every host has gone back, but something else was changed there: {problem}"
             self.say(remark)
             return remark
         return ""
 
     def clean(self) -> None:
-        """Remove what checks left behind that were cut off."""
+        """Remove files left behind by interrupted checks."""
         with suppress(TunerError):
             self.bench.engine.clean_leftovers(self.name)
 
     def check_record(self, before: Configuration, after: Configuration) -> None:
-        """Raise TestbedError when a host does not know any more what was there before, unless that
-        is in effect already and nothing is open: then there is nothing to put back.
+        """Raise TestbedError when a host has lost the journal of the previous configuration, unless
+        that is already in effect and no journal is open: then there is nothing to restore.
         """
         changed = changed_parts(before, after)
         lost = [
@@ -158,7 +158,7 @@ class OpenTestbed:
 def open_testbed(
     site: Site, name: str, say: Say, *, putting_back: bool = False
 ) -> Iterator[OpenTestbed]:
-    """Open a testbed for an application, and give it back whatever comes. Raises TunerError."""
+    """Open a testbed for an application, and always close it again. Raises TunerError."""
     place = site.lasting(putting_back=putting_back)
     place.claim(name)
     try:
@@ -174,6 +174,6 @@ def open_testbed(
 
 
 def _only(target: Target, parts: frozenset[str]) -> Target:
-    """These parts, and those that follow them."""
+    """The target with only these parts and those that follow them."""
     names = {p for p in target.parts if p in parts or target.follows.get(p) in parts}
     return replace(target, parts={k: v for k, v in target.parts.items() if k in names})

@@ -1,4 +1,4 @@
-"""What people read of plans and applications, as lines of text."""
+"""Plans, applications and verifications as lines of text for people."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NONE = "(no options)"
 
 
 def plan_lines(plan: ApplyPlan) -> Iterator[str]:
-    """A plan: what changes part by part, what follows from that, and what must be known before."""
+    """A plan: the changes part by part, the steps, and notes to read beforehand."""
     yield f"What campaign {plan.campaign} recommends, on {plan.label}"
     yield f"There runs {plan.programs}."
     if plan.is_empty:
@@ -69,7 +69,7 @@ def _change(change: Difference) -> str:
 
 
 def application_lines(applications: Sequence[Application]) -> Iterator[str]:
-    """What was applied, newest first: which, where, what changed, who and when."""
+    """A list of applications, in the given order: which, where, what changed, who and when."""
     if not applications:
         yield "nothing was applied yet"
     for one in applications:
@@ -82,12 +82,12 @@ def application_lines(applications: Sequence[Application]) -> Iterator[str]:
 
 
 def nothing_of(reference: str) -> str:
-    """The beginning of a sentence on what was not found: of a campaign, or with ``last`` of any."""
+    """The start of a not-found message, for a campaign or, with ``last``, for any."""
     return "nothing" if reference == "last" else f"nothing of {reference}"
 
 
 def verified_lines(result: Verified) -> Iterator[str]:
-    """What a verification found."""
+    """The result of a verification."""
     yield f"The certificate {result.outcome}."
     yield (
         f"Recommended against what was there before: {faster(result.ratio)}, "

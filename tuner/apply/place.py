@@ -24,8 +24,8 @@ _HEALTH = Path(__file__).with_name("health.yaml")
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A testbed of an application. ``name``: whatever has it is the same testbed; ``label``: a
-    short one for people; ``other``: it is not one that the campaign was measured on.
+    """The testbed of an application. ``name``: its identity; ``label``: a short name for people;
+    ``other``: whether the campaign was not measured on it.
     """
 
     section: TestbedSection
@@ -45,8 +45,8 @@ class Site:
         *,
         measures: bool = False,
     ) -> Site:
-        """That of a campaign; ``file``: a testbed file in its place; ``measures``: see
-        ``of_application``. Raises SpecError.
+        """The testbed of a campaign, or the one described by the testbed file ``file``.
+        ``measures``: see ``of_application``. Raises SpecError.
         """
         spec = CampaignSpec.from_json(campaign.spec)
         if file is not None:
@@ -66,10 +66,11 @@ class Site:
         *,
         measures: bool = False,
     ) -> Site:
-        """That of an application. ``measures``: for its workload too, which may be gone otherwise.
+        """The testbed of an application. ``measures``: whether the workload is going to be
+        measured; otherwise it may be missing.
 
-        Raises SpecError, as when its testbed file is gone; ConflictError when that names another
-        testbed now.
+        Raises SpecError, for example when the testbed file is missing; ConflictError when the file
+        now describes another testbed.
         """
         spec = CampaignSpec.from_json(campaign.spec)
         section = _section(json.loads(application.section))
@@ -100,7 +101,7 @@ class Site:
 
     @property
     def document(self) -> str:
-        """The section as JSON, for ``of_application``."""
+        """The testbed section as JSON, for ``of_application``."""
         section = {self.section.key: getattr(self.section, self.section.key)}
         return json.dumps(
             {k: v if isinstance(v, str) else v.model_dump(mode="json") for k, v in section.items()}
@@ -114,7 +115,7 @@ class Site:
         )
 
     def measuring(self) -> Testbed:
-        """The testbed as a campaign uses it."""
+        """The testbed, typed as a campaign uses it."""
         return self.lasting()
 
 
@@ -123,7 +124,7 @@ def _name(place: Place, campaign: Campaign) -> str:
 
 
 def _testbeds_of(campaign: Campaign, spec: CampaignSpec, directory: Path) -> set[str]:
-    """The names of the testbeds that a campaign was measured on, but those whose file is gone."""
+    """Names of the testbeds that a campaign was measured on, except those with a missing file."""
     names = set()
     for place in spec.places:
         with suppress(SpecError):
@@ -132,8 +133,8 @@ def _testbeds_of(campaign: Campaign, spec: CampaignSpec, directory: Path) -> set
 
 
 def _wish_of(spec: CampaignSpec, *, measures: bool) -> Wish:
-    """What a specification names; in place of a workload that is gone, unless it is to be measured,
-    what shows that the service works.
+    """What a specification refers to. If its workload is missing and not going to be measured, the
+    health check workload takes its place.
     """
     if not measures:
         try:
@@ -149,12 +150,12 @@ def _section(document: object) -> TestbedSection:
 
 
 def health() -> Workload:
-    """What a client does to show that the service works."""
+    """The workload that checks that the service works."""
     return load_workload(str(_HEALTH))
 
 
 def recommended(campaign: Campaign) -> Recommendation:
-    """The configuration to apply. Raises NotFoundError when the campaign recommends none."""
+    """The campaign's recommendation. Raises NotFoundError when there is none to apply."""
     answer = campaign.recommendation
     if answer is None:
         raise NotFoundError(

@@ -1,7 +1,7 @@
-"""What an application would change: from what is in effect to what is recommended. Pure.
+"""Plans of applications: changes from the configuration in effect to the recommended one. Pure.
 
-A plan has an identity, a hash of what is in effect and what shall be: whoever agrees to a plan
-agrees to this change and to no other.
+The identity of a plan is a hash of both configurations, so that approving a plan approves this
+change and no other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LENGTH = 32
 
 @dataclass(frozen=True, slots=True)
 class PartPlan:
-    """What changes in one part. ``old`` and ``new``: its options as they are and as they shall be;
+    """Changes of one part. ``old`` and ``new``: its current and planned program options;
     ``outlives_restart`` and ``where_kept``: see ``LastingPart``.
     """
 
@@ -35,9 +35,10 @@ class PartPlan:
 
 @dataclass(frozen=True, slots=True)
 class ApplyPlan:
-    """A plan. ``testbed``: the name of the place, ``label`` for people; ``programs``: programs
-    and versions there; ``parts``: those that change; ``steps``: the configurations to bring into
-    effect, the last of which is ``after``; ``notes``: sentences to be read before.
+    """A plan. ``testbed``: the identity of the testbed, ``label``: its name for people;
+    ``programs``: programs and versions there; ``parts``: those that change; ``steps``: the
+    configurations to bring into effect in order, the last of which is ``after``; ``notes``:
+    sentences to read before agreeing.
     """
 
     campaign: str
@@ -58,26 +59,28 @@ class ApplyPlan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether what is recommended is in effect already."""
+        """Whether the recommended configuration is already in effect."""
         return not self.parts
 
 
 def plan_identity(
     testbed: str, programs: str, before: Configuration, after: Configuration, stepwise: bool
 ) -> str:
-    """Equal for two plans that do the same to the same: 32 hexadecimal digits."""
+    """Hash of a change, equal for plans that make the same change to the same state: 32
+    hexadecimal digits.
+    """
     items = [testbed, programs, before.items, after.items, stepwise]
     return sha256(json.dumps(items, ensure_ascii=True).encode()).hexdigest()[:_LENGTH]
 
 
 def changed_parts(before: Configuration, after: Configuration) -> frozenset[str]:
-    """The components that two configurations set differently."""
+    """Names of the parts that two configurations set differently."""
     return frozenset(one.name.partition(".")[0] for one in differences(before, after)[0])
 
 
 def unfit(after: Configuration, spaces: Mapping[str, Space]) -> list[str]:
-    """Why a configuration cannot be applied whatever is in effect, a sentence each: a campaign may
-    come from elsewhere, and say anything.
+    """Reasons why a configuration can never be applied, whatever is in effect; a sentence each. A
+    campaign may have been imported, so its configurations are not trusted.
     """
     problems = []
     for name, _ in after:
@@ -96,10 +99,10 @@ def steps(
     spaces: Mapping[str, Space],
     facts: Mapping[str, Mapping[str, int]],
 ) -> tuple[Configuration, ...]:
-    """One changed setting after the other, servers before clients and by name within a part.
+    """Change one setting at a time, in the order of the parts and by name within a part.
 
-    A setting that breaks a rule of its search space without another one waits for that one; where
-    no single setting can come next, all that are left come at once.
+    A setting that would break a rule of its search space is postponed until other settings allow
+    it; when no single setting can come next, all remaining ones are changed at once.
     """
     order = list(spaces)
     changes = sorted(
@@ -131,7 +134,7 @@ def _broken(
     spaces: Mapping[str, Space],
     facts: Mapping[str, Mapping[str, int]],
 ) -> frozenset[str]:
-    """The rules of the search spaces that a configuration breaks, as sentences."""
+    """Rules of the search spaces that a configuration breaks, as sentences."""
     return frozenset(
         rule
         for part, space in spaces.items()
@@ -148,9 +151,9 @@ def notes(
     remarks: Sequence[str],
     campaign_notes: Sequence[str],
 ) -> tuple[str, ...]:
-    """What must be known before a plan is agreed to. ``baseline``: what the campaign measured
-    against; ``measured_programs``: with which programs; ``other_testbed``: it was measured
-    elsewhere.
+    """Notes to read before agreeing to a plan. ``baseline``: the configuration that the campaign
+    measured against; ``measured_programs``: the programs it measured with; ``other_testbed``:
+    whether it was measured on another testbed.
     """
     sentences = []
     if other_testbed:

@@ -1,6 +1,4 @@
-"""Whether a certificate still holds, by fresh blocks in which both configurations were measured.
-Pure.
-"""
+"""Verdict on whether a certificate still holds, from fresh blocks of both configurations. Pure."""
 
 from __future__ import annotations
 
@@ -13,13 +11,13 @@ from statistics import fmean, stdev
 from tuner.judge.special import stdtrit
 from tuner.judge.words import percent
 
-#: Fewer blocks have no interval worth the name.
+#: Fewer blocks give no useful interval.
 LEAST_BLOCKS = 3
 _CONFIDENCE = 0.95
 
 
 class VerifyOutcome(StrEnum):
-    """What became of a certificate."""
+    """Whether a certificate still holds."""
 
     HOLDS = "holds"
     NO_LONGER_HOLDS = "no longer holds"
@@ -28,9 +26,9 @@ class VerifyOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """A verification. ``ratio``, ``lower``, ``upper``: time of the recommended configuration over
-    that of the old one, with its two-sided interval at ``confidence`` by Student's t over
-    ``blocks`` fresh blocks. ``reason``: a sentence.
+    """Result of a verification. ``ratio``, ``lower``, ``upper``: time with the recommended
+    configuration divided by time with the old one, and its two-sided interval at ``confidence``
+    (Student's t over ``blocks`` fresh blocks). ``reason``: a sentence.
     """
 
     outcome: VerifyOutcome
@@ -43,11 +41,12 @@ class Verified:
 
 
 def verified(log_ratios: Sequence[float], certified: float) -> Verified:
-    """Judge differences of log scores, recommended minus old, a block each. ``certified``: the
+    """Judge differences of log scores (recommended minus old), one per block. ``certified``: the
     upper end of the certificate's interval, which is the least improvement that it claims.
 
-    Holds: shown to be faster than the old one. No longer: shown to miss what was certified, and
-    not shown to be faster. ValueError for fewer than ``LEAST_BLOCKS`` blocks.
+    Holds: shown to be faster than the old configuration. No longer holds: not shown to be faster,
+    and shown to miss the certified improvement. Raises ValueError for fewer than ``LEAST_BLOCKS``
+    blocks.
     """
     blocks = len(log_ratios)
     if blocks < LEAST_BLOCKS:

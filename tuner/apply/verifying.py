@@ -1,8 +1,8 @@
-"""Measures a recommended configuration against the one before it once more, in fresh blocks.
+"""Verification: measures a recommended configuration against the previous one in fresh blocks.
 
-A verification is stored as a campaign with two configurations and no search: trial 0 is what was
-there before, trial 1 what is recommended, whichever of them is in force. What is in force is put
-back at the end.
+A verification is stored as a campaign with two configurations and no search: trial 0 is the
+previous configuration, trial 1 the recommended one, whichever of them is in force. The one in force
+is restored at the end.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ from tuner.store import NewEvent
 from tuner.store.verifications import Verifications
 
 _CANDIDATE = BASELINE + 1
-#: Void blocks for each that is asked for, before it is given up.
+#: Void blocks that are tolerated for each requested block.
 _MOST_VOID = 1
 _NAMES = {BASELINE: "as it was before", _CANDIDATE: "as recommended"}
 
 
 class _Quiet:
-    """An observer that passes on what goes on."""
+    """An observer that only forwards the messages of events."""
 
     def __init__(self, say: Say) -> None:
         self._say = say
@@ -71,10 +71,10 @@ class _Quiet:
         self._say(event.message)
 
     def doing(self, what: str) -> None:
-        """Too much for a line each."""
+        """Ignored: too detailed."""
 
     def standing(self, standing: Standing) -> None:
-        """There is none."""
+        """Ignored: a verification has no standing."""
 
 
 def verify(
@@ -88,12 +88,12 @@ def verify(
     *,
     request: int | None = None,
 ) -> tuple[Campaign, Verified]:
-    """Measure ``after`` against ``before`` in so many blocks; what is stored of that, and what it
-    says of the certificate of ``answer``. ``campaign``: the one that recommended it; ``request``:
-    the number of its event that asked for this, if one did.
+    """Measure ``after`` against ``before`` in ``blocks`` blocks. Return the stored verification and
+    its verdict on the certificate of ``answer``. ``campaign``: the one that recommended ``after``;
+    ``request``: the number of its event that requested this, if any.
 
     Raises SpecError for too few blocks, TunerError when it cannot be measured, KeyboardInterrupt on
-    a stop signal: what is in force is put back first.
+    a stop signal; the configuration in force is restored first.
     """
     if blocks < LEAST_BLOCKS:
         raise SpecError(f"--blocks: {LEAST_BLOCKS} at least")
@@ -132,14 +132,14 @@ def verify(
                 verification.id, reason, NewEvent(datetime.now(UTC), "block-void", reason)
             )
             writer.move(state, reason, kind, f"verification {state}: {reason or result.outcome}")
-    # Last of all: whoever reads it may take the verification for finished.
+    # Last of all: readers of this event take the verification as finished.
     _tell(hand, verification, campaign, site, result, request)
     return hand.store.campaign(verification.id), result
 
 
 def check_certified(application: Application, answer: Recommendation) -> None:
-    """Raise ConflictError when a campaign's answer is not about what was applied any more: its
-    certificate says nothing of that.
+    """Raise ConflictError when a campaign now recommends another configuration than was applied,
+    because its certificate then says nothing about the applied one.
     """
     if application.after != answer.configuration:
         raise ConflictError(
@@ -150,8 +150,8 @@ def check_certified(application: Application, answer: Recommendation) -> None:
 
 @contextmanager
 def telling_failure(hand: Hand, campaign: str, request: int | None) -> Iterator[None]:
-    """Tell a campaign why what was asked for in its event ``request`` was not verified; None:
-    nobody asked there, so nobody is informed.
+    """If the body fails, record the reason in the campaign whose event ``request`` requested the
+    verification; None: there was no request, so nothing is recorded.
     """
     try:
         yield
@@ -170,7 +170,7 @@ def _spec(site: Site, after: Configuration, blocks: int) -> CampaignSpec:
         "testbeds": (),
         "first": (after.as_dict(),),
         "pilot": spec.pilot.model_copy(update={"blocks": 0}),
-        # A verification asks nothing of components, and has no pilot that could choose a floor.
+        # A verification has no requirements on components, and no pilot that could choose a floor.
         "statistics": spec.statistics.model_copy(
             update={"floor": spec.statistics.given_floor or FLOORS[-1]}
         ),
@@ -195,7 +195,7 @@ def _measure(
     configurations: tuple[Configuration, Configuration],
     blocks: int,
 ) -> list[float]:
-    """The log ratios of the recommended configuration to the one before, a block each."""
+    """Log ratios of the recommended configuration to the previous one, one per block."""
     testbed = site.lasting()
     ledgers = Ledgers([testbed.clock])
     testbed.claim(verification.id)
@@ -292,7 +292,7 @@ def _keep(
     result: Verified,
     writer: EventWriter,
 ) -> None:
-    """Write down what was found in the verification."""
+    """Store the result in the verification."""
     trials = hand.store.trials(verification.id)
     holds = result.outcome is VerifyOutcome.HOLDS
     winner = trials[_CANDIDATE if holds else BASELINE]
@@ -323,7 +323,7 @@ def _tell(
     result: Verified,
     request: int | None,
 ) -> None:
-    """Write down what was found in the campaign that recommended it."""
+    """Record the result in the campaign that recommended the configuration."""
     message = (
         f"{hand.by} verified it: the certificate {result.outcome} (campaign {verification.id})"
     )

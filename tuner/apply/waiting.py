@@ -1,7 +1,7 @@
-"""Waiting for whoever has only to let go of a testbed.
+"""Waiting for a process that is only about to release a testbed.
 
-What was applied, rolled back or verified is stored a moment before the process that did it has
-closed the testbed; whoever comes then would be refused by chance.
+The result of applying, rolling back or verifying is stored shortly before its process has closed
+the testbed; without waiting, a process that comes in between would be refused.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from tuner.states import CampaignState
 from tuner.store import Store
 from tuner.store.applications import Applications
 
-#: Clients that are checked once more, and hosts that are left, take some seconds.
+#: A final check of the clients and closing the hosts take some seconds.
 _LONGEST_S = 30.0
 _PAUSE_S = 0.2
 _AT_WORK = (CampaignState.CREATED, CampaignState.RUNNING)
 
-#: Waits for a number of seconds.
+#: Sleeps for a number of seconds; tests replace it.
 pause = time.sleep
 
 
 def wait_until_free(store: Store, campaign: str, testbed: str) -> None:
-    """Wait while a process holds a testbed, or one for this campaign, and nothing is under way
-    there that takes longer; half a minute at most. KeyboardInterrupt on a stop signal.
+    """Wait while this testbed, or any testbed for this campaign, is leased by a process that is
+    about to release it; half a minute at most. Raises KeyboardInterrupt on a stop signal.
     """
     for _ in range(int(_LONGEST_S / _PAUSE_S)):
         if not _lets_go(store, campaign, testbed):
@@ -36,7 +36,7 @@ def wait_until_free(store: Store, campaign: str, testbed: str) -> None:
 
 
 def _lets_go(store: Store, campaign: str, testbed: str) -> bool:
-    """Whether somebody holds it, and what that is for is over, or only a look at it."""
+    """Whether somebody holds a lease, but has no application or campaign in progress there."""
     holding = [
         lease
         for lease in store.leases()

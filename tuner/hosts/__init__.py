@@ -1,3 +1,3 @@
-"""Commands on hosts: how they get there (here, by SSH, in a private cell), what comes back, and the
-hold that keeps a host for one campaign and puts it back when nobody speaks for it any more.
+"""Running commands on hosts: local, SSH and private-cell connectors, and the hold that reserves a
+host for one campaign and restores it when that campaign falls silent.
 """

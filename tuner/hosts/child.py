@@ -1,4 +1,4 @@
-"""What connectors have in common whose commands are children of this process."""
+"""Base class of connectors that run commands as child processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tuner.hosts.connector import CommandFailed, CommandResult, Direct, decoded,
 
 
 class ChildConnector(Direct):
-    """A connector that starts its commands itself: nothing can come between us and them."""
+    """A connector whose commands are child processes: there is no connection to lose."""
 
     __slots__ = ()
 
@@ -23,7 +23,7 @@ class ChildConnector(Direct):
     def complete(
         self, argv: Sequence[str], input: bytes = b"", timeout_s: float = 60.0
     ) -> Completed:
-        """Run a command to its end. Raises TransportError, CommandTimeout among them."""
+        """Run a command to its end. Raises TransportError, including CommandTimeout."""
 
     def run(
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
@@ -35,7 +35,7 @@ class ChildConnector(Direct):
     def run_long(
         self, argv: Sequence[str], *, run_id: str, timeout_s: float = 3600.0
     ) -> CommandResult:
-        """See SpeakingConnector.run_long: no connection can be lost."""
+        """See SpeakingConnector.run_long; same as ``run``, as no connection can be lost."""
         return self.run(argv, timeout_s=timeout_s)
 
     def put(self, path: str, content: bytes, mode: int = 0o644) -> None:

@@ -1,8 +1,8 @@
-"""The one way in which commands and files reach a host.
+"""The interface through which all commands and files reach a host.
 
-A connector takes argument lists, never strings: whatever quoting a transport needs happens inside
-it. Whoever uses one says whether a command asks or changes something: a host that is held is only
-changed while it says itself that it may be (``hold.py``).
+A connector takes argument lists, never strings: any quoting that a transport needs is done inside
+it. The caller declares whether a command only reads (``ask``) or changes something (``change``): a
+leased host is only changed while the host itself confirms the lease (``hold.py``).
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from typing import Protocol
 from tuner.errors import TestbedError, TransportError
 from tuner.hosts.guard import bare
 
-#: How much of a failed command's output an error repeats, and of the command its details.
+#: How much of a failed command's output an error quotes, and of the command itself its details.
 _TAIL_CHARACTERS = 400
 _COMMAND_CHARACTERS = 1000
 _NAME_CHARACTERS = 100
 
-#: Takes mode and path; the content is its input.
+#: Arguments: mode and path; the content is read from standard input.
 _WRITE = """\
 install --mode="$1" -- /dev/stdin "$2.new" && exec mv --no-target-directory -- "$2.new" "$2"
 """
 
 _WRITING = ("sh", "-c", _WRITE, "sh")
 
-#: The most that a command may write to standard output, and to standard error.
+#: Limit on what a command may write to standard output, and likewise to standard error.
 OUTPUT_LIMIT_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """A command that ran to its end. ``status``: exit status, negative for the signal that ended
-    it.
+    """Result of a completed command. ``status``: exit status, or the negative number of the signal
+    that ended it.
     """
 
     argv: tuple[str, ...]
@@ -46,13 +46,13 @@ class CommandResult:
 
     @property
     def tail(self) -> str:
-        """The end of what the command said, on one line: for errors and events."""
+        """The end of the command's output on one line, for errors and events."""
         text = " ".join((self.stderr.strip() or self.stdout.strip()).split())
         return text[-_TAIL_CHARACTERS:] or "it printed nothing"
 
 
 class CommandFailed(TestbedError):
-    """A command that must succeed did not."""
+    """A command that had to succeed failed."""
 
     slug = "command-failed"
 
@@ -65,7 +65,7 @@ class CommandFailed(TestbedError):
 
 
 class CommandTimeout(TransportError):
-    """A command was reached but did not end within its time; it was killed."""
+    """A command started but did not end within its time limit, and was killed."""
 
     slug = "timeout"
 
@@ -75,7 +75,7 @@ class CommandTimeout(TransportError):
 
 
 class OutputTooLarge(TestbedError):
-    """A command wrote more than is taken from one; nothing of it was kept."""
+    """A command wrote more output than the limit; all of it was discarded."""
 
     slug = "output-too-large"
 
@@ -85,9 +85,9 @@ class OutputTooLarge(TestbedError):
 
 
 class Connector(Protocol):
-    """A host, reached somehow; for several threads at once. Raises CommandTimeout when a command
-    does not end in time, OutputTooLarge when it writes too much, else TransportError when it does
-    not come back.
+    """Access to a host; safe to use from several threads. Raises CommandTimeout when a command does
+    not end in time, OutputTooLarge when it writes too much, and otherwise TransportError when its
+    result does not come back.
     """
 
     @property
@@ -98,7 +98,7 @@ class Connector(Protocol):
     def ask(
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
     ) -> CommandResult:
-        """Run a command that changes nothing to its end, whatever its exit status."""
+        """Run a read-only command to its end, whatever its exit status."""
         ...
 
     def change(
@@ -108,16 +108,16 @@ class Connector(Protocol):
         ...
 
     def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
-        """Write a file on the host, whole or not at all."""
+        """Write a file on the host atomically."""
         ...
 
     def get(self, path: str) -> bytes:
-        """The content of a file on the host. Raises CommandFailed when it cannot be read."""
+        """Read a file on the host. Raises CommandFailed when it cannot be read."""
         ...
 
 
 class Direct(ABC):
-    """A connector with nobody between us and the host: to ask and to change is the same."""
+    """A connector without a guard in between: ``ask`` and ``change`` do the same."""
 
     __slots__ = ()
 
@@ -141,7 +141,7 @@ class Direct(ABC):
 
 
 def check(connector: Connector, argv: Sequence[str], *, timeout_s: float = 60.0) -> str:
-    """Ask what must be answered; returns the command's standard output. Raises CommandFailed."""
+    """``ask``, and return the standard output. Raises CommandFailed if the command fails."""
     result = connector.ask(argv, timeout_s=timeout_s)
     if result.status != 0:
         raise CommandFailed(connector.host, result)
@@ -149,7 +149,7 @@ def check(connector: Connector, argv: Sequence[str], *, timeout_s: float = 60.0)
 
 
 def check_change(connector: Connector, argv: Sequence[str], *, timeout_s: float = 60.0) -> str:
-    """Change what must be changed; returns the command's standard output. Raises CommandFailed."""
+    """``change``, and return the standard output. Raises CommandFailed if the command fails."""
     result = connector.change(argv, timeout_s=timeout_s)
     if result.status != 0:
         raise CommandFailed(connector.host, result)
@@ -158,7 +158,7 @@ def check_change(connector: Connector, argv: Sequence[str], *, timeout_s: float 
 
 @contextmanager
 def understood(host: str) -> Iterator[None]:
-    """Around what reads a host's answers: one that is not what was asked for is a TestbedError."""
+    """Turn errors from parsing a host's output in the body into TestbedError."""
     try:
         yield
     except (ArithmeticError, LookupError, TypeError, ValueError) as problem:
@@ -167,7 +167,7 @@ def understood(host: str) -> Iterator[None]:
 
 
 def failure_data(result: CommandResult, host: str = "") -> dict[str, str | int]:
-    """What is kept of a command that failed; its input, which may be secret, never."""
+    """Details to record of a failed command; never its input, which may be secret."""
     data: dict[str, str | int] = {"host": host} if host else {}
     return {
         **data,
@@ -178,12 +178,12 @@ def failure_data(result: CommandResult, host: str = "") -> dict[str, str | int]:
 
 
 def command_text(argv: Sequence[str]) -> str:
-    """A command as kept with a failure: quoted for a shell, and cut where it becomes too long."""
+    """A command as recorded with a failure: without its guard, shell-quoted and truncated."""
     return shlex.join(bare(argv))[:_COMMAND_CHARACTERS]
 
 
 def program(argv: Sequence[str]) -> str:
-    """What a command is called in messages: its beginning, since the rest may be long or secret."""
+    """A command's name in messages: its first two words, since the rest may be long or secret."""
     name = " ".join(bare(argv)[:2])
     return name if len(name) <= _NAME_CHARACTERS else f"{name[:_NAME_CHARACTERS]}..."
 
@@ -191,7 +191,7 @@ def program(argv: Sequence[str]) -> str:
 def decoded(
     host: str, argv: Sequence[str], status: int, stdout: bytes, stderr: bytes
 ) -> CommandResult:
-    """The result of a command from its bytes. Raises OutputTooLarge."""
+    """Build the result of a command from its output bytes. Raises OutputTooLarge."""
     if max(len(stdout), len(stderr)) > OUTPUT_LIMIT_BYTES:
         raise OutputTooLarge(host, argv)
     texts = [data.decode(errors="replace") for data in (stdout, stderr)]
@@ -199,7 +199,7 @@ def decoded(
 
 
 def write_whole(connector: Connector, path: str, content: bytes, mode: int) -> None:
-    """Write a file by a command: beside its place first, then moved there. Raises CommandFailed."""
+    """Write a file atomically with a command: to PATH.new, then renamed. Raises CommandFailed."""
     argv = [*_WRITING, f"{mode:o}", path]
     result = connector.change(argv, input=content)
     if result.status != 0:
@@ -207,6 +207,6 @@ def write_whole(connector: Connector, path: str, content: bytes, mode: int) -> N
 
 
 def written_file(argv: Sequence[str]) -> tuple[str, int] | None:
-    """Path and mode of the file that a command of ``write_whole`` writes; None for any other."""
+    """Path and mode of the file that a ``write_whole`` command writes; None for other commands."""
     *first, mode, path = argv if len(argv) > len(_WRITING) else ("", "", "")
     return (path, int(mode, 8)) if tuple(first) == _WRITING else None

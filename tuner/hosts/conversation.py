@@ -1,7 +1,7 @@
-"""Commands that are spoken with while they run: a line from them, a line to them.
+"""Line-based conversations with commands while they run.
 
-Beside ``Connector.run``, which takes a command from its beginning to its end. Needed where several
-hosts must do something at the same moment.
+They complement ``Connector``, which runs a command from start to finish, and are needed where
+several hosts must do something at the same moment.
 """
 
 from __future__ import annotations
@@ -19,45 +19,45 @@ from typing import IO, Protocol
 from tuner.errors import TransportError
 from tuner.hosts.connector import CommandResult, Connector, decoded
 
-#: How long a command that says nothing more, or was killed, may take to be gone.
+#: How long a command may take to exit after closing its standard error or being killed.
 _KILL_PATIENCE_S = 10.0
 _POLL_S = 0.005
 _WITHOUT_REAPING = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 
 class Conversation(Protocol):
-    """A command under way. ``listen`` and ``end`` are for one thread, the others for any."""
+    """A running command. ``listen`` and ``end`` are for one thread only, the others for any."""
 
     def listen(self) -> str | None:
-        """Wait for the next line on its standard error; None when it says nothing more."""
+        """Wait for the next line on its standard error; None at end of file."""
         ...
 
     def say(self, line: str) -> None:
-        """Write a line to its standard input; nothing happens when it has ended."""
+        """Write a line to its standard input; does nothing when it has exited."""
         ...
 
     def kill(self) -> None:
-        """End it and all that it started, at once. Harmless when it has ended."""
+        """Kill it and everything that it started. Harmless when it has exited."""
         ...
 
     def end(self) -> CommandResult:
-        """What it came to, after ``listen`` has returned None. Raises TransportError when it does
-        not end.
+        """Return its result, after ``listen`` has returned None. Raises TransportError when it
+        does not exit.
         """
         ...
 
 
 class SpeakingConnector(Connector, Protocol):
-    """A host on which commands run long, and can be spoken with meanwhile."""
+    """A host that also supports long-running commands and conversations with commands."""
 
     def run_long(
         self, argv: Sequence[str], *, run_id: str, timeout_s: float = 3600.0
     ) -> CommandResult:
-        """Run a command to its end, also across a lost connection where there is one to lose.
-        ``run_id``: 1 to 100 letters, digits, - and _; no two runs may have the same.
+        """Run a command to its end, even if the connection to the host is lost meanwhile.
+        ``run_id``: 1 to 100 letters, digits, - and _; unique among runs.
 
-        Raises CommandTimeout when it does not end in time, else TransportError when the host stays
-        out of reach; the command may go on there then.
+        Raises CommandTimeout when it does not end in time, otherwise TransportError when the host
+        stays unreachable; the command may then still be running there.
         """
         ...
 
@@ -72,12 +72,12 @@ class ProcessConversation:
     def __init__(
         self, host: str, argv: Sequence[str], command: Sequence[str], environment: Mapping[str, str]
     ) -> None:
-        """Start ``command`` in a session of its own; ``argv`` is what it is called in results."""
+        """Start ``command`` in a session of its own; results and errors show ``argv`` instead."""
         self._host = host
         self._argv = tuple(argv)
         self._errors: list[str] = []
         self._reaping = threading.Lock()
-        # A file, not a pipe: a long report must not hold the command up.
+        # A file, not a pipe: a long report must not block the command.
         self._out: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         try:
             self._process = subprocess.Popen(
@@ -105,7 +105,7 @@ class ProcessConversation:
     def say(self, line: str) -> None:
         """See Conversation.say."""
         assert self._process.stdin is not None
-        # Whatever went wrong shows in how it ends.
+        # If this fails, the result of the command shows why.
         with contextlib.suppress(OSError, ValueError):
             os.write(self._process.stdin.fileno(), f"{line}\n".encode())
 
@@ -119,7 +119,7 @@ class ProcessConversation:
         assert self._process.stdin is not None
         assert self._process.stderr is not None
         deadline = time.monotonic() + _KILL_PATIENCE_S
-        # Not reaped yet, so that its number still means it, and what it left behind can be ended.
+        # Not reaped yet: its process group ID stays valid, so that leftover children can be killed.
         while os.waitid(os.P_PID, self._process.pid, _WITHOUT_REAPING) is None:
             if time.monotonic() > deadline:
                 raise TransportError(f"{self._host}: {self._argv[0]} does not end")

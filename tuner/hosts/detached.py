@@ -1,9 +1,9 @@
-"""A long command that outlives the connection by which it was started.
+"""A long command that outlives the connection over which it was started.
 
-Owns the waiting: it asks the host again and again until the run has its answer, over a new
-connection when one was lost. The run identifier makes every question harmless to repeat: the host
-starts a run once, and whoever asks later finds it. What the host remembers of a run is removed when
-its answer has arrived; its identifier is free again then.
+Owns the waiting: it polls the host until the run has an answer, over a new connection when one was
+lost. The run identifier makes every request idempotent: the host starts a run once, and later
+requests attach to it. The run's directory on the host is removed when its answer has arrived; its
+identifier can then be used again.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ from tuner.errors import SpecError, TestbedError, TransportError
 from tuner.hosts.connector import program
 from tuner.hosts.exchange import Answer, Request
 
-#: Directory of the account on the host that holds its runs; outlives a restart of the machine.
+#: The account's directory of runs on the host; survives a reboot.
 DIRECTORY = "/var/tmp/fstune-{uid}"
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _PAUSE_S = 0.5
-#: Beyond the command's own limit: for its keeper to end it and say so.
+#: Time beyond the command's own limit for its keeper to kill it and report that.
 _GRACE_S = 30.0
 
-#: Sends a request; the text names it in errors, the number is how long the host takes at most.
+#: Sends a request, given the request, its name in errors and the host's time limit in seconds.
 Exchange = Callable[[Request, str, float], Answer]
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """``timeout_s``: the command is killed then. ``reconnect_s``: a host that cannot be reached for
-    so long is given up. ``look_s``: one question waits so long for the end, and is then repeated.
+    """Time limits of a run. ``timeout_s``: the command is killed after this time. ``reconnect_s``:
+    a host that is unreachable for this long is given up. ``look_s``: how long one request waits for
+    the end of the run before it is repeated; also the interval of signs of life.
     """
 
     timeout_s: float
@@ -41,7 +42,7 @@ class Waiting:
     look_s: float
 
 
-#: What the host says of a run that has no answer and will have none.
+#: Outcomes of runs that have no answer and will have none.
 _LOST = {
     "rebooted": "the host was restarted while it ran",
     "unknown": "the host knows it no longer: somebody removed it",
@@ -59,12 +60,12 @@ def run(
     waiting: Waiting,
     boot_id: str = "",
 ) -> Answer:
-    """Start the run unless the host has it already, and wait for its end. ``boot_id``: of the start
-    of the machine that is meant; the present one when it is empty.
+    """Start the run unless it already exists on the host, and wait for its end. ``boot_id``: the
+    boot in which the run must take place; empty means the current one.
 
-    Raises TransportError when the host was restarted, stays out of reach or has lost the run, which
-    is not started again; a host that only stays out of reach goes on with it. On anything else that
-    arrives here (Ctrl-C above all) the command is killed and forgotten.
+    Raises TransportError when the host was rebooted, stays unreachable or has lost the run, which
+    is not started again; an unreachable host continues the run. On any other exception (Ctrl-C
+    above all) the command is killed and its directory removed.
     """
     if not _RUN_ID.fullmatch(run_id):
         raise SpecError(f"run identifier {run_id!r}: use 1 to 100 letters, digits, - and _")
@@ -85,7 +86,7 @@ def run(
 
 
 class _Run:
-    """One run, asked about until it has ended."""
+    """One run, polled until it has ended."""
 
     def __init__(
         self,
@@ -112,13 +113,13 @@ class _Run:
         }
 
     def failure(self, why: str) -> TransportError:
-        """An error that names host, command and run."""
+        """Build an error that names host, command and run."""
         return TransportError(f"{self._host}: {self._what}: {why}")
 
     def wait(self) -> Answer:
-        """Ask until the run has ended or is lost."""
-        # Which start of the machine is meant is settled before the run: a restart is never
-        # mistaken for a run that has not begun.
+        """Poll until the run has ended or is lost."""
+        # The boot identifier is fixed before the run, so that a reboot is never mistaken for a
+        # run that has not started yet.
         if not self._fields["boot_id"]:
             self._fields["boot_id"] = self._ask("greet", b"").boot_id
         self._fields["known"] = False
@@ -144,8 +145,8 @@ class _Run:
             self._input = b""
 
     def forget(self) -> None:
-        """End it if it still runs, and remove what the host remembers; as far as it can be
-        reached.
+        """Kill the run if it still goes on and remove its directory on the host; ignore errors,
+        such as an unreachable host.
         """
         with contextlib.suppress(TestbedError):
             self._ask("forget", b"")

@@ -1,7 +1,7 @@
-"""A connector that asks but changes nothing: what would be changed is written down instead.
+"""A dry-run connector: runs read-only commands, and records changes instead of making them.
 
-It counts as done; directories that it would have made count as made, so that whoever looks sees
-what would be there.
+A recorded change counts as successful; directories that it would have created count as existing, so
+that later checks see the state that would result.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from tuner.hosts.guard import bare
 
 @dataclass(slots=True)
 class DryConnector:
-    """See Connector. ``would``: what would have been done, in order, as argument lists; a file
-    that would be written is the list ``write``, path and size.
+    """See Connector. ``would``: host and argument list of each change that would have been made, in
+    order; a file that would be written is recorded as ``write``, its path, and its size and mode.
     """
 
     connector: Connector
@@ -40,7 +40,7 @@ class DryConnector:
     def change(
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
     ) -> CommandResult:
-        """See Connector.change: it is written down."""
+        """See Connector.change: the command is only recorded."""
         argv = bare(argv)
         if (file := written_file(argv)) is not None:
             self.put(file[0], input, file[1])
@@ -67,14 +67,14 @@ class DryConnector:
         return self.connector.get(path)
 
     def converse(self, argv: Sequence[str]) -> Conversation:
-        """See SpeakingConnector.converse: the command is not started, and says nothing."""
+        """See SpeakingConnector.converse: the command is only recorded and prints nothing."""
         self.would.append((self.host, tuple(bare(argv))))
         return _Silence(tuple(bare(argv)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Silence:
-    """What was not started says nothing and comes to nothing."""
+    """Conversation with a command that was not started: no output, exit status 0."""
 
     argv: tuple[str, ...]
 

@@ -1,6 +1,6 @@
-"""Requests to a host's supervisor and its answers, as bytes; see ``supervisor.py``.
+"""Wire format of requests to a host's supervisor and of its answers; see ``supervisor.py``.
 
-Owns the form of both, and nothing of how they travel.
+Owns the format only, not the transport.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tuner.errors import TransportError
 from tuner.hosts.connector import OUTPUT_LIMIT_BYTES, CommandTimeout, OutputTooLarge, program
 
-#: Run by the host: reads the supervisor from standard input and becomes it. Nothing is left there,
-#: and no argument of a command ever meets a shell.
+#: Command that reads the supervisor from standard input and executes it. Nothing is left on the
+#: host, and arguments of commands never pass through a shell.
 BOOTSTRAP = (
     "python3",
     "-I",
@@ -31,8 +31,8 @@ _HEADER_LIMIT_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer of a supervisor. ``ended``: ``exit`` for a command that ran to its end, else what
-    became of it or of the request; ``dead``: whether a command that was killed is gone.
+    """The answer of a supervisor. ``ended``: ``exit`` for a command that ran to its end, otherwise
+    the outcome of the command or request; ``dead``: whether a killed command is really gone.
     """
 
     ended: str
@@ -43,7 +43,7 @@ class Answer:
     boot_id: str = ""
 
     def finished(self, host: str, argv: Sequence[str], timeout_s: float) -> Answer:
-        """Itself when the command ran to its end. Raises CommandTimeout, OutputTooLarge, or
+        """Return self if the command ran to its end. Raises CommandTimeout, OutputTooLarge, or
         TransportError when it never ran.
         """
         what = f"{host}: {program(argv)}"
@@ -61,9 +61,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A question: ``do`` is ``run``, ``greet``, ``attend`` or ``forget``; ``fields`` as the
-    supervisor reads them; ``input``: the command's standard input. ``beat_s``: how often a sign of
-    life is wanted.
+    """A request. ``do``: ``run``, ``greet``, ``attend`` or ``forget``. ``fields``: as read by the
+    supervisor. ``input``: the command's standard input. ``beat_s``: interval of signs of life.
     """
 
     do: str
@@ -72,7 +71,7 @@ class Request:
     input: bytes = b""
 
     def encode(self, mark: str, *, first: bool = True) -> bytes:
-        """The bytes to send; the ``first`` request brings the supervisor itself along."""
+        """The bytes to send; the ``first`` request is preceded by the supervisor's source."""
         document = dict(self.fields)
         document |= {
             "do": self.do,
@@ -87,7 +86,7 @@ class Request:
 
 
 class _Header(BaseModel):
-    """The first line of an answer: how the command ended, and how much of it follows."""
+    """The first line of an answer: how the command ended, and how much output follows."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
@@ -100,7 +99,7 @@ class _Header(BaseModel):
 
     @classmethod
     def read(cls, line: bytes | bytearray) -> _Header:
-        """Raises ValueError, in a sentence, when the line is no such header."""
+        """Parse a header. Raises ValueError, with a one-line message, when it is invalid."""
         try:
             return cls.model_validate_json(bytes(line))
         except ValidationError as problem:
@@ -110,8 +109,8 @@ class _Header(BaseModel):
 
 
 class AnswerReader:
-    """Finds the answer in what a host sends. Before its mark there may be anything: what login
-    scripts print, and signs of life.
+    """Extracts the answer from the bytes that a host sends. Anything may precede its mark, such as
+    output of login scripts, and signs of life.
     """
 
     def __init__(self) -> None:
@@ -121,7 +120,7 @@ class AnswerReader:
         self._marked = False
 
     def feed(self, data: bytes) -> Answer | None:
-        """Take received bytes; the answer once it is complete. Raises ValueError on bad ones."""
+        """Add received bytes; return the answer once it is complete. Raises ValueError."""
         self._buffer += data
         if not self._marked:
             before, mark, after = self._buffer.partition(self.mark.encode())
@@ -154,5 +153,5 @@ class AnswerReader:
 
 @cache
 def supervisor() -> bytes:
-    """The program that a host runs for us."""
+    """Source of the supervisor, the program that a host runs for us."""
     return files("tuner.hosts").joinpath("supervisor.py").read_bytes()

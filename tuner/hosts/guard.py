@@ -1,8 +1,8 @@
-"""What goes before a command that changes a host: the host's own word that it may.
+"""Guard around commands that change a host: the host itself checks that the lease is still ours.
 
-A change and a put-back exclude each other by one lock on
-the host, and the lease is looked at inside it: a change that was asked for before the lease was
-taken away either is over before anything is put back, or is refused.
+Changes and restores exclude each other with one lock on the host, and the lease is checked under
+that lock. A change requested before the lease was taken away therefore either finishes before the
+restore starts, or is refused.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import StrEnum
 
 
 class How(StrEnum):
-    """How long a command needs the lock."""
+    """How long a command holds the lock; see ``_SCRIPT``."""
 
     HOLD = "hold"
     BEGIN = "begin"
@@ -20,24 +20,23 @@ class How(StrEnum):
 
 
 class Refusal(StrEnum):
-    """Why a host did not begin a command."""
+    """Why a host refused to start a command."""
 
     NOT_HELD = "not-held"
     BUSY = "busy"
 
 
-#: The same for every command: what differs is arguments of it.
+#: Constant text, so that ``bare`` recognises it: everything that varies is an argument.
 _SCRIPT = r"""
-# DIRECTORY MARK HOW COMMAND...: runs COMMAND only if MARK stands in the lease of this host, and
-# while nobody puts it back. Sent along with every command that changes something; every argument
-# is data.
+# DIRECTORY MARK HOW COMMAND...: runs COMMAND only if the lease of this host belongs to MARK and
+# no restore is under way. Sent with every command that changes something; every argument is data.
 #
-# HOW: "hold" keeps the lock for as long as COMMAND runs, and all that it leaves in its process
-# group: a put-back waits for that. "begin" gives it up as COMMAND begins: for workloads, which
-# change nothing that is tuned. "settling" is "hold" for a host on which everything of ours may
-# have been removed.
+# HOW: "hold" keeps the lock while COMMAND and any processes that inherit its descriptors run; a
+# restore waits for them. "begin" releases it when COMMAND starts: for workloads, which do not
+# change any tuned setting. "settling" is like "hold", for a host from which all our files may
+# already have been removed.
 #
-# What it refuses, it says on standard error by MARK, which no command knows.
+# A refusal is reported on standard error, prefixed with MARK, which no command knows.
 directory=$1 mark=$2 how=$3
 shift 3
 
@@ -56,7 +55,7 @@ held() {
 held
 exec 9< "$directory" || refuse not-held
 flock --timeout 30 9 || refuse busy
-# Whoever had the lock may have put this host back.
+# The previous holder of the lock may have restored this host.
 held
 [ "$how" != begin ] || exec 9<&-
 exec "$@"
@@ -66,19 +65,19 @@ _ARGUMENTS = 3
 
 
 def guarded(argv: Sequence[str], directory: str, mark: str, how: How) -> list[str]:
-    """The command that runs ``argv`` only while the lease in ``directory`` is that of ``mark``."""
+    """Wrap ``argv`` so that it runs only if the lease in ``directory`` belongs to ``mark``."""
     return ["sh", "-c", _SCRIPT, "guard", directory, mark, how, *argv]
 
 
 def bare(argv: Sequence[str]) -> Sequence[str]:
-    """A command without its guard: what is meant, for people."""
+    """A command without its guard, for display."""
     if list(argv[:_OWN_WORDS]) == ["sh", "-c", _SCRIPT, "guard"]:
         return argv[_OWN_WORDS + _ARGUMENTS :]
     return argv
 
 
 def refusal(stderr: str, mark: str) -> Refusal | None:
-    """What the guard said, None when it let the command begin."""
+    """Why the guard refused the command; None if it started it."""
     for reason in Refusal:
         if stderr == f"{mark}: {reason}\n":
             return reason

@@ -1,4 +1,4 @@
-"""Signs of life to the hosts that are held, for as long as a campaign runs."""
+"""Heartbeats to the leased hosts while a campaign runs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _LONGEST_BEAT_S = 30.0
 
 
 class Heartbeats:
-    """Keeps holds alive until it is closed, each from a thread of its own: a host that does not
-    answer must not let the others wait.
+    """Sends heartbeats for holds until closed, each from a thread of its own, so that a host that
+    does not answer cannot delay the others.
     """
 
     def __init__(self, holds: Sequence[Hold]) -> None:
@@ -26,14 +26,14 @@ class Heartbeats:
             thread.start()
 
     def close(self) -> None:
-        """Stop; returns when the last beats have ended."""
+        """Stop, and wait for heartbeats that are still being sent."""
         self._stop.set()
         for thread in self._threads:
             thread.join()
 
     def _beat(self, hold: Hold) -> None:
         while not self._stop.wait(min(_LONGEST_BEAT_S, hold.after_s / 10.0)):
-            # A lost connection shows in the campaign's own commands, and the next beat may get
-            # through; a lost hold is noted by the hold itself.
+            # A lost connection also fails the campaign's own commands, and the next heartbeat may
+            # get through; a lost lease is recorded by the hold itself.
             with suppress(TestbedError):
                 hold.beat()

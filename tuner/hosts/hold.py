@@ -1,12 +1,12 @@
-"""A hold on a host: one campaign at a time, and a watch that puts the host back without us.
+"""A hold on a host: exclusive use by one campaign, and a watch that restores the host on its own.
 
-Owns the lease (a directory on the host that only one can make), its heartbeat, and the watch: a
-script that runs on the host and restores it from its journals when the heartbeat stops for too
-long. From that moment the lease is gone, and every command through the hold is refused: a host that
-was put back must not be changed any more. So every command that changes something carries a guard
-along (``guard.py``), which looks at the lease on the host itself, inside the lock that a put-back
-takes too. A host that was started anew, or whose disk takes nothing any more, shows by the
-heartbeat, which is renewed before a change when it is older than ``TRUSTED_S``.
+Owns the lease (a directory on the host, created atomically), its heartbeat, and the watch: a script
+that runs on the host and restores it from its journals when no heartbeat has arrived for too long.
+The lease is then gone, and every command through the hold is refused, because a restored host must
+not be changed any more. Every command that changes something is therefore wrapped in a guard
+(``guard.py``), which checks the lease on the host itself, under the lock that a restore also takes.
+The heartbeat also detects a host that was rebooted or whose disk can no longer be written to; it is
+renewed before a change when the last one is older than ``TRUSTED_S``.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from tuner.identifiers import word
 _SCRIPTS = files("tuner.hosts") / "scripts"
 _WATCH, _HEARTBEAT = "watch.sh", "heartbeat.sh"
 _NOT_HELD, _RESTARTED, _BUSY = 9, 8, 75
-#: For how long a host's word is taken that it was not started anew and can be written to.
+#: How long a confirmed heartbeat proves that the host was not rebooted and is writable.
 TRUSTED_S = 2.0
 #: Arguments of find that list the scripts of complete journals.
 _JOURNALS = ("-mindepth", "2", "-name", "restore.sh", "-not", "-path", "*/.*")
-#: A host that is just putting itself back is waited for so long.
+#: How long to wait for a host that is restoring itself.
 _EXPIRED_S = 60.0
-#: A host that does not answer is asked again so soon, and so long at most.
+#: Interval and upper limit of retries against a host that does not answer.
 _AGAIN_S, _LONGEST_PATIENCE_S = 1.0, 300.0
 _BOOT = "/proc/sys/kernel/random/boot_id"
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who holds a host: a campaign, and the machine that runs it."""
+    """The holder of a host: a campaign and the machine that runs it."""
 
     campaign: str
     machine: str
@@ -64,43 +64,43 @@ class Owner:
 
 @dataclass(slots=True)
 class Hold:
-    """A connector to a host that is held; see Connector. ``take`` makes one."""
+    """A connector to a leased host; see Connector. Create one with ``take``."""
 
     connector: SpeakingConnector
     directory: str
     owner: Owner
     after_s: float
-    #: Tells this hold from any other of the same campaign, such as that of a process which hung.
+    #: Distinguishes this hold from others of the same campaign, such as that of a hung process.
     _token: str = field(default_factory=lambda: secrets.token_hex(8))
     _lost: threading.Event = field(default_factory=threading.Event)
     _restarted: threading.Event = field(default_factory=threading.Event)
-    #: Whether all that is still to come is that it is put back; see ``settle``.
+    #: Whether the host is only going to be restored from now on; see ``settle``.
     _settling: bool = False
-    #: When it was last asked for the lease and said that we have it, by ``_awake_s``.
+    #: When the host last confirmed our lease, on the clock of ``_awake_s``.
     _confirmed_at: float = float("-inf")
-    #: Since when it has not answered; None while it does.
+    #: When the host stopped answering (``time.monotonic``); None while it answers.
     _away_since: float | None = None
 
     @classmethod
     def take(
         cls, connector: SpeakingConnector, directory: str, owner: Owner, after_s: float
     ) -> Hold:
-        """Take the lease and start the watch. What an earlier holder left is put back first.
+        """Take the lease and start the watch, first restoring what an earlier holder left behind.
 
-        Raises ConflictError when another campaign holds the host and was heard from lately,
-        TestbedError when what was left cannot be put back.
+        Raises ConflictError when another campaign holds the host and has sent a recent heartbeat,
+        TestbedError when the earlier holder's changes cannot be undone.
         """
         hold = cls(connector, directory, owner, after_s)
         check_own(connector, directory)
         check_change(connector, ["mkdir", "--parents", "--mode=0700", directory])
-        check_own(connector, directory)  # somebody may have been there between
+        check_own(connector, directory)  # it may have been created in the meantime
         hold._await_watch()
         if not hold._make_lease():
             hold._take_over()
         for name in (_HEARTBEAT, _WATCH, PUT_BACK):
             connector.put(f"{directory}/{name}", _script(name), mode=0o700)
         connector.put(f"{directory}/after_s", f"{after_s:.0f}\n".encode(), mode=0o600)
-        # A watch that is still there may wait for another time; the first sign of life starts ours.
+        # A running watch may use another timeout: make it stop; the first heartbeat starts ours.
         check_change(connector, ["rm", "--force", f"{directory}/watch.pid"])
         hold.beat()
         return hold
@@ -113,10 +113,10 @@ class Hold:
     def ask(
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
     ) -> CommandResult:
-        """See Connector.ask. Raises TestbedError once the host has put itself back, or was started
-        anew: what was in effect there is not any more.
+        """See Connector.ask. Raises TestbedError once the host has restored itself or was rebooted,
+        since the configuration is then no longer in effect.
 
-        After a lost connection the host is waited for, before anything else is asked of it.
+        After a lost connection, waits for the host to come back before running anything else.
         """
         with self._present(changes=False):
             return self.connector.ask(argv, input=input, timeout_s=timeout_s)
@@ -124,7 +124,7 @@ class Hold:
     def change(
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
     ) -> CommandResult:
-        """See Connector.change; as ``ask``. While it runs nobody puts the host back."""
+        """See Connector.change and ``ask``. The host is not restored while the command runs."""
         with self._present():
             how = guard.How.SETTLING if self._settling else guard.How.HOLD
             guarded_argv = guard.guarded(argv, self.directory, self._mark, how)
@@ -134,8 +134,8 @@ class Hold:
     def run_long(
         self, argv: Sequence[str], *, run_id: str, timeout_s: float = 3600.0
     ) -> CommandResult:
-        """See SpeakingConnector.run_long; as ``ask``. It is for workloads, which change nothing
-        that is tuned: a put-back does not wait for its end.
+        """See SpeakingConnector.run_long and ``ask``. For workloads, which do not change any tuned
+        setting: a restore does not wait for them.
         """
         with self._present():
             guarded_argv = guard.guarded(argv, self.directory, self._mark, guard.How.BEGIN)
@@ -143,23 +143,23 @@ class Hold:
             return self._let_in(result)
 
     def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
-        """See Connector.put; as ``change``."""
+        """See Connector.put and ``change``."""
         write_whole(self, path, content, mode)
 
     def get(self, path: str) -> bytes:
-        """See Connector.get; as ``ask``."""
+        """See Connector.get and ``ask``."""
         with self._present(changes=False):
             return self.connector.get(path)
 
     def converse(self, argv: Sequence[str]) -> Conversation:
-        """See SpeakingConnector.converse; as ``run_long``."""
+        """See SpeakingConnector.converse and ``run_long``."""
         with self._present():
             guarded_argv = guard.guarded(argv, self.directory, self._mark, guard.How.BEGIN)
             return _HoldConversation(self, self.connector.converse(guarded_argv))
 
     def beat(self) -> None:
-        """Tell the host that we are there. Raises TestbedError when it is not ours any more, or was
-        started anew, TransportError when it does not answer.
+        """Send a heartbeat. Raises TestbedError when the lease was lost or the host was rebooted,
+        TransportError when it does not answer.
         """
         self._sign()
         self._check_hold()
@@ -177,15 +177,15 @@ class Hold:
             self._confirmed_at = now
 
     def settle(self) -> None:
-        """From now on the host is only put back: that it was started anew, or that nothing can be
-        written there, is no reason against that.
+        """Declare that the host is only going to be restored from now on, which is still allowed
+        after a reboot or when nothing can be written there.
         """
         self._settling = True
 
     def give_back(self) -> str | None:
-        """End the lease, and the watch with it; what is still to be said, None when all is well.
+        """End the lease, and with it the watch. Returns a warning, or None when all is well.
 
-        A host that could not be put back keeps both: its watch goes on trying.
+        A host that could not be restored keeps both, so that its watch goes on trying.
         """
         if self._lost.is_set():
             return f"{self.host} has put itself back; {self._watch_log()}"
@@ -199,8 +199,8 @@ class Hold:
 
     @contextmanager
     def _present(self, *, changes: bool = True) -> Iterator[None]:
-        """Wait for a host that did not answer, for as long as ``patience_s`` allows; what
-        ``changes`` it is refused unless it says that we hold it.
+        """Wait up to ``patience_s`` for a host that did not answer. Before a body that ``changes``
+        the host, confirm that we still hold it.
         """
         self._check_hold()
         while (since := self._away_since) is not None:
@@ -219,7 +219,7 @@ class Hold:
 
     @contextmanager
     def noting(self) -> Iterator[None]:
-        """Note when the host stops answering."""
+        """Record the time when the host stops answering."""
         try:
             yield
         except CommandTimeout:
@@ -229,7 +229,7 @@ class Hold:
             raise
 
     def _ask(self) -> None:
-        """Raise TestbedError unless we hold it."""
+        """Ask the host for the lease. Raises TestbedError unless we hold it."""
         try:
             self._sign()
         except CommandFailed:
@@ -238,7 +238,7 @@ class Hold:
         self._check_hold()
 
     def _let_in(self, result: CommandResult) -> CommandResult:
-        """What a command came to that its guard let begin. Raises TestbedError."""
+        """Return the result of a guarded command. Raises TestbedError if its guard refused it."""
         refusal = guard.refusal(result.stderr, self._mark)
         if refusal is guard.Refusal.NOT_HELD:
             self._lost.set()
@@ -260,15 +260,15 @@ class Hold:
             )
 
     def _make_lease(self) -> bool:
-        """Make the lease whole, or not at all; False when there is one."""
+        """Create the lease atomically; False when there already is one."""
         fresh = f"{self.directory}/lease.{self.owner.campaign}"
         check_change(self.connector, ["mkdir", "--parents", "--mode=0700", fresh])
         self.connector.put(f"{fresh}/owner", f"{self._mark}\n".encode(), mode=0o600)
         boot = check(self.connector, ["cat", _BOOT])
         self.connector.put(f"{fresh}/boot", boot.encode(), mode=0o600)
-        # From its first moment it is known how old it is.
+        # So that the age of the lease is known from the start.
         self.connector.put(f"{fresh}/heartbeat", f"{self._up_s():.0f}\n".encode(), mode=0o600)
-        # Whoever is just putting the host back is waited for: what is found is what comes of that.
+        # Wait for a restore that is under way, so that we start from the restored state.
         argv = ["flock", "--timeout", f"{_EXPIRED_S:.0f}", "--conflict-exit-code", f"{_BUSY}"]
         argv += [self.directory, "mv", "--no-target-directory", "--no-clobber", fresh]
         moved = self.connector.change(
@@ -282,8 +282,8 @@ class Hold:
         return False
 
     def _take_over(self) -> None:
-        """Take a lease that its holder has left. Its journals are put back first, unless it was
-        ours: then they say what was found.
+        """Take over an abandoned lease. Its journals are restored first, unless the lease was this
+        campaign's own: the journals then still hold the original state.
         """
         mark = check(self.connector, ["cat", f"{self.directory}/lease/owner"]).strip()
         present = mark.split()[:2]
@@ -302,17 +302,17 @@ class Hold:
             raise ConflictError(f"{self.host} was taken by another campaign at the same moment")
 
     def _silence_s(self) -> float | None:
-        """How long the lease's holder has been silent; None since before a reboot."""
+        """Seconds since the last heartbeat; None if that was before a reboot or is unreadable."""
         boot = check(self.connector, ["cat", _BOOT])
         if self.connector.ask(["cat", f"{self.directory}/lease/boot"]).stdout != boot:
             return None
         heartbeat = self.connector.ask(["cat", f"{self.directory}/lease/heartbeat"]).stdout.strip()
-        # One that cannot be read was damaged: nobody can be heard by it.
+        # An unreadable heartbeat is damaged and proves nothing.
         return self._up_s() - float(heartbeat) if heartbeat.lstrip("-").isdigit() else None
 
     def _await_watch(self) -> None:
-        """Wait for a host that is just putting itself back. When what did so there has ended in
-        the middle, go on in its place. Raises ConflictError when that takes long.
+        """Wait for a host that is restoring itself; if its watch has died halfway through, finish
+        the restore from here. Raises ConflictError when that takes too long.
         """
         expired = f"{self.directory}/lease.expired"
         deadline = time.monotonic() + _EXPIRED_S
@@ -332,13 +332,13 @@ class Hold:
         return _WATCH in self.connector.ask(["cat", f"/proc/{pid}/cmdline"]).stdout
 
     def _up_s(self) -> float:
-        """Since when the host is up: nobody sets that, as clocks are set."""
+        """Uptime of the host in seconds: unlike its clock, it is never adjusted."""
         with understood(self.host):
             return float(check(self.connector, ["cat", "/proc/uptime"]).split()[0])
 
     @property
     def _mark(self) -> str:
-        """What stands in the lease."""
+        """The owner line of our lease."""
         return f"{self.owner} {self._token}"
 
     def _watch_log(self) -> str:
@@ -347,18 +347,18 @@ class Hold:
 
 
 def _awake_s() -> float:
-    """A clock that nobody sets and that goes on while this machine sleeps."""
+    """Seconds on a clock that is never adjusted and keeps running while this machine sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def patience_s(after_s: float) -> float:
-    """How long a host that does not answer is waited for, when it puts itself back ``after_s``."""
+    """How long to wait for an unresponsive host that restores itself after ``after_s`` seconds."""
     return min(_LONGEST_PATIENCE_S, after_s / 2.0)
 
 
 @dataclass(frozen=True, slots=True)
 class _HoldConversation:
-    """A conversation with a host that is held; see Conversation."""
+    """A conversation with a command on a leased host; see Conversation."""
 
     hold: Hold
     talk: Conversation
@@ -373,7 +373,7 @@ class _HoldConversation:
         self.talk.kill()
 
     def end(self) -> CommandResult:
-        """A connection that was lost meanwhile may be that of a host which starts anew."""
+        """See Conversation.end. A lost connection is recorded, since the host may be rebooting."""
         with self.hold.noting():
             return self.hold._let_in(self.talk.end())
 

@@ -1,10 +1,11 @@
-"""One SSH connection to a host, opened when needed and shared by all who run commands there.
+"""One SSH connection to a host, opened on demand and shared by everything that runs commands there.
 
-Owns the connection's life: how it is opened, shared, found dead and replaced.
+Owns the connection's life cycle: opening, sharing, detecting that it is dead, replacing it.
 
-An interrupt that strikes inside paramiko can leave one of its locks taken, or half a packet sent:
-whoever uses the connection next, to put the host back say, would wait for ever. So it is held off
-whenever a connection that others use is touched; only a wait for the host may be interrupted.
+An interrupt inside paramiko can leave one of its locks held, or a packet half sent; the next user
+of the connection, for example to restore the host, would then wait for ever. Interrupts are
+therefore deferred around every use of a shared connection; only waits for the host can be
+interrupted.
 """
 
 from __future__ import annotations
@@ -23,27 +24,28 @@ from tuner.errors import TransportError
 from tuner.hosts.log_in import Patience, SshHost, log_in, translated
 from tuner.interruption import uninterrupted
 
-# Otherwise Python prints paramiko's complaints to the terminal; all that matters comes as an error.
+# Keeps paramiko's log messages off the terminal; everything that matters is raised as an error.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
-#: Given address, port and a time limit in seconds: an open TCP connection.
+#: Opens a TCP connection, given address, port and a time limit in seconds.
 OpenSocket = Callable[[str, int, float], socket.socket]
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0
 _SESSION_WAIT_S = 0.1
-#: OpenSSH allows ten sessions on one connection by default: so many at once, and kept for later.
+#: Sessions open at once, and kept idle for reuse: OpenSSH allows ten per connection by default.
 _MOST_CHANNELS, _MOST_IDLE = 8, 2
 
 
 def open_socket(address: str, port: int, timeout_s: float) -> socket.socket:
-    """A TCP connection from this machine."""
+    """Open a TCP connection from this machine."""
     return socket.create_connection((address, port), timeout=timeout_s)
 
 
 @dataclass(slots=True)
 class Session:
-    """A channel to a program on the host that answers one question after another. ``is_new``:
-    nothing was started on it yet. ``is_whole``: it may be asked something else.
+    """A channel to a program on the host that answers one request after another.
+
+    ``is_new``: nothing has been started on it yet. ``is_whole``: it is ready for another request.
     """
 
     channel: paramiko.Channel
@@ -52,7 +54,7 @@ class Session:
 
 
 class Link:
-    """A connection to one host; safe in several threads. Nothing is opened before it is needed."""
+    """A connection to one host, opened on demand; safe to use from several threads."""
 
     def __init__(self, host: SshHost, patience: Patience, opener: OpenSocket = open_socket) -> None:
         self._host = host
@@ -65,8 +67,8 @@ class Link:
 
     @contextlib.contextmanager
     def channel(self) -> Iterator[paramiko.Channel]:
-        """A channel for one command. A connection found dead here is replaced: nothing has been
-        asked of the host yet. Raises AccessError or TransportError.
+        """Open a channel for one command. A dead connection is replaced, which is safe because
+        nothing has been requested of the host yet. Raises AccessError or TransportError.
         """
         with self._slots, translated(self._host):
             channel = self._open_channel()
@@ -78,8 +80,8 @@ class Link:
 
     @contextlib.contextmanager
     def session(self) -> Iterator[Session]:
-        """As ``channel``, for a question: one that was kept from an earlier question, if the host
-        still answers on it, and a new one otherwise. It is kept if the body leaves it whole.
+        """Like ``channel``, for a request: reuse an idle session if the host still answers on it,
+        otherwise open a new one. It is kept for reuse if the body sets ``is_whole``.
         """
         with self._slots, translated(self._host):
             channel = self._idle_channel()
@@ -92,18 +94,18 @@ class Link:
                         session.channel.close()
 
     def close(self) -> None:
-        """Let go of the connection; the next command opens another. Wakes whoever waits on it."""
+        """Close the connection; the next command opens another. Wakes all waiters."""
         with uninterrupted(), self._lock:
             self._drop()
 
     def drop(self, channel: paramiko.Channel) -> None:
-        """Let go of the connection of a channel, which is dead; not of one that came after it."""
+        """Close the dead connection of a channel, but not one that has replaced it since."""
         self._drop_dead(channel.get_transport())
 
     @contextlib.contextmanager
     def dropped_after(self, limit_s: float, channel: paramiko.Channel) -> Iterator[None]:
-        """Drop a channel's connection when the body, which is not interrupted, takes longer:
-        paramiko would wait for ever.
+        """Drop a channel's connection if the body, which cannot be interrupted, takes longer than
+        ``limit_s``: paramiko would wait for ever.
         """
         timer = threading.Timer(limit_s, self.drop, (channel,))
         timer.daemon = True
@@ -122,8 +124,8 @@ class Link:
             return keeps
 
     def _idle_channel(self) -> paramiko.Channel | None:
-        """One that was kept and on which the host answers; a connection on which it does not is
-        dropped. None when there is none.
+        """An idle channel on which the host still answers, or None. A connection on which the host
+        does not answer in time is dropped.
         """
         while True:
             with uninterrupted():
@@ -164,23 +166,23 @@ class Link:
         return self._open_session(transport)
 
     def _open_session(self, transport: paramiko.Transport) -> paramiko.Channel:
-        """A session; waits for one when the host grants no more, because others are still about to
-        end there.
+        """Open a session. If the host refuses, retry for a while: sessions that are just ending
+        there still count against its limit.
         """
         retrying = tenacity.Retrying(
             stop=tenacity.stop_after_delay(self._patience.connect_s),
             wait=tenacity.wait_fixed(_SESSION_WAIT_S),
             retry=tenacity.retry_if_exception_type(paramiko.ChannelException),
-            # A host may grant fewer than usual.
+            # The host may allow fewer sessions than usual.
             before_sleep=lambda _: self._close_idle(),
             reraise=True,
         )
-        # One that its caller does not get any more is closed with its last reference.
+        # A channel that never reaches the caller is closed when its last reference goes.
         with uninterrupted():
             return retrying(transport.open_session, timeout=self._patience.connect_s)
 
     def _transport(self) -> tuple[paramiko.Transport, bool]:
-        """The open connection, and whether it was opened only now."""
+        """The open connection, and whether this call opened it."""
         with self._lock:
             alive = self._alive()
             if alive is not None:
@@ -211,11 +213,11 @@ class Link:
     def _drop(self) -> None:
         while self._clients:
             self._clients.pop().close()
-        # Nothing is sent any more: this only frees what they have here.
+        # The connection is closed, so this sends nothing: it only frees local resources.
         self._free_idle()
 
     def _connect(self) -> None:
-        """Connect to the host, through all its jump hosts, the outermost first."""
+        """Connect to the host through its jump hosts, outermost first."""
         try:
             through: paramiko.Transport | None = None
             for host in _route(self._host):
@@ -238,9 +240,9 @@ class Link:
                 "direct-tcpip", place, here, timeout=self._patience.connect_s
             )
         wire = self._opener(*place, self._patience.connect_s)
-        # A small question must not wait until the answer to the last one was acknowledged.
+        # A small request must not be delayed until the last answer has been acknowledged.
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # So that a dead connection which nobody uses is found dead before somebody does.
+        # Detects that an idle connection is dead before somebody uses it.
         wire.setsockopt(
             socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * self._patience.silence_s)
         )

@@ -16,7 +16,7 @@ from tuner.hosts.quoting import refuse_null
 
 @dataclass(frozen=True, slots=True)
 class LocalConnector(ChildConnector):
-    """Runs commands here, as whoever we are."""
+    """Runs commands on this machine as the current user."""
 
     host: str = "localhost"
 

@@ -1,6 +1,6 @@
-"""How a host is recognised and lets us in, and what each of paramiko's exceptions means to us.
+"""Host key verification, authentication, and translation of paramiko's exceptions to our own.
 
-Host keys are only ever read from the known_hosts file, never added to it.
+Host keys are only read from the known_hosts file, never added to it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _SSH_PORT = 22
 
 
 class AccessError(TestbedError):
-    """A host does not let us in, or we do not trust it: to try again would not help."""
+    """The host rejects our login, or we do not trust its key: retrying would not help."""
 
     slug = "access"
 
 
 @dataclass(frozen=True, slots=True)
 class SshHost:
-    """How a host is reached. ``address``: name or IP address, as in the known_hosts file.
+    """How to reach a host. ``address``: name or IP address, as in the known_hosts file.
 
-    ``key_file``: private key, not encrypted; without one the agent's keys and ~/.ssh/id_* are
-    tried. ``sudo``: commands run as root by ``sudo -n``. ``jump``: the host to go through, with a
-    host key of its own to check.
+    ``key_file``: unencrypted private key; if None, the keys in ~/.ssh/id_* are tried. ``agent``:
+    also try the agent's keys. ``sudo``: run commands as root with ``sudo -n``. ``jump``: the jump
+    host, whose own host key is verified too.
     """
 
     address: str
@@ -45,16 +45,16 @@ class SshHost:
 
     @property
     def account(self) -> str:
-        """The account in messages: ``root@server:2222``."""
+        """The account as shown in messages, e.g. ``root@server:2222``."""
         port = "" if self.port == _SSH_PORT else f":{self.port}"
         return f"{self.user}@{self.address}{port}"
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long is waited for what. ``keepalive_s``: a sign of life is asked for that often; a host
-    that gives none for three times as long is given up. ``attempts``: to connect, unless they take
-    longer than ``connect_s`` together. ``reconnect_s``: a long command's host may be out of reach.
+    """Timeouts of a connection. ``keepalive_s``: interval between keepalives; a host that is silent
+    for three times as long is given up. ``attempts``: limit on connection attempts; none is started
+    after ``connect_s``. ``reconnect_s``: how long a long command's host may be unreachable.
     """
 
     connect_s: float = 10.0
@@ -64,13 +64,13 @@ class Patience:
 
     @property
     def silence_s(self) -> float:
-        """How long a host may be silent."""
+        """How long a host may be silent, in seconds."""
         return 3 * self.keepalive_s
 
 
 @contextlib.contextmanager
 def translated(host: SshHost) -> Iterator[None]:
-    """Turn what paramiko and sockets raise into our errors. Nothing secret is in their texts."""
+    """Translate exceptions of paramiko and sockets into ours, without secrets in their texts."""
     who = host.account
     try:
         yield
@@ -117,7 +117,7 @@ def log_in(
     wire: socket.socket | paramiko.Channel,
     patience: Patience,
 ) -> paramiko.Transport:
-    """Log in over an open wire, which is closed when that fails; see ``translated``."""
+    """Log in over an open wire, which is closed on failure; see ``translated`` for errors."""
     try:
         _load_known_hosts(client, host)
         client.set_missing_host_key_policy(_Refuse(host))
@@ -143,7 +143,7 @@ def log_in(
 
 
 def _load_key(host: SshHost) -> paramiko.PKey | None:
-    """The private key to show. Raises AccessError, which repeats nothing of its content."""
+    """The private key to offer. Raises AccessError, which never quotes the key's content."""
     if host.key_file is None:
         return None
     what = f"{host.account}: key file {host.key_file}"
@@ -158,12 +158,12 @@ def _load_key(host: SshHost) -> paramiko.PKey | None:
 
 
 def _load_known_hosts(client: paramiko.SSHClient, host: SshHost) -> None:
-    """Load the host keys that are trusted: of those in the file, the ones that are not revoked."""
+    """Load the trusted host keys: those in the known_hosts file that are not revoked."""
     path = host.known_hosts.expanduser()
     try:
         lines = path.read_text(errors="replace").splitlines()
     except FileNotFoundError:
-        return  # the same as an empty one: the refusal names it
+        return  # same as an empty file: the refusal names it
     except OSError as problem:
         raise AccessError(f"{host.account}: {path}: {problem.strerror}") from problem
     marked = [words for line in lines if len(words := line.split()) > 3]
@@ -180,7 +180,7 @@ def _load_known_hosts(client: paramiko.SSHClient, host: SshHost) -> None:
 
 
 class _Refuse(paramiko.MissingHostKeyPolicy):
-    """Trusts nobody whose key is not in the file."""
+    """Rejects hosts whose key is not in the known_hosts file."""
 
     def __init__(self, host: SshHost) -> None:
         self._host = host

@@ -15,7 +15,7 @@ from tuner.hosts.conversation import ProcessConversation
 
 @dataclass(frozen=True, slots=True)
 class NodeConnector(ChildConnector):
-    """Runs commands as root inside one node."""
+    """Runs commands as root in the namespaces of one node."""
 
     node: Node
 

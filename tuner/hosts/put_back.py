@@ -1,7 +1,7 @@
-"""Putting a host back from what was written down on it; and whether that can be believed.
+"""Restoring a host from the journals stored on it, after checking that they can be trusted.
 
-What lies there is run by us, as root. Whoever can write a directory above it can put another in its
-place, so all of them are looked at.
+The scripts in that directory are run as root. Anyone who can write to one of its parent directories
+could replace it, so all of them are checked.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from tuner.errors import TestbedError
 from tuner.hosts.connector import CommandFailed, Connector
 
 PUT_BACK = "put-back.sh"
-#: Longer than a host takes at its slowest, when another is putting it back already.
+#: Longer than the slowest restore, including the wait for another one already under way.
 _PUT_BACK_TIMEOUT_S = 1800.0
 
-#: Takes the directory. Says what is wrong, and nothing when all is well; what is not there yet is
-#: well. In a directory like /tmp nobody can replace what is another's.
+#: Argument: the directory. Prints what is wrong, nothing when all is well; the directory need not
+#: exist yet. In a sticky directory such as /tmp nobody can replace other users' entries.
 _LOOK = r"""
 own=$(id -u)
 at=$1
@@ -42,8 +42,9 @@ done
 
 
 def check_own(connector: Connector, directory: str) -> None:
-    """Raises TestbedError when somebody else could put anything into a directory, or another in its
-    place. ``directory``: an absolute path; one that is not there yet is well.
+    """Raise TestbedError when another user could write to a directory or replace it.
+
+    ``directory``: an absolute path; it need not exist yet.
     """
     result = connector.ask(["sh", "-c", _LOOK, "sh", directory])
     if result.status != 0:
@@ -56,15 +57,16 @@ def check_own(connector: Connector, directory: str) -> None:
 
 
 def restore_all(connector: Connector, directory: str, mark: str = "") -> list[str]:
-    """Put a host back from all journals below ``directory``; a sentence for each. Whoever holds it
-    holds it no longer. ``mark``: does nothing when somebody else than this one holds it by then.
+    """Restore a host from all journals below ``directory``; return a sentence for each. This ends
+    the current lease. ``mark``: do nothing if the lease no longer belongs to this owner by then.
 
-    Raises CommandFailed, with what was said, when one cannot be put back; the others are.
+    Raises CommandFailed, quoting the output, when a journal cannot be restored; the others still
+    are.
     """
     if connector.ask(["test", "-d", directory]).status != 0:
         return []
     check_own(connector, directory)
-    # By its input: a host whose disk takes nothing any more must not keep us from it.
+    # The script is sent as input, so that it also runs on a host whose disk is not writable.
     argv = ["sh", "-s", directory, *([mark] if mark else [])]
     script = (files("tuner.hosts") / "scripts" / PUT_BACK).read_bytes()
     result = connector.change(argv, input=script, timeout_s=_PUT_BACK_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""Turns an argument list into the one string that an SSH server hands to a login shell."""
+"""Turns an argument list into the single string that an SSH server passes to a login shell."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Sequence
 
 
 def quote(argv: Sequence[str]) -> str:
-    """The command line that a POSIX shell reads back as exactly ``argv``.
+    """The command line that a POSIX shell parses back into exactly ``argv``.
 
-    Raises ValueError for an argument with a null character: no program can be given one.
+    Raises ValueError for an argument with a null character, which cannot be passed to a program.
     """
     refuse_null(argv)
     return shlex.join(argv)
 
 
 def refuse_null(argv: Sequence[str]) -> None:
-    """Raise ValueError when an argument holds a null character, or when there is no program."""
+    """Raise ValueError when an argument contains a null character, or ``argv`` is empty."""
     if not argv:
         raise ValueError("a command without a program")
     for number, word in enumerate(argv):

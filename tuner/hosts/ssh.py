@@ -1,9 +1,9 @@
 """Connector to a host by SSH.
 
-Owns one exchange with a host's supervisor (``supervisor.py``) over a channel, and how long it may
-take. The host needs python3 (3.9 or newer) and a login shell that runs what it is given; nothing is
-installed there. A command that nobody waits for any more is killed on the host: the supervisor
-notices the end of the connection, and ends its own command when the time is up in any case.
+Owns one exchange with a host's supervisor (``supervisor.py``) over a channel, and its time limits.
+The host needs python3 (3.9 or newer) and a login shell that can run commands; nothing is installed
+there. A command that nobody is waiting for any more is killed on the host: the supervisor notices
+that the connection has closed, and in any case enforces the command's own time limit.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from tuner.hosts.quoting import quote, refuse_null
 from tuner.hosts.ssh_conversation import SshConversation
 from tuner.interruption import uninterrupted
 
-#: Slower than this, input on its way to a host and answers from it are given up.
+#: Transfers of input and answers that are slower than this are given up.
 _LEAST_BYTES_PER_S = 100_000
 _CHUNK_BYTES = 65536
-#: How much of the output beside the answer is kept, for errors.
+#: How much output other than the answer is kept for error messages.
 _NOISE_BYTES = 4096
 _NOISE_CHARACTERS = 400
 _STATUS_PATIENCE_S = 2.0
 
 
 class SshConnector(Direct):
-    """Runs commands on one host, all over one connection, for several threads at once.
+    """Runs commands on one host over a single connection; safe to use from several threads.
 
-    With ``SshHost.sudo`` they run as root. Raises AccessError when the host is not let in or not
-    trusted, TransportError when a command did not reach it or did not come back; a plain command
-    is then ended on the host, but it may have done its work before.
+    With ``SshHost.sudo`` they run as root. Raises AccessError when login fails or the host is not
+    trusted, TransportError when a command did not reach the host or its result did not come back;
+    a plain command is then killed on the host, but may already have taken effect.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class SshConnector(Direct):
         self._patience = patience or Patience()
         self._link = Link(host, self._patience, opener)
         self._sudo = ("sudo", "-n", "--") if host.sudo else ()
-        #: Of the start of the machine that last answered.
+        #: Boot identifier of the host at its last answer.
         self._boot_id = ""
         self._command = quote([*self._sudo, *BOOTSTRAP])
 
@@ -82,7 +82,7 @@ class SshConnector(Direct):
     def run(
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
     ) -> CommandResult:
-        """See Connector.run. The limit counts from when the host has the command."""
+        """See Direct.run. The time limit starts when the host has received the command."""
         answer = self._run(argv, input, timeout_s)
         return decoded(self.host, argv, answer.status, answer.stdout, answer.stderr)
 
@@ -125,7 +125,7 @@ class SshConnector(Direct):
         timeout_s: float = 3600.0,
         reconnect_s: float = 300.0,
     ) -> CommandResult:
-        """Run a command that goes on when the connection is lost; see ``detached.run``."""
+        """Run a command that survives a lost connection; see ``detached.run``."""
         refuse_null(argv)
         waiting = detached.Waiting(timeout_s, reconnect_s, self._patience.keepalive_s)
         with self._naming_command(argv):
@@ -136,7 +136,7 @@ class SshConnector(Direct):
         return decoded(self.host, argv, result_.status, result_.stdout, result_.stderr)
 
     def close(self) -> None:
-        """Let go of the connection. A command that still waits gets a TransportError."""
+        """Close the connection. Commands still waiting on it raise TransportError."""
         self._link.close()
 
     def _run(self, argv: Sequence[str], input: bytes, timeout_s: float) -> Answer:
@@ -149,7 +149,7 @@ class SshConnector(Direct):
 
     @contextmanager
     def _naming_command(self, argv: Sequence[str]) -> Iterator[None]:
-        """Let a lost connection tell which command it cut off."""
+        """Add host and command to the details of a TransportError."""
         try:
             yield
         except TransportError as problem:
@@ -157,7 +157,7 @@ class SshConnector(Direct):
             raise
 
     def _exchange(self, request: Request, what: str, limit_s: float) -> Answer:
-        """Ask the host's supervisor something that takes it at most ``limit_s``."""
+        """Send the host's supervisor a request that takes it at most ``limit_s`` to answer."""
         reader = AnswerReader()
         with self._link.session() as session:
             channel = session.channel
@@ -180,7 +180,7 @@ class SshConnector(Direct):
     def _listen(
         self, channel: paramiko.Channel, reader: AnswerReader, what: str, deadline: float
     ) -> Answer:
-        """Wait for the answer for as long as the host shows that it lives."""
+        """Wait for the answer as long as the host sends signs of life, until ``deadline``."""
         noise = b""
         awake = select.poll()
         with uninterrupted():
@@ -188,7 +188,7 @@ class SshConnector(Direct):
         while True:
             silence_s = min(self._patience.silence_s, deadline - time.monotonic())
             if silence_s <= 0 or not awake.poll(1000 * silence_s):
-                self._link.drop(channel)  # it would only keep others waiting as well
+                self._link.drop(channel)  # others would wait on it in vain too
                 raise TransportError(
                     f"{self.host}: {what}: the connection is dead: nothing came from the host for "
                     f"{silence_s:.3g} s"
@@ -205,7 +205,7 @@ class SshConnector(Direct):
                 raise self._no_answer(channel, what, noise.decode(errors="replace"))
 
     def _no_answer(self, channel: paramiko.Channel, what: str, noise: str) -> TestbedError:
-        """Why the host's supervisor said nothing."""
+        """The error that explains why the host's supervisor did not answer."""
         channel.status_event.wait(_STATUS_PATIENCE_S)
         words = " ".join(noise.split())[-_NOISE_CHARACTERS:]
         user = self._host.user

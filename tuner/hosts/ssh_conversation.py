@@ -1,7 +1,7 @@
 """A conversation with a command on a host that is reached by SSH.
 
-It is started plainly, without a supervisor, and ends by itself when nobody speaks with it any more:
-what is spoken with here waits for a word before it does anything.
+The command is started directly, without a supervisor. It must exit when its standard input closes;
+the commands used here do, since they wait for a line before they do anything.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _END_PATIENCE_S = 10.0
 
 
 class SshConversation:
-    """See Conversation. ``closing``: lets go of the channel."""
+    """See Conversation. ``closing``: closes the channel."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class SshConversation:
             self._channel.sendall(f"{line}\n".encode())
 
     def kill(self) -> None:
-        """See Conversation.kill: the command finds its input at an end, and ends."""
+        """See Conversation.kill: the command reads end of file and exits."""
         self._closing.close()
 
     def end(self) -> CommandResult:

@@ -1,18 +1,18 @@
-"""Runs commands on a host for fstune; sent there for many requests, and run by its python3.
+"""Runs commands on a host for fstune; sent once for many requests, and run by the host's python3.
 
-Owns the host's side of ``exchange.py``: it starts a command in a session of its own, gives it its
-input, keeps its output within limits, kills its whole process group when its time is up, and tells
-how it ended. It stands alone: standard library only, Python 3.9 or newer, nothing of ours imported.
+Owns the host's side of ``exchange.py``: it starts a command in a session of its own, passes it its
+input, limits its output, kills its whole process group when its time is up, and reports how it
+ended. It is self-contained: standard library only, Python 3.9 or newer, no imports from fstune.
 
-A request is one line of JSON on standard input and then the bytes of the command's input; an answer
-is the request's mark, one line of JSON, and the bytes of standard output and error. The end of
-standard input means that nobody waits any more: the command of a plain request is killed then. A
-newline is written now and then while a command runs, and answers an empty line between two
-requests, so that the other side knows that host and connection live. Each request has a process.
+A request is one line of JSON on standard input, followed by the command's input; an answer is the
+request's mark, one line of JSON, and the bytes of standard output and standard error. End of file
+on standard input means that nobody is waiting any more: the command of a plain request is then
+killed. As signs of life, a newline is written periodically while a command runs, and in reply to an
+empty line between two requests. Each request is served by a process of its own.
 
-A detached command has a directory named by its run: whoever makes it starts the command, everybody
-else finds it there, so that a run is started once however often it is asked for. Its keeper holds a
-lock in it as long as it lives, and leaves the answer there.
+A detached command has a directory named after its run. The request that creates the directory
+starts the command; later ones attach to it, so a run is started only once however often it is
+requested. Its keeper process holds a lock there while it lives, and stores the answer there.
 """
 
 from __future__ import annotations
@@ -29,39 +29,39 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-#: How often a running command's output is measured, and a run that goes on is looked at.
+#: How often a running command's output is measured, and a run in progress is polled.
 _TICK_S = 0.05
 _LOOK_S = 0.02
-#: How long a command that was killed may take to be gone, and a keeper to say so.
+#: How long a killed command may take to disappear, and its keeper to report that.
 _DEATH_S = 5.0
 _START_TICKS_FIELD = 19  # field 22 of proc(5) stat, counted after the command name
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
-#: Where programs are, for accounts whose own path leaves out those of administrators.
+#: Appended to PATH, for accounts whose PATH lacks the directories of system programs.
 _PROGRAMS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _OPEN_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
-#: The answer for a command: how it ended, its exit status, and its output.
+#: Header (how the command ended, its exit status), standard output, standard error.
 Answer = tuple[dict[str, Any], bytes, bytes]
 
 
 class Disconnected(Exception):
-    """Nobody waits for the answer any more."""
+    """Nobody is waiting for the answer any more."""
 
 
 class Client:
-    """Whoever asked: its request, whether it is still there, and the way back to it."""
+    """The requesting side: its request, whether it is still connected, and how to answer it."""
 
     def __init__(self, line: bytes) -> None:
         self.request: dict[str, Any] = json.loads(line) if line.endswith(b"\n") else {}
         length = self.request.get("input_bytes", -1)
         self.input = sys.stdin.buffer.read(max(0, length))
         if len(self.input) != length:
-            raise Disconnected  # cut off in the middle: nothing was done
+            raise Disconnected  # truncated request: nothing was done
         self._silent_since = time.monotonic()
 
     def check(self) -> None:
-        """Raise Disconnected when the other side is; keep it informed that we are not."""
+        """Raise Disconnected when the other side is gone; send it a sign of life when due."""
         hung_up = select.poll()
         hung_up.register(0, select.POLLIN)
         if hung_up.poll(0) and not os.read(0, 1):
@@ -71,7 +71,7 @@ class Client:
             _write(1, b"\n")
 
     def tell(self, answer: Answer) -> None:
-        """Send the answer, and of which start of the machine it is. Raises Disconnected."""
+        """Send the answer with the current boot identifier. Raises Disconnected."""
         header, out, err = answer
         full = ({**header, "boot_id": boot_id()}, out, err)
         _write(1, b"\n" + self.request["mark"].encode() + _packed(full))
@@ -93,14 +93,14 @@ def _packed(answer: Answer) -> bytes:
 
 
 class Command:
-    """A command under way. Its output goes to memory, not to pipes: a daemon that it leaves behind
-    may keep its descriptors.
+    """A running command. Its output goes to memory files, not pipes: a daemon that it leaves behind
+    may keep the descriptors open.
     """
 
     def __init__(self, request: dict[str, Any], data: bytes) -> None:
         self._limit_bytes: int = request["limit_bytes"]
         self._timeout_s: float = request["timeout_s"]
-        # The kernel's word that a child ended arrives as a byte here and cuts the waiting short.
+        # SIGCHLD writes a byte to this pipe, which wakes the wait in ``finish``.
         self._woken, self._wake = os.pipe()
         os.set_blocking(self._woken, False)
         os.set_blocking(self._wake, False)
@@ -116,7 +116,7 @@ class Command:
             self._become([word.encode("utf-8", "surrogateescape") for word in request["argv"]])
 
     def _become(self, argv: list[bytes]) -> None:
-        """In the child: turn into the command, or say why not, as a shell does."""
+        """In the child: exec the command; on failure, report why as a shell does."""
         try:
             os.setsid()
             for number, descriptor in enumerate((self._inp, self._out, self._err)):
@@ -132,7 +132,7 @@ class Command:
             os._exit(126)
 
     def finish(self, check: Callable[[], None]) -> Answer:
-        """Wait for its end; kill it when its time or its output is beyond the limit, or when
+        """Wait for the command to end; kill it when it exceeds its time or output limit, or when
         ``check`` raises.
         """
         deadline = time.monotonic() + self._timeout_s
@@ -161,7 +161,7 @@ class Command:
         return header, out, err
 
     def _status(self) -> int | None:
-        """Its exit status, negative for the signal that ended it; None while it runs."""
+        """Exit status, or negative signal number; None while the command runs."""
         pid, status = os.waitpid(self.pid, os.WNOHANG)
         return os.waitstatus_to_exitcode(status) if pid else None
 
@@ -170,10 +170,10 @@ class Command:
         return max(sizes) > self._limit_bytes
 
     def _kill(self) -> bool:
-        """Kill its group; whether it is gone. What the kernel holds does not die."""
+        """Kill the process group; return whether the command is gone, not stuck in the kernel."""
         deadline = time.monotonic() + _DEATH_S
         while time.monotonic() < deadline:
-            for end in (os.killpg, os.kill):  # its group may not be there yet
+            for end in (os.killpg, os.kill):  # the group may not exist yet
                 with contextlib.suppress(ProcessLookupError):
                     end(self.pid, signal.SIGKILL)
             if self._status() is not None:
@@ -183,7 +183,7 @@ class Command:
 
 
 def _environment() -> dict[str, str]:
-    """The account's own, but messages in English and administrators' programs within reach."""
+    """The account's environment, but with English messages and system programs in PATH."""
     path = os.environ.get("PATH", "").split(":")
     path += [place for place in _PROGRAMS if place not in path]
     environment = {k: v for k, v in os.environ.items() if k not in ("LANGUAGE", "LC_CTYPE")}
@@ -191,7 +191,7 @@ def _environment() -> dict[str, str]:
 
 
 def boot_id() -> str:
-    """What tells one start of the machine from the next."""
+    """The identifier of the current boot."""
     with open(BOOT_ID) as file:
         return file.read().strip()
 
@@ -209,7 +209,7 @@ class Run:
         self._identity = {"argv": client.request["argv"], "boot_id": boot_id()}
 
     def attend(self) -> Answer:
-        """Start the command unless the run is there; wait some time for its answer."""
+        """Start the command unless the run exists; wait up to ``wait_s`` for its answer."""
         request = self._client.request
         if request["boot_id"] != self._identity["boot_id"]:
             return _only("rebooted")
@@ -221,12 +221,12 @@ class Run:
             return self._wait()
         except FileNotFoundError:
             if not os.path.isdir(self._place):
-                return _only("unknown")  # somebody else has its answer and removed it
+                return _only("unknown")  # somebody else got its answer and removed it
             self._end_process()
             return _only("lost")
 
     def _wait(self) -> Answer:
-        """Its answer, when it comes in time. Raises FileNotFoundError when there will be none."""
+        """The answer, or ``running``. Raises FileNotFoundError when there will be none."""
         request = self._client.request
         document = json.loads(self._read("request"))
         if document["boot_id"] != request["boot_id"]:
@@ -242,21 +242,21 @@ class Run:
         return _unpacked(self._read("answer"))
 
     def forget(self) -> Answer:
-        """End the command if it still runs, and remove all of it."""
+        """Kill the command if it still runs, and remove the run's directory."""
         if os.path.isdir(self._place):
             deadline = time.monotonic() + 2 * _DEATH_S
             while self._of_now() and self._is_kept() and time.monotonic() < deadline:
                 self._client.check()
                 self._end_process()
                 time.sleep(_TICK_S)
-            # At once for all who still look for its answer.
+            # Renamed first: it disappears atomically for others still waiting for the answer.
             os.rename(self._place, aside := f"{self._place}.{os.getpid()}")
             _remove(aside)
         return _only("forgotten")
 
     def _start(self) -> None:
-        # Made aside and moved into place, so that a run is seen locked or not at all. To move it on
-        # one that is there already fails: that one was first.
+        # Created under another name and renamed, so that a run is never visible without its lock.
+        # The rename fails if the run exists already: another request was first.
         fresh = f"{self._place}.{os.getpid()}"
         os.mkdir(fresh, 0o700)
         lock = os.open(os.path.join(fresh, "lock"), _OPEN_NEW, 0o600)
@@ -273,14 +273,14 @@ class Run:
         os.close(lock)
 
     def _keep(self) -> None:
-        """In the child: be the command's keeper, whatever becomes of the connection."""
+        """In the child: act as the command's keeper, even if the connection is lost."""
         try:
             os.setsid()
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
             for descriptor in (0, 1, 2):
                 os.dup2(os.open("/dev/null", os.O_RDWR), descriptor)
             command = Command(self._client.request, self._client.input)
-            # By number and start time: another process may have the number later.
+            # With the start time too, since the process ID may be reused later.
             _store(self._place, "process", f"{command.pid} {_started(command.pid)}".encode())
             _store(self._place, "answer", _packed(command.finish(lambda: None)))
         finally:
@@ -293,14 +293,14 @@ class Run:
         return True
 
     def _end_process(self) -> None:
-        """Kill the command's group, should it be there; its keeper then leaves an answer."""
+        """Kill the command's group if it exists; its keeper then stores an answer."""
         with contextlib.suppress(FileNotFoundError, ProcessLookupError, ValueError):
             pid, started = self._read("process").split()
             if self._of_now() and _started(int(pid)) == started.decode():
                 os.killpg(int(pid), signal.SIGKILL)
 
     def _of_now(self) -> bool:
-        """Whether the machine has not been restarted since the run began."""
+        """Whether the run was started in the current boot."""
         return bool(json.loads(self._read("request"))["boot_id"] == self._identity["boot_id"])
 
     def _read(self, name: str) -> bytes:
@@ -319,8 +319,8 @@ def _unpacked(data: bytes) -> Answer:
 
 
 def _home(path: str, run_id: str) -> str:
-    """A directory of this account alone: the one that has the run, if any has. Anybody can make one
-    of this name first: then ours has another, which begins like it.
+    """A directory private to this account, preferably the one that contains the run. Anybody can
+    create one of this name first; ours then has a suffix.
     """
     parent, name = os.path.split(path)
     candidates = (os.path.join(parent, one) for one in os.listdir(parent) if one.startswith(name))
@@ -333,14 +333,14 @@ def _home(path: str, run_id: str) -> str:
 
 
 def _own(path: str) -> bool:
-    """Whether it is a directory that nobody else can enter."""
+    """Whether the path is a directory of ours that nobody else can access."""
     status = os.lstat(path)
     private = stat.S_ISDIR(status.st_mode) and not status.st_mode & 0o077
     return private and status.st_uid == os.geteuid()
 
 
 def _store(directory: str, name: str, content: bytes) -> None:
-    """Write a file that is there whole or not at all, even after a crash."""
+    """Write a file atomically and durably."""
     path = os.path.join(directory, name)
     _write(descriptor := os.open(f"{path}.new", _OPEN_NEW, 0o600), content)
     os.fsync(descriptor)
@@ -361,7 +361,7 @@ def _sync(directory: str) -> None:
 
 
 def _started(pid: int) -> str:
-    """When a process began, in ticks since the machine started; "" when there is none."""
+    """Start time of a process in ticks since boot; "" if there is no such process."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
         return file.read().rpartition(")")[2].split()[_START_TICKS_FIELD]
     return ""
@@ -380,7 +380,7 @@ def _answer(client: Client) -> Answer:
 
 
 def main() -> None:
-    """Answer the requests on standard input. Commands start in /: no file system is held."""
+    """Answer requests on standard input. Runs in /, so as not to keep a file system busy."""
     os.chdir("/")
     with contextlib.suppress(Disconnected):
         while line := sys.stdin.buffer.readline():
@@ -392,7 +392,7 @@ def main() -> None:
                 client.tell(_answer(client))
                 break
             if os.waitpid(pid, 0)[1] != 0:
-                break  # the other side hears the end of what will not be answered
+                break  # no answer will come: the other side sees end of file
     os._exit(0)
 
 

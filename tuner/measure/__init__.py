@@ -1,1 +1,1 @@
-"""Measurements: runs the workload on the clients of a testbed and turns its report into records."""
+"""Measurements: running the workload on a testbed's clients and parsing its reports."""

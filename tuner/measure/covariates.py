@@ -1,10 +1,10 @@
-"""Covariates of a run: what others did to the machines meanwhile, out of its diagnostics. Pure.
+"""Covariates of a run: unrelated load on the machines, computed from its diagnostics. Pure.
 
-A covariate explains noise only while no configuration has a part in it. So all that the measured
-programs and the workload use themselves is taken off, and so are interrupts, most of which their
-packets cause. What is left depends on a configuration in two ways at most: through threads of the
-kernel that work for the programs, and through what each run costs whatever its length. Whether it
-does is tested where covariates are used (``tuner.judge.adjustment``).
+A covariate explains noise only as long as the configuration does not influence it. Processor time
+of the measured programs and the workload is therefore subtracted, and so are interrupts, most of
+which are caused by their packets. The rest can depend on the configuration in only two ways:
+through kernel threads that work for the programs, and through fixed costs of each run, whatever its
+length. Whether it does is tested where covariates are used (``tuner.judge.adjustment``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 from tuner.model import COVARIATES
 
-#: The prefix of the numbers of the machine that the server is on.
+#: Prefix of the numbers of the server's machine.
 _SERVER: Final = "host"
 _MACHINE: Final = ".machine"
 _PROGRAM: Final = ".cpu_s"
@@ -23,14 +23,13 @@ Diagnostics = Mapping[str, float | str]
 
 
 def covariates(diagnostics: Diagnostics) -> dict[str, float]:
-    """The covariates of a run by name (``COVARIATES``), each in processors: seconds of processor
-    time in each second of the run, the mean over the machines of its role.
+    """The covariates of a run by name (``COVARIATES``), in processors: seconds of processor time
+    per second of the run, averaged over the machines of a role.
 
-    ``others``: used by what is neither a watched program nor the workload; ``stolen``: taken by
-    the hypervisor; ``iowait``: idle while waiting for a disk. ``server`` is the server's machine,
-    ``clients`` are those of the clients. Where a client is on the server's machine they are one
-    role, ``server``. What cannot be known for certain is left out: a counter that is missing gives
-    none.
+    ``others``: used by anything but the watched programs and the workload; ``stolen``: taken by the
+    hypervisor; ``iowait``: idle while waiting for a disk. Roles: ``server`` is the server's
+    machine, ``clients`` are the machines of the clients; if a client runs on the server's machine,
+    all of them form the role ``server``. A covariate is omitted if one of its counters is missing.
     """
     clients = {
         name.removesuffix(_MACHINE): value
@@ -60,7 +59,7 @@ def covariates(diagnostics: Diagnostics) -> dict[str, float]:
 
 
 def covariate_row(diagnostics: Diagnostics) -> tuple[float | None, ...]:
-    """The covariates in the order of ``COVARIATES``, None for one not known; () without any."""
+    """The covariates in the order of ``COVARIATES``, None for unknown ones; () without any."""
     row = covariates(diagnostics)
     return tuple(row.get(name) for name in COVARIATES) if row else ()
 
@@ -68,7 +67,7 @@ def covariate_row(diagnostics: Diagnostics) -> tuple[float | None, ...]:
 def _others_s(
     diagnostics: Diagnostics, machines: Iterable[str], clients: Mapping[str, str]
 ) -> float | None:
-    """Processor seconds on these machines of what is none of ours, nor an interrupt."""
+    """Processor seconds on these machines except those of our programs and of interrupts."""
     busy = _total(diagnostics, machines, "busy_s")
     interrupts = [_total(diagnostics, machines, what) for what in ("irq_s", "softirq_s")]
     values = [busy, *interrupts, *(_programs_s(diagnostics, at, clients) for at in machines)]
@@ -79,8 +78,10 @@ def _others_s(
 
 
 def _programs_s(diagnostics: Diagnostics, machine: str, clients: Mapping[str, str]) -> float | None:
-    """Processor seconds of the watched programs on a machine. On the server's each is a process; a
-    client in the kernel has none, and its work is the workload's.
+    """Processor seconds of the watched programs on a machine; None when unknown.
+
+    On the server's machine every program must be a process. Elsewhere a client may run in the
+    kernel, without a process; its work then counts as the workload's.
     """
     names = {name.removesuffix(_PROGRAM) for name in diagnostics if name.endswith(_PROGRAM)}
     there = [where for where, at in clients.items() if at == machine]
@@ -93,7 +94,7 @@ def _programs_s(diagnostics: Diagnostics, machine: str, clients: Mapping[str, st
 
 
 def _total(diagnostics: Diagnostics, machines: Iterable[str], name: str) -> float | None:
-    """The sum of a number of these machines; None when one of them is not known."""
+    """The sum of one counter over these machines; None when it is unknown for one of them."""
     numbers = [_number(diagnostics, f"{machine}.{name}") for machine in machines]
     values = [value for value in numbers if value is not None]
     return sum(values) if len(values) == len(numbers) else None

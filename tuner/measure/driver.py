@@ -1,8 +1,8 @@
-"""Drives the workload engine on a client: ships it, runs its stages, reads its reports.
+"""Drives the workload engine on a client: installs it, runs its stages, reads its reports.
 
-Owns what happens around a run: caches made cold where a stage needs it, time limits, cleaning up
-after a run that failed. What the workload does is the engine's matter (``workloads``); several
-clients at once are that of ``together``.
+Owns what happens around a run: making caches cold where a stage needs it, time limits, cleaning up
+after a failed run. The workload itself is implemented by the engine (``workloads``); ``together``
+runs it on several clients at once.
 """
 
 from __future__ import annotations
@@ -24,28 +24,29 @@ from tuner.model import ComponentResult
 from workloads import Spec
 from workloads.zipapp import build
 
-#: Time beyond the workload's own limit before its process is given up.
+#: Time beyond the workload's own limit after which its process is given up.
 GRACE_S = 20.0
 _CLEAN_TIMEOUT_S = 60.0
 _END_RUNS = Path(__file__).with_name("end_runs.py")
 _WORKLOAD_FAILED = 3
-#: The engine's word for a failure at its gate (``workloads.failure``).
+#: The engine's error kind for a failure at its gate (``workloads.failure``).
 _NOT_LET_GO = "start-gate"
-#: Operations of the engine all of whose bytes are written.
+#: Operations of the engine whose bytes all count as written.
 _WRITING = ("create", "rewrite", "append", "next-write", "random-write")
 
 
 class NotLetGo(WorkloadError):
-    """The engine waited in vain for the other clients, and did nothing."""
+    """The engine waited in vain for the other clients and did not start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A whole run: every component once. ``cpu_s``: processor time of the engine itself.
+    """The result of a complete run, with each component once.
 
-    ``clients``: the components of each client by its host, when several ran the workload; they are
-    put together in ``components``. ``written_bytes``: what the timed operations wrote, at least.
-    ``counted``: diagnostics that came with the report, of an engine that has nothing to watch.
+    ``cpu_s``: processor time of the engine itself. ``clients``: the components of each client by
+    host, when several ran the workload; ``components`` combines them. ``written_bytes``: lower
+    bound on the bytes written by the timed operations. ``counted``: diagnostics supplied with the
+    report itself, by an engine that has no probes.
     """
 
     components: Mapping[str, ComponentResult]
@@ -58,8 +59,8 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """The workload engine on one client host. ``directory`` there holds its files, ``target`` is
-    measured.
+    """The workload engine on one client host. ``directory``: where its files are installed;
+    ``target``: the directory in which it measures.
     """
 
     client: SpeakingConnector
@@ -72,7 +73,7 @@ class Engine:
     def install(
         cls, client: SpeakingConnector, directory: str, target: str, workload: Workload
     ) -> Engine:
-        """Ship engine and spec to a client."""
+        """Copy engine and workload spec to a client."""
         with tempfile.TemporaryDirectory() as scratch:
             archive = build(Path(scratch) / "workloads.pyz")
             client.put(f"{directory}/workloads.pyz", archive.path.read_bytes(), mode=0o755)
@@ -83,10 +84,11 @@ class Engine:
     def run(
         self, run_id: str, seed: int, make_cold: Callable[[], None], stage: Callable[[str], None]
     ) -> Report:
-        """Run every stage once. ``make_cold`` is called where a stage needs a cold cache, ``stage``
-        with the name of each one before it starts.
+        """Run every stage once. ``make_cold`` is called before each stage that needs a cold cache,
+        and ``stage`` with the name of each stage before it starts.
 
-        Raises WorkloadError naming operation, path and reason; the run's files are removed then.
+        On failure, removes the run's files and raises WorkloadError with operation, path and
+        reason.
         """
 
         def one(name: str, cold_before: int) -> Report:
@@ -99,30 +101,31 @@ class Engine:
             raise
 
     def clean(self, run_id: str) -> None:
-        """End a run and remove what it left behind, if anything; a client that does not answer is
-        left alone.
+        """Kill a run and remove its files, if there are any; ignore errors, such as a client that
+        does not answer.
         """
-        with suppress(TestbedError):  # cleaning up must not hide why it became necessary
+        with suppress(TestbedError):  # must not hide the error that made cleaning up necessary
             self.end_runs(run_id)
             self.remove(run_id)
 
     def remove(self, run_id: str) -> None:
-        """Remove what a run left behind, if anything. Raises TransportError."""
+        """Remove the files of a run, if there are any. Raises TransportError."""
         self.client.change(
             [*self._command("clean"), "--dir", self.target, "--run-id", word(run_id, "run")],
             timeout_s=_CLEAN_TIMEOUT_S,
         )
 
     def end_runs(self, prefix: str) -> None:
-        """End what still goes on of runs whose identifier begins with ``prefix``: of one whose
-        connection was lost, or whose campaign was killed. Raises TestbedError when it does not end.
+        """Kill remaining processes of runs whose identifier begins with ``prefix``, such as a run
+        whose connection was lost or whose campaign was killed. Raises TestbedError when one
+        survives.
         """
         program = f"{self.directory}/end_runs.py"
         argv = ["python3", program, f"{self.directory}/workloads.pyz", word(prefix, "run")]
         check_change(self.client, argv)
 
     def clean_leftovers(self, prefix: str) -> None:
-        """End runs whose identifier begins with ``prefix``, and remove what they left."""
+        """Kill runs whose identifier begins with ``prefix``, and remove their files."""
         self.end_runs(prefix)
         listing = self.client.ask(["ls", "-1", self.target])
         for name in listing.stdout.split():
@@ -132,7 +135,7 @@ class Engine:
                     self.remove(run_id)
 
     def run_stage(self, stage: str, run_id: str, seed: int) -> Report:
-        """Run one stage. Raises WorkloadError; what it left behind stays."""
+        """Run one stage. Raises WorkloadError; its files are not removed."""
         limit_s = self.workload.spec.wall_clock_limit_s + GRACE_S
         number = [part.name for part in self.workload.spec.stages].index(stage) + 1
         command = self.command(stage, run_id, seed)
@@ -159,8 +162,9 @@ def run_stages(
     stage: Callable[[str], None],
     run_one: Callable[[str, int], Report],
 ) -> Report:
-    """Run every stage of a spec by ``run_one`` (its name, the number of cold stages up to it), with
-    a cold cache where it needs one; all reports put together.
+    """Run every stage of a spec, with a cold cache where it needs one, and combine the reports.
+
+    ``run_one`` runs one stage, given its name and the number of cold stages so far, including it.
     """
     components: dict[str, ComponentResult] = {}
     clients: dict[str, dict[str, ComponentResult]] = {}
@@ -184,14 +188,14 @@ def run_stages(
 
 
 def read_report(result: CommandResult, stage: str) -> Report:
-    """What the engine reported of one stage. Raises WorkloadError when it failed, or said
-    nothing.
+    """Parse the engine's report of one stage. Raises WorkloadError when the stage failed or there
+    is no report.
     """
     return report_of(read_document(result, stage), stage)
 
 
 def read_document(result: CommandResult, stage: str) -> dict[str, Any]:
-    """The engine's document of a stage that is to be counted. Raises WorkloadError."""
+    """Parse the engine's JSON document of a successful stage. Raises WorkloadError."""
     if result.status not in (0, _WORKLOAD_FAILED):
         message = f"stage {stage}: the engine ended with {result.status}: {result.tail}"
         raise WorkloadError(message, failure_data(result))
@@ -208,7 +212,7 @@ def read_document(result: CommandResult, stage: str) -> dict[str, Any]:
 
 
 def report_of(document: Mapping[str, Any], stage: str) -> Report:
-    """A document as a report. Raises WorkloadError when something is missing in it."""
+    """Convert a document to a report. Raises WorkloadError when it is malformed."""
     try:
         sha256 = str(document["engine"]["sha256"])
         components = document["components"]

@@ -1,9 +1,9 @@
-"""Ends what still goes on of workload runs on this host.
+"""Kills workload runs that are still going on on this host.
 
-A program of its own, shipped to a client host and run by its python3 (standard library only, 3.9):
+A standalone program, copied to a client host and run by its python3 (standard library only, 3.9):
 ``end_runs.py ARCHIVE PREFIX`` kills every process that runs the engine in ARCHIVE with a run
-identifier that begins with PREFIX. Whoever gave such a run up may have lost sight of it; nobody may
-measure beside it. Exit status 1 when one does not die.
+identifier that begins with PREFIX. Such a run may have been abandoned without being killed, and
+must not disturb later measurements. Exit status 1 when a process cannot be killed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _POLL_S = 0.02
 
 
 def running(archive: str, prefix: str) -> list[int]:
-    """The processes of such runs."""
+    """Process IDs of runs whose identifier begins with ``prefix``."""
     return [
         int(name)
         for name in os.listdir("/proc")
@@ -39,11 +39,11 @@ def _words(pid: str) -> list[str]:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return file.read().decode("utf-8", "replace").split("\0")
     except OSError:
-        return []  # it has ended
+        return []  # the process has exited
 
 
 def main(archive: str, prefix: str) -> int:
-    """Kill until none is left; the exit status."""
+    """Kill matching processes until none is left; return the exit status."""
     deadline = time.monotonic() + _DEATH_S
     while pids := running(archive, prefix):
         if time.monotonic() > deadline:

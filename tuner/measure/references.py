@@ -1,7 +1,7 @@
-"""References: paths that are not tuned, measured with the same workload beside the one that is.
+"""References: paths that are not tuned, measured with the same workload as the tuned one.
 
-Owns what a path must be to be one, and how its cold reads are made cold: the contents of the run's
-own files are dropped from the client's page cache, never the caches of the whole host.
+Owns the requirements on such a path, and how its cold reads are made cold: only the contents of the
+run's own files are dropped from the client's page cache, never the caches of the whole host.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _UNCACHE_TIMEOUT_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class ReferencePlan:
-    """A reference as asked for: its name in reports, its directory on the client, and of how
-    many blocks one measures it.
+    """A reference as requested. ``name``: in reports; ``path``: its directory on the client;
+    ``every``: it is measured in every Nth block.
     """
 
     name: str
@@ -36,7 +36,7 @@ class ReferencePlan:
 
 @dataclass(frozen=True, slots=True)
 class ReferencePath:
-    """A reference on a client host. ``install`` makes one."""
+    """A reference on a client host. Create one with ``install``."""
 
     plan: ReferencePlan
     engine: Engine
@@ -50,9 +50,9 @@ class ReferencePath:
         plan: ReferencePlan,
         workload: Workload,
     ) -> ReferencePath:
-        """Ship what it needs to ``directory`` of the client. ``tuned``: what is tuned, there.
+        """Copy the required files to ``directory`` on the client. ``tuned``: the tuned path there.
 
-        Raises SpecError when the path is missing, cannot be written to or is itself tuned.
+        Raises SpecError when the path is missing, is not writable or is itself tuned.
         """
         _check_path(client, tuned, plan)
         client.put(f"{directory}/uncache.py", _UNCACHE.read_bytes())
@@ -61,8 +61,8 @@ class ReferencePath:
     def run(
         self, run_id: str, seed: int, stage: Callable[[str], None]
     ) -> tuple[Report, PageCache | None]:
-        """Run every stage once; also what became of the page cache before the cold ones, None when
-        there are none. Raises WorkloadError, see ``Engine.run``.
+        """Run every stage once; also return whether the page cache was dropped before the cold
+        stages, None when there are none. Raises WorkloadError, see ``Engine.run``.
         """
         cold: list[PageCache] = []
         report = self.engine.run(run_id, seed, lambda: cold.append(self._make_cold(run_id)), stage)
@@ -95,7 +95,7 @@ def install_references(
     plans: Sequence[ReferencePlan],
     workload: Workload,
 ) -> tuple[ReferencePath, ...]:
-    """All references of a testbed, on one client. Raises as ``ReferencePath.install``."""
+    """Install all references of a testbed on one client; see ``ReferencePath.install``."""
     return tuple(ReferencePath.install(client, directory, tuned, plan, workload) for plan in plans)
 
 
@@ -107,7 +107,7 @@ def _check_path(client: Connector, tuned: str, plan: ReferencePlan) -> None:
     device, _, kind = result.stdout.strip().partition(" ")
     if kind != "directory":
         raise SpecError(f"{where} is no directory but a {kind}")
-    # Not by its name alone: a link or a bind mount would hide where it leads.
+    # Compares devices, since a path can lead elsewhere through a link or bind mount.
     own = check(client, ["stat", "--dereference", "--format=%d", "--", tuned]).strip()
     if device == own:
         raise SpecError(f"{where} is on the file system that is tuned; name one that is not")

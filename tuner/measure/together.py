@@ -1,9 +1,9 @@
-"""Runs the workload on several clients at once: released together before every phase, their
-results put together.
+"""Runs the workload on several clients at once: starts every phase on all of them together, and
+merges their results.
 
-Owns what one client alone does not need: the gate that all wait at, the end of all when one fails,
-and whose files each client works on. Every client has files of its own; each stage that needs a
-cold cache moves every client on to the files of the next, so that nobody reads what it wrote.
+Owns what only several clients need: the gate at which all wait, stopping all when one fails, and
+the assignment of files to clients. Every client has files of its own; before each stage that needs
+a cold cache, every client moves on to the files of the next one, so that none reads what it wrote.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from workloads import merge
 
 _READY = "ready "
 
-#: What a client is waiting to begin, what its command came to, or why it came to nothing.
+#: The phase that a client is ready to start, the result of its command, or why there is none.
 Message = str | CommandResult | Exception
 
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """The workload engine on several client hosts; ``speakers`` are those of ``engines``, in the
-    same order.
+    """The workload engine on several client hosts. ``speakers``: the connectors of ``engines``, in
+    the same order.
     """
 
     engines: tuple[Engine, ...]
@@ -53,7 +53,7 @@ class Together:
     def install(
         cls, clients: Sequence[SpeakingConnector], directory: str, target: str, workload: Workload
     ) -> Together:
-        """Ship engine and spec to every client, to all at once."""
+        """Copy engine and spec to all clients concurrently."""
         with ThreadPoolExecutor(len(clients)) as pool:
             engines = pool.map(
                 lambda client: Engine.install(client, directory, target, workload), clients
@@ -63,7 +63,7 @@ class Together:
     def run(
         self, run_id: str, seed: int, make_cold: Callable[[], None], stage: Callable[[str], None]
     ) -> Report:
-        """Run every stage once, on all clients; see ``Engine.run``. A failure names its client."""
+        """Run every stage once on all clients; see ``Engine.run``. Errors name the client."""
 
         def one(name: str, cold_before: int) -> Report:
             return self._run_stage(name, run_id, seed, cold_before)
@@ -75,17 +75,17 @@ class Together:
             raise
 
     def end_runs(self, prefix: str) -> None:
-        """See ``Engine.end_runs``: on every client."""
+        """See ``Engine.end_runs``; on every client."""
         with ThreadPoolExecutor(len(self.engines)) as pool:
             list(pool.map(lambda engine: engine.end_runs(prefix), self.engines))
 
     def clean_leftovers(self, prefix: str) -> None:
-        """See ``Engine.clean_leftovers``: all clients see the same files, so one cleans up."""
+        """See ``Engine.clean_leftovers``. All clients share the files, so one of them cleans up."""
         self.end_runs(prefix)
         self.engines[0].clean_leftovers(prefix)
 
     def _run_stage(self, stage: str, run_id: str, seed: int, cold_before: int) -> Report:
-        """Run one stage on all clients, ``cold_before`` places on from their own files."""
+        """Run one stage on all clients, each shifted by ``cold_before`` from its own files."""
         commands = []
         for number, engine in enumerate(self.engines):
             part = (number + cold_before) % len(self.engines)
@@ -105,7 +105,7 @@ class Together:
         return replace(report_of(merged, stage), clients=clients)
 
     def _clean(self, run_id: str) -> None:
-        """See ``Engine.clean``: ended everywhere, then each client removes one part."""
+        """See ``Engine.clean``: kill the run everywhere, then each client removes one part."""
 
         def remove(part: int) -> None:
             self.engines[part].remove(_part_id(run_id, part))
@@ -116,7 +116,7 @@ class Together:
 
 
 class _Stage:
-    """One stage on several hosts: a thread listens to each, this one alone lets them go on."""
+    """One stage on several hosts: a thread listens to each; only the caller's releases them."""
 
     def __init__(
         self, name: str, speakers: Sequence[SpeakingConnector], deadline: float, limit_s: float
@@ -129,7 +129,7 @@ class _Stage:
         self._inbox: queue.SimpleQueue[tuple[int, Message]] = queue.SimpleQueue()
 
     def run(self, commands: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
-        """What every host reported, in their order. Nothing of it runs any more afterwards."""
+        """Return every host's report, in their order. Afterwards no command is left running."""
         threads: list[threading.Thread] = []
         try:
             for number, (speaker, command) in enumerate(zip(self._speakers, commands, strict=True)):
@@ -151,11 +151,11 @@ class _Stage:
                 if line.startswith(_READY):
                     self._inbox.put((number, line.removeprefix(_READY)))
             self._inbox.put((number, talk.end()))
-        except Exception as problem:  # whatever it is, the one who waits for it must hear of it
+        except Exception as problem:  # whatever it is, the waiting thread must receive it
             self._inbox.put((number, problem))
 
     def _conduct(self) -> list[dict[str, Any]]:
-        """Let all go on whenever all are ready, until every host has reported."""
+        """Release the hosts whenever all are ready, until every host has reported."""
         ready: dict[int, str] = {}
         documents: dict[int, dict[str, Any]] = {}
         while len(documents) < len(self._talks):
@@ -188,7 +188,7 @@ class _Stage:
 
     @contextmanager
     def _naming_client(self, number: int, reported: set[int]) -> Iterator[None]:
-        """Name the client that failed; and one that the others waited for in vain."""
+        """Add to errors the client that failed, and any that the others waited for in vain."""
         try:
             yield
         except WorkloadError as problem:
@@ -207,5 +207,5 @@ def _part_id(run_id: str, part: int) -> str:
 
 
 def part_seed(seed: int, part: int) -> int:
-    """Every part has other files: nothing is equal that would not be so with real users."""
+    """Seed of a part: each has different files, as those of different users would be."""
     return seed if part == 0 else random.Random(f"{seed}:part:{part}").randrange(2**32)

@@ -1,9 +1,9 @@
-"""Drops the contents of all files below a directory from this host's page cache, and looks.
+"""Drops the contents of all files below a directory from this host's page cache, and verifies it.
 
-A program of its own, shipped to a client host and run by its python3 (standard library only, 3.9):
+A standalone program, copied to a client host and run by its python3 (standard library only, 3.9):
 ``uncache.py DIRECTORY`` prints one JSON document, ``{"files": ..., "bytes": ..., "resident_bytes":
-...}``. What is still resident afterwards cannot be dropped: a file system in memory keeps it. Names
-and attributes stay cached in any case: only dropping all caches of the host would take those too.
+...}``. Pages that are still resident afterwards cannot be dropped, as on a file system in memory.
+Names and attributes stay cached in any case: only dropping all caches of the host would evict them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import os
 import sys
 
 _libc = ctypes.CDLL(None, use_errno=True)
-#: So much of a file is looked at in one piece.
+#: Size of the pieces in which a file is mapped to check residency.
 _WINDOW_BYTES = 1 << 30
 
 
 def drop(directory: str) -> dict[str, int]:
-    """Write back and drop everything below ``directory``; how much, and how much stayed.
+    """Write back and drop everything below ``directory``; return counts, including what stayed.
 
     Raises OSError.
     """
@@ -41,7 +41,7 @@ def drop(directory: str) -> dict[str, int]:
 
 
 def _write_back(directory: str) -> None:
-    """Only what has been written back can be dropped."""
+    """Flush the file system, since only pages that were written back can be dropped."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         if _libc.syncfs(descriptor) != 0:
@@ -52,11 +52,11 @@ def _write_back(directory: str) -> None:
 
 
 def _resident_bytes(descriptor: int, size: int) -> int:
-    """How much of a file is in memory, by mincore(2), in whole pages."""
+    """Bytes of a file that are in memory according to mincore(2), in whole pages."""
     resident = 0
     for start in range(0, size, _WINDOW_BYTES):
         length = min(_WINDOW_BYTES, size - start)
-        # A private mapping may be written to as far as ctypes is concerned; nobody does.
+        # ctypes needs a writable mapping: a private one, which is never written to.
         with mmap.mmap(descriptor, length, access=mmap.ACCESS_COPY, offset=start) as window:
             pages = (ctypes.c_ubyte * (-(-length // mmap.PAGESIZE)))()
             first = ctypes.c_char.from_buffer(window)

@@ -1,4 +1,4 @@
-"""Workloads as campaigns use them: looked up, composed, scaled and checked."""
+"""Loading workloads for campaigns: look up, compose, scale and validate."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tuner.errors import SpecError
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A workload that can be run: the checked spec, and its document as the engine takes it
-    (JSON).
+    """A runnable workload. ``spec``: the validated spec; ``document``: the same as JSON, for the
+    engine.
     """
 
     spec: workloads.Spec
@@ -32,7 +32,9 @@ class Workload:
 
 
 def load_workload(name_or_path: str, scale: float = 1.0) -> Workload:
-    """A workload by packaged name or path, at ``scale`` times its full size. Raises SpecError."""
+    """Load a workload by packaged name or path, at ``scale`` times its full size. Raises
+    SpecError.
+    """
     if not name_or_path.isprintable():
         raise SpecError(f"workload {name_or_path!r}: no name and no path has such characters")
     try:

@@ -17,7 +17,7 @@ from tests.ending import kill_runs
 from tests.recommending import recommending
 from tests.unit.api.conftest import Guarded, fstune
 from tests.unit.api.test_conventions import is_problem
-from tests.unit.apply.conftest import CHOSEN, FOUND
+from tests.unit.apply.conftest import CANDIDATE, ORIGINAL
 from tests.unit.campaign.campaigns import failing, faster, spec
 from tuner.states import EventKind
 from tuner.store import NewEvent, Store
@@ -30,8 +30,8 @@ _PATIENCE_S = 120.0
 def recommending_campaign(guarded: Guarded, *effects: dict[str, object]) -> str:
     """Create a campaign with a recommendation and return its path."""
     with Store.open(guarded.directory) as store:
-        specification = spec(*effects, found=FOUND)
-        return f"/v1/campaigns/{recommending(store, specification, FOUND, CHOSEN).id}"
+        specification = spec(*effects, found=ORIGINAL)
+        return f"/v1/campaigns/{recommending(store, specification, ORIGINAL, CANDIDATE).id}"
 
 
 def verifications(guarded: Guarded, campaign: str) -> list[dict[str, Any]]:
@@ -66,7 +66,7 @@ def test_a_plan_is_applied_by_its_identity_and_rolled_back(guarded: Guarded) -> 
     answer = post(guarded, f"{campaign}/plans", json={"step": True})
     assert answer.status_code == 201, answer.text
     plan = answer.json()
-    assert plan["application"]["before"] == FOUND
+    assert plan["application"]["before"] == ORIGINAL
     assert plan["application"]["planned_by"] == "for admin, over HTTP"
     assert [change["name"] for change in plan["parts"][0]["changes"]] == [
         "fileserver.dir_buffers",

@@ -40,12 +40,12 @@ def test_a_request_that_cannot_be_started_is_withdrawn(
 @pytest.mark.slow
 def test_a_starting_service_forgets_the_requests_to_an_earlier_one(tmp_path: Path) -> None:
     from tests.recommending import recommending
-    from tests.unit.apply.conftest import CHOSEN, FOUND
+    from tests.unit.apply.conftest import CANDIDATE, ORIGINAL
     from tests.unit.campaign.campaigns import spec
 
     with Store.open(tmp_path) as store:
         hand = Hand(store, tmp_path, "alice", lambda text: None)
-        campaign = recommending(store, spec(found=FOUND), FOUND, CHOSEN)
+        campaign = recommending(store, spec(found=ORIGINAL), ORIGINAL, CANDIDATE)
         planned = make_plan(hand, campaign, Site.of(campaign, tmp_path))[1]
         assert planned is not None
         event = NewEvent(datetime.now(UTC), "apply-requested", "bob asked")

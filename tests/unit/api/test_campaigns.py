@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from api.app import create_app
 from tests.recommending import recommending
 from tests.unit.api.conftest import Guarded, fstune
-from tests.unit.apply.conftest import CHOSEN, FOUND
+from tests.unit.apply.conftest import CANDIDATE, ORIGINAL
 from tests.unit.campaign.campaigns import spec
 from tuner.model import Aspect
 from tuner.store import NewEvent, Store
@@ -47,7 +47,7 @@ def test_the_recommendation_has_settings_options_and_evidence(client: TestClient
 
 def test_an_expired_certificate_is_marked_wherever_it_is_shown(guarded: Guarded) -> None:
     with Store.open(guarded.directory) as store:
-        one = recommending(store, spec(found=FOUND), FOUND, CHOSEN)
+        one = recommending(store, spec(found=ORIGINAL), ORIGINAL, CANDIDATE)
         at = datetime.now(UTC) + timedelta(hours=1)
         other = store.create_campaign("later", one.spec, 1, at).id
         for campaign, programs in ((one.id, "dafs 1"), (other, "dafs 2")):

@@ -1,4 +1,4 @@
-"""A store with a campaign on a simulated testbed that recommends something."""
+"""A store whose campaigns on simulated testbeds have recommendations."""
 
 from __future__ import annotations
 
@@ -17,34 +17,38 @@ from tuner.model import Campaign, Value
 from tuner.services.simulated import SimulatedTestbed
 from tuner.store import Store
 
-FOUND: dict[str, Value] = {THREADS: 64, "cache_manager.daemons": 3}
-CHOSEN: dict[str, Value] = {THREADS: 200, "fileserver.dir_buffers": 300, "cache_manager.daemons": 3}
+ORIGINAL: dict[str, Value] = {THREADS: 64, "cache_manager.daemons": 3}
+CANDIDATE: dict[str, Value] = {
+    THREADS: 200,
+    "fileserver.dir_buffers": 300,
+    "cache_manager.daemons": 3,
+}
 
 
 @dataclass
 class Desk:
-    """Where somebody applies things."""
+    """A store and what a person needs to apply recommendations from it."""
 
     store: Store
     directory: Path
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     @property
     def hand(self) -> Hand:
-        return Hand(self.store, self.directory, "alice", self.said.append)
+        return Hand(self.store, self.directory, "alice", self.messages.append)
 
     def campaign(
         self,
         *effects: dict[str, object],
-        chosen: Mapping[str, Value] = CHOSEN,
+        candidate: Mapping[str, Value] = CANDIDATE,
         name: str | None = None,
     ) -> Campaign:
-        """``name``: of its testbed, which it shares with others then."""
-        asked = spec(*effects, found=FOUND)
+        """Create a campaign. ``name``: of its testbed, to share it with other campaigns."""
+        campaign_spec = spec(*effects, found=ORIGINAL)
         if name is not None:
-            world = {"simulated": {"name": name, "found": dict(FOUND)}}
-            asked = spec(testbed=world)
-        return recommending(self.store, asked, FOUND, chosen)
+            world = {"simulated": {"name": name, "found": dict(ORIGINAL)}}
+            campaign_spec = spec(testbed=world)
+        return recommending(self.store, campaign_spec, ORIGINAL, candidate)
 
     def site(self, campaign: Campaign) -> Site:
         return Site.of(campaign, self.directory, measures=True)
@@ -58,10 +62,10 @@ class Desk:
         return carry_out(self.hand, self.plan(campaign, stepwise=stepwise))
 
     def in_force(self, campaign: Campaign) -> dict[str, Value]:
-        """What a new run finds on the testbed."""
+        """The settings that a new run finds in effect on the testbed."""
         testbed = self.site(campaign).lasting()
         assert isinstance(testbed, SimulatedTestbed)
-        testbed.open(self.site(campaign).wish.workload, lambda said: None)
+        testbed.open(self.site(campaign).wish.workload, lambda message: None)
         return testbed.settings.as_dict()
 
     def events(self, campaign: Campaign) -> list[str]:

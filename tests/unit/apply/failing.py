@@ -1,4 +1,4 @@
-"""Methods that fail when they are called once more."""
+"""Methods that fail from a given call on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 
 class Broken(BaseException):
-    """The end of a process, as far as that can be had within one: nothing catches it."""
+    """Simulates the death of a process: nothing catches it."""
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def breaking(
     *,
     after: int = 0,
 ) -> Iterator[None]:
-    """Do something in place of a method's first call but ``after``, and of all that follow."""
+    """Call ``do`` before every call of a method, except the first ``after`` calls."""
     usual = getattr(kind, method)
     calls = 0
 

@@ -1,5 +1,5 @@
-"""Applications on a simulated testbed: whatever happens, the old configuration or the new one is in
-force, and the store says which.
+"""Applications on a simulated testbed: whatever happens, either the old or the new configuration is
+in force, and the store says which.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.unit.apply.conftest import CHOSEN, FOUND, Desk
+from tests.unit.apply.conftest import CANDIDATE, ORIGINAL, Desk
 from tests.unit.apply.failing import Broken, breaking
 from tests.unit.campaign.campaigns import failing
 from tuner.applications import Application
@@ -47,7 +47,7 @@ def test_a_plan_shows_what_changes_and_changes_nothing(desk: Desk) -> None:
     assert application.plan == plan.identity
     assert application.planned_by == "alice"
     assert application.state is STATES.PLANNED
-    assert desk.in_force(campaign) == FOUND
+    assert desk.in_force(campaign) == ORIGINAL
 
 
 @pytest.mark.slow
@@ -55,12 +55,12 @@ def test_applied_and_rolled_back(desk: Desk) -> None:
     campaign = desk.campaign()
     applied = desk.apply(campaign)
     assert applied.state is STATES.APPLIED
-    assert applied.before.as_dict() == FOUND
-    assert desk.in_force(campaign) == CHOSEN
+    assert applied.before.as_dict() == ORIGINAL
+    assert desk.in_force(campaign) == CANDIDATE
     assert make_plan(desk.hand, campaign, desk.site(campaign))[1] is None
     back = roll_back(desk.hand, applied)
     assert (back.state, back.changed_by) == (STATES.ROLLED_BACK, "alice")
-    assert desk.in_force(campaign) == FOUND
+    assert desk.in_force(campaign) == ORIGINAL
     kinds = [kind for kind in desk.events(campaign) if kind != "told"]
     assert kinds == [
         "campaign-created",
@@ -79,14 +79,14 @@ def test_applied_and_rolled_back(desk: Desk) -> None:
 def test_step_by_step_each_setting_is_checked(desk: Desk) -> None:
     campaign = desk.campaign()
     desk.apply(campaign, stepwise=True)
-    checks = [said for said in desk.said if said.startswith(("step", "checking"))]
+    checks = [message for message in desk.messages if message.startswith(("step", "checking"))]
     assert checks == [
         "step 1 of 2: fileserver.dir_buffers",
         "checking that every client can write and read",
         "step 2 of 2: fileserver.threads",
         "checking that every client can write and read",
     ]
-    assert desk.in_force(campaign) == CHOSEN
+    assert desk.in_force(campaign) == CANDIDATE
 
 
 @pytest.mark.slow
@@ -94,24 +94,22 @@ def test_step_by_step_each_setting_is_checked(desk: Desk) -> None:
     ("how", "error"), [("start", ConfigurationError), ("workload", WorkloadError)]
 )
 @pytest.mark.parametrize("stepwise", [False, True])
-def test_what_does_not_work_is_put_back(
+def test_a_configuration_that_does_not_work_is_rolled_back(
     desk: Desk, how: str, error: type[Exception], stepwise: bool
 ) -> None:
     campaign = desk.campaign(failing(how))
     planned = desk.plan(campaign, stepwise=stepwise)
     with pytest.raises(error):
         carry_out(desk.hand, planned)
-    stored = desk.hand.applications.get(planned.id)
-    assert stored.state is STATES.FAILED
-    assert "fileserver.threads" in stored.reason
-    assert desk.in_force(campaign) == FOUND
+    application = desk.hand.applications.get(planned.id)
+    assert application.state is STATES.FAILED
+    assert "fileserver.threads" in application.reason
+    assert desk.in_force(campaign) == ORIGINAL
     with pytest.raises(ConflictError):
-        carry_out(desk.hand, stored)
+        carry_out(desk.hand, application)
 
 
-def test_a_stop_signal_is_answered_by_putting_back(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stop_signal_rolls_back(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign = desk.campaign()
     planned = desk.plan(campaign)
     stop = breaking(
@@ -119,12 +117,12 @@ def test_a_stop_signal_is_answered_by_putting_back(
     )
     with stop, pytest.raises(KeyboardInterrupt):
         carry_out(desk.hand, planned)
-    stored = desk.hand.applications.get(planned.id)
-    assert (stored.state, stored.reason) == (STATES.FAILED, "stopped by SIGINT")
-    assert desk.in_force(campaign) == FOUND
+    application = desk.hand.applications.get(planned.id)
+    assert (application.state, application.reason) == (STATES.FAILED, "stopped by SIGINT")
+    assert desk.in_force(campaign) == ORIGINAL
 
 
-def stopped() -> None:
+def interrupt() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
@@ -133,35 +131,35 @@ def not_closed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "method", "do", "said"),
+    ("kind", "method", "do", "message"),
     [
         (SimulatedTestbed, "close", not_closed, "applied, but no answer any more"),
         (OpenTestbed, "clean", not_closed, "applied, but no answer any more"),
-        (OpenTestbed, "clean", stopped, "applied, but stopped by SIGINT"),
+        (OpenTestbed, "clean", interrupt, "applied, but stopped by SIGINT"),
     ],
 )
-def test_what_fails_after_the_decision_undoes_nothing(
+def test_a_failure_after_the_decision_undoes_nothing(
     desk: Desk,
     monkeypatch: pytest.MonkeyPatch,
     kind: type,
     method: str,
     do: Callable[[], None],
-    said: str,
+    message: str,
 ) -> None:
     campaign = desk.campaign()
     planned = desk.plan(campaign)
     with breaking(monkeypatch, kind, method, do):
         assert carry_out(desk.hand, planned).state is STATES.APPLIED
-    assert said in desk.said
+    assert message in desk.messages
     assert desk.hand.applications.get(planned.id).state is STATES.APPLIED
-    assert desk.in_force(campaign) == CHOSEN
+    assert desk.in_force(campaign) == CANDIDATE
 
 
-def died() -> None:
+def die() -> None:
     raise Broken
 
 
-#: Where a process may die, and what is in force after that was settled.
+#: Where a process may die, and the state of the application once it has been settled.
 DEATHS: list[tuple[type, str, int, ApplicationState]] = [
     (Part, "apply", 0, STATES.FAILED),
     (OpenTestbed, "check_health", 0, STATES.FAILED),
@@ -172,7 +170,7 @@ DEATHS: list[tuple[type, str, int, ApplicationState]] = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "method", "after", "state"), DEATHS)
-def test_a_death_while_applying_is_settled_by_who_comes_next(
+def test_a_death_while_applying_is_settled_by_the_next_process(
     desk: Desk,
     monkeypatch: pytest.MonkeyPatch,
     kind: type,
@@ -180,12 +178,12 @@ def test_a_death_while_applying_is_settled_by_who_comes_next(
     after: int,
     state: ApplicationState,
 ) -> None:
-    """A dead process puts nothing back: so is one whose every further step fails."""
-    campaign = desk.campaign(chosen=CHOSEN | {"cache_manager.daemons": 5})
+    """A dead process restores nothing; here ``put_back`` fails too, to the same effect."""
+    campaign = desk.campaign(candidate=CANDIDATE | {"cache_manager.daemons": 5})
     planned = desk.plan(campaign)
     with (
-        breaking(monkeypatch, kind, method, died, after=after),
-        breaking(monkeypatch, OpenTestbed, "put_back", died),
+        breaking(monkeypatch, kind, method, die, after=after),
+        breaking(monkeypatch, OpenTestbed, "put_back", die),
         pytest.raises(Broken),
     ):
         carry_out(desk.hand, planned)
@@ -193,16 +191,16 @@ def test_a_death_while_applying_is_settled_by_who_comes_next(
     settled = finish(desk.hand, desk.hand.applications.get(planned.id))
     assert settled.state is state
     new = state is STATES.APPLIED
-    assert desk.in_force(campaign) == (dict(settled.after.items) if new else FOUND)
+    assert desk.in_force(campaign) == (dict(settled.after.items) if new else ORIGINAL)
 
 
 def decided_in_part(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> tuple[Campaign, Application]:
-    """An application that was cut off after one of its parts was told of the decision."""
-    campaign = desk.campaign(chosen=CHOSEN | {"cache_manager.daemons": 5})
+    """Interrupt an application after the first part has been made permanent."""
+    campaign = desk.campaign(candidate=CANDIDATE | {"cache_manager.daemons": 5})
     planned = desk.plan(campaign)
     with (
-        breaking(monkeypatch, Part, "keep", died, after=1),
-        breaking(monkeypatch, OpenTestbed, "put_back", died),
+        breaking(monkeypatch, Part, "keep", die, after=1),
+        breaking(monkeypatch, OpenTestbed, "put_back", die),
         pytest.raises(Broken),
     ):
         carry_out(desk.hand, planned)
@@ -210,20 +208,20 @@ def decided_in_part(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> tuple[Campai
 
 
 @pytest.mark.slow
-def test_a_decision_is_undone_on_all_when_a_host_has_put_itself_back(
+def test_a_decision_is_undone_on_all_hosts_when_one_has_restored_itself(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     campaign, planned = decided_in_part(desk, monkeypatch)
     testbed = desk.site(campaign).lasting()
-    parts = testbed.open(desk.site(campaign).wish.workload, lambda said: None).target.parts
+    parts = testbed.open(desk.site(campaign).wish.workload, lambda message: None).target.parts
     part = parts["cache_manager"]
     assert isinstance(part, Part)
     assert part.journals(planned.id) == {JournalState.OPEN}
     part.restore()
-    # Any other use of the testbed settles it too.
+    # Any other use of the testbed settles it as well.
     make_plan(desk.hand, campaign, desk.site(campaign))
     assert desk.hand.applications.get(planned.id).state is STATES.FAILED
-    assert desk.in_force(campaign) == FOUND
+    assert desk.in_force(campaign) == ORIGINAL
 
 
 @pytest.mark.slow
@@ -233,21 +231,21 @@ def test_a_decision_that_was_cut_off_is_rolled_back_when_asked(
     campaign, planned = decided_in_part(desk, monkeypatch)
     back = roll_back(desk.hand, desk.hand.applications.get(planned.id))
     assert back.state is STATES.ROLLED_BACK
-    assert desk.in_force(campaign) == FOUND
+    assert desk.in_force(campaign) == ORIGINAL
 
 
 @pytest.mark.slow
 def test_a_rollback_that_was_cut_off_is_finished(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    campaign = desk.campaign(chosen=CHOSEN | {"cache_manager.daemons": 5})
+    campaign = desk.campaign(candidate=CANDIDATE | {"cache_manager.daemons": 5})
     applied = desk.apply(campaign)
-    with breaking(monkeypatch, Part, "reopen", died, after=1), pytest.raises(Broken):
+    with breaking(monkeypatch, Part, "reopen", die, after=1), pytest.raises(Broken):
         roll_back(desk.hand, applied)
-    stored = desk.hand.applications.get(applied.id)
-    assert stored.state is STATES.ROLLING_BACK
-    assert roll_back(desk.hand, stored).state is STATES.ROLLED_BACK
-    assert desk.in_force(campaign) == FOUND
+    application = desk.hand.applications.get(applied.id)
+    assert application.state is STATES.ROLLING_BACK
+    assert roll_back(desk.hand, application).state is STATES.ROLLED_BACK
+    assert desk.in_force(campaign) == ORIGINAL
 
 
 @pytest.mark.slow
@@ -260,28 +258,28 @@ def test_a_stale_plan_is_refused(desk: Desk) -> None:
         with pytest.raises(StalePlanError, match=r"fileserver.threads changed\): make a new plan"):
             use(desk.hand, second)
     assert desk.hand.applications.get(second.id).state is STATES.FAILED
-    assert desk.in_force(campaign) == CHOSEN
+    assert desk.in_force(campaign) == CANDIDATE
 
 
 @pytest.mark.slow
 def test_only_the_newest_is_rolled_back(desk: Desk) -> None:
     first = desk.campaign(name="shared")
-    second = desk.campaign(chosen=CHOSEN | {"cache_manager.daemons": 5}, name="shared")
+    second = desk.campaign(candidate=CANDIDATE | {"cache_manager.daemons": 5}, name="shared")
     below, above = desk.apply(first), desk.apply(second)
     with pytest.raises(ConflictError, match=f"{above.id} was applied on this testbed after"):
         roll_back(desk.hand, below)
     roll_back(desk.hand, above)
-    assert desk.in_force(first) == CHOSEN
+    assert desk.in_force(first) == CANDIDATE
     roll_back(desk.hand, below)
-    assert desk.in_force(first) == FOUND
+    assert desk.in_force(first) == ORIGINAL
 
 
-def test_what_recommends_nothing_is_not_applied(desk: Desk) -> None:
+def test_a_campaign_without_a_recommendation_is_not_applied(desk: Desk) -> None:
     from tests.recommending import recommending
     from tests.unit.campaign.campaigns import spec
 
     none = Answer.NO_IMPROVEMENT
-    campaign = recommending(desk.store, spec(found=FOUND), FOUND, FOUND, none)
+    campaign = recommending(desk.store, spec(found=ORIGINAL), ORIGINAL, ORIGINAL, none)
     with pytest.raises(NotFoundError, match="there is nothing to apply"):
         make_plan(desk.hand, campaign, desk.site(campaign))
 

@@ -1,6 +1,6 @@
-"""Applications on a kernel client: what stays, and what no host goes back by any more.
+"""Applications on a kernel client: which settings stay, and that no journal is left open.
 
-The stand-in for its host is that of the client's own tests.
+The fake host is that of the client's own tests.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BEFORE = Configuration.of({"client_runtime.crypt": "on"})
 
 
 class NoEngine:
-    """Nothing runs."""
+    """An engine without runs."""
 
     def end_runs(self, prefix: str) -> None:
         """See Engine.end_runs."""
@@ -40,8 +40,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return machine_in(tmp_path, monkeypatch)
 
 
-def opened(machine: Machine, *, putting_back: bool = False) -> OpenTestbed:
-    """The client in the hands of an application, as a campaign with both spaces has it."""
+def open_client(machine: Machine, *, putting_back: bool = False) -> OpenTestbed:
+    """Open the client for an application of a campaign with both search spaces."""
     client = machine.client(token=True)
     place = (client.place.directory, SERVER, "/afs/bench")
     client.live = Live.attach(client.host, RUNTIME, client.tokens, place, silent=putting_back)
@@ -50,15 +50,15 @@ def opened(machine: Machine, *, putting_back: bool = False) -> OpenTestbed:
     target = Target({"cache_manager": cache, "client_runtime": runtime})
     unused = cast(Any, None)
     bench = Bench(target, cast(Any, NoEngine()), unused, unused)
-    return OpenTestbed(NAME, bench, lasting_parts(target), (), lambda said: None)
+    return OpenTestbed(NAME, bench, lasting_parts(target), (), lambda message: None)
 
 
 def apply(machine: Machine, *parts: str, **values: Value) -> OpenTestbed:
-    found = opened(machine)
+    testbed = open_client(machine)
     after = {"client_runtime.crypt": "on"} | {k.replace("__", "."): v for k, v in values.items()}
-    found.change(Configuration.of(after), frozenset(parts))
-    found.keep(frozenset(parts))
-    return found
+    testbed.change(Configuration.of(after), frozenset(parts))
+    testbed.keep(frozenset(parts))
+    return testbed
 
 
 @pytest.mark.slow
@@ -72,7 +72,7 @@ def test_encryption_alone_leaves_neither_token_nor_open_journal(machine: Machine
 
 
 @pytest.mark.slow
-def test_options_alone_leave_no_open_journal_of_what_was_set_anew(machine: Machine) -> None:
+def test_options_alone_leave_no_open_journal_of_runtime_settings(machine: Machine) -> None:
     (machine.here / "storebehind").write_text("64")
     apply(machine, "cache_manager", client_runtime__store_behind=64, cache_manager__daemons=5)
     assert machine.journals() == []
@@ -90,24 +90,24 @@ def test_a_client_that_does_not_run_can_be_rolled_back(machine: Machine) -> None
     (machine.here / "mounted").unlink()
     (machine.here / "loaded").unlink()
     with pytest.raises(TestbedError, match="fs storebehind: exit status 1"):
-        opened(machine)
-    found = opened(machine, putting_back=True)
-    assert found.put_back(BEFORE) == ""
+        open_client(machine)
+    testbed = open_client(machine, putting_back=True)
+    assert testbed.put_back(BEFORE) == ""
     assert machine.journals() == []
     assert machine.options() == ("-chunksize", "18", "-afsdb")
     assert machine.text("crypt").startswith("crypt")
 
 
 @pytest.mark.slow
-def test_what_fails_while_it_is_kept_is_put_back_with_one_start(machine: Machine) -> None:
+def test_a_failure_while_closing_journals_is_rolled_back_with_one_restart(machine: Machine) -> None:
     machine.set("stays")
-    found = opened(machine)
+    testbed = open_client(machine)
     parts = frozenset({"cache_manager"})
-    found.change(Configuration.of({"cache_manager.daemons": 5, **BEFORE.as_dict()}), parts)
+    testbed.change(Configuration.of({"cache_manager.daemons": 5, **BEFORE.as_dict()}), parts)
     with pytest.raises(TestbedError, match="the token cannot be destroyed"):
-        found.keep(parts)
+        testbed.keep(parts)
     (machine.here / "stays").unlink()
-    found.put_back(BEFORE)
+    testbed.put_back(BEFORE)
     assert machine.journals() == []
     assert machine.options() == ("-chunksize", "18", "-afsdb")
     assert machine.calls().count("stop") == 2

@@ -1,4 +1,4 @@
-"""An application is carried out where it was planned for, with whatever is left of its campaign."""
+"""Applications run on the testbed they were planned for, even if the workload is missing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import workloads
 from tests.recommending import recommending
-from tests.unit.apply.conftest import CHOSEN, FOUND, Desk
+from tests.unit.apply.conftest import CANDIDATE, ORIGINAL, Desk
 from tests.unit.campaign.campaigns import spec
 from tuner.apply.applying import carry_out, finish, roll_back
 from tuner.apply.place import Site
@@ -26,16 +26,16 @@ def test_a_testbed_file_that_names_another_testbed_is_refused(desk: Desk, use: o
     with pytest.raises(ConflictError, match="is for elsewhere, but its testbed file names"):
         use(desk.hand, replace(planned, testbed="elsewhere"))
     assert desk.hand.applications.get(planned.id).state is ApplicationState.PLANNED
-    assert desk.in_force(campaign) == FOUND
+    assert desk.in_force(campaign) == ORIGINAL
 
 
 @pytest.mark.slow
-def test_a_rollback_does_without_the_workload(desk: Desk, tmp_path: Path) -> None:
+def test_a_rollback_does_not_need_the_workload(desk: Desk, tmp_path: Path) -> None:
     file = tmp_path / "own.yaml"
     packaged = Path(workloads.__file__).with_name("office.yaml")
     file.write_text(packaged.read_text())
-    asked = spec(found=FOUND, workload=str(file))
-    campaign = recommending(desk.store, asked, FOUND, CHOSEN)
+    campaign_spec = spec(found=ORIGINAL, workload=str(file))
+    campaign = recommending(desk.store, campaign_spec, ORIGINAL, CANDIDATE)
     applied = desk.apply(campaign)
     file.unlink()
     assert roll_back(desk.hand, applied).state is ApplicationState.ROLLED_BACK

@@ -1,4 +1,4 @@
-"""Plans: what changes, in which order, and their identity."""
+"""Plans: changes, order of steps, and identity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def way(old: Configuration, new: Configuration) -> list[dict[str, Value]]:
     return [step.as_dict() for step in steps(old, new, SPACES, {})]
 
 
-def test_one_setting_comes_after_the_other_servers_first() -> None:
+def test_settings_change_one_at_a_time_servers_first() -> None:
     assert way(OLD, NEW) == [
         {"fileserver.dir_buffers": 300, "fileserver.threads": 64, "cache_manager.daemons": 3},
         {"fileserver.dir_buffers": 300, "fileserver.threads": 200, "cache_manager.daemons": 3},
@@ -28,7 +28,7 @@ def test_one_setting_comes_after_the_other_servers_first() -> None:
 
 
 def test_no_step_breaks_a_rule_that_neither_end_breaks() -> None:
-    """Each part of a preset alone may be against the rules of its space."""
+    """Single settings of a preset may break the rules of its search space."""
     space = SPACES["fileserver"]
     for preset in space.presets:
         values = {f"fileserver.{k}": v for k, v in space.fit(preset.values).items()}
@@ -40,7 +40,7 @@ def test_no_step_breaks_a_rule_that_neither_end_breaks() -> None:
             assert set(space.violations(step.part("fileserver"), {})) <= end
 
 
-def test_the_identity_is_of_what_is_there_and_what_shall_be() -> None:
+def test_the_identity_depends_on_old_and_new_state() -> None:
     one = plan_identity("hall", "afsd 1", OLD, NEW, False)
     assert one == plan_identity("hall", "afsd 1", OLD, NEW, False)
     others = {
@@ -53,7 +53,7 @@ def test_the_identity_is_of_what_is_there_and_what_shall_be() -> None:
     assert len(others | {one}) == 6
 
 
-def test_what_no_search_space_knows_is_not_applied() -> None:
+def test_settings_unknown_to_the_search_spaces_are_not_applied() -> None:
     assert unfit(NEW, SPACES) == []
     unknown = Configuration.of({"fileserver.nonsense": 1, "elsewhere.threads": 1})
     assert len(unfit(unknown, SPACES)) == 2
@@ -66,10 +66,12 @@ def test_a_part_changes_when_one_of_its_settings_does() -> None:
     assert changed_parts(OLD, OLD) == frozenset()
 
 
-def test_notes_tell_what_is_not_as_it_was_measured() -> None:
+def test_notes_report_differences_from_the_measured_state() -> None:
     assert notes(OLD, OLD, "afsd 1", "afsd 1", False, [], []) == ()
-    told = notes(OLD, NEW, "afsd 2", "afsd 1", True, ["c1: little memory"], ["costs durability"])
-    assert "another testbed" in told[0]
-    assert "measured with afsd 1; here runs afsd 2" in told[1]
-    assert "cache_manager.daemons" in told[2]
-    assert told[3:] == ("c1: little memory", "costs durability")
+    sentences = notes(
+        OLD, NEW, "afsd 2", "afsd 1", True, ["c1: little memory"], ["costs durability"]
+    )
+    assert "another testbed" in sentences[0]
+    assert "measured with afsd 1; here runs afsd 2" in sentences[1]
+    assert "cache_manager.daemons" in sentences[2]
+    assert sentences[3:] == ("c1: little memory", "costs durability")

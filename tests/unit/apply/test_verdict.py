@@ -1,4 +1,4 @@
-"""What fresh blocks say of a certificate."""
+"""Verdicts on a certificate from fresh blocks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CERTIFIED = 0.95
 
 
 def around(mean: float, spread: float, blocks: int = 6) -> list[float]:
-    """Log ratios with this mean, half of them above."""
+    """Log ratios at ``mean`` plus and minus ``spread``, alternating."""
     return [mean + (spread if n % 2 else -spread) for n in range(blocks)]
 
 
@@ -28,20 +28,20 @@ def around(mean: float, spread: float, blocks: int = 6) -> list[float]:
     ],
 )
 def test_outcomes(mean: float, spread: float, outcome: VerifyOutcome) -> None:
-    found = verified(around(mean, spread), CERTIFIED)
-    assert found.outcome is outcome
-    assert found.ratio == pytest.approx(math.exp(mean))
-    assert found.lower < found.ratio < found.upper
+    result = verified(around(mean, spread), CERTIFIED)
+    assert result.outcome is outcome
+    assert result.ratio == pytest.approx(math.exp(mean))
+    assert result.lower < result.ratio < result.upper
 
 
 def test_the_interval_is_student_s() -> None:
-    found = verified([0.01, 0.02, 0.03], CERTIFIED)
+    result = verified([0.01, 0.02, 0.03], CERTIFIED)
     reach = 4.302652729911275 * 0.01 / math.sqrt(3)
-    assert found.upper == pytest.approx(math.exp(0.02 + reach))
-    assert found.lower == pytest.approx(math.exp(0.02 - reach))
+    assert result.upper == pytest.approx(math.exp(0.02 + reach))
+    assert result.lower == pytest.approx(math.exp(0.02 - reach))
 
 
-def test_less_than_certified_is_told() -> None:
+def test_less_than_certified_is_reported() -> None:
     assert "less than what was certified" in verified(around(-0.02, 0.005), CERTIFIED).reason
     assert "less than what was certified" not in verified(around(-0.1, 0.005), CERTIFIED).reason
 

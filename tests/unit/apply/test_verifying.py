@@ -1,4 +1,4 @@
-"""A certificate is verified in fresh blocks, whichever configuration is in force."""
+"""Certificates are verified in fresh blocks, whichever configuration is in force."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.recommending import recommending
-from tests.unit.apply.conftest import CHOSEN, FOUND, Desk
+from tests.unit.apply.conftest import CANDIDATE, ORIGINAL, Desk
 from tests.unit.apply.failing import Broken, breaking
-from tests.unit.apply.test_applying import died
+from tests.unit.apply.test_applying import die
 from tests.unit.campaign.campaigns import failing, faster, spec
 from tuner.apply.verdict import Verified, VerifyOutcome
 from tuner.apply.verifying import check_certified, telling_failure, verify
@@ -25,7 +25,7 @@ from tuner.store import NewEvent, Store, problems
 from tuner.store.verifications import Verifications
 
 
-def measured(desk: Desk, campaign: Campaign, blocks: int = 4) -> tuple[Campaign, Verified]:
+def measure(desk: Desk, campaign: Campaign, blocks: int = 4) -> tuple[Campaign, Verified]:
     answer = campaign.recommendation
     assert answer is not None
     site = desk.site(campaign)
@@ -33,7 +33,9 @@ def measured(desk: Desk, campaign: Campaign, blocks: int = 4) -> tuple[Campaign,
 
 
 @pytest.mark.slow
-def test_it_is_told_when_it_is_over(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_result_is_reported_when_the_verification_is_over(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     campaign = desk.campaign(faster(-0.10))
     states, add = [], Store.add_event
 
@@ -44,38 +46,38 @@ def test_it_is_told_when_it_is_over(desk: Desk, monkeypatch: pytest.MonkeyPatch)
         return add(store, name, event)
 
     monkeypatch.setattr(Store, "add_event", look)
-    measured(desk, campaign)
+    measure(desk, campaign)
     assert states == [CampaignState.FINISHED]
 
 
-def test_what_is_told_names_the_request(desk: Desk) -> None:
+def test_the_reported_result_names_the_request(desk: Desk) -> None:
     campaign = desk.campaign(faster(-0.10))
     answer, site = campaign.recommendation, desk.site(campaign)
     assert answer is not None
     before, after = answer.baseline, answer.configuration
-    stored, _ = verify(desk.hand, campaign, answer, before, after, site, 3, request=7)
+    verification, _ = verify(desk.hand, campaign, answer, before, after, site, 3, request=7)
     (event,) = desk.store.events(campaign.id, kinds={EventKind.VERIFIED})
     assert (event.data["request"], event.data["elsewhere"]) == (7, False)
-    (event,) = desk.store.events(stored.id, kinds={EventKind.VERIFICATION})
+    (event,) = desk.store.events(verification.id, kinds={EventKind.VERIFICATION})
     assert event.data == {"verifies": campaign.id, "request": 7}
 
 
 @pytest.mark.slow
-def test_what_was_asked_for_fails_with_its_reason(desk: Desk) -> None:
+def test_a_failed_request_is_recorded_with_its_reason(desk: Desk) -> None:
     campaign = desk.campaign(failing("start"))
-    asked = NewEvent(campaign.created, EventKind.VERIFY_REQUESTED, "somebody asked")
-    request = Verifications(desk.store).ask(campaign.id, asked).number
+    request_event = NewEvent(campaign.created, EventKind.VERIFY_REQUESTED, "somebody asked")
+    request = Verifications(desk.store).ask(campaign.id, request_event).number
     with pytest.raises(ConfigurationError), telling_failure(desk.hand, campaign.id, request):
-        measured(desk, campaign)
+        measure(desk, campaign)
     event = Verifications(desk.store).of(campaign.id)[-1]
     assert (event.kind, event.data) == (EventKind.VERIFY_FAILED, {"request": request})
     assert event.message.startswith("not verified: the recommended configuration fails: ")
     with pytest.raises(ConfigurationError), telling_failure(desk.hand, campaign.id, None):
-        measured(desk, campaign)
+        measure(desk, campaign)
     assert Verifications(desk.store).of(campaign.id)[-1] == event
 
 
-def test_another_answer_says_nothing_of_what_is_applied(desk: Desk) -> None:
+def test_a_later_answer_does_not_certify_what_was_applied(desk: Desk) -> None:
     campaign = desk.campaign()
     application, answer = desk.apply(campaign), campaign.recommendation
     assert answer is not None
@@ -91,63 +93,63 @@ def test_a_certificate_that_holds(desk: Desk, applied: bool) -> None:
     campaign = desk.campaign(faster(-0.10))
     if applied:
         desk.apply(campaign)
-    stored, found = measured(desk, campaign)
-    assert found.outcome is VerifyOutcome.HOLDS
-    assert found.lower < 0.9 < found.upper
-    assert found.blocks == 4
-    assert desk.in_force(campaign) == (CHOSEN if applied else FOUND)
-    assert stored.state is CampaignState.FINISHED
-    assert stored.baseline is not None
-    assert stored.baseline.as_dict() == FOUND
-    assert len(desk.store.blocks(stored.id)) == 4
+    verification, result = measure(desk, campaign)
+    assert result.outcome is VerifyOutcome.HOLDS
+    assert result.lower < 0.9 < result.upper
+    assert result.blocks == 4
+    assert desk.in_force(campaign) == (CANDIDATE if applied else ORIGINAL)
+    assert verification.state is CampaignState.FINISHED
+    assert verification.baseline is not None
+    assert verification.baseline.as_dict() == ORIGINAL
+    assert len(desk.store.blocks(verification.id)) == 4
     assert "verified" in desk.events(campaign)
     assert problems(desk.store) == []
 
 
-def test_a_certificate_that_holds_no_longer(desk: Desk) -> None:
+def test_a_certificate_that_no_longer_holds(desk: Desk) -> None:
     campaign = desk.campaign(faster(+0.10))
-    stored, found = measured(desk, campaign)
-    assert found.outcome is VerifyOutcome.NO_LONGER_HOLDS
-    assert stored.recommendation is not None
-    assert stored.recommendation.configuration.as_dict() == FOUND
+    verification, result = measure(desk, campaign)
+    assert result.outcome is VerifyOutcome.NO_LONGER_HOLDS
+    assert verification.recommendation is not None
+    assert verification.recommendation.configuration.as_dict() == ORIGINAL
 
 
 def test_a_configuration_that_does_not_run_fails_the_verification(desk: Desk) -> None:
     campaign = desk.campaign(failing("start"))
     with pytest.raises(ConfigurationError, match="the recommended configuration fails"):
-        measured(desk, campaign)
+        measure(desk, campaign)
     (verification,) = [c for c in desk.store.campaigns() if c.id != campaign.id]
     assert verification.state is CampaignState.FAILED
-    assert desk.in_force(campaign) == FOUND
+    assert desk.in_force(campaign) == ORIGINAL
 
 
 @pytest.mark.slow
-def test_a_stop_signal_ends_it_and_puts_back(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_signal_ends_it_and_restores_the_configuration_in_force(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def stop() -> None:
         raise KeyboardInterrupt("SIGINT")
 
     campaign = desk.campaign(faster(-0.10))
     desk.apply(campaign)
     with breaking(monkeypatch, BlockRunner, "run", stop, after=2), pytest.raises(KeyboardInterrupt):
-        measured(desk, campaign)
+        measure(desk, campaign)
     (verification,) = [c for c in desk.store.campaigns() if c.id != campaign.id]
     assert verification.state is CampaignState.CANCELLED
-    assert desk.in_force(campaign) == CHOSEN
+    assert desk.in_force(campaign) == CANDIDATE
     assert problems(desk.store) == []
 
 
 @pytest.mark.slow
-def test_a_verification_is_no_campaign_to_go_on_with(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_verification_cannot_be_resumed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign = desk.campaign(faster(-0.10))
-    measured(desk, campaign)
+    measure(desk, campaign)
     with (
-        breaking(monkeypatch, BlockRunner, "run", died, after=1),
-        breaking(monkeypatch, EventWriter, "move", died, after=1),
+        breaking(monkeypatch, BlockRunner, "run", die, after=1),
+        breaking(monkeypatch, EventWriter, "move", die, after=1),
         pytest.raises(Broken),
     ):
-        measured(desk, campaign)
+        measure(desk, campaign)
     running = [c for c in desk.store.campaigns() if c.state is CampaignState.RUNNING]
     (killed,) = running
     with pytest.raises(ConflictError, match="run 'fstune verify' again"):
@@ -156,13 +158,13 @@ def test_a_verification_is_no_campaign_to_go_on_with(
     assert desk.store.campaign("last").id == campaign.id
 
 
-def test_a_campaign_that_compared_is_verified(desk: Desk) -> None:
-    asked = spec(
-        faster(-0.10), found=FOUND, first=(), compare={"more": {"fileserver": {"threads": 200}}}
+def test_a_campaign_with_comparisons_is_verified(desk: Desk) -> None:
+    campaign_spec = spec(
+        faster(-0.10), found=ORIGINAL, first=(), compare={"more": {"fileserver": {"threads": 200}}}
     )
-    campaign = recommending(desk.store, asked, FOUND, CHOSEN)
-    stored, _ = measured(desk, campaign, 3)
-    assert not CampaignSpec.from_json(stored.spec).compare
+    campaign = recommending(desk.store, campaign_spec, ORIGINAL, CANDIDATE)
+    verification, _ = measure(desk, campaign, 3)
+    assert not CampaignSpec.from_json(verification.spec).compare
 
 
 @pytest.mark.slow
@@ -173,8 +175,8 @@ def test_a_verification_stops_outside_the_hours_of_the_testbed(
     answers = iter([None, "the hours of the testbed"])
     monkeypatch.setattr(SimulatedTestbed, "unavailable", lambda testbed: next(answers))
     with pytest.raises(CampaignHalted, match="must not be used now: the hours"):
-        measured(desk, campaign)
+        measure(desk, campaign)
     verification = desk.store.campaigns()[0]
     assert verification.state is CampaignState.FAILED
     assert len(desk.store.blocks(verification.id)) == 1
-    assert desk.in_force(campaign) == FOUND
+    assert desk.in_force(campaign) == ORIGINAL

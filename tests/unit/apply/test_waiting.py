@@ -1,4 +1,4 @@
-"""Whoever has only to let go of a testbed is waited for; whoever is at work there is not."""
+"""Processes about to release a testbed are waited for; those still using it are not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIMIT_S = 3600.0
 
 
 class Pauses:
-    """Counts the pauses, and does something in one of them."""
+    """Counts the pauses, and calls ``then`` in the third."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
@@ -37,7 +37,9 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> Pauses:
     return Pauses(monkeypatch)
 
 
-def test_a_campaign_that_is_over_and_not_gone_yet_is_waited_for(desk: Desk, pauses: Pauses) -> None:
+def test_a_finished_campaign_that_still_has_its_lease_is_waited_for(
+    desk: Desk, pauses: Pauses
+) -> None:
     campaign = desk.campaign()
     with hold_testbeds(desk.store, campaign.id, [desk.site(campaign).name], LIMIT_S) as holding:
         pauses.then = holding.close
@@ -47,7 +49,7 @@ def test_a_campaign_that_is_over_and_not_gone_yet_is_waited_for(desk: Desk, paus
 
 
 @pytest.mark.slow
-def test_one_that_never_lets_go_is_refused_in_the_end(desk: Desk, pauses: Pauses) -> None:
+def test_when_the_lease_is_never_released_the_plan_is_refused(desk: Desk, pauses: Pauses) -> None:
     campaign = desk.campaign()
     with (
         hold_testbeds(desk.store, campaign.id, [desk.site(campaign).name], LIMIT_S),
@@ -58,7 +60,7 @@ def test_one_that_never_lets_go_is_refused_in_the_end(desk: Desk, pauses: Pauses
 
 
 def running(desk: Desk, campaign: Campaign, name: str) -> str:
-    """Another campaign that runs on the testbed of one."""
+    """Create another running campaign on the testbed of the given one."""
     created = desk.store.create_campaign(name, campaign.spec, 1, campaign.created)
     event = NewEvent(campaign.created, "campaign-started", "it runs")
     desk.store.move_campaign(created.id, CampaignState.RUNNING, "", event)
@@ -87,7 +89,7 @@ def test_an_application_under_way_is_not_waited_for(desk: Desk, pauses: Pauses) 
     assert pauses.count == 0
 
 
-def test_a_process_that_has_ended_is_not_waited_for(
+def test_a_dead_process_is_not_waited_for(
     desk: Desk, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     campaign = desk.campaign()

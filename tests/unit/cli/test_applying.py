@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.recommending import recommending
-from tests.unit.apply.conftest import CHOSEN, FOUND
+from tests.unit.apply.conftest import CANDIDATE, ORIGINAL
 from tests.unit.campaign.campaigns import THREADS, failing, faster, spec
 from tests.unit.cli.conftest import Fstune
 from tuner.applications import Application
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.slow
 
 def stored(state: Path, *effects: dict[str, object], answer: Answer = Answer.RECOMMENDED) -> str:
     with Store.open(state) as store:
-        asked = spec(*effects, found=FOUND)
-        return recommending(store, asked, FOUND, CHOSEN, answer).id
+        asked = spec(*effects, found=ORIGINAL)
+        return recommending(store, asked, ORIGINAL, CANDIDATE, answer).id
 
 
 def newest(state: Path) -> Application:
@@ -64,7 +64,7 @@ def test_a_campaign_is_verified_where_and_against_what_it_was_applied(
     other = {THREADS: 80, "cache_manager.daemons": 4}
     with Store.open(state) as store:
         asked = spec(faster(-0.2), found=other)
-        campaign = recommending(store, asked, FOUND, CHOSEN).id
+        campaign = recommending(store, asked, ORIGINAL, CANDIDATE).id
     applied = fstune("apply", campaign, "--yes")
     assert applied.returncode == 0, applied.stderr
     fstune("verify", campaign, "--blocks", "3")

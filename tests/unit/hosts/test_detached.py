@@ -1,4 +1,4 @@
-"""Patience with a host that comes and goes; the real one is in tests/integration/test_ssh.py."""
+"""Detached runs on a fake, flaky host; tests/integration/test_ssh.py has a real one."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from tuner.hosts.log_in import AccessError
 Step = str | BaseException
 
 
-def answer(ended: str) -> Answer:
-    return Answer(ended, 0, True, b"out", b"", boot_id="boot")
+def answer(outcome: str) -> Answer:
+    return Answer(outcome, 0, True, b"out", b"", boot_id="boot")
 
 
 class Host:
-    """Answers, or fails, as it was told; remembers what it was asked."""
+    """Answers or fails as scripted, and records the requests."""
 
     def __init__(self, *steps: Step) -> None:
         self._steps: Iterator[Step] = iter(steps)
-        self.asked: list[Request] = []
+        self.requests: list[Request] = []
 
     def exchange(self, request: Request, what: str, limit_s: float) -> Answer:
-        self.asked.append(Request(request.do, request.beat_s, dict(request.fields), request.input))
+        self.requests.append(
+            Request(request.do, request.beat_s, dict(request.fields), request.input)
+        )
         if request.do == "forget":
             return answer("forgotten")
         step = next(self._steps)
@@ -39,7 +41,7 @@ class Host:
         return detached.run(self.exchange, "h", ["job", "-x", "secret"], run_id, b"in", waiting)
 
     def kinds(self) -> list[str]:
-        return [request.do for request in self.asked]
+        return [request.do for request in self.requests]
 
 
 @pytest.fixture(autouse=True)
@@ -47,24 +49,24 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(detached, "_PAUSE_S", 0.01)
 
 
-def test_it_asks_until_there_is_an_answer_and_then_removes_it() -> None:
+def test_it_polls_until_there_is_an_answer_and_then_removes_the_run() -> None:
     host = Host("greeted", "running", TransportError("lost"), "running", "exit")
     assert host.run().stdout == b"out"
     assert host.kinds() == ["greet", *["attend"] * 4, "forget"]
-    asked = host.asked[1:5]
-    assert [request.fields["known"] for request in asked] == [False, True, True, True]
-    assert {request.fields["boot_id"] for request in asked} == {"boot"}
-    assert [request.input for request in asked] == [b"in", b"", b"", b""]
+    polls = host.requests[1:5]
+    assert [request.fields["known"] for request in polls] == [False, True, True, True]
+    assert {request.fields["boot_id"] for request in polls} == {"boot"}
+    assert [request.input for request in polls] == [b"in", b"", b"", b""]
 
 
-def test_a_question_that_may_have_been_lost_is_asked_again_whole() -> None:
+def test_a_request_that_may_have_been_lost_is_repeated_in_full() -> None:
     host = Host("greeted", TransportError("lost"), "exit")
     host.run()
-    first, second = host.asked[1:3]
+    first, second = host.requests[1:3]
     assert first == second
 
 
-def test_a_host_that_stays_out_of_reach_is_given_up_but_not_the_run() -> None:
+def test_a_host_that_stays_unreachable_is_given_up_but_its_run_is_not_ended() -> None:
     host = Host("greeted", "running", *[TransportError("no route")] * 1000)
     with pytest.raises(TransportError, match=r"h: job -x \(run r1\): out of reach .* no route"):
         host.run(reconnect_s=0.05)
@@ -72,7 +74,7 @@ def test_a_host_that_stays_out_of_reach_is_given_up_but_not_the_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ended", "said", "removed"),
+    ("outcome", "message", "removed"),
     [
         ("rebooted", "restarted while it ran", True),
         ("lost", "no result is left", True),
@@ -80,15 +82,15 @@ def test_a_host_that_stays_out_of_reach_is_given_up_but_not_the_run() -> None:
         ("other", "belongs to another command", False),
     ],
 )
-def test_a_lost_run_is_not_started_again(ended: str, said: str, removed: bool) -> None:
-    host = Host("greeted", "running", ended)
-    with pytest.raises(TransportError, match=said) as caught:
+def test_a_lost_run_is_not_started_again(outcome: str, message: str, removed: bool) -> None:
+    host = Host("greeted", "running", outcome)
+    with pytest.raises(TransportError, match=message) as caught:
         host.run()
     assert "secret" not in str(caught.value)
     assert ("forget" in host.kinds()) == removed
 
 
-def test_a_refusal_is_not_waited_out() -> None:
+def test_a_refused_login_is_not_retried() -> None:
     host = Host("greeted", AccessError("host key"))
     with pytest.raises(AccessError):
         host.run()

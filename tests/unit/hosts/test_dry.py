@@ -1,4 +1,4 @@
-"""What only reads, and what a dry connector does with the rest."""
+"""A dry-run connector passes on reads and records everything else."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Host:
         raise AssertionError(argv)
 
 
-def test_nothing_but_reading_reaches_the_host() -> None:
+def test_only_reads_reach_the_host() -> None:
     real, would = Host(), list[tuple[str, tuple[str, ...]]]()
     dry = DryConnector(real, would)
     dry.ask(["cat", "/a"])

@@ -1,4 +1,4 @@
-"""The answer is found whatever comes before it and however it is cut."""
+"""The answer is found whatever precedes it and however it is split."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_header_without_an_end_is_refused() -> None:
         reader.feed(reader.mark.encode() + b"x" * 5000)
 
 
-def test_noise_is_not_kept() -> None:
+def test_noise_is_not_buffered() -> None:
     reader = AnswerReader()
     for _ in range(200):
         reader.feed(b"\n" * 10_000)

@@ -1,5 +1,5 @@
-"""Holds at their worst: watches that die, machines that start anew, controllers that wake up, and
-whoever comes second. The scripts run for real, on this machine.
+"""Holds in adverse conditions: dying watches, rebooting hosts, suspended controllers and concurrent
+campaigns. The scripts really run, on this machine.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tuner.services.openafs.hosts import restore
 pytestmark = pytest.mark.slow
 
 OURS, THEIRS = Owner("campaign-1", "here"), Owner("campaign-2", "there")
-#: Says what it does in a file beside all journals.
+#: Appends the name of its part to a file next to the journals.
 PROVES = 'echo "${PWD##*/}" >> ../../proof; echo restored\n'
 
 
@@ -40,7 +40,7 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 
 @dataclass
 class Place:
-    """What a host keeps for being put back, in a directory of this machine."""
+    """The restore directory of a host, on this machine."""
 
     directory: Path
 
@@ -48,17 +48,17 @@ class Place:
         return Hold.take(LocalConnector(), str(self.directory), owner, after_s)
 
     def journal(self, script: str = PROVES, part: str = "part") -> Path:
-        """A journal that is restored by a script of the test's; where it is."""
+        """Create a journal with the given restore script; return its directory."""
         path = self.directory / "restore" / part
-        kept = Journal(
+        journal = Journal(
             LocalConnector(), str(path), "tuner.services.openafs", "fileserver-restore.sh"
         )
-        kept.begin({"commands": ("a", "b")}, {"address": "192.0.2.1"})
+        journal.begin({"commands": ("a", "b")}, {"address": "192.0.2.1"})
         (path / "restore.sh").write_text(f'cd "$(dirname "$0")" || exit 1\n{script}')
         return path
 
-    def hear_nothing(self) -> None:
-        """From now on it has heard nothing for far too long."""
+    def expire(self) -> None:
+        """Make the last heartbeat look far too old."""
         new = self.directory / "past"
         new.write_text("-100000\n")
         new.rename(self.directory / "lease" / "heartbeat")
@@ -69,60 +69,60 @@ class Place:
         return path.read_text().split() if path.exists() else []
 
     def watches(self) -> list[int]:
-        found = []
+        pids = []
         for entry in Path("/proc").iterdir():
             try:
                 if entry.name.isdigit() and os.readlink(entry / "cwd") == str(self.directory):
                     words = (entry / "cmdline").read_text().split("\0")
-                    found += [int(entry.name)] if "watch.sh" in words else []
+                    pids += [int(entry.name)] if "watch.sh" in words else []
             except OSError:
                 continue
-        return found
+        return pids
 
-    def watched(self) -> None:
-        """Wait until one watch runs, and has said so."""
-        written = self.directory / "watch.pid"
+    def await_watch(self) -> None:
+        """Wait until exactly one watch runs and has recorded its process ID."""
+        pid_file = self.directory / "watch.pid"
 
-        def known() -> bool:
+        def is_recorded() -> bool:
             pids = self.watches()
-            return len(pids) == 1 and written.exists() and written.read_text() == f"{pids[0]}\n"
+            return len(pids) == 1 and pid_file.exists() and pid_file.read_text() == f"{pids[0]}\n"
 
-        wait_for(known, "the watch")
+        wait_for(is_recorded, "the watch")
 
     def kill_watch(self) -> None:
-        self.watched()
-        # The one that it has written down: for a moment, a command that it starts looks like it.
+        self.await_watch()
+        # The recorded process ID, since a child that the watch has just forked looks the same.
         os.kill(int((self.directory / "watch.pid").read_text()), signal.SIGKILL)
         wait_for(lambda: self.watches() == [], "its end")
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    """Where time is told to pass, it does: no answer of the host is taken for long."""
+    """A host whose heartbeats are never trusted for any time: every change renews them first."""
     monkeypatch.setattr(holding, "TRUSTED_S", -1.0)
-    found = Place(tmp_path / "restore-here")
-    yield found
+    new_place = Place(tmp_path / "restore-here")
+    yield new_place
     for what in ("lease", "lease.expired"):
-        shutil.rmtree(found.directory / what, ignore_errors=True)
-    wait_for(lambda: found.watches() == [], "the watches' end")
+        shutil.rmtree(new_place.directory / what, ignore_errors=True)
+    wait_for(lambda: new_place.watches() == [], "the watches' end")
 
 
-def test_a_watch_that_was_killed_is_started_by_the_next_sign_of_life(place: Place) -> None:
+def test_a_killed_watch_is_restarted_by_the_next_heartbeat(place: Place) -> None:
     hold = place.take()
     place.kill_watch()
     hold.beat()
-    place.watched()
+    place.await_watch()
     hold.beat()
-    place.watched()
+    place.await_watch()
 
 
-def test_a_machine_that_started_anew_has_a_watch_again_and_its_campaign_ends(place: Place) -> None:
+def test_a_rebooted_host_has_a_watch_again_and_its_campaign_ends(place: Place) -> None:
     hold = place.take()
     place.kill_watch()
     (place.directory / "lease" / "boot").write_text("another start\n")
     with pytest.raises(TestbedError, match="localhost was restarted while it was in use"):
         hold.change(["touch", str(place.directory / "changed")])
-    place.watched()
+    place.await_watch()
     assert not (place.directory / "changed").exists()
     with pytest.raises(ConflictError, match="in use by campaign campaign-1 on here"):
         place.take(THEIRS)
@@ -131,11 +131,11 @@ def test_a_machine_that_started_anew_has_a_watch_again_and_its_campaign_ends(pla
     assert hold.give_back() is None
 
 
-def test_a_controller_that_wakes_up_late_changes_nothing_any_more(place: Place) -> None:
-    """It was asleep, with its connection: nothing told it that its time was over."""
+def test_a_controller_that_wakes_up_too_late_changes_nothing_any_more(place: Place) -> None:
+    """It was suspended, so it did not notice that its lease had expired."""
     hold = place.take()
     place.journal()
-    place.hear_nothing()
+    place.expire()
     wait_for(lambda: place.proof == ["part"], "the watch")
     with pytest.raises(TestbedError, match="has put itself back"):
         hold.change(["touch", str(place.directory / "changed")])
@@ -147,23 +147,23 @@ def test_a_controller_that_wakes_up_late_changes_nothing_any_more(place: Place) 
     assert not (place.directory / "changed").exists()
 
 
-def test_a_process_that_hung_is_not_taken_for_the_one_that_came_after_it(place: Place) -> None:
-    """Both are the same campaign's, from the same machine."""
+def test_a_process_that_hung_is_told_apart_from_its_successor(place: Place) -> None:
+    """Both belong to the same campaign on the same machine."""
     first = place.take()
     path = place.journal()
     second = place.take()
-    assert path.exists()  # what was found is still to be put back, by the second
+    assert path.exists()  # the original state is still to be restored, by the second
     with pytest.raises(TestbedError, match="has put itself back"):
         first.change(["touch", str(place.directory / "changed")])
     second.beat()
 
 
-def test_whoever_comes_while_a_host_puts_itself_back_waits_for_that(place: Place) -> None:
+def test_taking_a_host_that_is_restoring_itself_waits_for_that(place: Place) -> None:
     place.take()
     gate = place.directory / "gate"
     gate.touch()
     place.journal("touch ../../met; while [ -e ../../gate ]; do sleep 0.02; done; " + PROVES)
-    place.hear_nothing()
+    place.expire()
     wait_for((place.directory / "met").exists, "the watch")
     with ThreadPoolExecutor(1) as pool:
         taking = pool.submit(place.take, THEIRS)
@@ -173,8 +173,8 @@ def test_whoever_comes_while_a_host_puts_itself_back_waits_for_that(place: Place
         hold = taking.result(100.0)
     assert place.proof == ["part"]
     path = place.journal()
-    place.watched()
-    assert path.exists()  # the new campaign's, which the old watch leaves alone
+    place.await_watch()
+    assert path.exists()  # the new campaign's journal, which the old watch leaves alone
     hold.beat()
 
 
@@ -184,7 +184,7 @@ def test_a_host_that_takes_long_to_put_itself_back_says_so(
     monkeypatch.setattr(holding, "_EXPIRED_S", 0.0)
     place.take()
     place.journal("echo bos: no quorum >&2; exit 1\n")
-    place.hear_nothing()
+    place.expire()
     log = place.directory / "watch.log"
     wait_for(lambda: "no quorum" in log.read_text(), "the watch")
     with pytest.raises(ConflictError, match=r"is just putting itself back.*no quorum"):
@@ -193,8 +193,8 @@ def test_a_host_that_takes_long_to_put_itself_back_says_so(
     os.kill(pid, signal.SIGKILL)
 
 
-def test_what_a_watch_left_in_the_middle_is_put_back_by_who_comes_next(place: Place) -> None:
-    """As after a restart of the machine while its watch was at work."""
+def test_a_restore_that_a_watch_left_unfinished_is_finished_by_the_next_hold(place: Place) -> None:
+    """As after a reboot of the host while its watch was restoring it."""
     place.take()
     place.kill_watch()
     place.journal()
@@ -205,21 +205,23 @@ def test_what_a_watch_left_in_the_middle_is_put_back_by_who_comes_next(place: Pl
     assert hold.give_back() is None
 
 
-@pytest.mark.parametrize("heard", ["", "rubbish\n", "-100000\n"])
-def test_a_lease_that_nobody_can_be_heard_by_is_no_obstacle(place: Place, heard: str) -> None:
+@pytest.mark.parametrize("heartbeat", ["", "rubbish\n", "-100000\n"])
+def test_a_lease_with_an_unreadable_or_old_heartbeat_is_no_obstacle(
+    place: Place, heartbeat: str
+) -> None:
     place.take()
     place.journal()
-    (place.directory / "lease" / "heartbeat").write_text(heard)
+    (place.directory / "lease" / "heartbeat").write_text(heartbeat)
     hold = place.take(THEIRS)
     assert place.proof == ["part"]
     hold.beat()
 
 
-@pytest.mark.parametrize("heard", ["", "rubbish\n"])
-def test_a_damaged_sign_of_life_does_not_end_the_watch(place: Place, heard: str) -> None:
+@pytest.mark.parametrize("heartbeat", ["", "rubbish\n"])
+def test_a_damaged_heartbeat_does_not_end_the_watch(place: Place, heartbeat: str) -> None:
     place.take()
     place.journal()
-    (place.directory / "lease" / "heartbeat").write_text(heard)
+    (place.directory / "lease" / "heartbeat").write_text(heartbeat)
     wait_for(lambda: place.proof == ["part"], "the watch")
 
 
@@ -239,7 +241,7 @@ def test_the_clock_may_be_set_to_anything(
     place.take()
     (tmp_path / "now").write_text("0\n")
     place.journal()
-    place.hear_nothing()
+    place.expire()
     wait_for(lambda: place.proof == ["part"], "the watch")
     wait_for(lambda: place.watches() == [], "its end")
     assert "0 not heard from for 60 s" in (place.directory / "watch.log").read_text()
@@ -250,14 +252,14 @@ def test_putting_back_twice_at_once_is_done_once(place: Place) -> None:
     place.journal(f"sleep 0.3; {PROVES}")
     host, directory = LocalConnector(), str(place.directory)
     with ThreadPoolExecutor(2) as pool:
-        said = list(pool.map(lambda _: restore_all(host, directory), range(2)))
-    assert sorted(said) == [[], ["part on localhost restored"]]
+        sentences = list(pool.map(lambda _: restore_all(host, directory), range(2)))
+    assert sorted(sentences) == [[], ["part on localhost restored"]]
     assert place.proof == ["part"]
     assert restore_all(host, directory) == []
 
 
-def test_what_is_started_by_putting_back_keeps_nobody_waiting(place: Place) -> None:
-    """A daemon must not keep the lock for as long as it lives."""
+def test_processes_started_by_a_restore_do_not_block_the_next_one(place: Place) -> None:
+    """A daemon that a restore starts must not keep the lock."""
     place.directory.mkdir()
     place.journal(f"setsid sleep 600 > /dev/null 2>&1 & echo $! > ../../daemon\n{PROVES}")
     host, directory = LocalConnector(), str(place.directory)
@@ -269,16 +271,16 @@ def test_what_is_started_by_putting_back_keeps_nobody_waiting(place: Place) -> N
 
 
 def test_a_part_that_needs_another_is_put_back_after_it(place: Place) -> None:
-    """One machine may be both: its client is served by its own fileserver."""
+    """On one machine a client may depend on the fileserver there."""
     place.directory.mkdir()
     place.journal(f"grep -q fileserver ../../proof || exit 1; {PROVES}", "cache_manager")
     place.journal(PROVES, "fileserver")
-    said = restore_all(LocalConnector(), str(place.directory))
+    sentences = restore_all(LocalConnector(), str(place.directory))
     assert place.proof == ["fileserver", "cache_manager"]
-    assert [sentence.split()[0] for sentence in said] == place.proof
+    assert [sentence.split()[0] for sentence in sentences] == place.proof
 
 
-def test_one_that_cannot_be_put_back_keeps_no_other(place: Place) -> None:
+def test_a_failed_restore_does_not_prevent_others(place: Place) -> None:
     place.directory.mkdir()
     bad = place.journal("echo it does not work >&2; exit 1\n", "a")
     place.journal(PROVES, "b")
@@ -288,7 +290,7 @@ def test_one_that_cannot_be_put_back_keeps_no_other(place: Place) -> None:
     assert bad.exists()
 
 
-def test_a_host_where_everything_of_ours_was_removed_is_changed_no_more(place: Place) -> None:
+def test_a_host_from_which_all_our_files_were_removed_is_not_changed_any_more(place: Place) -> None:
     hold = place.take()
     path = place.journal()
     shutil.rmtree(place.directory)
@@ -300,15 +302,13 @@ def test_a_host_where_everything_of_ours_was_removed_is_changed_no_more(place: P
     assert hold.give_back() is None
 
 
-def test_a_lease_that_was_taken_away_is_missed_at_once(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However lately the host has said that we hold it."""
+def test_a_lost_lease_is_noticed_at_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However recently the host has confirmed the lease."""
     monkeypatch.setattr(holding, "TRUSTED_S", 100.0)
     hold = place.take()
     hold.change(["true"])
     shutil.rmtree(place.directory / "lease")
-    for _ in range(2):  # once refused, for ever
+    for _ in range(2):  # once refused, always refused
         with pytest.raises(TestbedError, match="has put itself back"):
             hold.change(["touch", str(place.directory / "late")])
     with pytest.raises(TestbedError, match="has put itself back"):
@@ -316,7 +316,7 @@ def test_a_lease_that_was_taken_away_is_missed_at_once(
     assert not (place.directory / "late").exists()
 
 
-def test_a_workload_does_not_begin_without_the_lease(
+def test_a_workload_does_not_start_without_the_lease(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(holding, "TRUSTED_S", 100.0)
@@ -336,7 +336,7 @@ def test_a_workload_does_not_begin_without_the_lease(
     assert not (place.directory / "late").exists()
 
 
-def test_whoever_puts_a_host_back_by_hand_takes_it_from_its_holder(place: Place) -> None:
+def test_restoring_a_host_by_hand_ends_its_lease(place: Place) -> None:
     hold = place.take()
     place.journal()
     restored = list(restore([LocalConnector()], str(place.directory)))

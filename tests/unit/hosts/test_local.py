@@ -21,7 +21,7 @@ def test_a_command_has_input_two_outputs_and_a_status() -> None:
     assert HERE.run(["/etc"]).status == 126
 
 
-def test_a_file_comes_back_as_it_went(tmp_path: Path) -> None:
+def test_a_file_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     content = bytes(range(256)) * 20
     path = tmp_path / "a 'b'"
     HERE.put(str(path), content, mode=0o640)

@@ -1,4 +1,4 @@
-"""What a shell reads back is what was quoted."""
+"""A shell parses quoted words back into the original ones."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HOSTILE = [
 
 
 def read_back(words: list[str]) -> list[str]:
-    """What a shell makes of the quoted words."""
+    """Let a shell parse the quoted words."""
     done = subprocess.run(
         ["sh", "-c", f"printf '%s\\0' {quote(words)}"], capture_output=True, check=True
     )
@@ -63,12 +63,12 @@ def test_any_words_come_through_unchanged(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("argv", [[], ["a", "b\0c"], ["\0"]])
-def test_what_no_program_can_be_given_is_refused(argv: list[str]) -> None:
+def test_arguments_that_cannot_be_passed_are_refused(argv: list[str]) -> None:
     with pytest.raises(ValueError, match=r"null character|without a program"):
         quote(argv)
 
 
-def test_the_bootstrap_suits_login_shells_that_are_no_posix_shell() -> None:
+def test_the_bootstrap_also_works_with_login_shells_other_than_posix_ones() -> None:
     text = quote(BOOTSTRAP)
     assert text.isascii()
     assert not set(text) & set('\n!"$`\\')

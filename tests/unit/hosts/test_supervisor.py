@@ -1,4 +1,4 @@
-"""The supervisor as a host runs it: a real python3 given the real program on standard input."""
+"""The supervisor as a host runs it: a real python3 that reads the program from standard input."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def alive(pid: int) -> bool:
 
 
 class Asking:
-    """A supervisor under way, and our end of it."""
+    """A running supervisor, and our end of the connection to it."""
 
-    def __init__(self, do: str, given: bytes = b"", beat_s: float = 30.0, **fields: Any) -> None:
+    def __init__(self, do: str, content: bytes = b"", beat_s: float = 30.0, **fields: Any) -> None:
         self.reader = AnswerReader()
-        self.sent = Request(do, beat_s, fields, given).encode(self.reader.mark)
+        self.encoded = Request(do, beat_s, fields, content).encode(self.reader.mark)
         self.process = subprocess.Popen(
             BOOTSTRAP, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
         )
@@ -64,7 +64,7 @@ class Asking:
         return self.process.stdin
 
     def send(self, data: bytes | None = None) -> Asking:
-        view = memoryview(self.sent if data is None else data)
+        view = memoryview(self.encoded if data is None else data)
         while view:
             view = view[os.write(self.stdin.fileno(), view) :]
         return self
@@ -79,16 +79,16 @@ class Asking:
                 return answer
 
 
-def ask(do: str, given: bytes = b"", **fields: Any) -> Answer:
-    with Asking(do, given, **fields) as asking:
+def ask(do: str, content: bytes = b"", **fields: Any) -> Answer:
+    with Asking(do, content, **fields) as asking:
         return asking.send().answer()
 
 
-def run(*argv: str, given: bytes = b"", timeout_s: float = PATIENCE_S) -> Answer:
-    return ask("run", given, argv=argv, timeout_s=timeout_s)
+def run(*argv: str, content: bytes = b"", timeout_s: float = PATIENCE_S) -> Answer:
+    return ask("run", content, argv=argv, timeout_s=timeout_s)
 
 
-def attend(directory: Path, *argv: str, given: bytes = b"", **changes: Any) -> Answer:
+def attend(directory: Path, *argv: str, content: bytes = b"", **changes: Any) -> Answer:
     fields = {
         "directory": str(directory / "runs-{uid}"),
         "run_id": "one",
@@ -98,7 +98,7 @@ def attend(directory: Path, *argv: str, given: bytes = b"", **changes: Any) -> A
         "boot_id": supervisor.boot_id(),
         "known": False,
     }
-    return ask(changes.pop("do", "attend"), given, **(fields | changes))
+    return ask(changes.pop("do", "attend"), content, **(fields | changes))
 
 
 def place(directory: Path) -> Path:
@@ -107,22 +107,22 @@ def place(directory: Path) -> Path:
 
 def test_status_input_and_both_outputs() -> None:
     content = bytes(range(256)) * 3000
-    answer = run("sh", "-c", "cat; echo no >&2; exit 137", given=content)
+    answer = run("sh", "-c", "cat; echo no >&2; exit 137", content=content)
     assert (answer.ended, answer.status) == ("exit", 137)
     assert (answer.stdout, answer.stderr) == (content, b"no\n")
 
 
 @pytest.mark.parametrize(
-    ("argv", "status", "said"),
+    ("argv", "status", "stderr"),
     [
         (["sh", "-c", "kill -KILL $$"], -9, b""),
         (["/nonexistent/program"], 127, b"/nonexistent/program: not found\n"),
         (["/etc"], 126, b"/etc: [Errno 13] Permission denied: b'/etc'\n"),
     ],
 )
-def test_how_commands_end(argv: list[str], status: int, said: bytes) -> None:
+def test_how_commands_end(argv: list[str], status: int, stderr: bytes) -> None:
     answer = run(*argv)
-    assert (answer.ended, answer.status, answer.stderr) == ("exit", status, said)
+    assert (answer.ended, answer.status, answer.stderr) == ("exit", status, stderr)
 
 
 def test_arguments_are_not_touched() -> None:
@@ -138,7 +138,7 @@ def test_signals_and_messages_are_as_programs_expect_them() -> None:
     assert {"LANG=C", "LC_ALL=C.UTF-8"} <= set(environment)
 
 
-def test_its_time_is_up_for_a_command_and_its_children() -> None:
+def test_a_command_and_its_children_are_killed_when_its_time_is_up() -> None:
     answer = run("sh", "-c", "sleep 100 & echo $! >&2; wait", timeout_s=0.5)
     assert (answer.ended, answer.dead, answer.stdout) == ("timeout", True, b"")
 
@@ -149,20 +149,20 @@ def test_too_much_output_ends_the_command(where: str) -> None:
     assert (answer.ended, answer.stdout, answer.stderr) == ("too-large", b"", b"")
 
 
-def test_output_up_to_the_limit_comes_whole() -> None:
+def test_output_up_to_the_limit_is_complete() -> None:
     answer = run("head", "-c", str(OUTPUT_LIMIT_BYTES), "/dev/zero")
     assert answer.stdout == bytes(OUTPUT_LIMIT_BYTES)
     assert run("head", "-c", str(OUTPUT_LIMIT_BYTES + 1), "/dev/zero").ended == "too-large"
 
 
-def test_a_daemon_that_keeps_its_output_open_does_not_hold_up() -> None:
+def test_a_daemon_that_keeps_the_output_open_does_not_delay_the_answer() -> None:
     answer = run("sh", "-c", "echo up; setsid sleep 300 & echo $!")
     up, pid = answer.stdout.split()
     assert up == b"up"
     os.kill(int(pid), signal.SIGKILL)
 
 
-def test_a_command_that_nobody_waits_for_is_killed(tmp_path: Path) -> None:
+def test_a_command_whose_caller_is_gone_is_killed(tmp_path: Path) -> None:
     argv = ["sh", "-c", 'echo $$ > "$1.new"; mv "$1.new" "$1"; sleep 100 & wait', "sh"]
     with Asking("run", argv=[*argv, str(tmp_path / "pid")], timeout_s=PATIENCE_S) as asking:
         asking.send()
@@ -177,28 +177,28 @@ def test_a_command_that_nobody_waits_for_is_killed(tmp_path: Path) -> None:
 def test_a_request_that_is_cut_off_does_nothing(tmp_path: Path) -> None:
     argv = ["touch", str(tmp_path / "ran")]
     with Asking("run", b"input", argv=argv, timeout_s=PATIENCE_S) as asking:
-        asking.send(asking.sent[:-1])
+        asking.send(asking.encoded[:-1])
         asking.stdin.close()
         assert asking.process.wait(PATIENCE_S) == 0
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_shows_that_it_lives() -> None:
+def test_it_sends_signs_of_life() -> None:
     with Asking("run", beat_s=0.1, argv=["sleep", "100"], timeout_s=PATIENCE_S) as asking:
         asking.send()
         assert asking.process.stdout is not None
-        seen = b"".join(os.read(asking.process.stdout.fileno(), 1) for _ in range(3))
+        output = b"".join(os.read(asking.process.stdout.fileno(), 1) for _ in range(3))
         asking.stdin.close()
         assert asking.process.wait(PATIENCE_S) == 0
-    assert seen == b"\n\n\n"
+    assert output == b"\n\n\n"
 
 
-def test_a_run_is_started_once_however_often_it_is_asked_for(tmp_path: Path) -> None:
+def test_a_run_is_started_once_however_often_it_is_requested(tmp_path: Path) -> None:
     argv = ["sh", "-c", 'echo ran >> "$1"; sleep 0.5; echo out; cat; exit 7', "sh"]
     argv.append(str(tmp_path / "count"))
     with ThreadPoolExecutor(6) as pool:
-        asked = [pool.submit(attend, tmp_path, *argv, given=b"in") for _ in range(6)]
-        answers = [one.result() for one in asked]
+        futures = [pool.submit(attend, tmp_path, *argv, content=b"in") for _ in range(6)]
+        answers = [one.result() for one in futures]
     assert {(a.ended, a.status, a.stdout) for a in answers} == {("exit", 7, b"out\nin")}
     assert attend(tmp_path, *argv, known=True).status == 7
     assert (tmp_path / "count").read_text() == "ran\n"
@@ -210,7 +210,7 @@ def test_a_run_is_started_once_however_often_it_is_asked_for(tmp_path: Path) -> 
     assert attend(tmp_path, *argv, do="forget").ended == "forgotten"
 
 
-def test_a_run_goes_on_without_whoever_started_it(tmp_path: Path) -> None:
+def test_a_run_survives_the_end_of_its_request(tmp_path: Path) -> None:
     argv = ["sh", "-c", 'while [ ! -e "$1" ]; do sleep 0.05; done; echo out', "sh"]
     argv.append(str(tmp_path / "go"))
     assert attend(tmp_path, *argv, wait_s=0.0).ended == "running"
@@ -226,7 +226,7 @@ def test_a_run_that_somebody_else_removes_is_unknown(tmp_path: Path) -> None:
         waiting = pool.submit(attend, tmp_path, *argv, known=True)
         wait_for((place(tmp_path) / "process").exists)
         assert attend(tmp_path, *argv, do="forget").ended == "forgotten"
-        # The one that waits may have read the answer just before.
+        # The waiting request may have read the answer just before.
         assert waiting.result().ended in ("unknown", "exit")
 
 
@@ -257,7 +257,7 @@ def test_a_run_whose_keeper_was_killed_is_lost_and_ended(tmp_path: Path) -> None
     wait_for(lambda: not alive(pid))
 
 
-def test_a_machine_that_was_restarted_is_noticed(tmp_path: Path) -> None:
+def test_a_reboot_is_noticed(tmp_path: Path) -> None:
     assert attend(tmp_path, "true", boot_id="another").ended == "rebooted"
     assert not place(tmp_path).exists()
     assert attend(tmp_path, "true").status == 0
@@ -266,12 +266,12 @@ def test_a_machine_that_was_restarted_is_noticed(tmp_path: Path) -> None:
     assert attend(tmp_path, "true").ended == "rebooted"
 
 
-def test_a_run_of_another_command_is_not_taken_for_it(tmp_path: Path) -> None:
+def test_a_run_of_another_command_is_told_apart(tmp_path: Path) -> None:
     assert attend(tmp_path, "true").ended == "exit"
     assert attend(tmp_path, "false").ended == "other"
 
 
-def test_greeting_tells_which_start_of_the_machine_this_is() -> None:
+def test_greeting_returns_the_boot_identifier() -> None:
     answer = ask("greet")
     assert (answer.ended, answer.boot_id) == ("greeted", supervisor.boot_id())
 

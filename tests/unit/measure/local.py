@@ -1,4 +1,4 @@
-"""Clients that are directories and processes of this machine: the real engine, no cell."""
+"""Clients simulated by directories and processes of this machine: the real engine, no cell."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ ENVIRONMENT = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 @dataclass
 class LocalClient:
-    """A client host in name. ``wrap`` may put another command in the place of one spoken with."""
+    """A client host in name only. ``wrap`` may replace the command of a conversation."""
 
     host: str
     wrap: Callable[[list[str]], list[str]] = lambda argv: argv
     reachable: bool = True
-    seen: list[list[str]] = field(default_factory=list)
+    commands: list[list[str]] = field(default_factory=list)
 
     def run(
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
     ) -> CommandResult:
-        self.seen.append(list(argv))
+        self.commands.append(list(argv))
         done = subprocess.run(argv, input=input, capture_output=True, timeout=60, env=ENVIRONMENT)
         return CommandResult(
             tuple(argv), done.returncode, done.stdout.decode(), done.stderr.decode()
@@ -45,7 +45,7 @@ class LocalClient:
     def converse(self, argv: Sequence[str]) -> ProcessConversation:
         if not self.reachable:
             raise TransportError(f"{self.host}: out of reach")
-        self.seen.append(list(argv))
+        self.commands.append(list(argv))
         return ProcessConversation(self.host, argv, self.wrap(list(argv)), ENVIRONMENT)
 
     def put(self, path: str, content: bytes, mode: int = 0o644) -> None:

@@ -1,4 +1,4 @@
-"""What others did to the machines, out of what was counted."""
+"""Covariates: unrelated load on the machines, from the diagnostics."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Numbers = dict[str, float | str]
 
 
 def machine(prefix: str, **more: float) -> Numbers:
-    known = {"busy_s": 10.0, "irq_s": 0.5, "softirq_s": 1.5, "iowait_s": 0.25, "steal_s": 0.5}
-    return {f"{prefix}.{name}": v for name, v in {**known, "elapsed_s": 5.0, **more}.items()}
+    defaults = {"busy_s": 10.0, "irq_s": 0.5, "softirq_s": 1.5, "iowait_s": 0.25, "steal_s": 0.5}
+    return {f"{prefix}.{name}": v for name, v in {**defaults, "elapsed_s": 5.0, **more}.items()}
 
 
-#: Server and clients on one machine, as in a private cell: 10 - 2 - 1 - 2 - 3 = 2 s in 5 s.
+#: Server and client on one machine, as in a private cell: 10 - 2 - 1 - 2 - 3 = 2 s in 5 s.
 ALONE: Numbers = {
     **machine("host"),
     "server.cpu_s": 1.0,
@@ -65,16 +65,16 @@ def test_on_machines_of_their_own() -> None:
     )
 
 
-def test_a_client_beside_the_server_and_one_apart_are_one_role() -> None:
+def test_if_a_client_shares_the_server_s_machine_all_are_one_role() -> None:
     mixed = without(APART, "ws3.machine") | {"ws3.machine": "host"}
-    found = covariates(mixed)
-    assert set(found) == {"others_server", "stolen_server", "iowait_server"}
-    assert found["others_server"] == pytest.approx((24.0 - 4.0 - 7.0 - 6.0) / 10.0)
+    values = covariates(mixed)
+    assert set(values) == {"others_server", "stolen_server", "iowait_server"}
+    assert values["others_server"] == pytest.approx((24.0 - 4.0 - 7.0 - 6.0) / 10.0)
 
 
 def test_a_client_in_the_kernel_has_no_time_of_its_own() -> None:
-    found = covariates(without(APART, "ws3.cpu_s"))
-    assert found["others_clients"] == pytest.approx((26.0 - 4.0 - 3.0 - 6.0) / 10.0)
+    values = covariates(without(APART, "ws3.cpu_s"))
+    assert values["others_clients"] == pytest.approx((26.0 - 4.0 - 3.0 - 6.0) / 10.0)
 
 
 @pytest.mark.parametrize(
@@ -92,11 +92,11 @@ def test_a_client_in_the_kernel_has_no_time_of_its_own() -> None:
         ("client1.machine", set()),
     ],
 )
-def test_a_counter_that_is_missing_gives_none(lacking: str, left: set[str]) -> None:
+def test_a_missing_counter_gives_no_covariate(lacking: str, left: set[str]) -> None:
     assert set(covariates(without(ALONE, lacking))) == left
 
 
-def test_no_time_passed_gives_none() -> None:
+def test_zero_elapsed_time_gives_no_covariates() -> None:
     assert covariates(ALONE | {"host.elapsed_s": 0.0}) == {}
 
 

@@ -1,4 +1,4 @@
-"""The driver of the workload engine, against a client that answers from a list."""
+"""The driver of the workload engine, with a fake client."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def result(status: int, stdout: str, stderr: str = "") -> CommandResult:
 
 @dataclass
 class Client:
-    """Answers ``run`` from ``answer`` and remembers everything."""
+    """Answers ``run`` with ``answer`` and records everything."""
 
     answer: Callable[[Sequence[str]], CommandResult]
     host: str = "client1"
-    seen: list[list[str]] = field(default_factory=list)
+    commands: list[list[str]] = field(default_factory=list)
     runs: list[str] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
 
     def run(
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
     ) -> CommandResult:
-        self.seen.append(list(argv))
+        self.commands.append(list(argv))
         return self.answer(argv)
 
     ask = change = run
@@ -75,7 +75,7 @@ def install(answer: Callable[[Sequence[str]], CommandResult]) -> tuple[Client, E
 
 
 def nothing(text: str = "") -> None:
-    """Nobody listens."""
+    """Callback that does nothing."""
 
 
 def test_a_report_becomes_components() -> None:
@@ -88,7 +88,7 @@ def test_a_report_becomes_components() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("outcome", "why"),
     [
         (result(3, json.dumps(BAD)), "stage write: os in create of /afs/x: disk quota"),
         (result(-9, ""), "stage write: the engine ended with -9: it printed nothing"),
@@ -99,12 +99,12 @@ def test_a_report_becomes_components() -> None:
         (result(3, '{"ok": false, "error": {"kind": "os"}}'), "no report from the engine"),
     ],
 )
-def test_anything_else_voids_the_run(said: CommandResult, why: str) -> None:
+def test_anything_else_voids_the_run(outcome: CommandResult, why: str) -> None:
     with pytest.raises(WorkloadError, match=why):
-        read_report(said, "write")
+        read_report(outcome, "write")
 
 
-def test_stages_run_in_order_with_a_cold_cache_where_it_is_due() -> None:
+def test_stages_run_in_order_with_a_cold_cache_where_needed() -> None:
     log: list[str] = []
 
     def answer(argv: Sequence[str]) -> CommandResult:
@@ -118,10 +118,10 @@ def test_stages_run_in_order_with_a_cold_cache_where_it_is_due() -> None:
     assert client.runs == ["r-1-stage1", "r-1-stage2"]
     assert client.files["/srv/x/workloads.pyz"]
     assert json.loads(client.files["/srv/x/workload.json"])["name"] == "small"
-    assert not any("clean" in argv for argv in client.seen)
+    assert not any("clean" in argv for argv in client.commands)
 
 
-def test_a_failed_run_is_cleaned_up_and_so_is_one_that_is_interrupted() -> None:
+def test_failed_and_interrupted_runs_are_cleaned_up() -> None:
     def interrupted(argv: Sequence[str]) -> CommandResult:
         if "run" in argv:
             raise KeyboardInterrupt
@@ -134,12 +134,12 @@ def test_a_failed_run_is_cleaned_up_and_so_is_one_that_is_interrupted() -> None:
         client, engine = install(answer)
         with pytest.raises(kind):
             engine.run("r-1", 7, nothing, nothing)
-        ended = ["python3", "/srv/x/end_runs.py", "/srv/x/workloads.pyz", "r-1"]
-        assert client.seen[-2] == ended
-        assert client.seen[-1][2:] == ["clean", "--dir", "/afs/volume", "--run-id", "r-1"]
+        kill_command = ["python3", "/srv/x/end_runs.py", "/srv/x/workloads.pyz", "r-1"]
+        assert client.commands[-2] == kill_command
+        assert client.commands[-1][2:] == ["clean", "--dir", "/afs/volume", "--run-id", "r-1"]
 
 
-def test_a_run_without_end_is_void_but_a_client_out_of_reach_is_a_matter_of_the_testbed() -> None:
+def test_a_run_that_hangs_is_void_but_an_unreachable_client_is_a_testbed_error() -> None:
     def hangs(argv: Sequence[str]) -> CommandResult:
         raise CommandTimeout("client1", argv, "no end")
 
@@ -158,11 +158,11 @@ def test_leftovers_are_found_by_prefix_only() -> None:
     listing = "fstune-abc-1-0\nfstune-abc-2-1\nfstune-xabc-1\nabc-3\nfstune-ab\nother\n"
     client, engine = install(lambda argv: result(0, listing if argv[0] == "ls" else "{}"))
     engine.clean_leftovers("abc")
-    assert client.seen[0] == ["python3", "/srv/x/end_runs.py", "/srv/x/workloads.pyz", "abc"]
-    assert [argv[-1] for argv in client.seen[2:]] == ["abc-1-0", "abc-2-1"]
+    assert client.commands[0] == ["python3", "/srv/x/end_runs.py", "/srv/x/workloads.pyz", "abc"]
+    assert [argv[-1] for argv in client.commands[2:]] == ["abc-1-0", "abc-2-1"]
 
 
 @pytest.mark.parametrize("name", ["no-such-workload", "/no/such/file.yaml"])
-def test_an_unknown_workload_is_the_users_mistake(name: str) -> None:
+def test_an_unknown_workload_is_a_spec_error(name: str) -> None:
     with pytest.raises(SpecError, match="workload"):
         load_workload(name)

@@ -1,4 +1,4 @@
-"""The program that ends what is left of workload runs, on real processes of this machine."""
+"""The program that kills leftover workload runs, on real processes of this machine."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ PROGRAM = Path(__file__).parents[3] / "tuner" / "measure" / "end_runs.py"
 
 @contextmanager
 def process(*words: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that waits for its input to end, with these words on its command line."""
+    """Start a process with these words on its command line that runs until end of input."""
     wait = ["-c", "import sys; print(flush=True); sys.stdin.read()"]
     command = [sys.executable, *wait, *words]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as one:
         assert one.stdout is not None
-        one.stdout.readline()  # it is what its command line says
+        one.stdout.readline()  # its command line is visible now
         try:
             yield one
         finally:

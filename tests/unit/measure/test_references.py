@@ -28,7 +28,7 @@ MEMORY = Path("/dev/shm")
 
 @pytest.fixture
 def disk(root: Path) -> Iterator[Path]:
-    """A directory on a disk; temporary ones may be in memory."""
+    """A directory on a disk; temporary directories may be in memory."""
     path = root / "build" / f"reference-{os.getpid()}"
     path.mkdir(parents=True)
     yield path
@@ -37,7 +37,7 @@ def disk(root: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def memory() -> Iterator[Path]:
-    """A directory of which nothing can be dropped from memory."""
+    """A directory in memory, whose pages cannot be dropped."""
     path = MEMORY / f"fstune-reference-{os.getpid()}"
     path.mkdir()
     yield path
@@ -47,8 +47,8 @@ def memory() -> Iterator[Path]:
 def install(client: LocalClient, tmp_path: Path, path: Path, tuned: Path = MEMORY) -> ReferencePath:
     plan = ReferencePlan("here", str(path))
     workload = load_workload(str(SMALL))
-    (found,) = install_references(client, str(tmp_path), str(tuned), [plan], workload)
-    return found
+    (reference,) = install_references(client, str(tmp_path), str(tuned), [plan], workload)
+    return reference
 
 
 def test_a_run_on_a_disk_has_its_pages_dropped(tmp_path: Path, disk: Path) -> None:
@@ -67,7 +67,7 @@ def test_what_is_in_memory_cannot_be_dropped(tmp_path: Path, memory: Path) -> No
     assert page_cache is PageCache.NOT_CONTROLLABLE
 
 
-def test_without_a_cold_stage_nothing_is_said(tmp_path: Path, disk: Path) -> None:
+def test_without_a_cold_stage_there_is_no_page_cache_state(tmp_path: Path, disk: Path) -> None:
     warm = tmp_path / "warm.yaml"
     stages = [stage | {"cache": "as-is"} for stage in SPEC["stages"]]
     warm.write_text(yaml.safe_dump(SPEC | {"stages": stages}))
@@ -78,7 +78,7 @@ def test_without_a_cold_stage_nothing_is_said(tmp_path: Path, disk: Path) -> Non
     assert reference.run("r-1-ref1", 7, lambda stage: None)[1] is None
 
 
-def test_a_run_that_fails_names_what_and_leaves_nothing(tmp_path: Path, disk: Path) -> None:
+def test_a_failed_run_names_the_cause_and_leaves_nothing_behind(tmp_path: Path, disk: Path) -> None:
     reference = install(LocalClient("client1"), tmp_path, disk)
     theirs = disk / "fstune-r-1-ref1"
     theirs.mkdir()
@@ -103,7 +103,7 @@ def test_leftovers_are_removed(tmp_path: Path, disk: Path) -> None:
     assert list(disk.iterdir()) == []
 
 
-def test_paths_that_are_no_reference(tmp_path: Path, disk: Path, memory: Path) -> None:
+def test_invalid_reference_paths(tmp_path: Path, disk: Path, memory: Path) -> None:
     client = LocalClient("client1")
     with pytest.raises(SpecError, match=r"^references: here: /no/such on client1: .*No such file"):
         install(client, tmp_path, Path("/no/such"))
@@ -125,12 +125,12 @@ def test_dropping_is_counted_in_whole_pages(disk: Path, memory: Path) -> None:
         (place / "below").mkdir()
         (place / "empty").touch()
         (place / "below" / "file").write_bytes(b"x" * 9000)
-        found = uncache.drop(str(place))
-        assert (found["files"], found["bytes"]) == (2, 9000)
-        assert found["resident_bytes"] == stays
+        counts = uncache.drop(str(place))
+        assert (counts["files"], counts["bytes"]) == (2, 9000)
+        assert counts["resident_bytes"] == stays
 
 
-def test_a_large_file_is_looked_at_in_pieces(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_file_is_checked_in_pieces(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uncache, "_WINDOW_BYTES", 8192)
     path = disk / "file"
     path.write_bytes(b"x" * 20000)

@@ -1,4 +1,4 @@
-"""The workload on several clients at once: one result, one fate."""
+"""The workload on several clients at once: one result, and one failure stops all."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CLIENTS, PROCESSES = 4, 8
 
 @dataclass(frozen=True)
 class Site:
-    """Clients of this machine that share a directory to measure."""
+    """Clients on this machine that share a directory to measure in."""
 
     clients: list[LocalClient]
     target: Path
@@ -51,16 +51,16 @@ class Site:
         return sorted(path.name for path in self.target.iterdir())
 
     def processes(self) -> list[int]:
-        """The processes of engines that still run here."""
-        found = []
+        """Process IDs of engines that still run here."""
+        pids = []
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             try:
                 words = path.read_bytes().decode(errors="replace")
             except OSError:
                 continue
             if str(self.target) in words and int(path.parent.name) != os.getpid():
-                found.append(int(path.parent.name))
-        return found
+                pids.append(int(path.parent.name))
+        return pids
 
 
 def site(tmp_path: Path, clients: list[LocalClient], **changes: Any) -> Site:
@@ -81,9 +81,9 @@ def several(count: int = CLIENTS) -> list[LocalClient]:
 def test_four_clients_with_eight_processes_are_one_run(tmp_path: Path) -> None:
     filesets = SMALL["filesets"] | {"few": SMALL["filesets"]["few"] | {"files": 40}}
     place = site(tmp_path, several(), processes=PROCESSES, filesets=filesets)
-    said: list[str] = []
-    report = place.together.run("r-1-0", 7, lambda: said.append("cold"), said.append)
-    assert said == ["write", "cold", "read"]
+    log: list[str] = []
+    report = place.together.run("r-1-0", 7, lambda: log.append("cold"), log.append)
+    assert log == ["write", "cold", "read"]
     assert set(report.clients) == {"client1", "client2", "client3", "client4"}
     for name, merged in report.components.items():
         parts = [own[name] for own in report.clients.values()]
@@ -91,7 +91,7 @@ def test_four_clients_with_eight_processes_are_one_run(tmp_path: Path) -> None:
         assert merged.operations == sum(part.operations for part in parts)
         assert merged.bytes == sum(part.bytes for part in parts)
         assert merged.max_s == max(part.max_s or 0.0 for part in parts)
-    # 2 directories and 40 files a client.
+    # 2 directories and 40 files per client.
     assert report.components["writing"].operations == CLIENTS * 42
     assert place.left == []
     assert place.processes() == []
@@ -102,7 +102,7 @@ def test_nobody_reads_what_it_wrote(tmp_path: Path) -> None:
     place.run()
     worked_on = []
     for client in place.clients:
-        runs = [argv for argv in client.seen if "run" in argv]
+        runs = [argv for argv in client.commands if "run" in argv]
         worked_on.append([argv[argv.index("--run-id") + 1] for argv in runs])
         seeds = [argv[argv.index("--seed") + 1] for argv in runs]
         assert len(set(seeds)) == 2
@@ -113,7 +113,7 @@ def test_nobody_reads_what_it_wrote(tmp_path: Path) -> None:
     ]
 
 
-def test_one_of_four_that_dies_ends_all_and_is_named(tmp_path: Path) -> None:
+def test_when_one_of_four_dies_all_are_stopped_and_it_is_named(tmp_path: Path) -> None:
     clients = several()
     clients[2].wrap = lambda argv: ["sh", "-c", "sleep 1; kill -KILL $$"]
     place = site(tmp_path, clients)
@@ -123,8 +123,8 @@ def test_one_of_four_that_dies_ends_all_and_is_named(tmp_path: Path) -> None:
     assert place.left == []
 
 
-def test_one_that_is_killed_in_the_middle_ends_all(tmp_path: Path) -> None:
-    # Paced so slowly that it cannot end by itself.
+def test_when_one_is_killed_halfway_all_are_stopped(tmp_path: Path) -> None:
+    # Paced so slowly that it cannot finish during the test.
     leisure = {"operation": "stat", "fileset": "few", "passes": 100, "rate_per_s": 10}
     phases = [*SMALL["stages"][0]["phases"], {**leisure, "component": "writing"}]
     stages = [{**SMALL["stages"][0], "phases": phases}]
@@ -141,10 +141,10 @@ def test_one_that_is_killed_in_the_middle_ends_all(tmp_path: Path) -> None:
     running = threading.Thread(target=run)
     running.start()
     deadline = time.monotonic() + 100.0
-    while len(place.left) < 2 or not (found := place.processes()):
+    while len(place.left) < 2 or not (pids := place.processes()):
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    os.kill(min(found), signal.SIGKILL)
+    os.kill(min(pids), signal.SIGKILL)
     running.join(100)
     assert place.processes() == []
     assert len(caught) == 1
@@ -162,17 +162,17 @@ def test_a_late_client_is_named_and_waited_for_no_longer_than_allowed(tmp_path: 
     assert place.left == []
 
 
-def test_one_whose_workload_fails_ends_all_and_is_named(tmp_path: Path) -> None:
+def test_when_the_workload_of_one_fails_all_are_stopped_and_it_is_named(tmp_path: Path) -> None:
     place = site(tmp_path, several(3))
     (place.target / "fstune-r-1-0-2").mkdir()
     with pytest.raises(WorkloadError, match=r"^client2: stage write: run-directory in mkdir of"):
         place.run()
     assert place.processes() == []
-    # What is not ours is left alone.
+    # Directories of others are left alone.
     assert place.left == ["fstune-r-1-0-2"]
 
 
-def test_a_client_out_of_reach_is_a_matter_of_the_testbed(tmp_path: Path) -> None:
+def test_an_unreachable_client_is_a_testbed_error(tmp_path: Path) -> None:
     clients = several(2)
     place = site(tmp_path, clients)
     clients[1].reachable = False
@@ -182,7 +182,7 @@ def test_a_client_out_of_reach_is_a_matter_of_the_testbed(tmp_path: Path) -> Non
     assert place.left == []
 
 
-def test_an_interrupted_run_is_cleaned_up_on_all(tmp_path: Path) -> None:
+def test_an_interrupted_run_is_cleaned_up_on_all_clients(tmp_path: Path) -> None:
     place = site(tmp_path, several(2))
 
     def interrupt() -> None:
@@ -203,7 +203,7 @@ def test_leftovers_of_all_parts_are_found(tmp_path: Path) -> None:
 
 
 class Scripted:
-    """A conversation whose lines are given one by one."""
+    """A conversation that prints scripted lines, one each time it is told to go on."""
 
     def __init__(self, host: str, log: list[str], lines: list[str], result: CommandResult) -> None:
         self.host, self._log, self._lines, self._result = host, log, lines, result
@@ -228,7 +228,7 @@ class Scripted:
 
 
 def scripted(tmp_path: Path, scripts: dict[str, list[str]], stdout: str) -> tuple[Site, list[str]]:
-    """Clients that say what their scripts have, then report ``stdout``."""
+    """Clients that print the lines of their scripts, then report ``stdout``."""
     log: list[str] = []
     clients = [LocalClient(host) for host in scripts]
     place = site(tmp_path, clients)
@@ -245,9 +245,9 @@ def test_nobody_goes_on_before_all_are_ready(tmp_path: Path) -> None:
     with pytest.raises(WorkloadError, match="no report from the engine"):
         place.run()
     for phase in (0, 1):
-        said = log[phase * 6 : phase * 6 + 6]
-        assert sorted(said[:3]) == [f"client{n} ready write {phase}" for n in (1, 2, 3)]
-        assert sorted(said[3:]) == [f"go client{n}" for n in (1, 2, 3)]
+        lines = log[phase * 6 : phase * 6 + 6]
+        assert sorted(lines[:3]) == [f"client{n} ready write {phase}" for n in (1, 2, 3)]
+        assert sorted(lines[3:]) == [f"go client{n}" for n in (1, 2, 3)]
 
 
 @pytest.mark.parametrize(
@@ -257,13 +257,13 @@ def test_nobody_goes_on_before_all_are_ready(tmp_path: Path) -> None:
         {"client1": ["ready write 0"], "client2": ["ready write 1"]},
     ],
 )
-def test_clients_out_of_step_are_no_run(tmp_path: Path, scripts: dict[str, list[str]]) -> None:
+def test_clients_out_of_step_fail_the_run(tmp_path: Path, scripts: dict[str, list[str]]) -> None:
     place, _ = scripted(tmp_path, scripts, '{"ok": true}')
     with pytest.raises(WorkloadError, match="the clients are not in step"):
         place.run()
 
 
-def test_a_process_that_cannot_be_reached_any_more_is_told() -> None:
+def test_speaking_to_an_ended_process_is_harmless_and_an_unreachable_client_is_an_error() -> None:
     client = LocalClient("client1", wrap=lambda argv: ["sh", "-c", "echo ready a >&2; read x"])
     talk = client.converse(["engine"])
     assert talk.listen() == "ready a"

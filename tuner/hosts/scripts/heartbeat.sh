@@ -1,7 +1,7 @@
 #!/bin/sh
-# heartbeat.sh HOLDER: notes that fstune was heard from just now, and sees to it that there is a watch that waits
-# for the next time. Exit status: 9 HOLDER does not hold this host any more; 8 it does, but the host was
-# started anew since the last time; 1 it does, but nothing can be written.
+# heartbeat.sh HOLDER: records a heartbeat of fstune, and starts a watch for the next one if none is running.
+# Exit status: 9 HOLDER no longer holds this host; 8 it does, but the host was rebooted since the last
+# heartbeat; 1 it does, but nothing can be written.
 set -u
 umask 077
 cd "$(dirname "$0")" || exit 1
@@ -11,7 +11,7 @@ held() {
     [ "$(cat lease/owner 2> /dev/null)" = "$1" ]
 }
 
-# By its command line too: its number may have gone to another process.
+# Checks the command line too: the process ID may have been reused.
 watched() {
     { tr '\0' ' ' < "/proc/$(cat watch.pid)/cmdline" | grep -q 'watch\.sh'; } 2> /dev/null
 }
@@ -19,7 +19,7 @@ watched() {
 held "$1" || exit 9
 new=lease/heartbeat.$$
 if ! { cut -d. -f1 /proc/uptime > "$new" && mv "$new" lease/heartbeat; }; then
-    # Taken away in this moment, that is no wonder.
+    # The write fails as a matter of course if the lease has just been taken away.
     held "$1" || exit 9
     exit 1
 fi

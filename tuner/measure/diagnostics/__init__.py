@@ -1,7 +1,7 @@
-"""Diagnostics around each arm: what the programs and hosts counted while a workload ran.
+"""Diagnostics around each arm: counters of programs and hosts while a workload ran.
 
-Owns reading counters (``probe``), what the kernel's own mean (``process``, ``machine``: pure
-functions of text; a service brings those of its programs), what changed between two moments
-(``sample``), what the counters prove of a run (``proof``), and when they are read (``watch``).
+Owns reading counters (``probe``), parsing those of the kernel (``process``, ``machine``: pure
+functions of text; each service parses those of its own programs), differences between two readings
+(``sample``), what the counters prove about a run (``proof``), and when they are read (``watch``).
 Nothing here changes a host.
 """

@@ -1,4 +1,4 @@
-"""A whole host as its kernel counts it: processor time, time, and UDP. Pure."""
+"""Counters of a whole host: processor time, uptime, and UDP. Pure."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _UDP = {
     "RcvbufErrors": "rcvbuf_errors",
     "SndbufErrors": "sndbuf_errors",
 }
-#: Columns of the first line of /proc/stat after its name (proc(5)).
+#: Columns of the first line of /proc/stat, counted after its name (proc(5)).
 _USER, _NICE, _SYSTEM, _IOWAIT, _IRQ, _SOFTIRQ, _STEAL = 0, 1, 2, 4, 5, 6, 7
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?")
 _BOOT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def cpu_counters(text: str) -> dict[str, float]:
-    """Processor seconds of all processors together, from the ``cpu`` line of /proc/stat: busy, of
-    that in interrupts and in what interrupts leave for later, waiting for disks, and stolen by the
-    hypervisor. Raises ValueError.
+    """Processor seconds of all processors together, from the ``cpu`` line of /proc/stat: busy
+    (including hard and soft interrupts), hard interrupts, soft interrupts, waiting for disks, and
+    stolen by the hypervisor. Raises ValueError.
     """
     name, *columns = text.split()[:9] or [""]
     if name != "cpu" or len(columns) != 8:
@@ -39,8 +39,8 @@ def cpu_counters(text: str) -> dict[str, float]:
 
 
 def uptime_counters(text: str) -> dict[str, float]:
-    """Seconds since the machine started, from /proc/uptime: between two readings, how long its
-    counters have counted. Raises ValueError.
+    """Seconds since boot, from /proc/uptime; the difference of two readings is the time that their
+    counters cover. Raises ValueError.
     """
     first = (text.split() or [""])[0]
     if not _SECONDS.fullmatch(first):
@@ -49,8 +49,8 @@ def uptime_counters(text: str) -> dict[str, float]:
 
 
 def machine_name(text: str) -> str:
-    """What tells a machine from others, also where several of our hosts are one: the identifier of
-    its boot, from /proc/sys/kernel/random/boot_id. Raises ValueError.
+    """Identify a machine, also where several of our hosts run on the same one, by its boot
+    identifier from /proc/sys/kernel/random/boot_id. Raises ValueError.
     """
     if not _BOOT.fullmatch(text.strip()):
         raise ValueError(f"boot_id: no identifier in {text.strip()[:200]!r}")
@@ -58,7 +58,7 @@ def machine_name(text: str) -> str:
 
 
 def udp_counters(text: str) -> dict[str, float]:
-    """Datagrams and errors of the host's network, from /proc/net/snmp; ``rcvbuf_errors`` are those
+    """UDP datagrams and errors of the host, from /proc/net/snmp. ``rcvbuf_errors``: datagrams
     dropped because a program's receive buffer was full. Raises ValueError.
     """
     lines = [line.split()[1:] for line in text.splitlines() if line.startswith("Udp: ")]

@@ -1,8 +1,8 @@
 """Reads all counters of one host in one command.
 
-Owns the scripts that run there: constant texts that get their particulars as arguments and print
-each source under a heading. A source that gives nothing is missing, never an error. A glance reads
-processor times alone, without the tools, whose own time would be counted along.
+Owns the scripts that run there: constant texts that take arguments and print each source under a
+heading. A source without output is reported as missing, never as an error. A glance reads only
+processor times, without running the other tools, whose own processor time would be included.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from tuner.measure.diagnostics.sample import Sample
 
 _TIMEOUT_S = 30.0
 
-#: $1: the program's name; only root's counts, since anybody may give a process any name. Small
-#: files are read by the shell itself: to start a program for each takes most of the time.
+#: $1: the program's name; only a process of root counts, since anybody may give a process any name.
+#: The shell itself reads small files: starting a program for each would take most of the time.
 GLANCE = """
 first() { if IFS= read -r line < "$1"; then printf '%s\\n' "$line"; fi; }
 root() {
@@ -50,7 +50,7 @@ echo "=== cpu"; first /proc/stat
 echo "=== uptime"; first /proc/uptime
 echo "=== boot"; first /proc/sys/kernel/random/boot_id
 """
-#: Of the program's threads every one's context switches; proc(5) sums none of them.
+#: Lists context switches of every thread of the program, since proc(5) has no sum of them.
 COMMON = (
     GLANCE
     + """
@@ -71,9 +71,9 @@ Counters = Callable[[str], Mapping[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one reading gave: samples by the prefix of their names, and a sentence for each source
-    that gave nothing, by source (``server disk``). ``machines``: by the prefix of a machine's own
-    numbers, what tells it from others.
+    """The result of one reading. ``samples``: by the prefix of their names; ``missing``: a sentence
+    for each source without output, by source (``server disk``); ``machines``: unique names of
+    machines, by the prefix of their numbers.
     """
 
     samples: Mapping[str, Sample] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A section of what a script prints that only this service has. ``prefix``: of its numbers."""
+    """A service-specific section of a script's output. ``prefix``: of the names of its numbers."""
 
     section: str
     prefix: str
@@ -94,10 +94,10 @@ class Source:
 @dataclass(frozen=True, slots=True)
 class Probe:
     """Reads one host. ``where``: the prefix of its names (``server``). ``script``: prints sections,
-    those of ``COMMON`` first; its first argument is the name of the program. ``sources``: what it
-    prints besides. ``transfers``: the prefix among them under which the program counts
-    ``fetched_bytes``, ``stored_bytes`` and, of a client, ``dcache_misses``. ``machine``: the prefix
-    of the machine's own numbers.
+    those of ``COMMON`` first; its first argument is the name of the program. ``sources``: the other
+    sections that it prints. ``transfers``: the prefix of the source that has ``fetched_bytes``,
+    ``stored_bytes`` and, on a client, ``dcache_misses``. ``machine``: the prefix of the numbers of
+    the machine.
     """
 
     host: Connector
@@ -109,7 +109,7 @@ class Probe:
     machine: str
 
     def read(self) -> Reading:
-        """Read everything once."""
+        """Read all counters once."""
         argv = ["sh", "-c", self.script, "diagnostics", *self.arguments]
         return self._ask(argv, self.understand)
 
@@ -126,7 +126,7 @@ class Probe:
         return understand(result.stdout)
 
     def understand_glance(self, text: str) -> Reading:
-        """The samples in what the script of a glance printed. Pure."""
+        """Parse the output of ``GLANCE``. Pure."""
         by_title = sections(text)
         missing: dict[str, str] = {}
         take = self._taker(by_title, missing)
@@ -137,13 +137,13 @@ class Probe:
         except ValueError as problem:
             missing[f"{self.where} boot"] = str(problem)
             machines = {}
-        # A program in the kernel shows no process, and lives as long as its host.
+        # A program in the kernel has no process, and lives as long as its host.
         life = process_life(by_title["stat"]) if counters else ""
         samples = {self.where: Sample(life, counters), self.machine: Sample("", machine)}
         return Reading(samples, missing, machines)
 
     def understand(self, text: str) -> Reading:
-        """The samples in what the script printed. Pure."""
+        """Parse the output of ``script``. Pure."""
         glance = self.understand_glance(text)
         by_title = sections(text)
         missing = dict(glance.missing)
@@ -168,7 +168,7 @@ class Probe:
     def _taker(
         self, by_title: Mapping[str, str], missing: dict[str, str]
     ) -> Callable[[Counters, str], Mapping[str, float]]:
-        """Reads a section by its name; one that gives nothing becomes a sentence in ``missing``."""
+        """Return a section parser; when parsing fails, it adds a sentence to ``missing``."""
 
         def take(parse: Counters, name: str) -> Mapping[str, float]:
             try:
@@ -181,7 +181,7 @@ class Probe:
 
 
 def sections(text: str) -> dict[str, str]:
-    """What stands under each heading of the form ``=== name``."""
+    """Split a script's output at headings of the form ``=== name``."""
     _, *rest = re.split(r"^=== (\w+)\n", text, flags=re.MULTILINE)
     return dict(zip(rest[::2], rest[1::2], strict=True))
 

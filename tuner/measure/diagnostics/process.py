@@ -1,11 +1,11 @@
-"""One process as the kernel counts it: proc(5) ``stat`` and ``status``. Pure."""
+"""Counters of one process from proc(5) ``stat`` and ``status``. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 
-#: The unit of processor time in all of proc(5): USER_HZ, the same on every common architecture.
+#: Unit of processor time throughout proc(5): USER_HZ, the same on every common architecture.
 TICKS_PER_S = 100
 
 #: Fields of ``stat`` after the command name, counted from 0 (proc(5) 14, 15 and 22).
@@ -13,20 +13,20 @@ _USER_TICKS, _SYSTEM_TICKS, _START_TICKS = 11, 12, 19
 
 
 def process_life(stat: str) -> str:
-    """Tells a process from a later one with the same number. Raises ValueError."""
+    """Identify a process uniquely even if its process ID is reused later. Raises ValueError."""
     ticks = _fields(stat)[_START_TICKS]
     return f"{stat.split(maxsplit=1)[0]} since {ticks}"
 
 
 def cpu_s(stat: str) -> float:
-    """Processor time in seconds, user and system, of all threads ever. Raises ValueError."""
+    """User and system time in seconds of all threads, past and present. Raises ValueError."""
     fields = _fields(stat)
     return (float(fields[_USER_TICKS]) + float(fields[_SYSTEM_TICKS])) / TICKS_PER_S
 
 
 def context_switches(text: str) -> float:
     """Context switches of both kinds, summed over the ``_ctxt_switches`` lines of every thread's
-    ``status``. A thread that ended takes its own along. Raises ValueError.
+    ``status``. Those of threads that have exited are missing. Raises ValueError.
     """
     counts = re.findall(r"^(?:non)?voluntary_ctxt_switches:\s+(\d{1,19})$", text, re.MULTILINE)
     if not counts:
@@ -35,7 +35,7 @@ def context_switches(text: str) -> float:
 
 
 def process_status(text: str) -> Mapping[str, int]:
-    """The numbers of /proc/PID/status by name (sizes in kB)."""
+    """The numeric fields of /proc/PID/status by name (sizes in kB)."""
     return {
         name: int(value)
         for name, value in re.findall(r"^(\w+):\s+(\d{1,19})(?: kB)?$", text, re.MULTILINE)
@@ -43,8 +43,8 @@ def process_status(text: str) -> Mapping[str, int]:
 
 
 def process_gauges(status: str) -> dict[str, float]:
-    """Peak of resident memory since the start in bytes, and threads. A thread of the kernel
-    has no memory of its own. Raises ValueError.
+    """Peak resident memory in bytes and number of threads. A kernel thread has no memory of its
+    own. Raises ValueError.
     """
     fields = process_status(status)
     if "Threads" not in fields:

@@ -1,8 +1,8 @@
-"""What the counters prove of a run: that cold reads were cold, that written data was stored. Pure.
+"""Proofs from counters: that cold reads were cold, and that written data was stored. Pure.
 
 A client with an empty cache must fetch every byte that it reads for the first time; a stage that
-fetched less has read from a cache. What is fetched besides (directories, data read again after its
-eviction) is counted along: as many bytes as that may come from a warm cache unnoticed.
+fetched less has read from a cache. The counters also include other fetches (directories, data read
+again after eviction), so as many bytes as those may come from a warm cache undetected.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from workloads import Spec
 from workloads.phases import Phase
 from workloads.plan import plan_stage
 
-#: Key of what phases without a component read.
+#: Key for bytes read by phases without a component.
 UNTIMED = ""
 
 _READING = ("read", "next-read", "random-read")
 _LOOKING = ("stat", "negative-stat", "access", "chmod", "flock", "list", "walk", "fsync")
-#: Part of the bytes that may be lacking: counters of several clients are not read at one moment.
+#: Share of the bytes that may be missing: clients' counters are not read at the same instant.
 _TOLERANCE = 0.02
-#: What each counter in KiB may lack.
+#: Rounding error of each counter in KiB.
 _ROUNDING_BYTES = 2048.0
 
 
 class Proof(StrEnum):
-    """What the counters say; ``UNKNOWN`` when nobody counted, or when they allow both."""
+    """Result of a proof; ``UNKNOWN`` without counters, or when they are inconclusive."""
 
     PROVEN = "proven"
     REFUTED = "refuted"
@@ -37,8 +37,8 @@ class Proof(StrEnum):
 
 def first_reads(spec: Spec, stage: str, seeds: Sequence[int]) -> dict[str, int]:
     """Bytes that a stage reads for the first time and has not written itself, by component
-    (``UNTIMED`` for the others), summed over the clients' seeds. At least so many: of random reads
-    those before the furthest one of a file are not counted.
+    (``UNTIMED`` for phases without one), summed over the clients' seeds. A lower bound: random
+    reads that lie before the furthest earlier read of the same file are not counted.
     """
     first: dict[str, int] = {}
     index, once = spec.stage_index(stage), _once(spec)
@@ -54,14 +54,14 @@ def first_reads(spec: Spec, stage: str, seeds: Sequence[int]) -> dict[str, int]:
                         first[component] = first.get(component, 0) + new
                         furthest[step.path] = step.end
                 elif step.operation not in _LOOKING:
-                    furthest[step.path] = math.inf  # its own data, or nothing any more
+                    furthest[step.path] = math.inf  # data written by the stage itself, or removed
                     furthest[step.target] = math.inf
     return first
 
 
 def _once(spec: Spec) -> Spec:
-    """The same without the passes that read nothing for the first time: most of what there is to
-    plan.
+    """The same spec without repeated passes, which read nothing for the first time but are most of
+    the work of planning.
     """
 
     def phase(of: Phase) -> Phase:
@@ -77,10 +77,11 @@ def cold_proofs(
     needed_bytes: Mapping[str, int], fetched_bytes: float | None, clients: int = 1
 ) -> dict[str, Proof]:
     """Whether each component of a stage read from a cold cache. ``needed_bytes``: see
-    ``first_reads``; ``fetched_bytes``: by all clients during the stage, None when nobody counted.
+    ``first_reads``; ``fetched_bytes``: by all clients during the stage, None when unknown.
 
-    What is lacking may be lacking of any component. So a component is proven when that is next to
-    nothing of its own bytes, and refuted when it is more than that of the whole stage too.
+    The missing bytes may belong to any component. A component is therefore proven when they are
+    within the tolerance for its own bytes, and refuted when they also exceed the tolerance for the
+    whole stage.
     """
     if fetched_bytes is None:
         return {name: Proof.UNKNOWN for name in needed_bytes if name != UNTIMED}
@@ -96,7 +97,9 @@ def cold_proofs(
 
 
 def stored_proof(written_bytes: float, stored_bytes: float | None, clients: int = 1) -> Proof:
-    """Whether all that the workload wrote was stored while it ran; ``stored_bytes`` as counted."""
+    """Whether everything that the workload wrote was stored while it ran. ``stored_bytes``: as
+    counted, None when unknown.
+    """
     if stored_bytes is None:
         return Proof.UNKNOWN
     lacking = written_bytes - stored_bytes

@@ -1,4 +1,4 @@
-"""What something counted up to one moment, and what it counted between two."""
+"""Readings of counters, and differences between two readings."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 class Sample:
     """The numbers of one program or host at one moment.
 
-    ``counters`` only ever grow during one ``life``; another word there says that counting began
-    anew, at zero. ``gauges`` are numbers of the moment.
+    ``counters`` only grow during one ``life``; a different ``life`` means that they restarted from
+    zero. ``gauges`` are momentary values.
     """
 
     life: str
@@ -20,10 +20,10 @@ class Sample:
 
 
 def difference(before: Sample | None, after: Sample) -> dict[str, float]:
-    """What was counted between two samples.
+    """The increase of each counter between two samples.
 
-    A life that began in between counts from its own zero. A counter that was not read before, or
-    that has shrunk all the same, is left out: it says nothing. Without ``before`` nothing is known.
+    If a new life began in between, its counters started from zero. A counter that is missing in
+    ``before``, or that has decreased, is omitted as meaningless. Without ``before``, returns {}.
     """
     if before is None:
         return {}

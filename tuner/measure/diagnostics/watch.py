@@ -1,8 +1,8 @@
 """Reads the counters around every arm, and around each of its stages that needs a cold cache.
 
-Owns when they are read and what becomes of them: the diagnostics of a measurement, and the proof
-that its cold reads were cold, without which the run is void, and that its data was stored when the
-workload said so.
+Owns when they are read and how they are used: as the diagnostics of a measurement, as proof that
+its cold reads were cold (if this is refuted, the run is void), and as proof that its data had been
+stored when the workload reported that.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Diagnostics = dict[str, float | str]
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """The probes of an open testbed; without any, nothing is read and nothing claimed.
+    """The probes of an open testbed; without probes, nothing is read and nothing is proven.
 
     ``spec``: of the workload. ``servers``, ``clients``: the probes of the file servers and of the
-    clients that run it. ``page_cache``: what becomes of the servers' page caches before cold reads,
-    in words.
+    clients that run it. ``page_cache``: description of how the servers' page caches are treated
+    before cold reads.
     """
 
     spec: Spec
@@ -37,16 +37,16 @@ class Watch:
     _demands: dict[tuple[str, int], dict[str, int]] = field(default_factory=dict)
 
     def read(self) -> Reading:
-        """Read every host once, all at the same time."""
+        """Read all counters of every host once, concurrently."""
         return self._together(Probe.read)
 
     def glance(self) -> Reading:
-        """Read the processor times of every host once, all at the same time."""
+        """Read the processor times of every host once, concurrently."""
         return self._together(Probe.glance)
 
     def machines(self, reading: Reading) -> dict[str, str]:
-        """The prefix of the numbers of the machine that each client is on, by client; one of which
-        nothing is known has none.
+        """The prefix of the numbers of each client's machine, by client; clients whose machine is
+        unknown are omitted.
         """
         first: dict[str, str] = {}
         for prefix, machine in reading.machines.items():
@@ -58,8 +58,8 @@ class Watch:
         }
 
     def _together(self, read: Callable[[Probe], Reading]) -> Reading:
-        """Of a machine that several hosts are on, the numbers are kept once: under its first host;
-        those of one that cannot be told from others only where it is a server's.
+        """Read all hosts. The numbers of a machine shared by several hosts are kept once, under the
+        first of them; those of a machine that cannot be identified only if it is a server's.
         """
         probes = (*self.servers, *self.clients)
         if not probes:
@@ -76,7 +76,7 @@ class Watch:
         return Reading(samples, missing, machines)
 
     def demand(self, stage: str, seed: int) -> dict[str, int]:
-        """See ``first_reads``: of all clients together, worked out once for the arms of a block."""
+        """See ``first_reads``; for all clients together, computed once for the arms of a block."""
         if (stage, seed) not in self._demands:
             for old in [key for key in self._demands if key[1] != seed]:
                 del self._demands[old]
@@ -86,8 +86,8 @@ class Watch:
 
 
 class ArmWatch:
-    """The counters around one arm: ``begin``, then ``before_cold`` and ``stage`` as the driver
-    comes to them, then ``end``.
+    """The counters around one arm: call ``begin``, then ``before_cold`` and ``stage`` as the driver
+    gets there, then ``end``.
     """
 
     def __init__(self, watch: Watch, seed: int) -> None:
@@ -96,29 +96,29 @@ class ArmWatch:
         self._cold = {stage.name for stage in watch.spec.stages if stage.cache == "cold"}
         self._stage = ""
         self._last: Mapping[str, Sample] = {}
-        #: The processor times when the stage that was read before last began.
+        #: Processor times at the start of the stage that followed the last full reading.
         self._at_stage: Mapping[str, Sample] = {}
         self._read_just_now = False
         self._spans: list[dict[str, float]] = []
         self._gauges: dict[str, float] = {}
         self._words: Diagnostics = {}
         self._refuted: list[str] = []
-        #: What somebody should know: sentences, by what they are about (``server disk``).
+        #: Warnings, as sentences by subject (``server disk``).
         self.remarks: dict[str, str] = {}
 
     def begin(self) -> None:
-        """The configuration is in effect, the workload has not begun."""
+        """Call when the configuration is in effect, before the workload starts."""
         self._last = self._read()
 
     def before_cold(self) -> None:
-        """The caches are about to be emptied: what a client counted may begin at zero after it."""
+        """Call before the caches are emptied, which may reset the counters of a client."""
         self._close()
 
     def stage(self, name: str) -> None:
-        """A stage is about to begin.
+        """Call before a stage starts.
 
-        Processor times are counted from here on: what it took to read the counters and to empty
-        the caches belongs to no run, and depends on what is configured.
+        Processor times are counted from here on: the cost of reading the counters and of emptying
+        the caches is not part of the run, and depends on the configuration.
         """
         if self._stage in self._cold:
             self._close()
@@ -129,7 +129,7 @@ class ArmWatch:
         self._stage = name
 
     def end(self, written_bytes: float) -> Diagnostics:
-        """The workload has ended, and wrote ``written_bytes``. Returns all diagnostics.
+        """Call after the workload has written ``written_bytes``. Returns all diagnostics.
 
         Raises WorkloadError when the counters refute that cold reads were cold.
         """
@@ -164,7 +164,7 @@ class ArmWatch:
         return reading.samples
 
     def _close(self) -> None:
-        """Add up what was counted since the last time; it ends the stage that has just run."""
+        """Read the counters, record the increase since the last reading, and end the stage."""
         now = self._read()
         span = {
             f"{prefix}.{name}": value
@@ -217,19 +217,19 @@ class ArmWatch:
         return {"stored": proof.value, "written_bytes": float(written_bytes)}
 
     def _counted(self, span: Mapping[str, float], name: str) -> float | None:
-        """What the clients counted; if one of them did not, what the servers did."""
+        """The sum over the clients; if it is unknown for one of them, over the servers."""
         clients = _summed(span, _names(self._watch.clients, name))
         servers = _summed(span, _names(self._watch.servers, name))
         return servers if clients is None else clients
 
 
 def _names(probes: Sequence[Probe], name: str) -> list[str]:
-    """The whole names of a number that the programs count."""
+    """Full names of a transfer counter, for each probe."""
     return [f"{probe.where}.{probe.transfers}.{name}" for probe in probes]
 
 
 def _summed(span: Mapping[str, float], names: list[str]) -> float | None:
-    """The sum of these numbers; None when one of them is not known, or there are none."""
+    """The sum of these numbers; None when one of them is unknown or there are none."""
     if not names or not all(name in span for name in names):
         return None
     return sum(span[name] for name in names)

@@ -1,4 +1,4 @@
-"""Hosts that count what a test says."""
+"""Fake hosts whose counters are set by tests."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ cpu {busy} 0 0 0 {iowait} 0 {softirq} {steal}
 
 @dataclass
 class Machine:
-    """What several hosts may be on. Ticks of processor time, seconds of ``uptime``."""
+    """A machine that hosts may share: ticks of processor time, and ``uptime`` in seconds."""
 
     name: str
     busy: int = 1000
@@ -55,13 +55,13 @@ class Machine:
     steal: int = 0
     uptime: int = 500
 
-    def told(self) -> str:
+    def report(self) -> str:
         return _MACHINE.format(**vars(self))
 
 
 @dataclass
 class Host:
-    """Answers a probe with ``template`` and the present ``numbers``."""
+    """Answers a probe with ``template``, filled in with the current ``numbers``."""
 
     template: str = ""
     host: str = "fs1"
@@ -83,7 +83,7 @@ class Host:
             self.numbers[name] += value
 
     def remount(self) -> None:
-        """A new cache manager: it counts from zero."""
+        """Start a new cache manager, which counts from zero."""
         life = self.numbers["life"] + 1
         self.numbers = {**dict.fromkeys(self.numbers, 0), "life": life}
 
@@ -92,15 +92,15 @@ class Host:
     ) -> CommandResult:
         if not self.reachable:
             raise TransportError(f"{self.host}: out of reach")
-        told = self.template.format(**self.numbers)
+        output = self.template.format(**self.numbers)
         if self.machine is not None:
-            told += self.machine.told()
-        return CommandResult(tuple(argv), 0, told, "")
+            output += self.machine.report()
+        return CommandResult(tuple(argv), 0, output, "")
 
     ask = change = run
 
     def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
-        """Taken."""
+        """Ignored."""
 
     def get(self, path: str) -> bytes:
         raise TransportError(f"{self.host}: no file {path}")

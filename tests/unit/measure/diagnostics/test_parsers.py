@@ -1,4 +1,4 @@
-"""What the tools' output means, on what they really printed (OpenAFS 1.8.9, Linux 6)."""
+"""Parsers of the tools' output, on recorded real output (OpenAFS 1.8.9, Linux 6)."""
 
 from __future__ import annotations
 
@@ -89,26 +89,26 @@ def test_a_cache_manager(recorded: Recorded) -> None:
 
 
 def test_a_process(recorded: Recorded) -> None:
-    found = recorded("server")
-    assert process_life(found["stat"]) == "170 since 1138782"
-    assert cpu_s(found["stat"]) == pytest.approx(1.74)
-    assert context_switches(found["switches"]) == 145616
-    assert process_gauges(found["status"]) == {"peak_memory_bytes": 10600 * 1024, "threads": 21}
+    texts = recorded("server")
+    assert process_life(texts["stat"]) == "170 since 1138782"
+    assert cpu_s(texts["stat"]) == pytest.approx(1.74)
+    assert context_switches(texts["switches"]) == 145616
+    assert process_gauges(texts["status"]) == {"peak_memory_bytes": 10600 * 1024, "threads": 21}
 
 
-def test_a_thread_of_the_kernel_has_no_memory_of_its_own() -> None:
-    """The kernel's afsd is one: what else it says is kept."""
+def test_a_kernel_thread_has_no_memory_of_its_own() -> None:
+    """The kernel client's afsd is one; its other numbers are still used."""
     assert process_gauges("Name:\tafsd\nPPid:\t2\nThreads:\t1\n") == {"threads": 1.0}
 
 
-def test_a_command_name_cannot_confuse(recorded: Recorded) -> None:
+def test_a_command_name_cannot_confuse_the_parser(recorded: Recorded) -> None:
     stat = recorded("server")["stat"].replace("(dafileserver)", "(a) 9 9 (b c)")
     assert cpu_s(stat) == pytest.approx(1.74)
 
 
 def test_a_machine(recorded: Recorded) -> None:
-    found = recorded("server")
-    assert cpu_counters(found["cpu"]) == pytest.approx(
+    texts = recorded("server")
+    assert cpu_counters(texts["cpu"]) == pytest.approx(
         {
             "busy_s": 12408.65,
             "irq_s": 0.0,
@@ -117,16 +117,16 @@ def test_a_machine(recorded: Recorded) -> None:
             "steal_s": 14.80,
         }
     )
-    assert uptime_counters(found["uptime"]) == {"elapsed_s": 12345.67}
-    assert machine_name(found["boot"]) == "2f1c7a56-0d5e-4e0b-9c53-7d9e3b8a4f11"
-    assert udp_counters(found["snmp"]) == {
+    assert uptime_counters(texts["uptime"]) == {"elapsed_s": 12345.67}
+    assert machine_name(texts["boot"]) == "2f1c7a56-0d5e-4e0b-9c53-7d9e3b8a4f11"
+    assert udp_counters(texts["snmp"]) == {
         "datagrams_received": 155569,
         "datagrams_sent": 134957,
         "receive_errors": 0,
         "rcvbuf_errors": 0,
         "sndbuf_errors": 0,
     }
-    dropped = found["snmp"].replace("155569 3 0 134957 0", "155569 3 12 134957 11")
+    dropped = texts["snmp"].replace("155569 3 0 134957 0", "155569 3 12 134957 11")
     assert udp_counters(dropped)["rcvbuf_errors"] == 11
 
 
@@ -139,7 +139,7 @@ def test_a_machine(recorded: Recorded) -> None:
     ],
 )
 @pytest.mark.parametrize(
-    "said",
+    "output",
     [
         "",
         "Trying 10.77.0.1 (port 7000):\ngetstats call failed with code -1\n",
@@ -148,14 +148,14 @@ def test_a_machine(recorded: Recorded) -> None:
         "Udp: InDatagrams NoPorts\nUdp: 1 2\n",
     ],
 )
-def test_what_is_no_answer_is_an_error_that_says_so(
-    parse: Callable[[str], object], said: str
+def test_invalid_output_is_an_error_that_names_what_is_missing(
+    parse: Callable[[str], object], output: str
 ) -> None:
     with pytest.raises(ValueError, match=": no "):
-        parse(said)
+        parse(output)
 
 
-def test_a_probe_names_everything_by_where_it_was_counted(text: Callable[[str], str]) -> None:
+def test_a_probe_prefixes_all_names_with_its_host(text: Callable[[str], str]) -> None:
     server = server_probe(Host(), "fs1", "dafileserver", "10.77.0.1").understand(text("server"))
     assert set(server.samples) == {"fs1", "fs1.udp", "host"}
     assert server.samples["fs1"].life == "170 since 1138782"
@@ -173,31 +173,31 @@ def test_a_probe_names_everything_by_where_it_was_counted(text: Callable[[str], 
 def test_a_glance_is_the_processor_times_of_a_reading(text: Callable[[str], str]) -> None:
     probe = client_probe(Host(), "ws1", "afsd.fuse", "/srv")
     whole = probe.understand(text("client"))
-    found = probe.understand_glance(text("client").partition("=== status")[0])
-    assert found.samples["ws1.host"] == whole.samples["ws1.host"]
-    assert found.samples["ws1"].life == whole.samples["ws1"].life
-    assert found.samples["ws1"].counters == {"cpu_s": whole.samples["ws1"].counters["cpu_s"]}
-    assert (found.machines, found.missing) == (whole.machines, {})
+    glance = probe.understand_glance(text("client").partition("=== status")[0])
+    assert glance.samples["ws1.host"] == whole.samples["ws1.host"]
+    assert glance.samples["ws1"].life == whole.samples["ws1"].life
+    assert glance.samples["ws1"].counters == {"cpu_s": whole.samples["ws1"].counters["cpu_s"]}
+    assert (glance.machines, glance.missing) == (whole.machines, {})
 
 
-def test_a_source_that_gives_nothing_leaves_the_others(text: Callable[[str], str]) -> None:
-    said = text("client").partition("=== xstat")[0] + "=== xstat\n"
-    found = client_probe(Host(), "ws1", "afsd.fuse", "/srv").understand(said)
-    assert list(found.missing) == ["ws1 xstat"]
-    assert not any(name.startswith("cm.") for name in found.samples["ws1"].counters)
-    assert found.samples["ws1"].counters["cpu_s"] > 0
+def test_a_source_without_output_does_not_affect_the_others(text: Callable[[str], str]) -> None:
+    output = text("client").partition("=== xstat")[0] + "=== xstat\n"
+    reading = client_probe(Host(), "ws1", "afsd.fuse", "/srv").understand(output)
+    assert list(reading.missing) == ["ws1 xstat"]
+    assert not any(name.startswith("cm.") for name in reading.samples["ws1"].counters)
+    assert reading.samples["ws1"].counters["cpu_s"] > 0
 
 
 def test_a_client_in_the_kernel_has_no_process(text: Callable[[str], str]) -> None:
-    said = "=== cpu" + text("client").partition("=== cpu")[2]
-    said = said.partition("=== status")[0] + "=== snmp" + said.partition("=== snmp")[2]
-    found = client_probe(Host(), "ws1", "afsd", "/srv").understand(said)
-    assert found.samples["ws1"].life == ""
-    assert found.samples["ws1"].counters["cm.dcache_misses"] == 998
-    assert list(found.missing) == ["ws1 stat", "ws1 switches", "ws1 status"]
+    output = "=== cpu" + text("client").partition("=== cpu")[2]
+    output = output.partition("=== status")[0] + "=== snmp" + output.partition("=== snmp")[2]
+    reading = client_probe(Host(), "ws1", "afsd", "/srv").understand(output)
+    assert reading.samples["ws1"].life == ""
+    assert reading.samples["ws1"].counters["cm.dcache_misses"] == 998
+    assert list(reading.missing) == ["ws1 stat", "ws1 switches", "ws1 status"]
 
 
-def test_a_host_out_of_reach_is_missing() -> None:
+def test_an_unreachable_host_is_missing() -> None:
     reading = server_probe(Host(reachable=False), "fs1", "dafileserver", "10.77.0.1").read()
     assert reading.missing == {"fs1": "fs1: out of reach"}
     assert not reading.samples

@@ -1,4 +1,4 @@
-"""What the counters prove."""
+"""Proofs from counters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tuner.measure.diagnostics.proof import (
 from tuner.measure.workload import load_workload
 
 MB = 1_000_000
-NEEDED = {"small": 10 * MB, "large": 90 * MB, UNTIMED: MB}
+DEMAND = {"small": 10 * MB, "large": 90 * MB, UNTIMED: MB}
 
 
 @pytest.mark.parametrize(
@@ -27,17 +27,18 @@ NEEDED = {"small": 10 * MB, "large": 90 * MB, UNTIMED: MB}
     [
         (101 * MB, Proof.PROVEN, Proof.PROVEN),
         (140 * MB, Proof.PROVEN, Proof.PROVEN),  # something was fetched twice
-        (100.5 * MB, Proof.UNKNOWN, Proof.PROVEN),  # half of it may be lacking of the small files
+        # 0.5 MB is missing, which may all be of the small files.
+        (100.5 * MB, Proof.UNKNOWN, Proof.PROVEN),
         (100.95 * MB, Proof.PROVEN, Proof.PROVEN),
         (91 * MB, Proof.REFUTED, Proof.REFUTED),
         (0.0, Proof.REFUTED, Proof.REFUTED),
         (None, Proof.UNKNOWN, Proof.UNKNOWN),
     ],
 )
-def test_cold_means_that_everything_was_fetched(
+def test_reads_are_cold_if_everything_was_fetched(
     fetched: float | None, small: Proof, large: Proof
 ) -> None:
-    assert cold_proofs(NEEDED, fetched) == {"small": small, "large": large}
+    assert cold_proofs(DEMAND, fetched) == {"small": small, "large": large}
 
 
 def test_counters_are_rounded() -> None:
@@ -55,7 +56,7 @@ def test_stored() -> None:
 
 
 def spec(*phases: dict[str, object]) -> workloads.Spec:
-    """A workload whose cold stage has these phases over four files of 1000 bytes."""
+    """A workload whose cold stage has these phases, on four files of 1000 bytes."""
     filesets = {"f": {"files": 4, "size": {"distribution": "fixed", "bytes": 1000}}}
     write = [{"operation": "mkdir", "fileset": "f"}, {"operation": "create", "fileset": "f"}]
     document = {
@@ -77,7 +78,7 @@ READ: dict[str, object] = {"operation": "read"}
 TIMED: dict[str, object] = {"operation": "read", "component": "c"}
 
 
-def test_a_second_read_needs_nothing() -> None:
+def test_a_second_read_needs_no_bytes() -> None:
     assert first_reads(spec(TIMED), "cold", [1]) == {"c": 4000}
     assert first_reads(spec({**TIMED, "passes": 5}), "cold", [1]) == {"c": 4000}
     assert first_reads(spec(READ, TIMED), "cold", [1]) == {UNTIMED: 4000}
@@ -88,21 +89,21 @@ def test_what_the_stage_wrote_itself_is_not_needed() -> None:
     for change in ("rewrite", "rename", "truncate"):
         assert first_reads(spec({"operation": change}, TIMED), "cold", [1]) == {}
     own: dict[str, object] = {"fileset": "own"}
-    made: list[dict[str, object]] = [{"operation": "mkdir", **own}, {"operation": "create", **own}]
-    assert first_reads(spec(*made, {**TIMED, **own}), "cold", [1]) == {}
+    writes = [{"operation": name, **own} for name in ("mkdir", "create")]
+    assert first_reads(spec(*writes, {**TIMED, **own}), "cold", [1]) == {}
 
 
-def test_looking_at_a_file_does_not_fetch_it() -> None:
+def test_reading_attributes_does_not_fetch_a_file() -> None:
     for look in ("stat", "list", "access"):
         assert first_reads(spec({"operation": look}, TIMED), "cold", [1]) == {"c": 4000}
 
 
 def test_the_default_workload_must_fetch_what_it_wrote(root: Path) -> None:
     workload = load_workload("mixed-use", 0.1)
-    found = first_reads(workload.spec, "read", [7])
-    assert set(found) == {UNTIMED, "small-read-cold", "large-read-cold"}
-    assert found["large-read-cold"] == 10066330
-    assert found[UNTIMED] == 24 * 16384
+    demand = first_reads(workload.spec, "read", [7])
+    assert set(demand) == {UNTIMED, "small-read-cold", "large-read-cold"}
+    assert demand["large-read-cold"] == 10066330
+    assert demand[UNTIMED] == 24 * 16384
 
 
 @pytest.mark.slow
@@ -110,7 +111,7 @@ def test_the_default_workload_must_fetch_what_it_wrote(root: Path) -> None:
 def test_passes_that_read_nothing_new_need_no_planning(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is read for the first time is the same, whether they are planned or not."""
+    """The bytes that are read for the first time are the same with and without them."""
     spec = load_workload(name, 0.05).spec
     once = [proof.first_reads(spec, stage.name, [3, 4]) for stage in spec.stages]
     monkeypatch.setattr(proof, "_once", lambda spec: spec)

@@ -1,4 +1,4 @@
-"""What was counted between two moments."""
+"""Differences between two readings of counters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_a_new_life_counts_from_zero() -> None:
     assert difference(Sample("a", {"x": 9.0}), Sample("b", {"x": 4.0})) == {"x": 4.0}
 
 
-def test_what_says_nothing_is_left_out() -> None:
+def test_meaningless_counters_are_omitted() -> None:
     before = Sample("a", {"shrunk": 9.0, "gone": 1.0})
     after = Sample("a", {"shrunk": 4.0, "new": 7.0})
     assert difference(before, after) == {}

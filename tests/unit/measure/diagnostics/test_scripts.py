@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root's programs 
 
 @contextmanager
 def program(path: Path, *, user: int = 0) -> Iterator[None]:
-    """A program of this user runs."""
+    """Run a program as this user while the body runs."""
     shutil.copy("/bin/sleep", path)
     with subprocess.Popen([path, "60"], user=user) as process:
         try:
@@ -30,10 +30,10 @@ def program(path: Path, *, user: int = 0) -> Iterator[None]:
 
 @pytest.fixture
 def path() -> Iterator[Path]:
-    """A program of a name that no other has, where every user may run it."""
-    found = Path("/tmp") / f"probed{os.getpid()}"
-    yield found
-    found.unlink(missing_ok=True)
+    """Path for a program with a unique name, in a directory that every user can access."""
+    program_path = Path("/tmp") / f"probed{os.getpid()}"
+    yield program_path
+    program_path.unlink(missing_ok=True)
 
 
 def probe(path: Path) -> Probe:
@@ -42,32 +42,32 @@ def probe(path: Path) -> Probe:
 
 def test_everything_of_a_running_program_is_read(path: Path) -> None:
     with program(path):
-        found = probe(path).read()
+        reading = probe(path).read()
         glance = probe(path).glance()
-    assert found.missing == glance.missing == {}
-    server = found.samples["server"]
+    assert reading.missing == glance.missing == {}
+    server = reading.samples["server"]
     assert set(server.counters) == {"cpu_s", "context_switches"}
     assert server.gauges["threads"] == 1.0
     assert server.gauges["peak_memory_bytes"] > 1e5
     assert server.life == glance.samples["server"].life != ""
-    assert set(found.samples["server.udp"].counters) == {
+    assert set(reading.samples["server.udp"].counters) == {
         "datagrams_received",
         "datagrams_sent",
         "receive_errors",
         "rcvbuf_errors",
         "sndbuf_errors",
     }
-    before, after = (each.samples["host"].counters for each in (found, glance))
+    before, after = (each.samples["host"].counters for each in (reading, glance))
     assert set(before) == {"busy_s", "irq_s", "softirq_s", "iowait_s", "steal_s", "elapsed_s"}
     assert after["elapsed_s"] >= before["elapsed_s"] > 0.0
-    assert found.machines == glance.machines
-    assert found.machines["host"] == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert reading.machines == glance.machines
+    assert reading.machines["host"] == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-def test_a_program_that_does_not_run_is_missing_and_the_machine_is_not(path: Path) -> None:
-    found = probe(path).read()
-    assert set(found.missing) == {"server stat", "server status", "server switches"}
-    assert found.samples["host"].counters["busy_s"] > 0.0
+def test_a_program_that_does_not_run_is_missing_but_its_machine_is_not(path: Path) -> None:
+    reading = probe(path).read()
+    assert set(reading.missing) == {"server stat", "server status", "server switches"}
+    assert reading.samples["host"].counters["busy_s"] > 0.0
 
 
 def test_only_roots_program_counts(path: Path) -> None:

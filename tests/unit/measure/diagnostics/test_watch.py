@@ -1,4 +1,4 @@
-"""When counters are read around an arm, and what becomes of them."""
+"""When counters are read around an arm, and how they are used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tuner.services.openafs.counters import client_probe, server_probe
 HERE = Machine("2f1c7a56-0d5e-4e0b-9c53-7d9e3b8a4f11").name
 THERE = Machine("8d3b6f0e-5c2a-4b7d-8e1f-6a9c0d2b4e35").name
 SMALL = load_workload(str(Path(__file__).parents[3] / "data" / "small-workload.yaml"))
-#: What its stages write and read: 20 files of 4 KiB, one of 2 MiB.
+#: Size of the data that its stages write and read: 20 files of 4 KiB, one of 2 MiB.
 KIB = 80 + 2048
 
 
@@ -52,25 +52,25 @@ class Testbed:
     ask = change = run
 
 
-def test_an_arm_is_counted_whole_although_the_client_was_mounted_again() -> None:
+def test_an_arm_is_counted_completely_although_the_client_was_remounted() -> None:
     testbed = Testbed()
     testbed.client.count(stored_kib=77777, cpu=9999)
-    found = testbed.run()
-    assert found["ws1.cm.stored_bytes"] == KIB * 1024
-    assert found["ws1.cm.fetched_bytes"] == KIB * 1024
-    assert found["fs1.fs.stored_bytes"] == KIB * 1024
-    assert found["ws1.cpu_s"] == 0.75
-    assert found["ws1.peak_memory_bytes"] == 900 * 1024
-    assert found["server.page_cache"] == "kept"
+    diagnostics = testbed.run()
+    assert diagnostics["ws1.cm.stored_bytes"] == KIB * 1024
+    assert diagnostics["ws1.cm.fetched_bytes"] == KIB * 1024
+    assert diagnostics["fs1.fs.stored_bytes"] == KIB * 1024
+    assert diagnostics["ws1.cpu_s"] == 0.75
+    assert diagnostics["ws1.peak_memory_bytes"] == 900 * 1024
+    assert diagnostics["server.page_cache"] == "kept"
 
 
 def test_cold_reads_are_proven_with_their_numbers() -> None:
-    found = Testbed().run()
-    assert found["cold.read.reading"] == "proven"
-    assert found["cold.read.needed_bytes"] == KIB * 1024
-    assert found["cold.read.fetched_bytes"] == KIB * 1024
-    assert found["cold.read.dcache_misses"] == 28
-    assert found["stored"] == "proven"
+    diagnostics = Testbed().run()
+    assert diagnostics["cold.read.reading"] == "proven"
+    assert diagnostics["cold.read.needed_bytes"] == KIB * 1024
+    assert diagnostics["cold.read.fetched_bytes"] == KIB * 1024
+    assert diagnostics["cold.read.dcache_misses"] == 28
+    assert diagnostics["stored"] == "proven"
 
 
 def test_reads_from_a_warm_cache_void_the_run() -> None:
@@ -93,25 +93,25 @@ def test_what_was_fetched_before_the_cold_stage_proves_nothing() -> None:
 def test_without_the_clients_counters_those_of_the_server_count() -> None:
     testbed = Testbed()
     testbed.client.template = ""
-    found = testbed.run()
-    assert found["cold.read.reading"] == "proven"
-    assert "cold.read.dcache_misses" not in found
+    diagnostics = testbed.run()
+    assert diagnostics["cold.read.reading"] == "proven"
+    assert "cold.read.dcache_misses" not in diagnostics
     assert testbed.arm.remarks["ws1 xstat"].startswith("diagnostics without ws1 xstat: xstat")
 
 
 def test_without_any_counters_nothing_is_claimed() -> None:
     testbed = Testbed()
     testbed.client.reachable = testbed.server.reachable = False
-    found = testbed.run(fetched_kib=0)
-    assert found["cold.read.reading"] == "unknown"
-    assert found["stored"] == "unknown"
+    diagnostics = testbed.run(fetched_kib=0)
+    assert diagnostics["cold.read.reading"] == "unknown"
+    assert diagnostics["stored"] == "unknown"
     assert testbed.arm.remarks == {
         "fs1": "diagnostics without fs1: fs1: out of reach",
         "ws1": "diagnostics without ws1: ws1: out of reach",
     }
 
 
-def test_a_source_that_falls_silent_in_the_middle_is_left_out() -> None:
+def test_a_source_that_stops_answering_is_left_out() -> None:
     testbed = Testbed()
     testbed.arm.begin()
     testbed.arm.stage("write")
@@ -119,19 +119,19 @@ def test_a_source_that_falls_silent_in_the_middle_is_left_out() -> None:
     testbed.server.reachable = False
     testbed.arm.stage("read")
     testbed.client.count(fetched_kib=KIB)
-    found = testbed.arm.end(0)
-    assert not any(name.startswith("fs1.") for name in found)
-    assert found["cold.read.reading"] == "proven"
+    diagnostics = testbed.arm.end(0)
+    assert not any(name.startswith("fs1.") for name in diagnostics)
+    assert diagnostics["cold.read.reading"] == "proven"
 
 
 def test_data_that_arrives_late_is_remarked() -> None:
     testbed = Testbed()
-    found = testbed.run(stored_kib=100)
-    assert found["stored"] == "refuted"
+    diagnostics = testbed.run(stored_kib=100)
+    assert diagnostics["stored"] == "refuted"
     assert testbed.arm.remarks["stored"].startswith("times of writing may be too short: ")
 
 
-def test_without_probes_nothing_is_said() -> None:
+def test_without_probes_there_are_no_diagnostics() -> None:
     arm = ArmWatch(Watch(SMALL.spec), 7)
     arm.begin()
     arm.stage("write")
@@ -164,25 +164,25 @@ def test_only_what_runs_during_the_stages_counts_as_processor_time() -> None:
     machine.busy += 100
     machine.uptime += 2
     client.count(fetched_kib=KIB, cpu=25)
-    found = arm.end(KIB * 1024)
-    assert found["host.busy_s"] == 5.5
-    assert found["host.softirq_s"] == 0.5
-    assert found["host.irq_s"] == 0.0
-    assert found["host.steal_s"] == 0.07
-    assert found["host.iowait_s"] == 0.03
-    assert found["host.elapsed_s"] == 6.0
-    assert found["ws1.cpu_s"] == pytest.approx(1.35)
-    assert found["ws1.machine"] == "host"
-    assert "ws1.host.busy_s" not in found
-    assert found["cold.read.reading"] == "proven"
+    diagnostics = arm.end(KIB * 1024)
+    assert diagnostics["host.busy_s"] == 5.5
+    assert diagnostics["host.softirq_s"] == 0.5
+    assert diagnostics["host.irq_s"] == 0.0
+    assert diagnostics["host.steal_s"] == 0.07
+    assert diagnostics["host.iowait_s"] == 0.03
+    assert diagnostics["host.elapsed_s"] == 6.0
+    assert diagnostics["ws1.cpu_s"] == pytest.approx(1.35)
+    assert diagnostics["ws1.machine"] == "host"
+    assert "ws1.host.busy_s" not in diagnostics
+    assert diagnostics["cold.read.reading"] == "proven"
 
 
-def test_a_client_s_machine_is_counted_for_itself() -> None:
+def test_a_client_s_own_machine_is_counted_separately() -> None:
     testbed = Testbed()
     testbed.server.machine, testbed.client.machine = Machine(HERE), Machine(THERE)
-    found = testbed.run()
-    assert found["ws1.machine"] == "ws1.host"
-    assert found["ws1.host.busy_s"] == found["host.busy_s"] == 0.0
+    diagnostics = testbed.run()
+    assert diagnostics["ws1.machine"] == "ws1.host"
+    assert diagnostics["ws1.host.busy_s"] == diagnostics["host.busy_s"] == 0.0
 
 
 def test_clients_on_one_machine_share_its_numbers() -> None:
@@ -202,10 +202,10 @@ def test_clients_on_one_machine_share_its_numbers() -> None:
     assert "ws2.host" not in reading.samples
 
 
-def test_a_client_s_machine_that_cannot_be_told_from_others_is_left_out() -> None:
+def test_a_client_s_machine_that_cannot_be_identified_is_left_out() -> None:
     testbed = Testbed()
     testbed.server.machine, testbed.client.machine = Machine(HERE), Machine("none")
-    found = testbed.run()
-    assert "ws1.machine" not in found
-    assert "ws1.host.busy_s" not in found
-    assert found["host.busy_s"] == 0.0
+    diagnostics = testbed.run()
+    assert "ws1.machine" not in diagnostics
+    assert "ws1.host.busy_s" not in diagnostics
+    assert diagnostics["host.busy_s"] == 0.0
